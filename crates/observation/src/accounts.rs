@@ -1,0 +1,118 @@
+//! The accounts of a trial: every query that the schedule called for ends in exactly one bucket, and the
+//! buckets add up. `docs/METHOD.md`, "The accounts".
+
+use serde::{Deserialize, Serialize};
+
+/// Counts of queries (and, in the last two fields, of replies) over one trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accounts {
+    /// Queries that the schedule called for.
+    pub intended: u64,
+    /// Intended, but the player was late by more than the allowed lag and gave them up.
+    pub unsent: u64,
+    /// Refused by the kernel.
+    pub send_failed: u64,
+    /// Handed to the kernel.
+    pub sent: u64,
+    /// Answered in time by a reply that agrees with the query and with the dataset's expectation.
+    pub correct: u64,
+    /// Answered in time by a reply that fails one of those checks.
+    pub wrong: u64,
+    /// Answered after the timeout and before the drain ended.
+    pub late: u64,
+    /// Not answered by the end of the drain.
+    pub lost: u64,
+    /// How many of `correct` had the TC bit set.
+    pub truncated: u64,
+    /// Replies to a query that already had one. Outside the identity.
+    pub duplicate: u64,
+    /// Replies with no such ID outstanding, or from an address that was not asked. Outside the identity.
+    pub unsolicited: u64,
+}
+
+/// One of the two lines of the accounts does not add up: a bug in the player, never rounded away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IdentityViolated {
+    /// `intended = sent + unsent + send_failed`
+    #[error(
+        "intended {intended} is not sent + unsent + send_failed = {sum}: this is a bug in kqps, please report it"
+    )]
+    Intended {
+        /// The left side.
+        intended: u64,
+        /// The right side.
+        sum: u64,
+    },
+    /// `sent = correct + wrong + late + lost`
+    #[error(
+        "sent {sent} is not correct + wrong + late + lost = {sum}: this is a bug in kqps, please report it"
+    )]
+    Sent {
+        /// The left side.
+        sent: u64,
+        /// The right side.
+        sum: u64,
+    },
+}
+
+impl Accounts {
+    /// Checks both identities.
+    pub fn check(&self) -> Result<(), IdentityViolated> {
+        let sum = self.sent + self.unsent + self.send_failed;
+        if self.intended != sum {
+            return Err(IdentityViolated::Intended { intended: self.intended, sum });
+        }
+        let sum = self.correct + self.wrong + self.late + self.lost;
+        if self.sent != sum {
+            return Err(IdentityViolated::Sent { sent: self.sent, sum });
+        }
+        Ok(())
+    }
+
+    /// Share of the intended queries that were not answered correctly in time, 0 to 1. Unsent and
+    /// send-failed queries count as bad, so that a tired player cannot flatter a subject. 0 when nothing was
+    /// intended.
+    pub fn bad_ratio(&self) -> f64 {
+        if self.intended == 0 {
+            return 0.0;
+        }
+        (self.intended - self.correct) as f64 / self.intended as f64
+    }
+
+    /// Adds another thread's or trial's accounts to these.
+    pub fn add(&mut self, other: &Self) {
+        self.intended += other.intended;
+        self.unsent += other.unsent;
+        self.send_failed += other.send_failed;
+        self.sent += other.sent;
+        self.correct += other.correct;
+        self.wrong += other.wrong;
+        self.late += other.late;
+        self.lost += other.lost;
+        self.truncated += other.truncated;
+        self.duplicate += other.duplicate;
+        self.unsolicited += other.unsolicited;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_query_is_named() {
+        let whole = Accounts { intended: 3, sent: 2, unsent: 1, correct: 1, lost: 1, ..Accounts::default() };
+        assert_eq!(whole.check(), Ok(()));
+        assert_eq!(
+            Accounts { intended: 4, ..whole }.check(),
+            Err(IdentityViolated::Intended { intended: 4, sum: 3 })
+        );
+        assert_eq!(Accounts { lost: 0, ..whole }.check(), Err(IdentityViolated::Sent { sent: 2, sum: 1 }));
+    }
+
+    #[test]
+    fn unsent_queries_are_bad() {
+        let tired = Accounts { intended: 10, unsent: 5, sent: 5, correct: 5, ..Accounts::default() };
+        assert!((tired.bad_ratio() - 0.5).abs() < 1e-12);
+    }
+}

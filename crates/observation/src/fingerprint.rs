@@ -1,0 +1,53 @@
+//! The host that a run was made on, as far as it can be read.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// This machine. What cannot be read is in `unreadable` with its reason.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)] // the names say it
+pub struct Fingerprint {
+    pub cpu_model: String,
+    pub microcode: Option<String>,
+    pub hypervisor: Option<String>,
+    pub cores: Vec<CoreFacts>,
+    pub memory_bytes: u64,
+    pub kernel: String,
+    pub os: Option<String>,
+    pub clock_source: Option<String>,
+    pub governor: Option<String>,
+    pub turbo: Option<bool>,
+    /// Name of the vulnerability → the kernel's word on it.
+    pub mitigations: BTreeMap<String, String>,
+    /// Name of the setting (`net.core.rmem_max`) → value.
+    pub sysctls: BTreeMap<String, String>,
+    /// Interrupt → the cores it may run on, for network devices.
+    pub interrupts: BTreeMap<String, String>,
+    /// Name of the program → its version and the hash of its binary.
+    pub binaries: BTreeMap<String, BinaryFacts>,
+    pub unreadable: BTreeMap<String, String>,
+}
+
+/// One logical CPU and what it shares with which others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct CoreFacts {
+    pub cpu: u32,
+    pub package: u32,
+    pub core: u32,
+    pub numa_node: u32,
+    /// Logical CPUs of the same core, this one included.
+    pub smt: Vec<u32>,
+    /// "L2" → logical CPUs that share it, this one included.
+    pub caches: BTreeMap<String, Vec<u32>>,
+}
+
+/// A program that took part.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct BinaryFacts {
+    pub path: String,
+    pub version: Option<String>,
+    pub blake3: Option<String>,
+}

@@ -1,0 +1,143 @@
+//! Times in a high dynamic range histogram: 1 µs to 60 s at 3 significant digits. Histograms merge by
+//! adding; quantiles are never averaged.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
+use serde::{Deserialize, Serialize};
+
+/// The longest time that is told apart, in microseconds (60 s). What is longer is counted there.
+pub const LONGEST_US: u64 = 60_000_000;
+
+/// A quantile is told only when at least this many samples lie beyond it.
+pub const SAMPLES_BEYOND: f64 = 100.0;
+
+/// Times in microseconds.
+#[derive(Clone, Debug)]
+pub struct Histogram(hdrhistogram::Histogram<u64>);
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self(hdrhistogram::Histogram::new_with_bounds(1, LONGEST_US, 3).expect("the bounds are valid"))
+    }
+}
+
+impl Histogram {
+    /// Records one time; below 1 µs counts as 0, above 60 s as 60 s.
+    #[inline]
+    pub fn record_us(&mut self, time_us: u64) {
+        self.0.saturating_record(time_us);
+    }
+
+    /// Records `count` times of the same length.
+    pub fn record_many_us(&mut self, time_us: u64, count: u64) {
+        self.0.saturating_record_n(time_us.min(LONGEST_US), count);
+    }
+
+    /// Adds another histogram's samples.
+    pub fn add(&mut self, other: &Self) {
+        self.0.add(&other.0).expect("all histograms have the same bounds");
+    }
+
+    /// How many samples it holds.
+    pub fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Whether it holds no sample.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The time at a quantile from 0 to 1, or none when fewer than [`SAMPLES_BEYOND`] samples lie beyond it.
+    pub fn quantile_us(&self, quantile: f64) -> Option<u64> {
+        let beyond = self.0.len() as f64 * (1.0 - quantile).min(quantile);
+        // A hair below, so that 10,000 samples do tell p99 in spite of the binary fraction.
+        (beyond > SAMPLES_BEYOND - 1e-6).then(|| self.0.value_at_quantile(quantile))
+    }
+
+    /// The share of samples that were longer than `time_us`, 0 to 1.
+    pub fn share_above(&self, time_us: u64) -> f64 {
+        if self.0.is_empty() {
+            return 0.0;
+        }
+        let within = self.0.count_between(0, time_us);
+        (self.0.len() - within) as f64 / self.0.len() as f64
+    }
+
+    /// The figures that a trial's record carries.
+    pub fn quantiles(&self) -> Quantiles {
+        if self.0.is_empty() {
+            return Quantiles::default();
+        }
+        Quantiles {
+            min: Some(self.0.min()),
+            mean: Some(self.0.mean()),
+            stddev: Some(self.0.stdev()),
+            p50: self.quantile_us(0.50),
+            p90: self.quantile_us(0.90),
+            p95: self.quantile_us(0.95),
+            p99: self.quantile_us(0.99),
+            p999: self.quantile_us(0.999),
+            max: Some(self.0.max()),
+        }
+    }
+
+    /// The `HdrHistogram` V2 deflate format, in base64.
+    pub fn encode(&self) -> String {
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new().serialize(&self.0, &mut bytes).expect("writing to memory succeeds");
+        BASE64.encode(bytes)
+    }
+
+    /// Reads what [`Self::encode`] wrote; none when the text is something else.
+    pub fn decode(text: &str) -> Option<Self> {
+        let bytes = BASE64.decode(text).ok()?;
+        let read = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
+        let mut histogram = Self::default();
+        histogram.0.add(&read).ok()?;
+        Some(histogram)
+    }
+}
+
+/// Figures of a histogram of times in microseconds. A quantile is none when too few samples lie beyond it;
+/// everything is none when nothing was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)] // the names say it
+pub struct Quantiles {
+    pub min: Option<u64>,
+    pub mean: Option<f64>,
+    pub stddev: Option<f64>,
+    pub p50: Option<u64>,
+    pub p90: Option<u64>,
+    pub p95: Option<u64>,
+    pub p99: Option<u64>,
+    pub p999: Option<u64>,
+    pub max: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_needs_a_hundred_samples_beyond_it() {
+        let mut histogram = Histogram::default();
+        histogram.record_many_us(80, 9_999);
+        assert_eq!(histogram.quantile_us(0.99), None);
+        histogram.record_us(80);
+        assert_eq!(histogram.quantile_us(0.99), Some(80));
+        assert_eq!(histogram.quantile_us(0.999), None);
+    }
+
+    #[test]
+    fn it_survives_being_stored() {
+        let mut histogram = Histogram::default();
+        for time_us in [1, 17, 1_000, 59_999_999, 80_000_000] {
+            histogram.record_us(time_us);
+        }
+        let read = Histogram::decode(&histogram.encode()).unwrap();
+        assert_eq!(read.quantiles(), histogram.quantiles());
+        assert!(Histogram::decode("nonsense").is_none());
+    }
+}

@@ -1,0 +1,51 @@
+//! What the host did during a trial, as differences of counters read before and after it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The host over one trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostFacts {
+    /// Seconds between the two readings.
+    pub wall_s: f64,
+    /// How every core spent that time.
+    pub cpus: Vec<CpuFacts>,
+    /// UDP counters of the player's network namespace, both address families. Other traffic moves them too.
+    pub udp: UdpFacts,
+    /// Packets that the kernel's backlog refused (`softnet_stat`, column 2).
+    pub softnet_dropped: u64,
+    /// Times the backlog ran out of budget (`softnet_stat`, column 3).
+    pub softnet_squeezed: u64,
+    /// CPU seconds on the used cores of processes that are neither player nor subject; none when unknown.
+    pub foreign_cpu_s: Option<f64>,
+    /// What could not be read, and why.
+    pub unreadable: BTreeMap<String, String>,
+}
+
+/// How one core spent a trial; shares from 0 to 1 that add up to about 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)] // the names are those of /proc/stat
+pub struct CpuFacts {
+    pub cpu: u32,
+    pub user: f64,
+    pub system: f64,
+    pub irq: f64,
+    pub softirq: f64,
+    pub steal: f64,
+    pub idle: f64,
+}
+
+/// Differences of `/proc/net/snmp` and `snmp6`, UDP over IPv4 and IPv6 together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)] // the names are the kernel's
+pub struct UdpFacts {
+    pub in_datagrams: u64,
+    pub out_datagrams: u64,
+    pub no_ports: u64,
+    pub in_errors: u64,
+    pub rcvbuf_errors: u64,
+    pub sndbuf_errors: u64,
+    pub in_csum_errors: u64,
+    pub mem_errors: u64,
+}

@@ -1,0 +1,30 @@
+//! What was seen: the records that measuring writes and judging reads.
+//!
+//! For: the trial, the run, the histogram and the store, each versioned. Not for: deciding what a record
+//! means (`verdict`), nor for how it looks (`report`).
+//!
+//! Invariant: facts only. A record holds what was counted and timed, and the reason where something could
+//! not be read; measuring and judging meet only here.
+
+pub mod accounts;
+pub mod fingerprint;
+pub mod histogram;
+pub mod host;
+pub mod ledger;
+pub mod run;
+pub mod store;
+pub mod subject;
+pub mod trial;
+
+pub use accounts::{Accounts, IdentityViolated};
+pub use fingerprint::Fingerprint;
+pub use histogram::{Histogram, Quantiles};
+pub use host::HostFacts;
+pub use ledger::{Ledger, Place, Placed};
+pub use run::{Cell, Run, RunTrial};
+pub use store::Store;
+pub use subject::SubjectFacts;
+pub use trial::Trial;
+
+/// The version written into every record. A reader accepts this version and all older ones.
+pub const SCHEMA: u32 = 1;

@@ -1,0 +1,136 @@
+//! A run: one execution of a study, its cells and its trials.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fingerprint::Fingerprint;
+use crate::trial::Trial;
+
+/// One execution of a study, as the store gives it back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// [`crate::SCHEMA`].
+    pub schema: u32,
+    /// The study's name.
+    pub study: String,
+    /// What was typed, word by word, so that it can be repeated.
+    pub command: Vec<String>,
+    /// When it began, milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// When its last cell was done; none while it is unfinished.
+    pub finished_unix_ms: Option<u64>,
+    /// The version of kqps that made it.
+    pub kqps_version: String,
+    /// The time it was given, seconds.
+    pub budget_s: f64,
+    /// The preset of the rate search (`quick`, `default`, …).
+    pub goal: String,
+    /// How many times every cell is started.
+    pub blocks: u32,
+    /// The seed of every random choice.
+    pub seed: u64,
+    /// The host.
+    pub fingerprint: Fingerprint,
+    /// What was left out, and why (`uring: the kernel forbids io_uring`).
+    pub skipped: BTreeMap<String, String>,
+    /// The configurations measured.
+    pub cells: Vec<Cell>,
+    /// Every trial, in the order in which they were committed.
+    pub trials: Vec<RunTrial>,
+}
+
+/// One configuration of a study: a value for every factor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Unique in its run and short: `echo mmsg`, `nsd`.
+    pub name: String,
+    /// What the cell is for.
+    pub role: Role,
+    /// The subject's name, as in `subjects/NAME.toml`, or `echo`.
+    pub subject: String,
+    /// The subject's version as it told it.
+    pub version: Option<String>,
+    /// The subject's own I/O model, or the echo's model that comes nearest to it: which echo is its ceiling.
+    pub io: String,
+    /// Workers that answer queries.
+    pub workers: u32,
+    /// Cores of the player.
+    pub player_cpus: Vec<u32>,
+    /// Cores of the subject.
+    pub subject_cpus: Vec<u32>,
+    /// Further factors and their values.
+    pub factors: BTreeMap<String, String>,
+}
+
+/// What a cell is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// The player against the cheapest echo: ceiling (a) of METHOD.
+    PlayerCeiling,
+    /// The echo under one I/O model: ceiling (b) of METHOD.
+    EchoCeiling,
+    /// A name server whose highest reliable rate is wanted.
+    #[default]
+    Subject,
+}
+
+/// A trial within a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunTrial {
+    /// Its number in the run, from 1.
+    pub number: u64,
+    /// Index into [`Run::cells`].
+    pub cell: u32,
+    /// The block, from 0.
+    pub block: u32,
+    /// The start of the subject that it ran in, counted over the whole run from 1. The unit of repetition.
+    pub start: u64,
+    /// Why it was made.
+    pub purpose: Purpose,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// Why a trial was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purpose {
+    /// To warm up; not judged.
+    WarmUp,
+    /// A closed loop that finds a ceiling.
+    Ceiling,
+    /// A step of the rate search.
+    #[default]
+    Search,
+    /// The lower bound once more, at the end of a search.
+    Retest,
+    /// A part of the rate found, for latency by load.
+    Latency,
+}
+
+/// What came of a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It was measured.
+    Measured(Box<Trial>),
+    /// It could not be measured: the subject died, or the player could not run.
+    Failed {
+        /// What happened, in one sentence.
+        reason: String,
+        /// The last lines of the subject's output.
+        output: Vec<String>,
+    },
+}
+
+impl RunTrial {
+    /// The record, if it was measured.
+    pub fn measured(&self) -> Option<&Trial> {
+        match &self.outcome {
+            Outcome::Measured(trial) => Some(trial),
+            Outcome::Failed { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Placeholder.
+/// The store.
+#[derive(Debug)]
+pub struct Store;

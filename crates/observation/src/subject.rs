@@ -1,0 +1,48 @@
+//! What the subject's processes used during a trial, read from `/proc` before and after it.
+
+use serde::{Deserialize, Serialize};
+
+/// The subject over one trial: all of its processes together, and each thread.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SubjectFacts {
+    /// The process that was named; its descendants are counted too.
+    pub pid: u32,
+    /// Whether that process still lived when the trial ended.
+    pub alive: bool,
+    /// How many processes.
+    pub processes: u32,
+    /// User CPU seconds of all processes.
+    pub cpu_user_s: f64,
+    /// System CPU seconds of all processes.
+    pub cpu_system_s: f64,
+    /// Voluntary context switches.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches.
+    pub involuntary_switches: u64,
+    /// Resident memory at the end, shared pages counted in each process.
+    pub rss_bytes: u64,
+    /// Proportional memory at the end, where it could be read.
+    pub pss_bytes: Option<u64>,
+    /// Datagrams that the subject's own UDP sockets dropped (full receive buffer or bad checksum), where its
+    /// sockets could be found.
+    pub socket_drops: Option<u64>,
+    /// Threads that used CPU, busiest first.
+    pub threads: Vec<ThreadFacts>,
+}
+
+/// One thread over one trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThreadFacts {
+    /// Its process.
+    pub pid: u32,
+    /// Its thread ID.
+    pub tid: u32,
+    /// Its name, as the kernel knows it.
+    pub name: String,
+    /// CPU seconds, user and system.
+    pub cpu_s: f64,
+    /// CPU seconds divided by wall seconds, 0 to 1.
+    pub busy: f64,
+    /// The core it last ran on.
+    pub cpu: u32,
+}

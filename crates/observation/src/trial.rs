@@ -1,0 +1,143 @@
+//! The record of one trial: one load for one duration.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::accounts::Accounts;
+use crate::histogram::Quantiles;
+use crate::host::HostFacts;
+use crate::ledger::Ledger;
+use crate::subject::{SubjectFacts, ThreadFacts};
+
+/// One measurement. What `kqps load --json` prints, less the warnings, which are a judgement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// [`crate::SCHEMA`].
+    pub schema: u32,
+    /// `"trial"`.
+    pub kind: String,
+    /// Whether a signal ended it early.
+    pub interrupted: bool,
+    /// When it began, milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// What was asked, as `ADDR:PORT`.
+    pub target: String,
+    /// What was played.
+    pub dataset: DatasetFacts,
+    /// How it was played.
+    pub load: Load,
+    /// What became of every query.
+    pub accounts: Accounts,
+    /// Cause → wrong replies. Sums to `accounts.wrong`.
+    pub wrong_causes: BTreeMap<String, u64>,
+    /// The kernel's error name → queries that it refused. Sums to `accounts.send_failed`.
+    pub send_failed_causes: BTreeMap<String, u64>,
+    /// Rcode → correct replies with it.
+    pub response_rcodes: BTreeMap<String, u64>,
+    /// Mean size of a sent query's DNS message; none when nothing was sent.
+    pub request_bytes_mean: Option<f64>,
+    /// Mean size of a correct reply's DNS message; none when there was none.
+    pub response_bytes_mean: Option<f64>,
+    /// Intended send time to the reply's arrival; a late or lost query enters at the timeout.
+    pub latency_us: Quantiles,
+    /// Actual send time minus intended send time.
+    pub lag_us: Quantiles,
+    /// Time between a thread's successive sends to the kernel.
+    pub gap_us: Quantiles,
+    /// The histograms behind the three figures above (`latency`, `lag`, `gap`), encoded.
+    pub histograms: BTreeMap<String, String>,
+    /// The player.
+    pub player: PlayerFacts,
+    /// The subject, where its process is known.
+    pub subject: Option<SubjectFacts>,
+    /// The host.
+    pub host: HostFacts,
+    /// Where the lost packets went.
+    pub ledger: Ledger,
+    /// One-second bins by send time.
+    pub intervals: Vec<Interval>,
+    /// Queries sent in each 100 ms bin.
+    pub sent_per_100ms: Vec<u64>,
+}
+
+/// The dataset of a trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatasetFacts {
+    /// The file it was read from.
+    pub path: String,
+    /// BLAKE3 of that file's content, in hex.
+    pub hash: String,
+    /// How many queries it holds.
+    pub queries: u64,
+}
+
+/// How a trial was loaded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Open or closed loop.
+    pub mode: LoadMode,
+    /// The arrivals of an open loop: `even` or `poisson`.
+    pub arrivals: Option<String>,
+    /// The window of a closed loop: queries outstanding at most.
+    pub outstanding: Option<u64>,
+    /// Queries a second that the schedule called for; none for a closed loop.
+    pub intended_qps: Option<f64>,
+    /// Queries a second that were sent.
+    pub offered_qps: f64,
+    /// Correct replies, divided by the time in which queries were sent.
+    pub answered_qps: f64,
+    /// Seconds in which queries were sent.
+    pub duration_s: f64,
+    /// Seconds after which a reply is late.
+    pub timeout_s: f64,
+    /// Seconds that the player listened after the last send.
+    pub drain_s: f64,
+    /// Queries in one burst at most.
+    pub burst: u32,
+}
+
+/// Who decides when the next query leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LoadMode {
+    /// A schedule does, whatever the subject answers.
+    #[default]
+    Open,
+    /// The subject's replies do.
+    Closed,
+}
+
+/// The player over one trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlayerFacts {
+    /// The I/O that was really used: `plain`, `mmsg`, `gso`, `uring`.
+    pub io: String,
+    /// What could not be used as asked, and why (a socket that fell back from segmentation, say).
+    pub notes: Vec<String>,
+    /// Sending threads.
+    pub threads: u32,
+    /// Sockets of all threads.
+    pub sockets: u32,
+    /// CPU seconds of the whole process while queries were sent.
+    pub cpu_s: f64,
+    /// The cores its threads were pinned to; empty when they were not.
+    pub cpus: Vec<u32>,
+    /// Datagrams that the player's own sockets dropped because their buffer was full.
+    pub socket_drops: u64,
+    /// Sockets that fell back from segmentation to single sends.
+    pub segment_fallbacks: u32,
+    /// The sending threads.
+    pub per_thread: Vec<ThreadFacts>,
+}
+
+/// One second of a trial. Fates are booked in the second in which they were settled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interval {
+    /// The end of the interval, in seconds since the trial began.
+    pub at_s: u64,
+    /// Queries sent.
+    pub sent: u64,
+    /// Correct replies.
+    pub correct: u64,
+}
