@@ -1,1 +1,60 @@
-fn main() {}
+//! The program: arguments in, a call, words out.
+
+mod completions;
+mod exit;
+mod find;
+mod r#gen;
+mod host;
+mod load;
+mod man;
+mod probe;
+mod report;
+mod run;
+mod serve;
+mod value;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Benchmarks DNS reliably on multi-core systems: every query accounted for, every figure with its grade.
+#[derive(Parser)]
+#[command(name = "kqps", version, propagate_version = true, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Load(load::Args),
+    Find(find::Args),
+    Serve(serve::Args),
+    Run(run::Args),
+    Report(report::Args),
+    Host(host::Args),
+    Gen(r#gen::Args),
+    Probe(probe::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        None => run::run(run::Args::default()),
+        Some(Command::Load(args)) => load::run(args),
+        Some(Command::Find(args)) => find::run(args),
+        Some(Command::Serve(args)) => serve::run(args),
+        Some(Command::Run(args)) => run::run(args),
+        Some(Command::Report(args)) => report::run(args),
+        Some(Command::Host(args)) => host::run(args),
+        Some(Command::Gen(args)) => r#gen::run(args),
+        Some(Command::Probe(args)) => probe::run(args),
+        Some(Command::Completions(args)) => completions::run(args),
+        Some(Command::Man(args)) => man::run(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("kqps: {error:#}");
+        exit::status_of(&error)
+    })
+}

@@ -1,0 +1,29 @@
+//! Exit statuses: 0 measured; 1 could not run; 2 bad usage or bad file; 3 measured, but the figure is refused.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Measured, but no figure is given (grade F).
+pub(crate) const REFUSED: u8 = 3;
+
+/// An error in what the user typed or in a file that the user gave: status 2 instead of 1.
+#[derive(Debug)]
+pub(crate) struct BadInput(pub(crate) String);
+
+impl fmt::Display for BadInput {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+/// Turns any error with a message into one about the user's input.
+pub(crate) fn bad_input(error: impl fmt::Display) -> anyhow::Error {
+    anyhow::Error::new(BadInput(error.to_string()))
+}
+
+/// The status that an error ends the program with.
+pub(crate) fn status_of(error: &anyhow::Error) -> ExitCode {
+    if error.chain().any(|cause| cause.is::<BadInput>()) { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
