@@ -1,1 +1,25 @@
-//! placeholder
+//! Safe wrappers over the system calls that playing and serving need.
+//!
+//! For: clocks, UDP sockets one datagram or a batch at a time (with segmentation offload, kernel timestamps
+//! and the address that was asked), readiness calls, `io_uring`, pinning, steering, file mapping, worker
+//! processes, and a probe that says what works on this host and why the rest does not. Not for: what the
+//! bytes mean, nor when to send them.
+//!
+//! Invariant: the only crate with `unsafe`; it knows nothing of DNS. Every `unsafe` block says what makes it
+//! sound.
+
+pub mod address;
+pub mod affinity;
+pub mod batch;
+pub mod clock;
+pub mod map;
+pub mod poll;
+pub mod udp;
+
+mod control;
+mod memory;
+mod sys;
+
+pub use address::{Address, LocalAddress};
+pub use batch::{RecvBatch, SendBatch, Wait};
+pub use udp::{UdpOptions, UdpSocket};

@@ -1,0 +1,49 @@
+//! Which cores a thread may run on.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+
+use crate::sys::check;
+
+/// Pins the calling thread to one core. Fails when the core does not exist or is not allowed here.
+pub fn pin_thread(cpu: u32) -> io::Result<()> {
+    if cpu >= libc::CPU_SETSIZE as u32 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no core {cpu}")));
+    }
+    // SAFETY: a CPU set is an array of integers.
+    let mut set: libc::cpu_set_t = unsafe { zeroed() };
+    // SAFETY: the number was checked to lie within the set.
+    unsafe { libc::CPU_SET(cpu as usize, &mut set) };
+    // SAFETY: the pointer is to a live set of the size given; 0 is the calling thread.
+    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) })
+        .map(drop)
+        .map_err(|error| io::Error::new(error.kind(), format!("core {cpu}: {error}")))
+}
+
+/// The cores that the calling thread may run on, ascending.
+pub fn allowed() -> io::Result<Vec<u32>> {
+    // SAFETY: a CPU set is an array of integers.
+    let mut set: libc::cpu_set_t = unsafe { zeroed() };
+    // SAFETY: the pointer is to a live set of the size given; 0 is the calling thread.
+    check(unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) })?;
+    // SAFETY: the numbers lie within the set.
+    Ok((0..libc::CPU_SETSIZE as u32).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu as usize, &set) }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_thread_has_one_core() {
+        let cpu = *allowed().unwrap().last().unwrap();
+        std::thread::spawn(move || {
+            pin_thread(cpu).unwrap();
+            assert_eq!(allowed().unwrap(), [cpu]);
+            assert!(pin_thread(1023).unwrap_err().to_string().contains("core 1023"));
+            assert!(pin_thread(5000).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+}

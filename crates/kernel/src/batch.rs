@@ -1,0 +1,91 @@
+//! Batches of datagrams: many in one `recvmmsg`, many out in one `sendmmsg`, and many equal ones as a single
+//! segmented message (`UDP_GRO`, `UDP_SEGMENT`). Headers, names, control bytes and buffers are allocated once.
+
+mod recv;
+mod send;
+mod turn;
+
+pub use recv::{Received, RecvBatch};
+pub use send::SendBatch;
+pub use turn::TurnBatch;
+
+pub use crate::udp::Wait;
+
+use crate::address::Address;
+use crate::control::{CONTROL_BYTES, Control};
+use crate::memory::Block;
+
+/// The largest message that segmentation offload makes or takes, bytes.
+pub const SEGMENTED_BYTES: usize = 65_536;
+
+/// The most segments that the kernel takes in one message (`UDP_MAX_SEGMENTS` was 64 until Linux 6.9).
+pub const SEGMENTS: usize = 64;
+
+/// The arrays of `recvmmsg` and `sendmmsg`: header, slice, name and control bytes of every message.
+struct Headers {
+    headers: Block<libc::mmsghdr>,
+    slices: Block<libc::iovec>,
+    names: Block<Address>,
+    controls: Block<Control>,
+}
+
+impl Headers {
+    /// Headers that point to their own slice, name and control bytes; the slices are empty.
+    fn new(messages: usize) -> Self {
+        let mut all = Self {
+            headers: Block::new(messages),
+            slices: Block::new(messages),
+            names: Block::new(messages),
+            controls: Block::new(messages),
+        };
+        for index in 0..messages {
+            let header = &mut all.headers[index].msg_hdr;
+            header.msg_iov = all.slices.at(index);
+            header.msg_iovlen = 1;
+            header.msg_name = all.names.at(index).cast();
+            header.msg_control = all.controls.at(index).cast();
+        }
+        all
+    }
+
+    fn len(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// Makes a header ready to receive: the kernel shortens name and control lengths with every call.
+    #[inline]
+    fn reset(&mut self, index: usize) {
+        let header = &mut self.headers[index].msg_hdr;
+        header.msg_namelen = size_of::<Address>() as libc::socklen_t;
+        header.msg_controllen = CONTROL_BYTES;
+        header.msg_flags = 0;
+    }
+}
+
+/// Sends messages `first..end`; how many the kernel took, 0 when there was no room.
+///
+/// # Safety
+/// Slices, names and control bytes of these headers point to live memory of the lengths told.
+unsafe fn send_headers(
+    headers: &mut Block<libc::mmsghdr>,
+    socket: &crate::udp::UdpSocket,
+    first: usize,
+    end: usize,
+) -> std::io::Result<usize> {
+    use std::os::fd::AsRawFd as _;
+    let part = &mut headers[first..end];
+    if part.is_empty() {
+        return Ok(0);
+    }
+    // SAFETY: the slice of headers is live, and the caller vouches for what they point to.
+    let sent =
+        unsafe { libc::sendmmsg(socket.as_raw_fd(), part.as_mut_ptr(), part.len() as libc::c_uint, 0) };
+    match crate::sys::check(sent) {
+        Ok(sent) => Ok(sent as usize),
+        Err(error) if crate::sys::is_not_now(&error) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests;

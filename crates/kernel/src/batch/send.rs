@@ -1,0 +1,89 @@
+//! Sending a batch out of one buffer.
+
+use std::io;
+
+use crate::address::{Address, LocalAddress};
+use crate::batch::{Headers, send_headers};
+use crate::memory::Block;
+use crate::udp::UdpSocket;
+
+/// Messages written one after the other into one buffer, and sent by one `sendmmsg`.
+pub struct SendBatch {
+    headers: Headers,
+    buffer: Block<u8>,
+    messages: usize,
+    used_bytes: usize,
+}
+
+impl SendBatch {
+    /// Allocates room for `messages` messages of `bytes` bytes together, both at least 1.
+    pub fn new(messages: usize, bytes: usize) -> Self {
+        Self { headers: Headers::new(messages), buffer: Block::new(bytes), messages: 0, used_bytes: 0 }
+    }
+
+    /// Forgets all messages.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.messages = 0;
+        self.used_bytes = 0;
+    }
+
+    /// Whether there is no message.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.messages == 0
+    }
+
+    /// How many messages were added.
+    #[inline]
+    pub fn messages(&self) -> usize {
+        self.messages
+    }
+
+    /// Whether one more message of this length fits.
+    #[inline]
+    pub fn room(&self, bytes: usize) -> bool {
+        self.messages < self.headers.len() && bytes <= self.buffer.len() - self.used_bytes
+    }
+
+    /// Appends a message of `bytes` bytes and returns them to be written. With `segment_bytes` the kernel
+    /// cuts the message into datagrams of that length; the last may be shorter. The control message that asks
+    /// for it is put on only when there is more than one (some devices refuse it). To be called with
+    /// [`Self::room`] only.
+    #[inline]
+    pub fn add(&mut self, to: &Address, bytes: usize, segment_bytes: Option<u16>) -> &mut [u8] {
+        self.add_from(to, None, bytes, segment_bytes)
+    }
+
+    /// The same, sent from one of this host's addresses.
+    #[inline]
+    pub fn add_from(
+        &mut self,
+        to: &Address,
+        from: Option<&LocalAddress>,
+        bytes: usize,
+        segment_bytes: Option<u16>,
+    ) -> &mut [u8] {
+        let (index, start) = (self.messages, self.used_bytes);
+        let segment_bytes = segment_bytes.filter(|&segment| bytes > usize::from(segment));
+        self.headers.slices[index] = libc::iovec { iov_base: self.buffer.at(start).cast(), iov_len: bytes };
+        self.headers.names[index] = *to;
+        let header = &mut self.headers.headers[index].msg_hdr;
+        header.msg_namelen = to.length();
+        header.msg_controllen = self.headers.controls[index].write(segment_bytes, from);
+        let place = &mut self.buffer[start..start + bytes];
+        self.messages += 1;
+        self.used_bytes += bytes;
+        place
+    }
+
+    /// Hands messages from `first` on to the kernel, and returns how many of them it took: fewer than there
+    /// are when the next one failed, in which case sending again from there tells the error. 0 when the
+    /// socket has no room for now.
+    #[inline]
+    pub fn send(&mut self, socket: &UdpSocket, first: usize) -> io::Result<usize> {
+        // SAFETY: headers, names, control bytes and buffer are blocks that `self` owns, and `add_from` took
+        // each slice from within the buffer.
+        unsafe { send_headers(&mut self.headers.headers, socket, first, self.messages) }
+    }
+}

@@ -1,0 +1,141 @@
+//! Batches on real loopback sockets.
+
+use std::net::SocketAddr;
+
+use super::*;
+use crate::poll::{FOREVER_NS, wait_any};
+use crate::udp::{Peer, UdpOptions, UdpSocket};
+
+fn bind(address: &str, options: UdpOptions) -> UdpSocket {
+    UdpSocket::bind(address.parse().unwrap(), &options).unwrap()
+}
+
+fn address_of(socket: &UdpSocket) -> Address {
+    socket.local_addr().unwrap().into()
+}
+
+#[test]
+fn equal_segments_and_a_shorter_tail_arrive_as_one_message_call_after_call() {
+    let from = bind("127.0.0.1:0", UdpOptions::default());
+    let to = bind("127.0.0.1:0", UdpOptions { gro: true, timestamps: true, ..UdpOptions::default() });
+    let mut sent = SendBatch::new(4, 4096);
+    let mut received = RecvBatch::new(4, SEGMENTED_BYTES);
+    // Headers are used again with every call: the control length must be restored, or sizes get lost.
+    for turn in 0..5 {
+        sent.clear();
+        let bytes: Vec<u8> = (0..130).map(|byte| byte + turn).collect();
+        sent.add(&address_of(&to), 130, Some(40)).copy_from_slice(&bytes);
+        assert_eq!(sent.send(&from, 0).unwrap(), 1);
+
+        assert_eq!(received.recv(&to, Wait::ForOne).unwrap(), 1);
+        let message = received.message(0);
+        assert_eq!(message.bytes, bytes);
+        assert_eq!(message.segment_bytes, 40);
+        assert_eq!(message.from, address_of(&from));
+        assert!(!message.truncated);
+        let now_ns = crate::clock::now_ns() as i64 + crate::clock::realtime_offset_ns();
+        let age_ns = now_ns - message.arrived_ns.unwrap() as i64;
+        assert!((-1_000_000..10_000_000_000).contains(&age_ns), "arrived {age_ns} ns ago");
+    }
+    assert_eq!(received.recv(&to, Wait::No).unwrap(), 0);
+}
+
+#[test]
+fn without_gro_the_segments_arrive_one_by_one() {
+    let from = bind("[::1]:0", UdpOptions::default());
+    let to = bind("[::1]:0", UdpOptions::default());
+    let mut sent = SendBatch::new(4, 4096);
+    sent.add(&address_of(&to), 100, Some(40)).fill(1);
+    sent.add(&address_of(&to), 40, Some(40)).fill(2);
+    assert!(sent.room(3956) && !sent.room(3957));
+    assert_eq!((sent.messages(), sent.send(&from, 0).unwrap()), (2, 2));
+    let mut received = RecvBatch::new(8, 50);
+    let mut lengths = Vec::new();
+    while lengths.len() < 4 {
+        let count = received.recv(&to, Wait::ForOne).unwrap();
+        lengths.extend((0..count).map(|index| received.message(index).bytes.len()));
+    }
+    assert_eq!(lengths, [40, 40, 20, 40]);
+}
+
+#[test]
+fn a_wildcard_socket_learns_which_address_was_asked_and_answers_from_it() {
+    for (wildcard, asked) in [("0.0.0.0:0", "127.0.0.2"), ("[::]:0", "::1")] {
+        let server = bind(wildcard, UdpOptions { pktinfo: true, ..UdpOptions::default() });
+        let port = server.local_addr().unwrap().port();
+        let asked = SocketAddr::new(asked.parse().unwrap(), port);
+        let client = bind(if asked.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" }, UdpOptions::default());
+        let peer = Peer { address: asked.into(), asked: None };
+        client.send(b"batch", &peer).unwrap();
+        client.send(b"single", &peer).unwrap();
+
+        let mut turn = TurnBatch::new(1, 512, 1);
+        assert_eq!(turn.recv(&server, Wait::ForOne).unwrap(), 1);
+        assert_eq!(turn.message(0).to.unwrap().ip, asked.ip());
+        turn.message_mut(0)[0] = b'B';
+        turn.reply(0, 0, 5, None);
+        assert!(!turn.room());
+        assert_eq!(turn.send(&server, 0).unwrap(), 1);
+
+        let (mut buffer, mut from) = ([0; 64], Peer::default());
+        assert_eq!(server.recv(&mut buffer, &mut from, Wait::ForOne).unwrap(), Some(6));
+        assert_eq!(from.asked.unwrap().ip, asked.ip());
+        server.send(&buffer[..6], &from).unwrap();
+
+        for text in [b"Batch".as_slice(), b"single"] {
+            let length = client.recv(&mut buffer, &mut from, Wait::ForOne).unwrap().unwrap();
+            assert_eq!(&buffer[..length], text);
+            assert_eq!(from.address.to_socket_addr(), Some(asked));
+        }
+    }
+}
+
+#[test]
+fn what_a_full_buffer_drops_is_counted() {
+    const SENT: u64 = 200;
+    let options = UdpOptions { recv_buffer: Some(2048), overflow_count: true, ..UdpOptions::default() };
+    let to = bind("127.0.0.1:0", options);
+    let from = bind("127.0.0.1:0", UdpOptions::default());
+    let peer = Peer { address: address_of(&to), asked: None };
+    for _ in 0..SENT {
+        from.send(&[0; 100], &peer).unwrap();
+    }
+    let mut received = RecvBatch::new(64, 64);
+    let mut taken = 0;
+    while let count @ 1.. = received.recv(&to, Wait::No).unwrap() {
+        assert!(received.message(0).truncated);
+        assert_eq!(received.message(0).bytes.len(), 64);
+        taken += count as u64;
+    }
+    let dropped = to.drops().unwrap();
+    assert!(dropped > 0);
+    assert_eq!(taken + dropped, SENT);
+    from.send(&[0; 10], &peer).unwrap();
+    assert_eq!(received.recv(&to, Wait::ForOne).unwrap(), 1);
+    assert_eq!(received.message(0).overflow, Some(dropped as u32));
+}
+
+#[test]
+fn an_empty_datagram_is_a_message_and_a_woken_reader_gets_none() {
+    let to = bind("127.0.0.1:0", UdpOptions::default());
+    let from = bind("127.0.0.1:0", UdpOptions::default());
+    let peer = Peer { address: address_of(&to), asked: None };
+    let mut received = RecvBatch::new(2, 64);
+    from.send(&[], &peer).unwrap();
+    assert_eq!(received.recv(&to, Wait::ForOne).unwrap(), 1);
+    assert_eq!(received.message(0).bytes, b"");
+
+    std::thread::scope(|scope| {
+        let batch = scope.spawn(|| RecvBatch::new(2, 64).recv(&to, Wait::ForOne).unwrap());
+        let single = scope.spawn(|| to.recv(&mut [0; 64], &mut Peer::default(), Wait::ForOne).unwrap());
+        to.wake_readers();
+        assert_eq!(batch.join().unwrap(), 0);
+        assert_eq!(single.join().unwrap(), None);
+    });
+    // From then on no wait begins, and what comes can still be read.
+    assert!(wait_any(&[&to], FOREVER_NS).unwrap());
+    assert_eq!(received.recv(&to, Wait::ForOne).unwrap(), 0);
+    from.send(b"late", &peer).unwrap();
+    assert_eq!(received.recv(&to, Wait::ForOne).unwrap(), 1);
+    assert_eq!(received.message(0).bytes, b"late");
+}

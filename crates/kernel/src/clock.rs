@@ -1,0 +1,85 @@
+//! Clocks in nanoseconds, and sleeping until one of them shows a time.
+
+use std::io;
+
+use crate::sys::{check, timespec};
+
+fn read_ns(clock: libc::clockid_t) -> u64 {
+    let mut now = timespec(0);
+    // SAFETY: the pointer is to a live timespec. The clocks used here exist on every Linux, so it cannot fail.
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The time that only ever goes forward (`CLOCK_MONOTONIC`), nanoseconds since some moment at boot.
+#[inline]
+pub fn now_ns() -> u64 {
+    read_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// What to add to [`now_ns`] to get `CLOCK_REALTIME`, which kernel timestamps of packets use. Sampled now, as
+/// the tightest of a few readings; a step of the wall clock makes it stale.
+pub fn realtime_offset_ns() -> i64 {
+    let sample = || {
+        let before = now_ns();
+        let real = read_ns(libc::CLOCK_REALTIME);
+        let after = now_ns();
+        (after - before, real as i64 - i64::midpoint(before as i64, after as i64))
+    };
+    (0..9).map(|_| sample()).min().map_or(0, |(_, offset_ns)| offset_ns)
+}
+
+/// CPU time of the calling thread.
+pub fn thread_cpu_ns() -> u64 {
+    read_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// CPU time of all threads of this process.
+pub fn process_cpu_ns() -> u64 {
+    read_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// Sleeps until [`now_ns`] shows `deadline_ns`; a signal does not wake it for good. Late by the timer slack.
+pub fn sleep_until_ns(deadline_ns: u64) {
+    let deadline = timespec(deadline_ns);
+    let flags = libc::TIMER_ABSTIME;
+    // SAFETY: both pointers are valid; with an absolute deadline the remaining time is not written.
+    while unsafe {
+        libc::clock_nanosleep(libc::CLOCK_MONOTONIC, flags, &raw const deadline, std::ptr::null_mut())
+    } == libc::EINTR
+    {}
+}
+
+/// By how much the kernel may delay the calling thread's timers, to wake several at once. The default is
+/// 50,000 ns; 1 is the least.
+pub fn set_timer_slack_ns(slack_ns: u64) -> io::Result<()> {
+    // SAFETY: this option takes one integer and touches no memory.
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns as libc::c_ulong) }).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleeping_ends_at_or_after_the_deadline() {
+        set_timer_slack_ns(1).unwrap();
+        let deadline_ns = now_ns() + 200_000;
+        sleep_until_ns(deadline_ns);
+        assert!(now_ns() >= deadline_ns);
+    }
+
+    #[test]
+    fn the_offset_leads_from_one_clock_to_the_other() {
+        let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let told_ns = now_ns() as i64 + realtime_offset_ns();
+        assert!((told_ns - since_1970.as_nanos() as i64).abs() < 1_000_000_000);
+    }
+
+    #[test]
+    fn cpu_time_is_of_the_thread() {
+        let before_ns = thread_cpu_ns();
+        while thread_cpu_ns() < before_ns + 100_000 {}
+        assert!(process_cpu_ns() >= before_ns + 100_000);
+    }
+}

@@ -1,0 +1,87 @@
+//! `ppoll(2)`: which of these sockets can be read?
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::null;
+
+use crate::sys::{check, is_not_now, timespec};
+use crate::udp::UdpSocket;
+
+/// As a timeout: wait for ever.
+pub const FOREVER_NS: u64 = u64::MAX;
+
+/// Descriptors that are polled together, again and again.
+#[derive(Debug)]
+pub struct PollSet(Vec<libc::pollfd>);
+
+impl PollSet {
+    /// Watches these descriptors for reading. They are told apart by their place in this order, and are to
+    /// stay open while they are polled.
+    pub fn new<'a, F: AsRawFd + 'a>(descriptors: impl IntoIterator<Item = &'a F>) -> Self {
+        Self(descriptors.into_iter().map(readable).collect())
+    }
+
+    /// Waits until at least one can be read; false after `timeout_ns` nanoseconds or a signal.
+    pub fn wait(&mut self, timeout_ns: u64) -> io::Result<bool> {
+        poll(&mut self.0, timeout_ns)
+    }
+
+    /// Whether the last wait found this one readable, closed or broken: reading it will not block.
+    #[inline]
+    pub fn is_ready(&self, index: usize) -> bool {
+        self.0[index].revents != 0
+    }
+}
+
+fn readable<F: AsRawFd>(descriptor: &F) -> libc::pollfd {
+    libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 }
+}
+
+/// Waits until one of these sockets can be read; false after `timeout_ns` nanoseconds or a signal. Up to 64
+/// sockets are polled without an allocation.
+pub fn wait_any(sockets: &[&UdpSocket], timeout_ns: u64) -> io::Result<bool> {
+    const FEW: usize = 64;
+    if sockets.len() > FEW {
+        return PollSet::new(sockets.iter().copied()).wait(timeout_ns);
+    }
+    let mut few = [libc::pollfd { fd: -1, events: 0, revents: 0 }; FEW];
+    for (entry, socket) in few.iter_mut().zip(sockets) {
+        *entry = readable(*socket);
+    }
+    poll(&mut few[..sockets.len()], timeout_ns)
+}
+
+fn poll(entries: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<bool> {
+    let timeout = timespec(timeout_ns);
+    let timeout = if timeout_ns == FOREVER_NS { null() } else { &raw const timeout };
+    // SAFETY: the entries are live and as many as told; the timeout is null or live; no signal mask.
+    let returned =
+        unsafe { libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, timeout, null()) };
+    match check(returned) {
+        Ok(ready) => Ok(ready > 0),
+        Err(error) if is_not_now(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::udp::{Peer, UdpOptions};
+
+    #[test]
+    fn the_one_that_was_written_to_is_ready() {
+        let bind = || UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &UdpOptions::default()).unwrap();
+        let (one, two) = (bind(), bind());
+        assert!(!wait_any(&[&one, &two], 0).unwrap());
+        let peer = Peer { address: two.local_addr().unwrap().into(), asked: None };
+        one.send(b"x", &peer).unwrap();
+        assert!(wait_any(&[&one, &two], FOREVER_NS).unwrap());
+
+        let mut set = PollSet::new([&one, &two]);
+        assert!(set.wait(FOREVER_NS).unwrap());
+        assert!(!set.is_ready(0));
+        assert!(set.is_ready(1));
+        assert!(!one.wait_readable(1000).unwrap());
+    }
+}

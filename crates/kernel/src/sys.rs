@@ -1,0 +1,60 @@
+//! What every wrapper shares: return values into errors, socket options, times.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::RawFd;
+
+/// Turns the -1 of a system call into the error it left behind.
+pub(crate) fn check(returned: libc::c_int) -> io::Result<libc::c_int> {
+    if returned < 0 { Err(io::Error::last_os_error()) } else { Ok(returned) }
+}
+
+/// The same for calls that return a length.
+pub(crate) fn check_size(returned: libc::ssize_t) -> io::Result<usize> {
+    usize::try_from(returned).map_err(|_| io::Error::last_os_error())
+}
+
+/// Whether an error only says "not now": nothing to read, no room to write, or a signal came.
+pub(crate) fn is_not_now(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// Marks types that are sound as option values: any bytes are a value, and there is no padding.
+///
+/// # Safety
+/// The implementor is plain old data.
+pub(crate) unsafe trait OptionValue: Copy {}
+// SAFETY: an integer.
+unsafe impl OptionValue for libc::c_int {}
+// SAFETY: an array of integers.
+unsafe impl OptionValue for [u32; 9] {}
+
+/// Sets a socket option.
+pub(crate) fn set_option<T: OptionValue>(
+    fd: RawFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: T,
+) -> io::Result<()> {
+    let length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the pointer is to a live value of the length given; the kernel only reads it.
+    check(unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), length) }).map(drop)
+}
+
+/// Reads a socket option.
+pub(crate) fn get_option<T: OptionValue>(fd: RawFd, level: libc::c_int, name: libc::c_int) -> io::Result<T> {
+    // SAFETY: `OptionValue` says that any bytes, zeros among them, are a value.
+    let mut value: T = unsafe { zeroed() };
+    let mut length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the pointer is to a live value of the length given, and the kernel writes no more than that.
+    check(unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut length) })?;
+    Ok(value)
+}
+
+/// Nanoseconds as the kernel's seconds and nanoseconds.
+pub(crate) fn timespec(time_ns: u64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: (time_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (time_ns % 1_000_000_000) as libc::c_long,
+    }
+}

@@ -1,0 +1,286 @@
+//! UDP sockets: how they are set up, and one datagram at a time.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::address::{Address, LocalAddress};
+use crate::control::{self, Control};
+use crate::sys::{check_size, get_option, is_not_now, set_option};
+
+/// How a socket is set up. The default is a plain one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // each is a socket option, and every combination is good
+pub struct UdpOptions {
+    /// `SO_REUSEPORT`: several sockets of one user share the port, and the kernel spreads packets over them.
+    pub reuse_port: bool,
+    /// `SO_REUSEADDR`: the port may be shared without the kernel spreading packets.
+    pub reuse_address: bool,
+    /// Bytes that wait to be read; the kernel counts its own bookkeeping in.
+    pub recv_buffer: Option<usize>,
+    /// Bytes that wait to be sent.
+    pub send_buffer: Option<usize>,
+    /// `UDP_GRO`: equal packets of one flow arrive as one message.
+    pub gro: bool,
+    /// `SO_TIMESTAMPNS`: when the kernel took the packet in.
+    pub timestamps: bool,
+    /// `IP_PKTINFO` or `IPV6_PKTINFO`: which address was asked.
+    pub pktinfo: bool,
+    /// `SO_RXQ_OVFL`: how many packets the socket dropped so far.
+    pub overflow_count: bool,
+    /// `O_NONBLOCK`. The calls of this crate say per call whether they wait, and do not need it.
+    pub nonblocking: bool,
+}
+
+/// A bound UDP socket. An IPv6 socket takes IPv6 only (RFC 3493, section 5.3), so that wildcards of both
+/// families can be listened on side by side.
+#[derive(Debug)]
+pub struct UdpSocket {
+    fd: OwnedFd,
+    v6: bool,
+    pktinfo: bool,
+}
+
+/// Whom a datagram came from, and where it asks to be answered from.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Peer {
+    /// The sender.
+    pub address: Address,
+    /// The address that was asked; none without [`UdpOptions::pktinfo`].
+    pub asked: Option<LocalAddress>,
+}
+
+/// Whether a receiving call waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Takes what is there (`MSG_DONTWAIT`).
+    No,
+    /// Waits for one datagram, and takes what else is there by then (`MSG_WAITFORONE`).
+    ForOne,
+}
+
+impl UdpSocket {
+    /// Opens, sets up and binds a socket.
+    pub fn bind(address: SocketAddr, options: &UdpOptions) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        socket.set_reuse_port(options.reuse_port)?;
+        socket.set_reuse_address(options.reuse_address)?;
+        socket.set_nonblocking(options.nonblocking)?;
+        let socket = Self { fd: socket.into(), v6: address.is_ipv6(), pktinfo: options.pktinfo };
+        socket.set_up(options)?;
+        socket2::SockRef::from(&socket).bind(&address.into())?;
+        Ok(socket)
+    }
+
+    fn set_up(&self, options: &UdpOptions) -> io::Result<()> {
+        let fd = self.as_raw_fd();
+        if let Some(bytes) = options.recv_buffer {
+            set_buffer(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes)?;
+        }
+        if let Some(bytes) = options.send_buffer {
+            set_buffer(fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes)?;
+        }
+        if options.gro {
+            set_option(fd, libc::SOL_UDP, libc::UDP_GRO, 1)
+                .map_err(|error| io::Error::new(error.kind(), format!("UDP_GRO: {error}")))?;
+        }
+        if options.timestamps {
+            set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+        }
+        if options.overflow_count {
+            set_option(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
+        }
+        if options.pktinfo {
+            let (level, name) = self.pktinfo_option();
+            set_option(fd, level, name, 1)?;
+        }
+        Ok(())
+    }
+
+    fn pktinfo_option(&self) -> (libc::c_int, libc::c_int) {
+        if self.v6 {
+            (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)
+        } else {
+            (libc::IPPROTO_IP, libc::IP_PKTINFO)
+        }
+    }
+
+    /// Takes over a socket that another process bound.
+    pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
+        let mut socket = Self { fd, v6: false, pktinfo: false };
+        socket.v6 = socket.local_addr()?.is_ipv6();
+        let (level, name) = socket.pktinfo_option();
+        socket.pktinfo = get_option::<libc::c_int>(socket.as_raw_fd(), level, name)? != 0;
+        Ok(socket)
+    }
+
+    /// A second handle on the same socket: one queue, two descriptors.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { fd: self.fd.try_clone()?, v6: self.v6, pktinfo: self.pktinfo })
+    }
+
+    /// The address it is bound to.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        socket2::SockRef::from(self)
+            .local_addr()?
+            .as_socket()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not an internet socket"))
+    }
+
+    /// Whether received messages tell which address was asked.
+    pub fn tells_asked(&self) -> bool {
+        self.pktinfo
+    }
+
+    /// Takes packets from this peer only, and sends to it where a call names nobody else.
+    pub fn connect(&self, peer: SocketAddr) -> io::Result<()> {
+        socket2::SockRef::from(self).connect(&peer.into())
+    }
+
+    /// Lets later sockets bind to the same port, as the options of the same names do before binding.
+    pub fn share_port(&self, reuse_port: bool, reuse_address: bool) -> io::Result<()> {
+        let socket = socket2::SockRef::from(self);
+        socket.set_reuse_port(reuse_port)?;
+        socket.set_reuse_address(reuse_address)
+    }
+
+    /// The receive buffer that the kernel gave, bytes: twice what was asked for, or less.
+    pub fn recv_buffer(&self) -> io::Result<usize> {
+        socket2::SockRef::from(self).recv_buffer_size()
+    }
+
+    /// The send buffer that the kernel gave, bytes.
+    pub fn send_buffer(&self) -> io::Result<usize> {
+        socket2::SockRef::from(self).send_buffer_size()
+    }
+
+    /// Packets that this socket dropped since it was opened, because its buffer was full or they were broken
+    /// (`SO_MEMINFO`). Wraps at 2³².
+    pub fn drops(&self) -> io::Result<u64> {
+        const SO_MEMINFO: libc::c_int = 55;
+        let facts: [u32; 9] = get_option(self.as_raw_fd(), libc::SOL_SOCKET, SO_MEMINFO)?;
+        Ok(u64::from(facts[libc::SK_MEMINFO_DROPS as usize]))
+    }
+
+    /// Waits until there is something to read; false after `timeout_ns` nanoseconds or a signal.
+    pub fn wait_readable(&self, timeout_ns: u64) -> io::Result<bool> {
+        crate::poll::wait_any(&[self], timeout_ns)
+    }
+
+    /// Ends every wait on this socket, in whichever thread or process: a blocked receive returns without a
+    /// datagram, and readiness calls say readable from now on. What is queued can still be read.
+    pub fn wake_readers(&self) {
+        // Linux calls an unconnected socket "not connected" and yet does it (net/ipv4/af_inet.c,
+        // inet_shutdown: "wake up other listeners ... even on unconnected UDP sockets").
+        let _ = socket2::SockRef::from(self).shutdown(std::net::Shutdown::Read);
+    }
+
+    /// Receives one datagram and fills in its peer. None when there is none: the call did not wait, a signal
+    /// came, or the readers were woken. What does not fit is cut off.
+    #[inline]
+    pub fn recv(&self, buffer: &mut [u8], peer: &mut Peer, wait: Wait) -> io::Result<Option<usize>> {
+        let flags = if wait == Wait::No { libc::MSG_DONTWAIT } else { 0 };
+        let (returned, from_someone) = if self.pktinfo {
+            self.recv_asked(buffer, peer, flags)
+        } else {
+            let mut length = size_of::<Address>() as libc::socklen_t;
+            // SAFETY: the buffer and the address are live and exclusively ours, with their true lengths.
+            let returned = unsafe {
+                libc::recvfrom(
+                    self.as_raw_fd(),
+                    buffer.as_mut_ptr().cast(),
+                    buffer.len(),
+                    flags,
+                    (&raw mut peer.address).cast(),
+                    &raw mut length,
+                )
+            };
+            (returned, length > 0)
+        };
+        match check_size(returned) {
+            Ok(bytes) => Ok(from_someone.then_some(bytes)),
+            Err(error) if is_not_now(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn recv_asked(&self, buffer: &mut [u8], peer: &mut Peer, flags: libc::c_int) -> (libc::ssize_t, bool) {
+        let mut control = Control::EMPTY;
+        let mut slice = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        // SAFETY: a header of zeros is valid: it points to nothing.
+        let mut header: libc::msghdr = unsafe { zeroed() };
+        header.msg_name = (&raw mut peer.address).cast();
+        header.msg_namelen = size_of::<Address>() as libc::socklen_t;
+        header.msg_iov = &raw mut slice;
+        header.msg_iovlen = 1;
+        header.msg_control = (&raw mut control).cast();
+        header.msg_controllen = size_of::<Control>();
+        // SAFETY: everything that the header points to is live, exclusively ours, and of the length told.
+        let returned = unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut header, flags) };
+        if returned >= 0 {
+            peer.asked = control::read(&control.0[..header.msg_controllen]).to;
+        }
+        (returned, header.msg_namelen > 0)
+    }
+
+    /// Sends one datagram to a peer, from the address that it asked where that is known.
+    #[inline]
+    pub fn send(&self, bytes: &[u8], peer: &Peer) -> io::Result<()> {
+        let returned = if peer.asked.is_some() {
+            self.send_asked(bytes, peer)
+        } else {
+            // SAFETY: the bytes and the address are live for the call; the kernel only reads them.
+            unsafe {
+                libc::sendto(
+                    self.as_raw_fd(),
+                    bytes.as_ptr().cast(),
+                    bytes.len(),
+                    0,
+                    (&raw const peer.address).cast(),
+                    peer.address.length(),
+                )
+            }
+        };
+        check_size(returned).map(drop)
+    }
+
+    fn send_asked(&self, bytes: &[u8], peer: &Peer) -> libc::ssize_t {
+        let mut control = Control::EMPTY;
+        let mut slice = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        // SAFETY: a header of zeros is valid: it points to nothing.
+        let mut header: libc::msghdr = unsafe { zeroed() };
+        header.msg_name = (&raw const peer.address).cast_mut().cast();
+        header.msg_namelen = peer.address.length();
+        header.msg_iov = &raw mut slice;
+        header.msg_iovlen = 1;
+        header.msg_controllen = control.write(None, peer.asked.as_ref());
+        header.msg_control = (&raw mut control).cast();
+        // SAFETY: everything that the header points to is live and of the length told; sending only reads it.
+        unsafe { libc::sendmsg(self.as_raw_fd(), &raw const header, 0) }
+    }
+}
+
+/// Sets a buffer size beyond the system's limit where permitted, else up to the limit.
+fn set_buffer(fd: RawFd, force: libc::c_int, plain: libc::c_int, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set_option(fd, libc::SOL_SOCKET, force, bytes).or_else(|_| set_option(fd, libc::SOL_SOCKET, plain, bytes))
+}
+
+impl AsFd for UdpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for UdpSocket {
+    #[inline]
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
