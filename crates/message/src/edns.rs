@@ -1,0 +1,198 @@
+//! EDNS: the OPT record (RFC 6891), its DO flag (RFC 3225) and the client-subnet option (RFC 7871).
+
+use std::net::IpAddr;
+
+use crate::header::Header;
+use crate::{question, record, rtype};
+
+/// The UDP payload size that a query offers unless told otherwise: what passes without fragments (the value of
+/// the 2020 "DNS flag day").
+pub const UDP_PAYLOAD_BYTES: u16 = 1232;
+
+/// The bit of an OPT record's TTL that asks for DNSSEC records.
+pub const DO: u32 = 0x8000;
+
+/// The option code of a client subnet.
+const CLIENT_SUBNET: u16 = 8;
+/// OPT's root name, type, class, TTL and RDLENGTH.
+const OPT_BYTES: usize = 11;
+
+/// What an OPT record of a query says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edns {
+    /// The largest reply over UDP that the sender takes, in bytes.
+    pub udp_payload_bytes: u16,
+    /// Whether DNSSEC records are wanted.
+    pub dnssec_ok: bool,
+    /// On behalf of which clients it asks.
+    pub client_subnet: Option<ClientSubnet>,
+}
+
+impl Default for Edns {
+    fn default() -> Self {
+        Self { udp_payload_bytes: UDP_PAYLOAD_BYTES, dnssec_ok: false, client_subnet: None }
+    }
+}
+
+/// A prefix of client addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientSubnet {
+    address: IpAddr,
+    prefix_bits: u8,
+}
+
+impl ClientSubnet {
+    /// The prefix of `address`; what lies beyond `prefix_bits` is dropped. None where that exceeds the address.
+    pub fn new(address: IpAddr, prefix_bits: u8) -> Option<Self> {
+        let bits_max = if address.is_ipv4() { 32 } else { 128 };
+        (prefix_bits <= bits_max).then_some(Self { address, prefix_bits })
+    }
+
+    /// Reads `ADDRESS` or `ADDRESS/BITS`, IPv4 or IPv6.
+    pub fn parse(text: &str) -> Option<Self> {
+        let Some((address, bits)) = text.split_once('/') else {
+            let address: IpAddr = text.parse().ok()?;
+            return Self::new(address, if address.is_ipv4() { 32 } else { 128 });
+        };
+        if !bits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        Self::new(address.parse().ok()?, bits.parse().ok()?)
+    }
+
+    /// The address's bytes as the option holds them: only as many as the prefix needs, its last one masked.
+    fn write(self, out: &mut Vec<u8>) {
+        let bytes = usize::from(self.prefix_bits.div_ceil(8));
+        let family: u16 = if self.address.is_ipv4() { 1 } else { 2 };
+        out.extend_from_slice(&CLIENT_SUBNET.to_be_bytes());
+        out.extend_from_slice(&(4 + bytes as u16).to_be_bytes());
+        out.extend_from_slice(&family.to_be_bytes());
+        out.extend_from_slice(&[self.prefix_bits, 0]);
+        match self.address {
+            IpAddr::V4(address) => out.extend_from_slice(&address.octets()[..bytes]),
+            IpAddr::V6(address) => out.extend_from_slice(&address.octets()[..bytes]),
+        }
+        let spare_bits = bytes as u32 * 8 - u32::from(self.prefix_bits);
+        if let Some(last) = out.last_mut().filter(|_| spare_bits > 0) {
+            *last &= 0xff << spare_bits;
+        }
+    }
+}
+
+/// Appends an OPT record to the `message` that begins at `start` in `out` and counts it in ARCOUNT. Does
+/// nothing, and says false, where that message has no whole header or its count is full.
+pub fn append(out: &mut Vec<u8>, start: usize, edns: &Edns) -> bool {
+    let Some(count) =
+        out.get(start..).and_then(Header::of).and_then(|header| header.additionals().checked_add(1))
+    else {
+        return false;
+    };
+    out[start + 10..start + 12].copy_from_slice(&count.to_be_bytes());
+    let opt = out.len();
+    out.push(0);
+    out.extend_from_slice(&rtype::OPT.to_be_bytes());
+    out.extend_from_slice(&edns.udp_payload_bytes.to_be_bytes());
+    let ttl = if edns.dnssec_ok { DO } else { 0 };
+    out.extend_from_slice(&ttl.to_be_bytes());
+    out.extend_from_slice(&[0, 0]);
+    if let Some(subnet) = edns.client_subnet {
+        subnet.write(out);
+    }
+    let data_bytes = (out.len() - opt - OPT_BYTES) as u16;
+    out[opt + OPT_BYTES - 2..opt + OPT_BYTES].copy_from_slice(&data_bytes.to_be_bytes());
+    true
+}
+
+/// The OPT record of a message: `Ok(None)` where it has none, an error where its records cannot be read.
+pub fn find(message: &[u8]) -> Result<Option<record::Record<'_>>, Malformed> {
+    let header = Header::of(message).ok_or(Malformed)?;
+    let mut at = question::end(message).ok_or(Malformed)?;
+    for _ in 0..u32::from(header.answers()) + u32::from(header.authorities()) {
+        at = record::read(message, at).ok_or(Malformed)?.end;
+    }
+    for _ in 0..header.additionals() {
+        let record = record::read(message, at).ok_or(Malformed)?;
+        if record.rtype == rtype::OPT {
+            return Ok(Some(record));
+        }
+        at = record.end;
+    }
+    Ok(None)
+}
+
+/// A message whose sections do not hold what its header counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("its sections do not hold what its header counts")]
+pub struct Malformed;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opt(edns: &Edns) -> Vec<u8> {
+        let mut out = vec![0; 12];
+        assert!(append(&mut out, 0, edns));
+        assert_eq!(out[10..12], [0, 1]);
+        out.split_off(12)
+    }
+
+    #[test]
+    fn an_opt_record_has_the_bytes_of_rfc_6891() {
+        assert_eq!(opt(&Edns::default()), b"\0\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x00");
+        let wants = Edns { dnssec_ok: true, ..Edns::default() };
+        assert_eq!(opt(&wants), b"\0\x00\x29\x04\xd0\x00\x00\x80\x00\x00\x00");
+    }
+
+    #[test]
+    fn a_client_subnet_has_the_bytes_of_rfc_7871() {
+        for (text, option) in [
+            ("192.0.2.77/24", &b"\x00\x08\x00\x07\x00\x01\x18\x00\xc0\x00\x02"[..]),
+            ("192.0.255.0/17", b"\x00\x08\x00\x07\x00\x01\x11\x00\xc0\x00\x80"),
+            ("192.0.2.1", b"\x00\x08\x00\x08\x00\x01\x20\x00\xc0\x00\x02\x01"),
+            ("0.0.0.0/0", b"\x00\x08\x00\x04\x00\x01\x00\x00"),
+            ("2001:db8::/32", b"\x00\x08\x00\x08\x00\x02\x20\x00\x20\x01\x0d\xb8"),
+        ] {
+            let edns = Edns { client_subnet: ClientSubnet::parse(text), ..Edns::default() };
+            let record = opt(&edns);
+            assert_eq!(record[9..11], (option.len() as u16).to_be_bytes(), "{text}");
+            assert_eq!(&record[11..], option, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_prefix_is_refused() {
+        for text in [
+            "",
+            "/24",
+            "192.0.2.0/",
+            "192.0.2.0/33",
+            "192.0.2/24",
+            "2001:db8::/129",
+            "192.0.2.0/+8",
+            "NXDOMAIN",
+        ] {
+            assert_eq!(ClientSubnet::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_opt_record_is_found_among_others() {
+        let mut message = vec![0; 12];
+        assert_eq!(find(&message), Ok(None));
+        message[7] = 1;
+        message.extend_from_slice(b"\0\x00\x01\x00\x01\x00\x00\x00\x00\x00\x01x");
+        assert_eq!(find(&message), Ok(None));
+        append(&mut message, 0, &Edns { dnssec_ok: true, ..Edns::default() });
+        let found = find(&message).expect("well formed").expect("an OPT record");
+        assert_eq!((found.class, found.ttl_s & DO), (UDP_PAYLOAD_BYTES, DO));
+        message.pop();
+        assert_eq!(find(&message), Err(Malformed));
+    }
+
+    #[test]
+    fn a_full_count_takes_no_further_record() {
+        let mut message = vec![0xff; 12];
+        assert!(!append(&mut message, 0, &Edns::default()));
+        assert!(!append(&mut vec![0; 11], 0, &Edns::default()));
+    }
+}

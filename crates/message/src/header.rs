@@ -1,0 +1,150 @@
+//! The twelve bytes that open every message (RFC 1035, section 4.1.1; AD and CD from RFC 4035, section 3).
+
+/// The length of a header.
+pub const HEADER_BYTES: usize = 12;
+
+/// The bit of byte 2 that marks a reply.
+pub const QR: u8 = 0x80;
+/// The bit of byte 2 that marks an authoritative answer.
+pub const AA: u8 = 0x04;
+/// The bit of byte 2 that marks a truncated reply.
+pub const TC: u8 = 0x02;
+/// The bit of byte 2 that asks for recursion.
+pub const RD: u8 = 0x01;
+/// The bit of byte 3 that offers recursion.
+pub const RA: u8 = 0x80;
+/// The bit of byte 3 that says that the data were validated.
+pub const AD: u8 = 0x20;
+/// The bit of byte 3 that asks not to validate.
+pub const CD: u8 = 0x10;
+
+/// A view of a message's header. It costs one length check, and none after that.
+#[derive(Clone, Copy, Debug)]
+pub struct Header<'a>(&'a [u8; HEADER_BYTES]);
+
+impl<'a> Header<'a> {
+    /// The header of `message`, or none where it is shorter than a header.
+    #[inline]
+    pub fn of(message: &'a [u8]) -> Option<Self> {
+        message.first_chunk().map(Self)
+    }
+
+    /// The ID, which pairs a reply with its query.
+    #[inline]
+    pub fn id(self) -> u16 {
+        self.word(0)
+    }
+
+    /// QR: whether this is a reply.
+    #[inline]
+    pub fn is_reply(self) -> bool {
+        self.0[2] & QR != 0
+    }
+
+    /// The kind of query, 0 to 15; 0 is QUERY.
+    #[inline]
+    pub fn opcode(self) -> u8 {
+        (self.0[2] >> 3) & 0x0f
+    }
+
+    /// AA: whether the answer is authoritative.
+    #[inline]
+    pub fn is_authoritative(self) -> bool {
+        self.0[2] & AA != 0
+    }
+
+    /// TC: whether the reply was cut short.
+    #[inline]
+    pub fn is_truncated(self) -> bool {
+        self.0[2] & TC != 0
+    }
+
+    /// RD: whether recursion is asked for.
+    #[inline]
+    pub fn wants_recursion(self) -> bool {
+        self.0[2] & RD != 0
+    }
+
+    /// RA: whether recursion is offered.
+    #[inline]
+    pub fn offers_recursion(self) -> bool {
+        self.0[3] & RA != 0
+    }
+
+    /// The header's four bits of the rcode. An OPT record may hold eight more ([`crate::edns`]).
+    #[inline]
+    pub fn rcode(self) -> u16 {
+        u16::from(self.0[3] & 0x0f)
+    }
+
+    /// QDCOUNT: how many questions there are said to be.
+    #[inline]
+    pub fn questions(self) -> u16 {
+        self.word(4)
+    }
+
+    /// ANCOUNT: how many answer records there are said to be.
+    #[inline]
+    pub fn answers(self) -> u16 {
+        self.word(6)
+    }
+
+    /// NSCOUNT: how many authority records there are said to be.
+    #[inline]
+    pub fn authorities(self) -> u16 {
+        self.word(8)
+    }
+
+    /// ARCOUNT: how many additional records there are said to be.
+    #[inline]
+    pub fn additionals(self) -> u16 {
+        self.word(10)
+    }
+
+    #[inline]
+    fn word(self, at: usize) -> u16 {
+        u16::from_be_bytes([self.0[at], self.0[at + 1]])
+    }
+}
+
+/// Writes `id` into a message; does nothing to one that is too short to have an ID.
+#[inline]
+pub fn set_id(message: &mut [u8], id: u16) {
+    if let Some(place) = message.first_chunk_mut() {
+        *place = id.to_be_bytes();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_is_read_from_its_own_bits() {
+        let bytes = [0x12, 0x34, 0b1010_1101, 0b1000_0011, 0, 1, 0, 2, 0, 3, 1, 4];
+        let header = Header::of(&bytes).expect("twelve bytes");
+        assert_eq!(header.id(), 0x1234);
+        assert!(header.is_reply());
+        assert_eq!(header.opcode(), 5);
+        assert!(header.is_authoritative());
+        assert!(!header.is_truncated());
+        assert!(header.wants_recursion());
+        assert!(header.offers_recursion());
+        assert_eq!(header.rcode(), 3);
+        let counts = (header.questions(), header.answers(), header.authorities(), header.additionals());
+        assert_eq!(counts, (1, 2, 3, 260));
+    }
+
+    #[test]
+    fn eleven_bytes_are_no_header() {
+        assert!(Header::of(&[0; 11]).is_none());
+    }
+
+    #[test]
+    fn an_id_is_written_where_there_is_room() {
+        let mut message = [0xff; 12];
+        set_id(&mut message, 0x0102);
+        assert_eq!(message[..3], [1, 2, 0xff]);
+        set_id(&mut [0xff], 7);
+    }
+}

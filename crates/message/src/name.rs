@@ -1,0 +1,234 @@
+//! Names between their presentation form and their wire form (RFC 1035, sections 3.1 and 5.1; RFC 4343 for
+//! escapes). A name is bytes, not text: it need not be UTF-8.
+
+use std::fmt;
+
+/// A name's length on the wire at most, its root label included (RFC 1035, section 2.3.4).
+pub const NAME_BYTES_MAX: usize = 255;
+/// A label's length at most (RFC 1035, section 2.3.4).
+pub const LABEL_BYTES_MAX: usize = 63;
+
+/// Why a presentation form is no name, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{fault}")]
+pub struct NameError {
+    /// The byte of the presentation form at which it went wrong, counted from 1.
+    pub column: usize,
+    /// What is wrong there.
+    pub fault: NameFault,
+}
+
+/// What can be wrong with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameFault {
+    /// There is nothing.
+    #[error("the name is empty; the root is written \".\"")]
+    Empty,
+    /// Two dots follow one another, or a dot comes first.
+    #[error("a label is empty")]
+    EmptyLabel,
+    /// A label has more than 63 bytes.
+    #[error("a label is longer than 63 bytes")]
+    LabelTooLong,
+    /// The name has more than 255 bytes on the wire.
+    #[error("the name is longer than 255 bytes on the wire")]
+    NameTooLong,
+    /// A backslash is the last byte.
+    #[error("nothing follows the backslash")]
+    LoneBackslash,
+    /// A backslash and a digit are not followed by two more.
+    #[error("a backslash and a digit must be followed by two more digits")]
+    ShortEscape,
+    /// A decimal escape is above 255.
+    #[error("an escape is above \\255")]
+    EscapeTooLarge,
+}
+
+/// Appends the wire form of `text` to `wire` and returns its length, 1 to 255. On an error `wire` is as it
+/// was. A final dot may be missing: names are always absolute. `\DDD` is the byte of that decimal value, and
+/// a backslash before any other byte takes that byte as it is.
+pub fn encode(text: &[u8], wire: &mut Vec<u8>) -> Result<usize, NameError> {
+    let start = wire.len();
+    encode_labels(text, wire, start).inspect_err(|_| wire.truncate(start))?;
+    Ok(wire.len() - start)
+}
+
+fn encode_labels(text: &[u8], wire: &mut Vec<u8>, start: usize) -> Result<(), NameError> {
+    let fail = |at: usize, fault| Err(NameError { column: at + 1, fault });
+    if text.is_empty() {
+        return fail(0, NameFault::Empty);
+    }
+    if text == b"." {
+        wire.push(0);
+        return Ok(());
+    }
+    let mut label = wire.len();
+    wire.push(0);
+    let mut at = 0;
+    while at < text.len() {
+        let (byte, taken) = match text[at] {
+            b'.' => {
+                if wire.len() == label + 1 {
+                    return fail(at, NameFault::EmptyLabel);
+                }
+                at += 1;
+                // The length byte of the next label, or the root's where the text ends.
+                label = wire.len();
+                wire.push(0);
+                continue;
+            }
+            b'\\' => unescape(&text[at + 1..]).map_err(|fault| NameError { column: at + 1, fault })?,
+            plain => (plain, 1),
+        };
+        // One more byte stays free for the root.
+        if wire.len() - start >= NAME_BYTES_MAX - 1 {
+            return fail(at, NameFault::NameTooLong);
+        }
+        if usize::from(wire[label]) == LABEL_BYTES_MAX {
+            return fail(at, NameFault::LabelTooLong);
+        }
+        wire.push(byte);
+        wire[label] += 1;
+        at += taken;
+    }
+    if wire.len() > label + 1 {
+        wire.push(0);
+    }
+    Ok(())
+}
+
+/// Reads what follows a backslash: the byte that is meant, and how many bytes it took with the backslash.
+fn unescape(rest: &[u8]) -> Result<(u8, usize), NameFault> {
+    match rest {
+        [] => Err(NameFault::LoneBackslash),
+        [a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', ..] => {
+            let value = u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0');
+            Ok((u8::try_from(value).map_err(|_| NameFault::EscapeTooLarge)?, 4))
+        }
+        [b'0'..=b'9', ..] => Err(NameFault::ShortEscape),
+        [byte, ..] => Ok((*byte, 2)),
+    }
+}
+
+/// The position just after the name that begins at `from`: after its root label, or after the first
+/// compression pointer (RFC 1035, section 4.1.4). None where the bytes end first, where a label type is
+/// unknown, or where the labels exceed 255 bytes.
+#[inline]
+pub fn end(message: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        match *message.get(at)? {
+            0 => return (at - from < NAME_BYTES_MAX).then_some(at + 1),
+            length @ 1..=63 => at += 1 + usize::from(length),
+            192.. => return (at + 2 <= message.len()).then_some(at + 2),
+            _ => return None,
+        }
+        if at - from >= NAME_BYTES_MAX {
+            return None;
+        }
+    }
+}
+
+/// An uncompressed name in wire form, shown in presentation form with its final dot. Bytes that are not
+/// printable ASCII become `\DDD`. A name that is cut short is shown as far as it goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a>(pub &'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write;
+        let mut rest = self.0;
+        if rest.first().is_none_or(|&length| length == 0) {
+            return out.write_char('.');
+        }
+        while let Some((&length, tail)) = rest.split_first() {
+            if length == 0 || usize::from(length) > LABEL_BYTES_MAX {
+                break;
+            }
+            let (label, tail) = tail.split_at(tail.len().min(usize::from(length)));
+            for &byte in label {
+                match byte {
+                    b'.' | b'\\' | b'"' | b'(' | b')' | b';' | b'@' | b'$' => {
+                        write!(out, "\\{}", char::from(byte))?;
+                    }
+                    0x21..=0x7e => out.write_char(char::from(byte))?,
+                    _ => write!(out, "\\{byte:03}")?,
+                }
+            }
+            out.write_char('.')?;
+            rest = tail;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wire(text: &str) -> Result<Vec<u8>, NameError> {
+        let mut out = Vec::new();
+        encode(text.as_bytes(), &mut out).map(|_| out)
+    }
+
+    #[test]
+    fn names_are_written_as_labels() {
+        assert_eq!(wire(".").unwrap(), b"\0");
+        assert_eq!(wire("www.Example").unwrap(), b"\x03www\x07Example\0");
+        assert_eq!(wire("www.Example.").unwrap(), b"\x03www\x07Example\0");
+        assert_eq!(wire(r"a\.b.\065\\\ .").unwrap(), b"\x03a.b\x03A\\ \0");
+        assert_eq!(wire(r"\000\255").unwrap(), b"\x02\x00\xff\0");
+    }
+
+    #[test]
+    fn a_bad_name_is_refused_with_its_column() {
+        let label = "x".repeat(64);
+        let long = format!("{0}.{0}.{0}.{1}", "x".repeat(63), "y".repeat(62));
+        for (text, column, fault) in [
+            ("", 1, NameFault::Empty),
+            (".a", 1, NameFault::EmptyLabel),
+            ("a..b", 3, NameFault::EmptyLabel),
+            ("a..", 3, NameFault::EmptyLabel),
+            (&label, 64, NameFault::LabelTooLong),
+            (&long, 254, NameFault::NameTooLong),
+            ("ab\\", 3, NameFault::LoneBackslash),
+            (r"a\25", 2, NameFault::ShortEscape),
+            (r"a\2x5", 2, NameFault::ShortEscape),
+            (r"a\256", 2, NameFault::EscapeTooLarge),
+        ] {
+            assert_eq!(wire(text), Err(NameError { column, fault }), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_longest_name_has_255_bytes() {
+        let text = format!("{0}.{0}.{0}.{1}", "x".repeat(63), "y".repeat(61));
+        assert_eq!(wire(&text).unwrap().len(), NAME_BYTES_MAX);
+    }
+
+    #[test]
+    fn an_error_leaves_the_buffer_as_it_was() {
+        let mut out = b"kept".to_vec();
+        assert!(encode(b"www.a..b", &mut out).is_err());
+        assert_eq!(out, b"kept");
+    }
+
+    #[test]
+    fn a_name_ends_after_its_root_or_its_pointer() {
+        assert_eq!(end(b"\x01a\0rest", 0), Some(3));
+        assert_eq!(end(b"xx\x01a\xc0\x00rest", 2), Some(6));
+        assert_eq!(end(b"\0", 0), Some(1));
+        assert_eq!(end(b"\x01a", 0), None);
+        assert_eq!(end(b"\x01a\xc0", 0), None);
+        assert_eq!(end(b"\x40a\0", 0), None);
+        assert_eq!(end(b"", 3), None);
+        assert_eq!(end(&[1; 600], 0), None);
+    }
+
+    #[test]
+    fn a_name_is_shown_as_it_can_be_written() {
+        assert_eq!(Shown(b"\0").to_string(), ".");
+        assert_eq!(Shown(b"\x03a.b\x02\xff \0").to_string(), r"a\.b.\255\032.");
+        assert_eq!(Shown(b"\x09cut").to_string(), "cut.");
+    }
+}

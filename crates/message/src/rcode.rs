@@ -1,0 +1,85 @@
+//! Response codes by number and name (IANA "DNS RCODEs"), with `RCODEnn` for those without a name.
+
+use std::fmt;
+
+/// All is well.
+pub const NOERROR: u16 = 0;
+/// The query was malformed.
+pub const FORMERR: u16 = 1;
+/// The server failed.
+pub const SERVFAIL: u16 = 2;
+/// The name does not exist.
+pub const NXDOMAIN: u16 = 3;
+/// The server does not do that.
+pub const NOTIMP: u16 = 4;
+/// The server will not do that.
+pub const REFUSED: u16 = 5;
+
+/// The largest rcode: four bits of the header and eight of an OPT record (RFC 6891, section 6.1.3).
+pub const MAX: u16 = 0x0fff;
+
+/// Every rcode with a name. 16 is BADVERS in a reply; TSIG's BADSIG never stands in a header.
+pub const RCODES: &[(&str, u16)] = &[
+    ("NOERROR", NOERROR),
+    ("FORMERR", FORMERR),
+    ("SERVFAIL", SERVFAIL),
+    ("NXDOMAIN", NXDOMAIN),
+    ("NOTIMP", NOTIMP),
+    ("REFUSED", REFUSED),
+    ("YXDOMAIN", 6),
+    ("YXRRSET", 7),
+    ("NXRRSET", 8),
+    ("NOTAUTH", 9),
+    ("NOTZONE", 10),
+    ("DSOTYPENI", 11),
+    ("BADVERS", 16),
+    ("BADKEY", 17),
+    ("BADTIME", 18),
+    ("BADMODE", 19),
+    ("BADNAME", 20),
+    ("BADALG", 21),
+    ("BADTRUNC", 22),
+    ("BADCOOKIE", 23),
+];
+
+/// The rcode that `text` names, in any case: a name or `RCODEnn`.
+pub fn parse(text: &[u8]) -> Option<u16> {
+    let known = RCODES.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(text));
+    known
+        .map(|&(_, number)| number)
+        .or_else(|| crate::rtype::numbered(text, b"RCODE").filter(|&number| number <= MAX))
+}
+
+/// An rcode, shown by its name, or as `RCODEnn` where it has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown(pub u16);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match RCODES.iter().find(|&&(_, number)| number == self.0) {
+            Some((name, _)) => out.pad(name),
+            None => write!(out, "RCODE{}", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rcode_is_read_as_it_is_shown() {
+        for number in 0..=MAX {
+            assert_eq!(parse(Shown(number).to_string().as_bytes()), Some(number));
+        }
+        assert_eq!(parse(b"nxdomain"), Some(NXDOMAIN));
+        assert_eq!(Shown(13).to_string(), "RCODE13");
+    }
+
+    #[test]
+    fn what_is_no_rcode_is_refused() {
+        for text in ["", "NXDOMAI", "RCODE", "RCODE4096", "3"] {
+            assert_eq!(parse(text.as_bytes()), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Resource records, as far as it takes to step over them (RFC 1035, section 4.1.3).
+
+use crate::name;
+
+/// Type, class, TTL and RDLENGTH, which follow a record's name.
+const FIXED_BYTES: usize = 10;
+
+/// A record in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Its type.
+    pub rtype: u16,
+    /// Its class, which in an OPT record is the sender's UDP payload size.
+    pub class: u16,
+    /// Its TTL in seconds, which in an OPT record holds flags.
+    pub ttl_s: u32,
+    /// Its data.
+    pub data: &'a [u8],
+    /// The position in the message just after it.
+    pub end: usize,
+}
+
+/// The record that begins at `from`, or none where it is cut short or its name is malformed.
+#[inline]
+pub fn read(message: &[u8], from: usize) -> Option<Record<'_>> {
+    let at = name::end(message, from)?;
+    let fixed: &[u8; FIXED_BYTES] = message.get(at..)?.first_chunk()?;
+    let [t0, t1, c0, c1, s0, s1, s2, s3, l0, l1] = *fixed;
+    let data_start = at + FIXED_BYTES;
+    let end = data_start + usize::from(u16::from_be_bytes([l0, l1]));
+    Some(Record {
+        rtype: u16::from_be_bytes([t0, t1]),
+        class: u16::from_be_bytes([c0, c1]),
+        ttl_s: u32::from_be_bytes([s0, s1, s2, s3]),
+        data: message.get(data_start..end)?,
+        end,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_from_its_bytes() {
+        let message = b"..\x01a\0\x00\x01\x00\x01\x00\x00\x0e\x10\x00\x04\x0a\x00\x00\x01rest";
+        let record = read(message, 2).expect("a whole record");
+        assert_eq!((record.rtype, record.class, record.ttl_s), (1, 1, 3600));
+        assert_eq!(record.data, [10, 0, 0, 1]);
+        assert_eq!(&message[record.end..], b"rest");
+    }
+
+    #[test]
+    fn a_record_that_is_cut_short_is_none() {
+        let message = b"\0\x00\x01\x00\x01\x00\x00\x0e\x10\x00\x04\x0a\x00\x00\x01";
+        for bytes in 0..message.len() {
+            assert_eq!(read(&message[..bytes], 0), None);
+        }
+        assert_eq!(read(message, usize::MAX / 2), None);
+    }
+}

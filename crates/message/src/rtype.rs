@@ -1,0 +1,169 @@
+//! Record types by number and mnemonic (IANA "DNS Parameters"), with `TYPEnnn` for any (RFC 3597, section 5).
+
+use std::fmt;
+
+/// Every type with a mnemonic, those that are asked most first.
+pub const TYPES: &[(&str, u16)] = &[
+    ("A", A),
+    ("AAAA", AAAA),
+    ("HTTPS", 65),
+    ("PTR", 12),
+    ("NS", NS),
+    ("MX", 15),
+    ("TXT", 16),
+    ("CNAME", CNAME),
+    ("SOA", SOA),
+    ("SRV", 33),
+    ("DS", 43),
+    ("DNSKEY", 48),
+    ("ANY", ANY),
+    ("SVCB", 64),
+    ("CAA", 257),
+    ("NAPTR", 35),
+    ("TLSA", 52),
+    ("MD", 3),
+    ("MF", 4),
+    ("MB", 7),
+    ("MG", 8),
+    ("MR", 9),
+    ("NULL", 10),
+    ("WKS", 11),
+    ("HINFO", 13),
+    ("MINFO", 14),
+    ("RP", 17),
+    ("AFSDB", 18),
+    ("X25", 19),
+    ("ISDN", 20),
+    ("RT", 21),
+    ("NSAP", 22),
+    ("NSAP-PTR", 23),
+    ("SIG", 24),
+    ("KEY", 25),
+    ("PX", 26),
+    ("GPOS", 27),
+    ("LOC", 29),
+    ("NXT", 30),
+    ("EID", 31),
+    ("NIMLOC", 32),
+    ("ATMA", 34),
+    ("KX", 36),
+    ("CERT", 37),
+    ("A6", 38),
+    ("DNAME", 39),
+    ("SINK", 40),
+    ("OPT", OPT),
+    ("APL", 42),
+    ("SSHFP", 44),
+    ("IPSECKEY", 45),
+    ("RRSIG", 46),
+    ("NSEC", 47),
+    ("DHCID", 49),
+    ("NSEC3", 50),
+    ("NSEC3PARAM", 51),
+    ("SMIMEA", 53),
+    ("HIP", 55),
+    ("NINFO", 56),
+    ("RKEY", 57),
+    ("TALINK", 58),
+    ("CDS", 59),
+    ("CDNSKEY", 60),
+    ("OPENPGPKEY", 61),
+    ("CSYNC", 62),
+    ("ZONEMD", 63),
+    ("DSYNC", 66),
+    ("SPF", 99),
+    ("UINFO", 100),
+    ("UID", 101),
+    ("GID", 102),
+    ("UNSPEC", 103),
+    ("NID", 104),
+    ("L32", 105),
+    ("L64", 106),
+    ("LP", 107),
+    ("EUI48", 108),
+    ("EUI64", 109),
+    ("NXNAME", 128),
+    ("TKEY", 249),
+    ("TSIG", 250),
+    ("IXFR", 251),
+    ("AXFR", 252),
+    ("MAILB", 253),
+    ("MAILA", 254),
+    ("URI", 256),
+    ("AVC", 258),
+    ("DOA", 259),
+    ("AMTRELAY", 260),
+    ("RESINFO", 261),
+    ("WALLET", 262),
+    ("TA", 32768),
+    ("DLV", 32769),
+];
+
+/// An IPv4 address.
+pub const A: u16 = 1;
+/// A name server.
+pub const NS: u16 = 2;
+/// An alias.
+pub const CNAME: u16 = 5;
+/// The start of a zone.
+pub const SOA: u16 = 6;
+/// An IPv6 address.
+pub const AAAA: u16 = 28;
+/// The pseudo-record of EDNS (RFC 6891).
+pub const OPT: u16 = 41;
+/// The question for whatever there is (RFC 8482).
+pub const ANY: u16 = 255;
+
+/// The type that `text` names, in any case: a mnemonic or `TYPEnnn`.
+pub fn parse(text: &[u8]) -> Option<u16> {
+    let known = TYPES.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(text));
+    known.map(|&(_, number)| number).or_else(|| numbered(text, b"TYPE"))
+}
+
+/// Reads `PREFIXnnn`: a prefix in any case and a decimal number below 65536.
+pub(crate) fn numbered(text: &[u8], prefix: &[u8]) -> Option<u16> {
+    let (head, digits) = text.split_at_checked(prefix.len())?;
+    if !head.eq_ignore_ascii_case(prefix) || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// A type, shown by its mnemonic, or as `TYPEnnn` where it has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown(pub u16);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match TYPES.iter().find(|&&(_, number)| number == self.0) {
+            Some((name, _)) => out.pad(name),
+            None => write!(out, "TYPE{}", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_is_read_as_it_is_shown() {
+        for number in 0..=u16::MAX {
+            assert_eq!(parse(Shown(number).to_string().as_bytes()), Some(number));
+        }
+    }
+
+    #[test]
+    fn case_does_not_matter_and_numbers_are_taken() {
+        assert_eq!(parse(b"aaaa"), Some(28));
+        assert_eq!(parse(b"TYPE1"), Some(1));
+        assert_eq!(parse(b"type65280"), Some(65280));
+    }
+
+    #[test]
+    fn what_is_no_type_is_refused() {
+        for text in ["", "AAAAA", "TYPE", "TYPE65536", "TYPE-1", "TYPE+1", "TYP1", "1"] {
+            assert_eq!(parse(text.as_bytes()), None, "{text}");
+        }
+    }
+}
