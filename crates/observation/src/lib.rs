@@ -22,7 +22,7 @@ pub use histogram::{Histogram, Quantiles};
 pub use host::HostFacts;
 pub use ledger::{Ledger, Place, Placed};
 pub use run::{Cell, Run, RunTrial};
-pub use store::Store;
+pub use store::{Store, StoreError};
 pub use subject::SubjectFacts;
 pub use trial::Trial;
 

@@ -1,4 +1,256 @@
-//! Placeholder.
-/// The store.
+//! One file that holds a run: SQLite with a write-ahead log, one row and one transaction per trial, every row
+//! a JSON record with its schema version. A trial that was acknowledged survives the death of the process and
+//! of the machine; a trial that was not is either whole or absent.
+
+mod error;
+mod record;
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
+
+pub use error::StoreError;
+
+use crate::SCHEMA;
+use crate::run::{Run, RunTrial};
+use record::{Table, read_records, write_record};
+
+/// Marks an SQLite file as ours: "kqps" in ASCII. <https://www.sqlite.org/pragma.html#pragma_application_id>
+const APPLICATION_ID: i32 = 0x6b71_7073;
+
+/// The version of the tables below, apart from the schema of the records in them.
+const LAYOUT: i32 = 1;
+
+const TABLES: &str = "
+    CREATE TABLE runs   (number INTEGER PRIMARY KEY, schema INTEGER NOT NULL, record TEXT NOT NULL) STRICT;
+    CREATE TABLE cells  (number INTEGER PRIMARY KEY, schema INTEGER NOT NULL, record TEXT NOT NULL) STRICT;
+    CREATE TABLE trials (number INTEGER PRIMARY KEY, schema INTEGER NOT NULL, record TEXT NOT NULL) STRICT;
+";
+
+/// The run's own row in the table `runs`.
+const THE_RUN: u64 = 1;
+
+/// A run that is being written. Holds an exclusive lock on its folder, so that no second kqps writes there.
 #[derive(Debug)]
-pub struct Store;
+pub struct Store {
+    path: PathBuf,
+    connection: Connection,
+    cells: u32,
+    /// Its lock ends when it is closed.
+    _folder: File,
+}
+
+impl Store {
+    /// Makes a new store of a run and its cells. The run's trials are left out: they are committed one by one.
+    /// Refuses to touch a file that exists.
+    pub fn create(path: &Path, run: &Run) -> Result<Self, StoreError> {
+        let folder = lock_folder(path)?;
+        if path.exists() {
+            return Err(StoreError::Exists { path: path.into() });
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let connection = connect(path, flags)?;
+        let store = Self { path: path.into(), connection, cells: run.cells.len() as u32, _folder: folder };
+        store.prepare_for_writing()?;
+        store.transact(|transaction| {
+            transaction.execute_batch(TABLES)?;
+            transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+            transaction.pragma_update(None, "user_version", LAYOUT)?;
+            let alone = Run { schema: SCHEMA, cells: Vec::new(), trials: Vec::new(), ..run.clone() };
+            write_record(transaction, Table::Runs, THE_RUN, &alone)?;
+            for (number, cell) in (0..).zip(&run.cells) {
+                write_record(transaction, Table::Cells, number, cell)?;
+            }
+            Ok(())
+        })?;
+        Ok(store)
+    }
+
+    /// Opens a store to go on with its run.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        must_be_a_file(path)?;
+        let folder = lock_folder(path)?;
+        let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        must_be_a_store(path, &connection)?;
+        let cells = connection
+            .query_row("SELECT count(*) FROM cells", [], |row| row.get(0))
+            .map_err(|error| StoreError::of(path, error))?;
+        let store = Self { path: path.into(), connection, cells, _folder: folder };
+        store.prepare_for_writing()?;
+        store.run()?;
+        Ok(store)
+    }
+
+    /// Reads a run that may be finished, unfinished, or just being written by another process. Needs no right
+    /// to write.
+    pub fn read(path: &Path) -> Result<Run, StoreError> {
+        must_be_a_file(path)?;
+        let connection = match connect_to_read(path, "mode=ro") {
+            Ok(connection) => connection,
+            // A log that cannot be opened for want of the right to write the folder; without a log the file
+            // itself is whole.
+            Err(error) if beside(path, "-wal").exists() => return Err(error),
+            Err(_) => connect_to_read(path, "immutable=1")?,
+        };
+        read_run(path, &connection)
+    }
+
+    /// Commits one trial. When this returns `Ok`, the trial is on disk; on any error nothing has changed and
+    /// the store can still be used.
+    pub fn commit(&self, trial: &RunTrial) -> Result<(), StoreError> {
+        if trial.cell >= self.cells {
+            return Err(StoreError::NoSuchCell {
+                path: self.path.clone(),
+                cell: trial.cell,
+                cells: self.cells,
+            });
+        }
+        self.transact(|transaction| write_record(transaction, Table::Trials, trial.number, trial))
+            .map_err(|error| error.or_duplicate(trial.number))
+    }
+
+    /// The number that the next trial is to have: one more than the last committed, 1 in a new run.
+    pub fn next_number(&self) -> Result<u64, StoreError> {
+        self.one_more_than("SELECT coalesce(max(number), 0) FROM trials")
+    }
+
+    /// The number of the subject's next start, counted like [`Self::next_number`]. A start that was cut short
+    /// keeps its number, since the trials it has were made in it.
+    pub fn next_start(&self) -> Result<u64, StoreError> {
+        self.one_more_than("SELECT coalesce(max(json_extract(record, '$.start')), 0) FROM trials")
+    }
+
+    /// Adds what a subject says of its version to its cell.
+    pub fn set_cell_version(&self, cell: u32, version: &str) -> Result<(), StoreError> {
+        self.transact(|transaction| {
+            record::change(transaction, Table::Cells, u64::from(cell), |cell: &mut crate::Cell| {
+                cell.version = Some(version.to_owned());
+            })
+        })
+    }
+
+    /// Marks the run as finished and folds the log into the file, so that the one file can be moved or put
+    /// where nothing can be written.
+    pub fn finish(&self, unix_ms: u64) -> Result<(), StoreError> {
+        self.transact(|transaction| {
+            record::change(transaction, Table::Runs, THE_RUN, |run: &mut Run| {
+                run.finished_unix_ms = Some(unix_ms);
+            })
+        })?;
+        // A reader that is busy with the log keeps it alive: then it stays, and is as good.
+        self.connection.pragma_update(None, "journal_mode", "DELETE").ok();
+        Ok(())
+    }
+
+    /// The whole run, with every trial that was committed, in the order of their numbers.
+    pub fn run(&self) -> Result<Run, StoreError> {
+        read_run(&self.path, &self.connection)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn prepare_for_writing(&self) -> Result<(), StoreError> {
+        self.connection
+            .pragma_update(None, "journal_mode", "WAL")
+            .and_then(|()| self.connection.pragma_update(None, "synchronous", "FULL"))
+            .map_err(|error| StoreError::of(&self.path, error))
+    }
+
+    /// All of `work` or nothing of it.
+    fn transact(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<(), record::Refused>,
+    ) -> Result<(), StoreError> {
+        let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+            .map_err(|error| StoreError::of(&self.path, error))?;
+        // Dropped without a commit, the transaction is rolled back.
+        work(&transaction).map_err(|refused| refused.at(&self.path))?;
+        transaction.commit().map_err(|error| StoreError::of(&self.path, error))
+    }
+
+    fn one_more_than(&self, query: &str) -> Result<u64, StoreError> {
+        let last: u64 = self
+            .connection
+            .query_row(query, params![], |row| row.get(0))
+            .map_err(|error| StoreError::of(&self.path, error))?;
+        Ok(last + 1)
+    }
+}
+
+fn read_run(path: &Path, connection: &Connection) -> Result<Run, StoreError> {
+    // One transaction, so that cells and trials are of one moment while another process writes.
+    let moment = connection.unchecked_transaction().map_err(|error| StoreError::of(path, error))?;
+    let runs: Vec<Run> = read_records(path, &moment, Table::Runs)?;
+    let Some(run) = runs.into_iter().next() else {
+        return Err(StoreError::NotAStore { path: path.into(), reason: "it holds no run".into() });
+    };
+    let cells = read_records(path, &moment, Table::Cells)?;
+    let trials = read_records(path, &moment, Table::Trials)?;
+    Ok(Run { cells, trials, ..run })
+}
+
+/// A lock on the folder, and not on the file, needs no file of its own; SQLite's own locks lie on the file.
+fn lock_folder(path: &Path) -> Result<File, StoreError> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let io = |source| StoreError::Io { path: folder.into(), source };
+    let file = File::open(folder).map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Locked { folder: folder.into() }),
+        Err(TryLockError::Error(source)) => Err(io(source)),
+    }
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+    Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .map_err(|error| StoreError::of(path, error))
+}
+
+fn connect_to_read(path: &Path, how: &str) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    let connection = connect(Path::new(&format!("file:{}?{how}", percent_encoded(path))), flags)
+        .map_err(|error| error.named(path))?;
+    must_be_a_store(path, &connection)?;
+    Ok(connection)
+}
+
+/// <https://www.sqlite.org/uri.html>: `%`, `?` and `#` have a meaning in a file's URI.
+fn percent_encoded(path: &Path) -> String {
+    path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23")
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn must_be_a_file(path: &Path) -> Result<(), StoreError> {
+    let found = path.metadata().map_err(|source| StoreError::Io { path: path.into(), source })?;
+    if found.is_dir() {
+        return Err(StoreError::Directory { path: path.into() });
+    }
+    Ok(())
+}
+
+fn must_be_a_store(path: &Path, connection: &Connection) -> Result<(), StoreError> {
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    let foreign = |reason: &str| StoreError::NotAStore { path: path.into(), reason: reason.into() };
+    let id = pragma("application_id").map_err(|error| StoreError::of(path, error))?;
+    let layout = pragma("user_version").map_err(|error| StoreError::of(path, error))?;
+    match (id, layout) {
+        (APPLICATION_ID, LAYOUT) => Ok(()),
+        (APPLICATION_ID, newer) => {
+            Err(StoreError::Newer { path: path.into(), found: newer as u32, known: LAYOUT as u32 })
+        }
+        (0, 0) if path.metadata().is_ok_and(|file| file.len() == 0) => Err(foreign("it is empty")),
+        _ => Err(foreign("it is a database of another program")),
+    }
+}

@@ -1,0 +1,75 @@
+//! What can go wrong with a store, told so that a user knows what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::ffi;
+
+/// Why a store could not be made, opened, read or written.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the messages say it
+pub enum StoreError {
+    #[error("{path}: there is a file already; resume its run, or name another folder", path = path.display())]
+    Exists { path: PathBuf },
+    #[error("{path} is a directory; the store is a file in it, run.sqlite", path = path.display())]
+    Directory { path: PathBuf },
+    #[error("{path} is not the store of a run: {reason}", path = path.display())]
+    NotAStore { path: PathBuf, reason: String },
+    #[error(
+        "{path} was written by a newer kqps (schema {found}, this one knows {known}); use that version",
+        path = path.display()
+    )]
+    Newer { path: PathBuf, found: u32, known: u32 },
+    #[error("{folder}: another kqps is writing a run there; wait for it, or name another folder", folder = folder.display())]
+    Locked { folder: PathBuf },
+    #[error("{path}: no space is left; what was stored before is intact, so make room and resume", path = path.display())]
+    Full { path: PathBuf },
+    #[error("{path}: trial {number} is there already", path = path.display())]
+    Duplicate { path: PathBuf, number: u64 },
+    #[error("{path}: there is no cell {cell}, the run has {cells}", path = path.display())]
+    NoSuchCell { path: PathBuf, cell: u32, cells: u32 },
+    /// Nothing is stored that could not be read again (a rate that is not a number, say).
+    #[error("{path}: {record} cannot be stored: {reason}", path = path.display())]
+    Unwritable { path: PathBuf, record: String, reason: String },
+    #[error("{path}: {record} cannot be read: {reason}", path = path.display())]
+    Damaged { path: PathBuf, record: String, reason: String },
+    #[error("{path}: {source}", path = path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{path}: {source}", path = path.display())]
+    Database { path: PathBuf, source: rusqlite::Error },
+}
+
+impl StoreError {
+    /// Finds the error that a user can act on behind one of the database's.
+    pub(super) fn of(path: &Path, error: rusqlite::Error) -> Self {
+        let path = path.into();
+        match error.sqlite_error().map(|failure| (failure.code, failure.extended_code)) {
+            // The log's index is given its size in advance; a full disk refuses that with a code of its own.
+            Some((ffi::ErrorCode::DiskFull, _) | (_, ffi::SQLITE_IOERR_SHMSIZE)) => Self::Full { path },
+            Some((ffi::ErrorCode::NotADatabase, _)) => {
+                Self::NotAStore { path, reason: "it is no SQLite database".into() }
+            }
+            _ => Self::Database { path, source: error },
+        }
+    }
+
+    /// The same error, said of the file instead of what it was opened as.
+    pub(super) fn named(self, path: &Path) -> Self {
+        match self {
+            Self::Database { source, .. } => Self::Database { path: path.into(), source },
+            other => other,
+        }
+    }
+
+    /// The same error, or [`Self::Duplicate`] where a row of that number was in the way.
+    pub(super) fn or_duplicate(self, number: u64) -> Self {
+        match self {
+            Self::Database { path, source }
+                if source.sqlite_error_code() == Some(ffi::ErrorCode::ConstraintViolation) =>
+            {
+                Self::Duplicate { path, number }
+            }
+            other => other,
+        }
+    }
+}

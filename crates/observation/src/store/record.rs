@@ -1,0 +1,129 @@
+//! Rows: a number, a schema version, and a JSON record. Every kind of record goes in and out through here.
+
+use std::fmt;
+use std::path::Path;
+
+use rusqlite::{Connection, Transaction, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::StoreError;
+use crate::SCHEMA;
+
+/// The three tables, which are alike.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Table {
+    Runs,
+    Cells,
+    Trials,
+}
+
+impl Table {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Runs => "runs",
+            Self::Cells => "cells",
+            Self::Trials => "trials",
+        }
+    }
+
+    fn row(self, number: u64) -> String {
+        match self {
+            Self::Runs => "the run's record".into(),
+            Self::Cells => format!("cell {number}"),
+            Self::Trials => format!("trial {number}"),
+        }
+    }
+}
+
+/// Why a row was not written; the path is added by whoever knows it.
+pub(super) enum Refused {
+    Record { row: String, reason: String },
+    Database(rusqlite::Error),
+}
+
+impl Refused {
+    fn record(table: Table, number: u64, reason: &impl fmt::Display) -> Self {
+        Self::Record { row: table.row(number), reason: reason.to_string() }
+    }
+
+    pub(super) fn at(self, path: &Path) -> StoreError {
+        match self {
+            Self::Record { row, reason } => StoreError::Unwritable { path: path.into(), record: row, reason },
+            Self::Database(error) => StoreError::of(path, error),
+        }
+    }
+}
+
+impl From<rusqlite::Error> for Refused {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+/// Adds a row. What is written is read back first: a figure that is not a number would be stored as `null`,
+/// which no reader takes for a figure.
+pub(super) fn write_record<T: Serialize + DeserializeOwned>(
+    transaction: &Transaction<'_>,
+    table: Table,
+    number: u64,
+    record: &T,
+) -> Result<(), Refused> {
+    let text = encode(table, number, record)?;
+    let insert = format!("INSERT INTO {} (number, schema, record) VALUES (?, ?, ?)", table.name());
+    transaction.prepare_cached(&insert)?.execute(params![number, SCHEMA, text])?;
+    Ok(())
+}
+
+/// Reads a row, changes it, and writes it back in the present schema.
+pub(super) fn change<T: Serialize + DeserializeOwned>(
+    transaction: &Transaction<'_>,
+    table: Table,
+    number: u64,
+    change: impl FnOnce(&mut T),
+) -> Result<(), Refused> {
+    let select = format!("SELECT record FROM {} WHERE number = ?", table.name());
+    let text: String = transaction.query_row(&select, params![number], |row| row.get(0))?;
+    let mut record: T =
+        serde_json::from_str(&text).map_err(|error| Refused::record(table, number, &error))?;
+    change(&mut record);
+    let text = encode(table, number, &record)?;
+    let update = format!("UPDATE {} SET schema = ?, record = ? WHERE number = ?", table.name());
+    transaction.execute(&update, params![SCHEMA, text, number])?;
+    Ok(())
+}
+
+fn encode<T: Serialize + DeserializeOwned>(table: Table, number: u64, record: &T) -> Result<String, Refused> {
+    let text = serde_json::to_string(record).map_err(|error| Refused::record(table, number, &error))?;
+    serde_json::from_str::<T>(&text).map_err(|error| Refused::record(table, number, &error))?;
+    Ok(text)
+}
+
+/// All rows of a table in the order of their numbers. A row of a newer schema, or one that does not parse, is
+/// an error: a run with a hole in it would be judged wrongly.
+pub(super) fn read_records<T: DeserializeOwned>(
+    path: &Path,
+    connection: &Connection,
+    table: Table,
+) -> Result<Vec<T>, StoreError> {
+    let database = |error| StoreError::of(path, error);
+    let select = format!("SELECT number, schema, record FROM {} ORDER BY number", table.name());
+    let mut statement = connection.prepare(&select).map_err(database)?;
+    let mut rows = statement.query([]).map_err(database)?;
+    let mut records = Vec::new();
+    while let Some(row) = rows.next().map_err(database)? {
+        let number: u64 = row.get(0).map_err(database)?;
+        let schema: u32 = row.get(1).map_err(database)?;
+        let text: String = row.get(2).map_err(database)?;
+        if schema > SCHEMA {
+            return Err(StoreError::Newer { path: path.into(), found: schema, known: SCHEMA });
+        }
+        let record = serde_json::from_str(&text).map_err(|error| StoreError::Damaged {
+            path: path.into(),
+            record: table.row(number),
+            reason: error.to_string(),
+        })?;
+        records.push(record);
+    }
+    Ok(records)
+}
