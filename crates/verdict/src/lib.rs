@@ -1,1 +1,12 @@
-//! placeholder
+//! What the observations mean: the rate search, intervals, warnings, the bottleneck, the grade and the
+//! judgement of a whole run.
+//!
+//! For: turning records into answers, each with its reasons. Not for: making a trial, nor for how an answer
+//! looks.
+//!
+//! Invariant: pure. No file, clock or socket; randomness only from a seed that it is given. The same
+//! records give the same answer, years later.
+
+pub mod grade;
+pub mod search;
+pub mod warning;

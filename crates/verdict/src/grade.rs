@@ -1,0 +1,46 @@
+//! How far a figure can be trusted, reasons first.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The grade of a figure, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Grade {
+    /// Two hosts, no warning, interval within ± 1 %.
+    A,
+    /// Interval within ± 5 %, or minor warnings.
+    B,
+    /// One host, or only good for comparison with other figures of the same run.
+    C,
+    /// The figure is refused: no number is printed.
+    F,
+}
+
+impl Grade {
+    /// The next worse grade; a C becomes no F by being lowered, for only a cause of its own refuses a figure.
+    #[must_use]
+    pub fn down_one(self) -> Self {
+        match self {
+            Self::A => Self::B,
+            Self::B | Self::C => Self::C,
+            Self::F => Self::F,
+        }
+    }
+
+    /// Whether the figure is refused.
+    pub fn refuses(self) -> bool {
+        self == Self::F
+    }
+}
+
+impl fmt::Display for Grade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::A => "A",
+            Self::B => "B",
+            Self::C => "C",
+            Self::F => "F",
+        })
+    }
+}

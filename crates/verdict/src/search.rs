@@ -1,0 +1,16 @@
+//! The rate search: MLRsearch (RFC 9971) as a pure function of the trials made so far.
+//!
+//! [`next_trial`] is asked after every trial and says which one to make next, or that the bounds are found.
+//! It keeps nothing between calls, so a stored run can be searched again, trial by trial.
+
+mod bounds;
+mod class;
+mod goal;
+mod next;
+mod probe;
+
+pub use bounds::Bounds;
+pub use class::{Class, classify, conditional_throughput};
+pub use goal::{BadGoal, Goal, Preset};
+pub use next::{Next, Start, most_trials, next_trial};
+pub use probe::Probe;

@@ -1,0 +1,99 @@
+//! What the trials at one load say about it: RFC 9971, appendices A and B.
+
+use serde::{Deserialize, Serialize};
+
+use super::goal::Goal;
+use super::probe::Probe;
+
+/// What a load is to a goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// It meets the goal, whatever further trials would show.
+    Lower,
+    /// It misses the goal, whatever further trials would show.
+    Upper,
+    /// Further trials decide.
+    Undecided,
+}
+
+/// Sums of durations, in seconds, of the trials at one load.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    full_good_s: f64,
+    full_bad_s: f64,
+    short_good_s: f64,
+    short_bad_s: f64,
+}
+
+/// Half a microsecond: what sums of durations may be off by because 0.1 s has no exact binary form.
+const SUM_ERROR_S: f64 = 5e-7;
+
+impl Sums {
+    fn of<'a>(goal: &Goal, probes: impl IntoIterator<Item = &'a Probe>) -> Self {
+        let mut sums = Self::default();
+        for probe in probes {
+            let sum_s = match (is_full(goal, probe), probe.is_bad(goal)) {
+                (true, false) => &mut sums.full_good_s,
+                (true, true) => &mut sums.full_bad_s,
+                (false, false) => &mut sums.short_good_s,
+                (false, true) => &mut sums.short_bad_s,
+            };
+            *sum_s += counted_s(goal, probe);
+        }
+        sums
+    }
+
+    fn class(&self, goal: &Goal) -> Class {
+        let forgiven_s = self.short_good_s * goal.exceed / (1.0 - goal.exceed);
+        let bad_s = self.full_bad_s + (self.short_bad_s - forgiven_s).max(0.0);
+        let whole_s = (self.full_good_s + bad_s).max(goal.sum_s);
+        let allowed_s = whole_s * goal.exceed + SUM_ERROR_S;
+        let if_all_else_is_good = bad_s <= allowed_s;
+        let if_all_else_is_bad = whole_s - self.full_good_s <= allowed_s;
+        match (if_all_else_is_good, if_all_else_is_bad) {
+            (true, true) => Class::Lower,
+            (false, false) => Class::Upper,
+            _ => Class::Undecided,
+        }
+    }
+}
+
+/// A trial that lasted this share of the final duration lasted long enough: the clock of a real trial never
+/// stops exactly where it should.
+const NEARLY_FULL: f64 = 0.99;
+
+fn is_full(goal: &Goal, probe: &Probe) -> bool {
+    probe.duration_s >= goal.final_s * NEARLY_FULL
+}
+
+/// The seconds that a trial adds to the sums: a nearly full one counts as full, or a sum of 21 s would want
+/// a twenty-second trial after 21 of 0.9999 s.
+fn counted_s(goal: &Goal, probe: &Probe) -> f64 {
+    if is_full(goal, probe) { probe.duration_s.max(goal.final_s) } else { probe.duration_s }
+}
+
+/// What trials at one load make of it. They are taken as given: the caller has picked those of one load.
+pub fn classify<'a>(goal: &Goal, probes: impl IntoIterator<Item = &'a Probe>) -> Class {
+    Sums::of(goal, probes).class(goal)
+}
+
+/// The conditional throughput in queries a second, of a load that is a lower bound: the load less the loss
+/// of its worst trial within the share that must be good.
+pub fn conditional_throughput<'a>(
+    goal: &Goal,
+    load_qps: f64,
+    probes: impl IntoIterator<Item = &'a Probe>,
+) -> f64 {
+    let mut full: Vec<&Probe> = probes.into_iter().filter(|probe| is_full(goal, probe)).collect();
+    full.sort_by(|a, b| (a.is_bad(goal), a.bad_ratio).partial_cmp(&(b.is_bad(goal), b.bad_ratio)).unwrap());
+    let full_s: f64 = full.iter().map(|probe| counted_s(goal, probe)).sum();
+    let mut remaining_s = full_s.max(goal.sum_s) * (1.0 - goal.exceed);
+    for probe in full {
+        remaining_s -= counted_s(goal, probe);
+        if remaining_s <= SUM_ERROR_S {
+            return load_qps * (1.0 - probe.bad_ratio);
+        }
+    }
+    0.0
+}

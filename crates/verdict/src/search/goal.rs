@@ -1,0 +1,197 @@
+//! What a search looks for: how long trials last, how much they may lose, and how close the bounds must come.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A search goal: RFC 9971, section 4.6, with the range of loads and kqps' own limit on latency.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Goal {
+    /// The preset it came from, or what the user calls it.
+    pub name: String,
+    /// Seconds that a trial must last to be full-length.
+    pub final_s: f64,
+    /// Seconds of trials that settle one load.
+    pub sum_s: f64,
+    /// A trial is bad when its bad ratio exceeds this, 0 to 1.
+    pub loss: f64,
+    /// Share of the duration sum that bad trials may take at a lower bound, 0 to 1.
+    pub exceed: f64,
+    /// The bounds are close enough when they differ by this share of the upper one, 0 to 1.
+    pub width: f64,
+    /// The smallest load that is tried, queries a second.
+    pub min_qps: f64,
+    /// The largest load that is tried, queries a second.
+    pub max_qps: f64,
+    /// A trial with more than 1 % of its latencies above this, in microseconds, is bad too.
+    pub p99_us: Option<u64>,
+}
+
+/// Why a goal cannot be searched for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadGoal(String);
+
+impl fmt::Display for BadGoal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadGoal {}
+
+/// The goals that have a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Preset {
+    /// Half-second trials, 0.1 % loss, bounds within 2 %.
+    Quick,
+    /// One-second trials, 99.99 % answered, bounds within 1 %.
+    Default,
+    /// As the default, with no loss at all.
+    Lossless,
+    /// One trial of a minute without loss, as RFC 2544 has it; bounds within 0.5 %.
+    Rfc2544,
+}
+
+impl Preset {
+    /// All of them, cheapest first.
+    pub const ALL: [Self; 4] = [Self::Quick, Self::Default, Self::Lossless, Self::Rfc2544];
+
+    /// The word that chooses it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Default => "default",
+            Self::Lossless => "lossless",
+            Self::Rfc2544 => "rfc2544",
+        }
+    }
+
+    /// The goal it stands for, over loads from 10 to 100 million queries a second.
+    pub fn goal(self) -> Goal {
+        let (final_s, sum_s, loss, exceed, width) = match self {
+            Self::Quick => (0.5, 3.0, 0.001, 0.5, 0.02),
+            Self::Default => (1.0, 21.0, 0.0001, 0.5, 0.01),
+            Self::Lossless => (1.0, 21.0, 0.0, 0.5, 0.01),
+            Self::Rfc2544 => (60.0, 60.0, 0.0, 0.0, 0.005),
+        };
+        let (min_qps, max_qps) = (10.0, 1e8);
+        Goal { name: self.name().into(), final_s, sum_s, loss, exceed, width, min_qps, max_qps, p99_us: None }
+    }
+}
+
+impl FromStr for Preset {
+    type Err = BadGoal;
+
+    fn from_str(text: &str) -> Result<Self, BadGoal> {
+        Self::ALL.into_iter().find(|preset| preset.name() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            BadGoal(format!("no goal is called '{text}'; there are {names}"))
+        })
+    }
+}
+
+impl fmt::Display for Preset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Goal {
+    /// Checks that every figure is in its range; [`super::next_trial`] relies on it.
+    pub fn check(&self) -> Result<(), BadGoal> {
+        let fail = |what: &str, value: f64, wanted: &str| {
+            Err(BadGoal(format!("{what} of the goal is {value}, but must be {wanted}")))
+        };
+        if !(self.final_s > 0.0 && self.final_s.is_finite()) {
+            return fail("the trial duration", self.final_s, "more than 0 s");
+        }
+        if !(self.sum_s >= self.final_s && self.sum_s.is_finite()) {
+            return fail("the duration sum", self.sum_s, "at least the trial duration");
+        }
+        if !(0.0..1.0).contains(&self.loss) {
+            return fail("the loss ratio", self.loss, "from 0 to below 1");
+        }
+        if !(0.0..1.0).contains(&self.exceed) {
+            return fail("the exceed ratio", self.exceed, "from 0 to below 1");
+        }
+        if !(0.0001..1.0).contains(&self.width) {
+            return fail("the width", self.width, "from 0.0001 to below 1");
+        }
+        if !(self.min_qps > 0.0 && self.min_qps < self.max_qps && self.max_qps.is_finite()) {
+            return fail("the least load", self.min_qps, "more than 0 and less than the greatest");
+        }
+        Ok(())
+    }
+
+    /// Rounds a load to as many significant digits as the width needs (a fifth of it is told apart), so that
+    /// trials at the same load are known as such. Loads outside the goal's range become its ends.
+    pub fn round_load(&self, load_qps: f64) -> f64 {
+        if load_qps <= self.min_qps {
+            return self.min_qps;
+        }
+        if load_qps >= self.max_qps {
+            return self.max_qps;
+        }
+        let digits = 1.0 + (5.0 / self.width).log10().ceil();
+        let unit = 10f64.powf(load_qps.log10().floor() + 1.0 - digits);
+        // Dividing by a whole number where it can be one keeps 123.4 from becoming 123.40000000000001.
+        let rounded = if unit < 1.0 {
+            (load_qps / unit).round() / (1.0 / unit).round()
+        } else {
+            (load_qps / unit).round() * unit.round()
+        };
+        rounded.clamp(self.min_qps, self.max_qps)
+    }
+
+    /// Seconds that a search usually takes, for planning: a few coarse trials, both bounds at their full
+    /// sums, and the re-test. `overhead_s` is what a trial costs beside its duration when it loses queries,
+    /// which is the drain.
+    pub fn typical_s(&self, overhead_s: f64) -> f64 {
+        let trials = |sum_s: f64| (sum_s / self.final_s).max(1.0).ceil();
+        let good = trials(self.sum_s * (1.0 - self.exceed));
+        let bad = trials(self.sum_s * self.exceed * 1.000_1);
+        let (coarse_good, coarse_bad, retest) = (3.0, 3.0, 2.0);
+        self.final_s * (good + bad + coarse_good + coarse_bad + retest) + overhead_s * (bad + coarse_bad)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_are_found_by_name_and_valid() {
+        for preset in Preset::ALL {
+            assert_eq!(preset.name().parse(), Ok(preset));
+            assert_eq!(preset.goal().check(), Ok(()));
+        }
+        let error = "fast".parse::<Preset>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no goal is called 'fast'; there are quick, default, lossless, rfc2544"
+        );
+    }
+
+    #[test]
+    fn loads_are_rounded_to_a_fifth_of_the_width_or_finer() {
+        let goal = Preset::Quick.goal();
+        for (load, rounded) in [(123_456.0, 123_500.0), (98_765_432.0, 98_770_000.0), (12.345_67, 12.35)] {
+            assert!((goal.round_load(load) - rounded).abs() < 1e-9, "{load}");
+            assert!((goal.round_load(rounded) - rounded).abs() < f64::EPSILON, "{rounded} is not kept");
+        }
+        assert!((goal.round_load(1.0) - 10.0).abs() < f64::EPSILON);
+        assert!((goal.round_load(1e9) - 1e8).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn a_goal_out_of_range_is_refused_with_the_reason() {
+        let goal = Goal { sum_s: 0.1, ..Preset::Quick.goal() };
+        assert_eq!(
+            goal.check().unwrap_err().to_string(),
+            "the duration sum of the goal is 0.1, but must be at least the trial duration"
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! The few facts of a trial that the search needs.
+
+use kqps_observation::run::Purpose;
+use kqps_observation::trial::LoadMode;
+use kqps_observation::{Histogram, Trial};
+
+use super::goal::Goal;
+
+/// One trial, as the search sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Probe {
+    /// Intended load in queries a second, rounded by [`Goal::round_load`]. 0 for a closed loop.
+    pub load_qps: f64,
+    /// Seconds in which queries were sent.
+    pub duration_s: f64,
+    /// Share of the intended queries that were not answered correctly in time, 0 to 1.
+    pub bad_ratio: f64,
+    /// Whether its latency exceeded the goal's limit.
+    pub too_slow: bool,
+    /// Correct replies a second.
+    pub answered_qps: f64,
+    /// Why it was made. [`Purpose::Search`] and [`Purpose::Retest`] bear on the bounds, and
+    /// [`Purpose::Ceiling`] is the overload that gives the first guess.
+    pub purpose: Purpose,
+}
+
+impl Probe {
+    /// Takes the facts out of a trial's record.
+    ///
+    /// The latency limit holds when at most 1 % of the latencies in the trial's histogram are above it. That
+    /// is asked of any number of samples, unlike a printed p99, which needs 10,000: a search must decide. A
+    /// trial without a histogram is judged by its p99, else by its longest latency, and without any of them
+    /// it is too slow, for nothing shows that it was not.
+    pub fn of(trial: &Trial, goal: &Goal, purpose: Purpose) -> Self {
+        let load_qps = match (trial.load.mode, trial.load.intended_qps) {
+            (LoadMode::Open, Some(load_qps)) => goal.round_load(load_qps),
+            _ => 0.0,
+        };
+        Self {
+            load_qps,
+            duration_s: trial.load.duration_s,
+            bad_ratio: trial.accounts.bad_ratio(),
+            too_slow: goal.p99_us.is_some_and(|limit_us| is_slow(trial, limit_us)),
+            answered_qps: trial.load.answered_qps,
+            purpose,
+        }
+    }
+
+    /// Whether this is a high-loss trial in the sense of RFC 9971.
+    pub fn is_bad(&self, goal: &Goal) -> bool {
+        self.bad_ratio > goal.loss || self.too_slow
+    }
+}
+
+fn is_slow(trial: &Trial, limit_us: u64) -> bool {
+    let histogram = trial.histograms.get("latency").and_then(|text| Histogram::decode(text));
+    if let Some(histogram) = histogram.filter(|histogram| !histogram.is_empty()) {
+        return histogram.share_above(limit_us) > 0.01;
+    }
+    match (trial.latency_us.p99, trial.latency_us.max) {
+        (Some(p99_us), _) => p99_us > limit_us,
+        (None, Some(max_us)) => max_us > limit_us,
+        (None, None) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::Preset;
+    use kqps_observation::Accounts;
+    use kqps_observation::trial::Load;
+
+    fn trial() -> Trial {
+        Trial {
+            load: Load { intended_qps: Some(1000.2), duration_s: 0.4998, ..Load::default() },
+            accounts: Accounts { intended: 500, sent: 400, unsent: 100, correct: 400, ..Accounts::default() },
+            ..Trial::default()
+        }
+    }
+
+    #[test]
+    fn unsent_queries_make_a_trial_bad() {
+        let goal = Preset::Quick.goal();
+        let probe = Probe::of(&trial(), &goal, Purpose::Search);
+        assert!((probe.load_qps - 1000.0).abs() < f64::EPSILON);
+        assert!((probe.bad_ratio - 0.2).abs() < 1e-12);
+        assert!(probe.is_bad(&goal));
+    }
+
+    #[test]
+    fn the_latency_limit_is_asked_of_the_histogram_whatever_its_size() {
+        let goal = Goal { p99_us: Some(500), ..Preset::Quick.goal() };
+        let mut trial = trial();
+        assert!(Probe::of(&trial, &goal, Purpose::Search).too_slow, "nothing shows that it was not");
+
+        let mut histogram = Histogram::default();
+        histogram.record_many_us(100, 99);
+        histogram.record_us(900);
+        trial.histograms.insert("latency".into(), histogram.encode());
+        assert!(!Probe::of(&trial, &goal, Purpose::Search).too_slow, "1 % may be above");
+        histogram.record_us(900);
+        trial.histograms.insert("latency".into(), histogram.encode());
+        assert!(Probe::of(&trial, &goal, Purpose::Search).too_slow);
+    }
+}

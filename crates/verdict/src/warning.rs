@@ -1,0 +1,160 @@
+//! What casts doubt on a figure: every warning has a code, the figure behind it, advice, and an effect on the
+//! grade. The table of `docs/METHOD.md`, "The verdict".
+
+mod host;
+mod player;
+mod subject;
+
+use std::fmt;
+
+use kqps_observation::Trial;
+use serde::{Deserialize, Serialize};
+
+use crate::grade::Grade;
+
+pub use host::{noisy_host, shared_cores, single_host};
+pub use player::{Starved, busiest_thread, client_drops, lagging, player_limited, starved};
+pub use subject::{no_steady_state, uneven, unexplained_loss, wrong_answers};
+
+/// Which warning. The names are METHOD's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs)]
+pub enum Code {
+    PlayerLimited,
+    Lagging,
+    ClientDrops,
+    SharedCores,
+    SingleHost,
+    NoisyHost,
+    Uneven,
+    WrongAnswers,
+    Drifted,
+    NoSteadyState,
+    Irregular,
+    UnexplainedLoss,
+}
+
+impl Code {
+    /// The word that is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PlayerLimited => "player-limited",
+            Self::Lagging => "lagging",
+            Self::ClientDrops => "client-drops",
+            Self::SharedCores => "shared-cores",
+            Self::SingleHost => "single-host",
+            Self::NoisyHost => "noisy-host",
+            Self::Uneven => "uneven",
+            Self::WrongAnswers => "wrong-answers",
+            Self::Drifted => "drifted",
+            Self::NoSteadyState => "no-steady-state",
+            Self::Irregular => "irregular",
+            Self::UnexplainedLoss => "unexplained-loss",
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a warning does to the grade, mildest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Effect {
+    /// One grade lower.
+    DownOne,
+    /// No better than this grade.
+    Cap(Grade),
+    /// The trial is made anew, at most twice; if the warning stays the figure is refused.
+    RedoThenRefuse,
+    /// The figure is refused.
+    Refuse,
+}
+
+/// How many times a trial with [`Effect::RedoThenRefuse`] is made anew.
+pub const REDOS: u32 = 2;
+
+/// One warning.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Warning {
+    /// Which.
+    pub code: Code,
+    /// What was seen and what to do about it, in one or two sentences.
+    pub advice: String,
+    /// The figure that crossed its limit, where there is one: a share from 0 to 1, a count, or microseconds,
+    /// as the advice says.
+    pub figure: Option<f64>,
+    /// What it does to the grade.
+    pub effect: Effect,
+}
+
+impl Warning {
+    fn new(code: Code, effect: Effect, figure: impl Into<Option<f64>>, advice: String) -> Self {
+        Self { code, advice, figure: figure.into(), effect }
+    }
+
+    /// What it does to the grade.
+    pub fn effect(&self) -> Effect {
+        self.effect
+    }
+
+    /// The upper bound was never found.
+    pub fn irregular(max_qps: f64) -> Self {
+        let advice = format!(
+            "Even the greatest load tried, {max_qps:.0} queries a second, met the goal: the subject may be \
+             faster. Raise the greatest load (--max)."
+        );
+        Self::new(Code::Irregular, Effect::DownOne, max_qps, advice)
+    }
+
+    /// The lower bound failed when it was tried once more.
+    pub fn drifted(lower_qps: f64) -> Self {
+        let advice = format!(
+            "At the end of the search {lower_qps:.0} queries a second no longer met the goal: the subject or \
+             the host changed meanwhile. Search again on a quieter machine, or warm the subject up for longer."
+        );
+        Self::new(Code::Drifted, Effect::DownOne, lower_qps, advice)
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.advice)
+    }
+}
+
+/// What is known of a trial's surroundings beside its own record. Whatever is not known is not judged.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    /// Whether player and subject are on one host; when none it is known only for loopback targets.
+    pub one_host: Option<bool>,
+    /// The cores that the subject was given; empty when it was given none.
+    pub subject_cpus: Vec<u32>,
+    /// How many of the subject's threads answer queries.
+    pub workers: Option<u32>,
+    /// The player is meant to be at its limit: a ceiling is measured.
+    pub ceiling: bool,
+}
+
+/// The warnings that one trial's record gives rise to, in the order of METHOD's table.
+pub fn of_trial(trial: &Trial, setting: &Setting) -> Vec<Warning> {
+    let of_player = if setting.ceiling { None } else { player_limited(trial) };
+    [
+        of_player,
+        lagging(trial),
+        client_drops(trial),
+        shared_cores(trial, setting),
+        single_host(trial, setting),
+        noisy_host([trial], setting),
+        uneven(trial, setting),
+        wrong_answers(trial),
+        unexplained_loss(trial),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

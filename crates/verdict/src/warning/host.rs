@@ -1,0 +1,90 @@
+//! Warnings about what player and subject share: the host, its cores, and whatever else ran there.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use kqps_observation::Trial;
+
+use super::{Code, Effect, Setting, Warning};
+use crate::grade::Grade;
+
+/// A thread below this share of a core leaves the others alone.
+const IDLE_THREAD: f64 = 0.05;
+
+/// `/proc` counts CPU in hundredths of a second: below this many seconds a share of 2 % is a rounding error.
+const LONG_ENOUGH_S: f64 = 1.0;
+
+/// Player and subject ran on the same core. Known where both were pinned, or where the subject's threads
+/// were seen.
+pub fn shared_cores(trial: &Trial, setting: &Setting) -> Option<Warning> {
+    let player: BTreeSet<u32> = if trial.player.cpus.is_empty() {
+        trial.player.per_thread.iter().map(|thread| thread.cpu).collect()
+    } else {
+        trial.player.cpus.iter().copied().collect()
+    };
+    let subject: BTreeSet<u32> = if setting.subject_cpus.is_empty() {
+        let threads = trial.subject.iter().flat_map(|subject| &subject.threads);
+        threads.filter(|thread| thread.busy >= IDLE_THREAD).map(|thread| thread.cpu).collect()
+    } else {
+        setting.subject_cpus.iter().copied().collect()
+    };
+    let shared: Vec<String> = player.intersection(&subject).map(u32::to_string).collect();
+    (!shared.is_empty()).then(|| {
+        let advice = format!(
+            "Player and subject shared core {}: each took time from the other. Pin them apart (--cpus, \
+             --subject-cpus).",
+            shared.join(", ")
+        );
+        Warning::new(Code::SharedCores, Effect::Cap(Grade::C), shared.len() as f64, advice)
+    })
+}
+
+/// Player and subject were on one host.
+pub fn single_host(trial: &Trial, setting: &Setting) -> Option<Warning> {
+    let is_loopback = || trial.target.parse::<SocketAddr>().is_ok_and(|target| target.ip().is_loopback());
+    setting.one_host.unwrap_or_else(is_loopback).then(|| {
+        let advice = "Player and subject were on one host and shared its memory, caches and kernel: the \
+                      figure is relative only, for comparison with others of the same host and session. \
+                      Play from a second host for an absolute one.";
+        Warning::new(Code::SingleHost, Effect::Cap(Grade::C), None, advice.into())
+    })
+}
+
+/// Other programs or another virtual machine took CPU from the cores in use, over one or several trials.
+pub fn noisy_host<'a>(trials: impl IntoIterator<Item = &'a Trial>, setting: &Setting) -> Option<Warning> {
+    let (mut foreign_s, mut known_s, mut stolen_s, mut cores_s) = (0.0, 0.0, 0.0, 0.0);
+    let mut wall_s = 0.0;
+    for trial in trials {
+        let is_used = |cpu: u32| {
+            trial.player.cpus.is_empty()
+                || setting.subject_cpus.is_empty()
+                || trial.player.cpus.contains(&cpu)
+                || setting.subject_cpus.contains(&cpu)
+        };
+        let used: Vec<_> = trial.host.cpus.iter().filter(|core| is_used(core.cpu)).collect();
+        let trial_s = trial.host.wall_s * used.len() as f64;
+        wall_s += trial.host.wall_s;
+        cores_s += trial_s;
+        stolen_s += used.iter().map(|core| core.steal).sum::<f64>() * trial.host.wall_s;
+        if let Some(seconds) = trial.host.foreign_cpu_s {
+            foreign_s += seconds;
+            known_s += trial_s;
+        }
+    }
+    if wall_s < LONG_ENOUGH_S || cores_s <= 0.0 {
+        return None;
+    }
+    let foreign = if known_s > 0.0 { foreign_s / known_s } else { 0.0 };
+    let stolen = stolen_s / cores_s;
+    if foreign <= 0.02 && stolen <= 0.001 {
+        return None;
+    }
+    let effect = if foreign > 0.1 || stolen > 0.01 { Effect::Refuse } else { Effect::DownOne };
+    let advice = format!(
+        "Other programs took {:.1} % of the cores in use and the hypervisor {:.2} % (the limits are 2 % and \
+         0.1 %). Stop what else runs, or use a machine of your own.",
+        foreign * 100.0,
+        stolen * 100.0
+    );
+    Some(Warning::new(Code::NoisyHost, effect, foreign.max(stolen), advice))
+}

@@ -1,0 +1,137 @@
+//! Warnings that put the player in doubt: it was busy, starved, late, or its own sockets overflowed.
+
+use kqps_observation::trial::LoadMode;
+use kqps_observation::{Histogram, Quantiles, Trial};
+
+use super::{Code, Effect, Warning};
+use crate::grade::Grade;
+
+/// A thread or core this busy has nothing left to give.
+pub(super) const BUSY: f64 = 0.95;
+
+/// Intended and offered may differ by this share.
+const OFFERED_SHORT: f64 = 0.0025;
+
+/// A player that sends more than a tenth of its queries this late, in microseconds, does not get the CPU.
+const STARVED_LAG_US: u64 = 1_000;
+
+/// Fewer queries than this tell nothing of quantiles or rates.
+const ENOUGH_QUERIES: u64 = 1_000;
+
+/// How busy the busiest player thread was, 0 to 1. Where threads are pinned the core counts too: interrupts
+/// and whatever else ran there are not in the thread's own time, yet they leave it less. None when nothing
+/// is known.
+pub fn busiest_thread(trial: &Trial) -> Option<f64> {
+    let threads = trial.player.per_thread.iter().map(|thread| thread.busy);
+    let cores = trial.host.cpus.iter().filter(|core| trial.player.cpus.contains(&core.cpu));
+    threads
+        .chain(cores.map(|core| 1.0 - core.idle))
+        .fold(None, |most, busy| Some(most.unwrap_or(0.0).max(busy)))
+}
+
+/// How a player that did not get the CPU betrays itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Starved {
+    /// It gave up this share of its queries, 0 to 1.
+    GaveUp(f64),
+    /// More than a tenth of its queries left at least this late, microseconds.
+    Late(u64),
+}
+
+/// Whether the player did not keep its schedule, however busy it was: a player that is given a twentieth of
+/// a CPU is anything but busy. Only an open loop has a schedule.
+pub fn starved(trial: &Trial) -> Option<Starved> {
+    if trial.load.mode == LoadMode::Closed || trial.accounts.intended == 0 {
+        return None;
+    }
+    let gave_up = trial.accounts.unsent as f64 / trial.accounts.intended as f64;
+    if gave_up > OFFERED_SHORT {
+        return Some(Starved::GaveUp(gave_up));
+    }
+    let late = match trial.lag_us.p90 {
+        Some(p90_us) => p90_us > STARVED_LAG_US,
+        None => lag(trial).is_some_and(|lag| lag.len() >= 20 && lag.share_above(STARVED_LAG_US) > 0.1),
+    };
+    late.then_some(Starved::Late(trial.lag_us.p90.unwrap_or(STARVED_LAG_US)))
+}
+
+/// The player was starved (the figure is refused) or busy (no better than C).
+pub fn player_limited(trial: &Trial) -> Option<Warning> {
+    let busy = busiest_thread(trial);
+    if let Some(starved) = starved(trial) {
+        let (figure, seen) = match starved {
+            Starved::GaveUp(share) => {
+                (share, format!("gave up {:.2} % of its queries because it came too late", share * 100.0))
+            }
+            Starved::Late(lag_us) => (
+                lag_us as f64,
+                format!("sent more than a tenth of its queries over {:.1} ms late", lag_us as f64 / 1e3),
+            ),
+        };
+        let advice = if busy.is_some_and(|busy| busy >= BUSY) {
+            "Its core was full: give it more threads on cores of their own (-T, --cpus)."
+        } else {
+            "It did not get the CPU: look for a CPU quota, or for other work on its cores."
+        };
+        let advice = format!("The player {seen}, so this measures the player. {advice}");
+        return Some(Warning::new(Code::PlayerLimited, Effect::Refuse, figure, advice));
+    }
+    let busy = busy.filter(|busy| *busy >= BUSY)?;
+    let advice = format!(
+        "A player thread or its core was {:.0} % busy: the subject may be faster than this. Give the player \
+         more threads on cores of their own (-T, --cpus).",
+        busy * 100.0
+    );
+    Some(Warning::new(Code::PlayerLimited, Effect::Cap(Grade::C), busy, advice))
+}
+
+/// Queries left late, or fewer of them than intended. A closed loop has no intended time and cannot lag.
+pub fn lagging(trial: &Trial) -> Option<Warning> {
+    if trial.load.mode == LoadMode::Closed || trial.accounts.intended < ENOUGH_QUERIES {
+        return None;
+    }
+    let limit_us = lag_limit_us(&trial.latency_us);
+    let late = match trial.lag_us.p99 {
+        Some(p99_us) => p99_us > limit_us,
+        None => lag(trial).is_some_and(|lag| lag.share_above(limit_us) > 0.01),
+    };
+    if late {
+        let figure = trial.lag_us.p99.map(|p99_us| p99_us as f64);
+        let seen = figure.map_or(format!("over {limit_us} µs"), |p99_us| format!("{p99_us:.0} µs"));
+        let advice = format!(
+            "1 % of the queries left {seen} late or later (the limit is {limit_us} µs). Pin the player \
+             (--cpus) away from the subject and from interrupts, or lower the rate."
+        );
+        return Some(Warning::new(Code::Lagging, Effect::RedoThenRefuse, figure, advice));
+    }
+    let short = (trial.accounts.intended - trial.accounts.sent) as f64 / trial.accounts.intended as f64;
+    (short > OFFERED_SHORT).then(|| {
+        let advice = format!(
+            "{:.2} % of the intended queries were not sent. Give the player more threads or cores, or lower \
+             the rate.",
+            short * 100.0
+        );
+        Warning::new(Code::Lagging, Effect::RedoThenRefuse, short, advice)
+    })
+}
+
+/// 50 µs, or a tenth of the median latency where that is more.
+fn lag_limit_us(latency_us: &Quantiles) -> u64 {
+    latency_us.p50.map_or(50, |p50_us| (p50_us / 10).max(50))
+}
+
+fn lag(trial: &Trial) -> Option<Histogram> {
+    trial.histograms.get("lag").and_then(|text| Histogram::decode(text)).filter(|lag| !lag.is_empty())
+}
+
+/// The player's own sockets dropped replies.
+pub fn client_drops(trial: &Trial) -> Option<Warning> {
+    let drops = trial.player.socket_drops;
+    (drops > 0).then(|| {
+        let advice = format!(
+            "The player's own sockets dropped {drops} replies. Enlarge their buffers (-b), or use more \
+             sockets (-c) or threads (-T)."
+        );
+        Warning::new(Code::ClientDrops, Effect::RedoThenRefuse, drops as f64, advice)
+    })
+}

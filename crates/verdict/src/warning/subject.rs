@@ -1,0 +1,88 @@
+//! Warnings about the subject: wrong answers, uneven work, losses that nobody counted, no steady state.
+
+use kqps_observation::Trial;
+use kqps_observation::trial::Interval;
+
+use super::{Code, Effect, Setting, Warning};
+
+/// Workers that use less of a core than this are too idle to compare.
+const WORKING: f64 = 0.05;
+
+/// The busiest worker had more than 1.25 times the mean work.
+pub fn uneven(trial: &Trial, setting: &Setting) -> Option<Warning> {
+    let workers = setting.workers.filter(|workers| *workers >= 2)? as usize;
+    let threads = &trial.subject.as_ref()?.threads;
+    let mut busy: Vec<f64> = threads.iter().map(|thread| thread.busy).collect();
+    busy.sort_by(|a, b| b.total_cmp(a));
+    // A worker that used no CPU at all is not in the list, and counts as idle.
+    busy.resize(workers, 0.0);
+    let mean = busy.iter().sum::<f64>() / workers as f64;
+    let share = busy[0] / mean;
+    (mean >= WORKING && share > 1.25).then(|| {
+        let advice = format!(
+            "The busiest of {workers} workers did {share:.2} times the mean work. Use more sockets (-c) so \
+             that flows spread, or look at how the subject shares its queries out."
+        );
+        Warning::new(Code::Uneven, Effect::DownOne, share, advice)
+    })
+}
+
+/// Replies that failed the check of ID, question, QR or expected rcode.
+pub fn wrong_answers(trial: &Trial) -> Option<Warning> {
+    let wrong = trial.accounts.wrong;
+    (wrong > 0).then(|| {
+        let causes: Vec<String> =
+            trial.wrong_causes.iter().map(|(cause, count)| format!("{cause} {count}")).collect();
+        let causes = if causes.is_empty() { String::new() } else { format!(" ({})", causes.join(", ")) };
+        let advice = format!(
+            "{wrong} replies were wrong{causes}: a fast wrong answer is no answer. Check the subject's zones \
+             and the expectations in the query file."
+        );
+        Warning::new(Code::WrongAnswers, Effect::Refuse, wrong as f64, advice)
+    })
+}
+
+/// Queries were lost that no counter accounts for, although the subject had time to spare. Where the subject
+/// was not watched, or was busy, it may have dropped them itself, and nothing is said.
+pub fn unexplained_loss(trial: &Trial) -> Option<Warning> {
+    let subject = trial.subject.as_ref()?;
+    if subject.threads.iter().any(|thread| thread.busy >= super::player::BUSY) {
+        return None;
+    }
+    let lost = trial.ledger.unexplained;
+    let allowed = (trial.accounts.intended as f64 * 1e-5).max(10.0);
+    (lost as f64 > allowed).then(|| {
+        let advice = format!(
+            "{lost} queries vanished and no counter says where, while the subject was not busy. Look for a \
+             packet filter or rate limit on the path or in the subject."
+        );
+        Warning::new(Code::UnexplainedLoss, Effect::DownOne, lost as f64, advice)
+    })
+}
+
+/// Seconds of a warm-up that are looked at.
+const STEADY_BINS: usize = 10;
+
+/// The last ten one-second bins of a warm-up still rose or fell by 1 % or more from first to last, along the
+/// line of least squares. Fewer bins are not judged.
+pub fn no_steady_state(warm_up: &[Interval]) -> Option<Warning> {
+    let bins = &warm_up[warm_up.len().checked_sub(STEADY_BINS)?..];
+    let mean = bins.iter().map(|bin| bin.correct as f64).sum::<f64>() / STEADY_BINS as f64;
+    if mean <= 0.0 {
+        return None;
+    }
+    let centre = (STEADY_BINS as f64 - 1.0) / 2.0;
+    let from_centre = |index: usize| index as f64 - centre;
+    let along: f64 =
+        bins.iter().enumerate().map(|(i, bin)| from_centre(i) * (bin.correct as f64 - mean)).sum();
+    let squares: f64 = (0..STEADY_BINS).map(|i| from_centre(i).powi(2)).sum();
+    let change = (along / squares * (STEADY_BINS as f64 - 1.0) / mean).abs();
+    (change >= 0.01).then(|| {
+        let advice = format!(
+            "The answered rate still changed by {:.1} % over the last ten seconds of the warm-up. Warm the \
+             subject up for longer.",
+            change * 100.0
+        );
+        Warning::new(Code::NoSteadyState, Effect::DownOne, change, advice)
+    })
+}
