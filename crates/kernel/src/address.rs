@@ -13,6 +13,12 @@ const V6: u16 = libc::AF_INET6 as u16;
 pub struct Address([u8; 28]);
 
 impl Address {
+    /// From bytes that the kernel wrote.
+    #[inline]
+    pub(crate) fn from_kernel(bytes: [u8; 28]) -> Self {
+        Self(bytes)
+    }
+
     #[inline]
     fn family(&self) -> u16 {
         u16::from_ne_bytes([self.0[0], self.0[1]])

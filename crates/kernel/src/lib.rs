@@ -12,9 +12,17 @@ pub mod address;
 pub mod affinity;
 pub mod batch;
 pub mod clock;
+pub mod epoll;
 pub mod map;
+pub mod namespace;
 pub mod poll;
+pub mod probe;
+pub mod process;
+pub mod select;
+pub mod signal;
+pub mod steer;
 pub mod udp;
+pub mod uring;
 
 mod control;
 mod memory;

@@ -1,0 +1,182 @@
+//! What works on this host, and why the rest does not. Each capability is tried for real, on loopback and
+//! with this process's rights; nothing on the host is changed.
+
+use std::io;
+
+use crate::address::Address;
+use crate::batch::{RecvBatch, SEGMENTED_BYTES, SendBatch};
+use crate::udp::{Peer, UdpOptions, UdpSocket, Wait};
+use crate::{affinity, namespace, steer, sys, uring};
+
+/// One thing that a host may or may not offer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capability {
+    /// Its name: `gso`, `uring`, …
+    pub name: &'static str,
+    /// What it is good for, in a few words.
+    pub purpose: &'static str,
+    /// Whether it works, or the reason why not.
+    pub outcome: Result<(), String>,
+}
+
+type Trial = fn() -> io::Result<()>;
+
+const TRIALS: [(&str, &str, Trial); 13] = [
+    ("recvmmsg", "many datagrams in one call", batch),
+    ("gso", "many equal datagrams out as one message", segments_out),
+    ("gro", "many equal datagrams in as one message", segments_in),
+    ("timestamps", "arrival times taken by the kernel", timestamps),
+    ("pktinfo", "wildcard addresses answered from the address asked", pktinfo),
+    ("buffer-force", "socket buffers beyond net.core.rmem_max", buffer_force),
+    ("pinning", "threads on cores of their own", pinning),
+    ("ipv6", "sockets on ::1", ipv6),
+    ("reuseport-cbpf", "flows steered to the worker on their core", reuseport_program),
+    ("incoming-cpu", "a worker's socket preferred on its core", incoming_cpu),
+    ("uring", "io_uring with multishot receive and provided buffers", ring),
+    ("af-xdp", "sockets past the network stack", af_xdp),
+    ("netns", "private networks", private_network),
+];
+
+/// Tries everything.
+pub fn probe() -> Vec<Capability> {
+    let told = |trial: Trial| trial().map_err(|error| error.to_string());
+    TRIALS.iter().map(|&(name, purpose, trial)| Capability { name, purpose, outcome: told(trial) }).collect()
+}
+
+/// Tries one thing by its name; the reason where it does not work.
+pub fn probe_one(name: &str) -> Result<(), String> {
+    match TRIALS.iter().find(|trial| trial.0 == name) {
+        Some(trial) => trial.2().map_err(|error| error.to_string()),
+        None => Err(format!("no capability is called `{name}`")),
+    }
+}
+
+fn bind(options: UdpOptions) -> io::Result<UdpSocket> {
+    UdpSocket::bind(([127, 0, 0, 1], 0).into(), &options)
+}
+
+fn batch() -> io::Result<()> {
+    RecvBatch::new(2, 64).recv(&bind(UdpOptions::default())?, Wait::No).map(drop)
+}
+
+/// Sends two segments to a socket, and says how the first message arrived: its length and segment length.
+fn two_segments(options: UdpOptions) -> io::Result<(usize, usize)> {
+    let (from, to) = (bind(UdpOptions::default())?, bind(options)?);
+    let mut sent = SendBatch::new(1, 80);
+    sent.add(&Address::from(to.local_addr()?), 80, Some(40));
+    sent.send(&from, 0)?;
+    let mut received = RecvBatch::new(1, SEGMENTED_BYTES);
+    if to.wait_readable(1_000_000_000)? && received.recv(&to, Wait::No)? == 1 {
+        let message = received.message(0);
+        return Ok((message.bytes.len(), message.segment_bytes));
+    }
+    Err(io::Error::other("a datagram over loopback did not arrive within 1 s"))
+}
+
+fn segments_out() -> io::Result<()> {
+    match two_segments(UdpOptions::default())? {
+        (40, 40) => Ok(()),
+        other => Err(io::Error::other(format!("two segments of 40 bytes arrived as {other:?}"))),
+    }
+}
+
+fn segments_in() -> io::Result<()> {
+    match two_segments(UdpOptions { gro: true, ..UdpOptions::default() })? {
+        (80, 40) => Ok(()),
+        other => Err(io::Error::other(format!("two segments of 40 bytes arrived as {other:?}"))),
+    }
+}
+
+/// Sends one datagram and returns the batch that received it.
+fn one_datagram(options: UdpOptions) -> io::Result<RecvBatch> {
+    let to = bind(options)?;
+    let peer = Peer { address: to.local_addr()?.into(), asked: None };
+    bind(UdpOptions::default())?.send(b"x", &peer)?;
+    let mut received = RecvBatch::new(1, 64);
+    if to.wait_readable(1_000_000_000)? && received.recv(&to, Wait::No)? == 1 {
+        return Ok(received);
+    }
+    Err(io::Error::other("a datagram over loopback did not arrive within 1 s"))
+}
+
+fn timestamps() -> io::Result<()> {
+    let received = one_datagram(UdpOptions { timestamps: true, ..UdpOptions::default() })?;
+    received.message(0).arrived_ns.map(drop).ok_or_else(|| io::Error::other("a datagram came without one"))
+}
+
+fn pktinfo() -> io::Result<()> {
+    let received = one_datagram(UdpOptions { pktinfo: true, ..UdpOptions::default() })?;
+    received.message(0).to.map(drop).ok_or_else(|| io::Error::other("a datagram came without it"))
+}
+
+fn buffer_force() -> io::Result<()> {
+    use std::os::fd::AsRawFd as _;
+    let socket = bind(UdpOptions::default())?;
+    sys::set_option(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 1 << 20)
+}
+
+fn pinning() -> io::Result<()> {
+    let pin = || affinity::pin_thread(affinity::allowed()?[0]);
+    in_a_thread(pin)
+}
+
+fn ipv6() -> io::Result<()> {
+    UdpSocket::bind("[::1]:0".parse().expect("an address"), &UdpOptions::default()).map(drop)
+}
+
+fn reuseport_program() -> io::Result<()> {
+    steer::by_cpu(&bind(UdpOptions { reuse_port: true, ..UdpOptions::default() })?, &[], 1)
+}
+
+fn incoming_cpu() -> io::Result<()> {
+    steer::incoming_cpu(&bind(UdpOptions::default())?, affinity::allowed()?[0])
+}
+
+fn ring() -> io::Result<()> {
+    let socket = bind(UdpOptions::default())?;
+    let peer = Peer { address: socket.local_addr()?.into(), asked: None };
+    socket.send(b"x", &peer)?;
+    let mut ring = uring::Ring::new(2, 64)?;
+    ring.receive(&socket, 0)?;
+    ring.submit_and_wait()?;
+    match ring.completion() {
+        Some(uring::Completion::Received { .. }) => Ok(()),
+        Some(uring::Completion::Unarmed(_, Some(error))) => Err(error),
+        other => Err(io::Error::other(format!("a multishot receive ended with {other:?}"))),
+    }
+}
+
+fn af_xdp() -> io::Result<()> {
+    socket2::Socket::new(libc::AF_XDP.into(), socket2::Type::RAW, None).map(drop)
+}
+
+fn private_network() -> io::Result<()> {
+    in_a_thread(namespace::enter_new_network)
+}
+
+/// What changes a thread is tried in one that ends with the trial.
+fn in_a_thread(trial: fn() -> io::Result<()>) -> io::Result<()> {
+    std::thread::spawn(trial).join().unwrap_or_else(|_| Err(io::Error::other("the trial panicked")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_works_or_has_a_reason() {
+        let capabilities = probe();
+        for Capability { name, outcome, .. } in &capabilities {
+            println!("{name}: {outcome:?}");
+            assert_ne!(outcome, &Err(String::new()), "{name}");
+            assert_eq!(probe_one(name).is_ok(), outcome.is_ok(), "{name}");
+        }
+        // Every Linux that kqps runs on has these.
+        for name in ["recvmmsg", "timestamps", "pktinfo"] {
+            assert!(
+                capabilities.iter().any(|capability| capability.name == name && capability.outcome.is_ok())
+            );
+        }
+        assert!(probe_one("teleport").is_err());
+    }
+}

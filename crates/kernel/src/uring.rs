@@ -1,0 +1,353 @@
+//! `io_uring` for UDP: one multishot receive per socket fills buffers that were provided in advance, and
+//! replies leave from the same buffers, many of them submitted by one system call.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use io_uring::types::{BufRingEntry, CancelBuilder, Fd};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+
+use crate::address::{Address, LocalAddress};
+use crate::control::{self, CONTROL_BYTES, Control};
+use crate::memory::{Block, Zeroed};
+use crate::udp::UdpSocket;
+
+/// A ring with its provided buffers.
+pub struct Ring {
+    // Dropped first, after `drop` cancelled what is under way: the kernel must be done with the blocks below.
+    ring: IoUring,
+    template: Block<libc::mmsghdr>,
+    replies: Block<libc::mmsghdr>,
+    slices: Block<libc::iovec>,
+    controls: Block<Control>,
+    provided: Block<Provided>,
+    buffers: Block<u8>,
+    buffer_bytes: usize,
+    tail: u16,
+    mask: u16,
+}
+
+/// A buffer of one ring that is ours until it is replied from or given back; until then the kernel does not touch it.
+#[derive(Debug)]
+pub struct Buffer(u16);
+
+/// Room for one `BufRingEntry`.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Provided([u8; size_of::<BufRingEntry>()]);
+// SAFETY: bytes.
+unsafe impl Zeroed for Provided {}
+
+/// What the kernel finished.
+#[derive(Debug)]
+#[allow(missing_docs)] // the fields' names say it
+pub enum Completion {
+    /// A datagram came in by the socket of this key; unless it is still armed, its receive ended with it.
+    Received { key: u32, buffer: Buffer, armed: bool },
+    /// A receive ended without a datagram: it must be armed again. With an error when the reason was
+    /// something other than a lack of buffers.
+    Unarmed(u32, Option<io::Error>),
+    /// A reply was sent or refused, and its buffer is ours again.
+    Sent(Buffer, io::Result<()>),
+    /// The readers of a socket were woken (see [`UdpSocket::wake_readers`]).
+    Woken,
+}
+
+/// `struct io_uring_recvmsg_out` (`io_uring.h`): lengths of name, control bytes and payload, and flags.
+const HEAD_BYTES: usize = 16;
+const NAME_BYTES: usize = size_of::<Address>();
+const PAYLOAD_AT: usize = HEAD_BYTES + NAME_BYTES + CONTROL_BYTES;
+const GROUP: u16 = 0;
+
+const RECEIVED: u64 = 1 << 32;
+const SENT: u64 = 2 << 32;
+const WOKEN: u64 = 3 << 32;
+
+impl Ring {
+    /// A ring with `buffers` buffers (a power of two up to 32768) for datagrams of up to `bytes_each` bytes.
+    /// To be used by the thread that made it. The error says which step the kernel refused.
+    pub fn new(buffers: u16, bytes_each: usize) -> io::Result<Self> {
+        let refused = |step: &'static str| {
+            move |error: io::Error| io::Error::new(error.kind(), format!("{step}: {error}"))
+        };
+        let buffer_bytes = (PAYLOAD_AT + bytes_each).next_multiple_of(64);
+        let count = usize::from(buffers);
+        let mut all = Self {
+            ring: build(u32::from(buffers)).map_err(refused("io_uring_setup"))?,
+            template: Block::new(1),
+            replies: Block::new(count),
+            slices: Block::new(count),
+            controls: Block::new(count),
+            provided: Block::new(count),
+            buffers: Block::new(count * buffer_bytes),
+            buffer_bytes,
+            tail: 0,
+            mask: buffers - 1,
+        };
+        all.template[0].msg_hdr.msg_namelen = NAME_BYTES as libc::socklen_t;
+        all.template[0].msg_hdr.msg_controllen = CONTROL_BYTES;
+        let provided = all.provided.at(0) as u64;
+        // SAFETY: the block is page-aligned, as long as `buffers` entries, and lives as long as the ring.
+        unsafe { all.ring.submitter().register_buf_ring_with_flags(provided, buffers, GROUP, 0) }
+            .map_err(refused("provided buffer ring"))?;
+        (0..buffers).for_each(|index| all.give_back(Buffer(index)));
+        Ok(all)
+    }
+
+    /// Arms the receive of a socket, which goes on until a completion says that it is not armed any more.
+    pub fn receive(&mut self, socket: &UdpSocket, key: u32) -> io::Result<()> {
+        let template = &raw const self.template[0].msg_hdr;
+        let entry = opcode::RecvMsgMulti::new(Fd(socket.as_raw_fd()), template, GROUP)
+            .build()
+            .user_data(RECEIVED | u64::from(key));
+        // SAFETY: the template lives in a block as long as the ring, and buffers come from the group.
+        unsafe { self.push(&entry) }
+    }
+
+    /// Asks for [`Completion::Woken`] when the readers of a socket are woken.
+    pub fn watch_wake(&mut self, socket: &UdpSocket) -> io::Result<()> {
+        let entry =
+            opcode::PollAdd::new(Fd(socket.as_raw_fd()), libc::POLLRDHUP as u32).build().user_data(WOKEN);
+        // SAFETY: polling touches no memory of ours.
+        unsafe { self.push(&entry) }
+    }
+
+    /// Submits what was asked for, and waits until something is finished or a signal comes.
+    pub fn submit_and_wait(&mut self) -> io::Result<()> {
+        done_or_busy(self.ring.submit_and_wait(1))
+    }
+
+    /// The next finished thing, if there is one.
+    #[inline]
+    pub fn completion(&mut self) -> Option<Completion> {
+        let entry = self.ring.completion().next()?;
+        let key = entry.user_data() as u32;
+        Some(match entry.user_data() & !u64::from(u32::MAX) {
+            RECEIVED => self.received(key, &entry),
+            SENT => Completion::Sent(Buffer(key as u16), outcome(entry.result())),
+            _ => Completion::Woken,
+        })
+    }
+
+    fn received(&mut self, key: u32, entry: &cqueue::Entry) -> Completion {
+        let buffer = cqueue::buffer_select(entry.flags()).map(Buffer);
+        match (buffer, outcome(entry.result())) {
+            (Some(buffer), Ok(())) => {
+                Completion::Received { key, buffer, armed: cqueue::more(entry.flags()) }
+            }
+            (buffer, result) => {
+                if let Some(buffer) = buffer {
+                    self.give_back(buffer);
+                }
+                let error = result.err().filter(|error| error.raw_os_error() != Some(libc::ENOBUFS));
+                Completion::Unarmed(key, error)
+            }
+        }
+    }
+
+    /// The datagram in a buffer.
+    #[inline]
+    pub fn payload(&mut self, buffer: &Buffer) -> &mut [u8] {
+        let whole = self.whole_mut(buffer);
+        let told = u32::from_ne_bytes([whole[8], whole[9], whole[10], whole[11]]) as usize;
+        let room = whole.len() - PAYLOAD_AT;
+        &mut whole[PAYLOAD_AT..][..told.min(room)]
+    }
+
+    /// The sender of the datagram in a buffer.
+    #[inline]
+    pub fn sender(&mut self, buffer: &Buffer) -> Address {
+        let name: [u8; NAME_BYTES] =
+            self.whole_mut(buffer)[HEAD_BYTES..][..NAME_BYTES].try_into().expect("it was cut to size");
+        Address::from_kernel(name)
+    }
+
+    /// The address that the datagram was sent to; with [`crate::UdpOptions::pktinfo`].
+    fn asked(&mut self, buffer: &Buffer) -> Option<LocalAddress> {
+        let whole = self.whole_mut(buffer);
+        let told = u32::from_ne_bytes([whole[4], whole[5], whole[6], whole[7]]) as usize;
+        control::read(&whole[HEAD_BYTES + NAME_BYTES..][..told.min(CONTROL_BYTES)]).to
+    }
+
+    /// Queues the first `bytes` bytes of a buffer's payload as the reply to its sender.
+    #[inline]
+    #[allow(clippy::needless_pass_by_value)] // giving the handle up is the point
+    pub fn reply(&mut self, socket: &UdpSocket, buffer: Buffer, bytes: usize) -> io::Result<()> {
+        assert!(PAYLOAD_AT + bytes <= self.buffer_bytes, "a reply lies within its query");
+        let asked = self.asked(&buffer);
+        let name_length = self.sender(&buffer).length();
+        let Buffer(id) = buffer;
+        let index = usize::from(id);
+        let start = index * self.buffer_bytes;
+        let payload = self.buffers.at(start + PAYLOAD_AT).cast();
+        self.slices[index] = libc::iovec { iov_base: payload, iov_len: bytes };
+        let header = &mut self.replies[index].msg_hdr;
+        header.msg_iov = self.slices.at(index);
+        header.msg_iovlen = 1;
+        header.msg_name = self.buffers.at(start + HEAD_BYTES).cast();
+        header.msg_namelen = name_length;
+        header.msg_control = self.controls.at(index).cast();
+        header.msg_controllen = self.controls[index].write(None, asked.as_ref());
+        let entry = opcode::SendMsg::new(Fd(socket.as_raw_fd()), &raw const *header)
+            .build()
+            .user_data(SENT | u64::from(id));
+        // SAFETY: header, slice, name, control bytes and payload live in blocks as long as the ring, and the
+        // handle, which was given up here, is the only way to touch them before the kernel is done.
+        unsafe { self.push(&entry) }
+    }
+
+    /// Gives a buffer to the kernel for the datagrams to come.
+    #[inline]
+    #[allow(clippy::needless_pass_by_value)] // giving the handle up is the point
+    pub fn give_back(&mut self, buffer: Buffer) {
+        let Buffer(id) = buffer;
+        let base = self.provided.at(0).cast::<BufRingEntry>();
+        let address = self.buffers.at(usize::from(id) * self.buffer_bytes) as u64;
+        // SAFETY: the mask keeps the entry within the block. The kernel reads entries only up to the tail,
+        // which is moved after the entry was written; the tail lies in bytes that no entry uses.
+        unsafe {
+            let entry = &mut *base.add(usize::from(self.tail & self.mask));
+            entry.set_addr(address);
+            entry.set_len(self.buffer_bytes as u32);
+            entry.set_bid(id);
+            self.tail = self.tail.wrapping_add(1);
+            let tail = BufRingEntry::tail(base).cast_mut();
+            AtomicU16::from_ptr(tail).store(self.tail, Ordering::Release);
+        }
+    }
+
+    #[inline]
+    fn whole_mut(&mut self, buffer: &Buffer) -> &mut [u8] {
+        &mut self.buffers[usize::from(buffer.0) * self.buffer_bytes..][..self.buffer_bytes]
+    }
+
+    /// Queues an entry, and submits the queue first where it is full.
+    ///
+    /// # Safety
+    /// What the entry points to stays valid until it is finished.
+    unsafe fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
+        // SAFETY: the caller's promise.
+        while unsafe { self.ring.submission().push(entry) }.is_err() {
+            done_or_busy(self.ring.submit())?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // Closing a ring cancels what is under way, but does not wait for it, and the blocks are freed next.
+        let _ = self.ring.submitter().register_sync_cancel(None, CancelBuilder::any());
+    }
+}
+
+/// The leanest ring that this kernel knows: completions run only when this thread asks for them
+/// (`DEFER_TASKRUN`, Linux 6.1), or at least without interrupting it.
+fn build(entries: u32) -> io::Result<IoUring> {
+    // Every buffer can have a received and a sent completion waiting.
+    let completions = entries * 4;
+    let lean = IoUring::builder()
+        .setup_cqsize(completions)
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .build(entries);
+    lean.or_else(|error| match error.raw_os_error() {
+        Some(libc::EINVAL) => {
+            IoUring::builder().setup_cqsize(completions).setup_coop_taskrun().build(entries)
+        }
+        _ => Err(error),
+    })
+}
+
+/// A signal, or completions that wait to be taken first, are no failure of a submission.
+fn done_or_busy(submitted: io::Result<usize>) -> io::Result<()> {
+    match submitted {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY)) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+fn outcome(result: i32) -> io::Result<()> {
+    if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::udp::{Peer, UdpOptions, Wait};
+
+    fn bind(options: UdpOptions) -> UdpSocket {
+        UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap()
+    }
+
+    /// Turns the first byte of every datagram, and answers it, until `count` were answered.
+    fn echo(ring: &mut Ring, socket: &UdpSocket, count: usize) {
+        let mut answered = 0;
+        while answered < count {
+            ring.submit_and_wait().unwrap();
+            while let Some(completion) = ring.completion() {
+                match completion {
+                    Completion::Received { key, buffer, armed } => {
+                        assert_eq!(key, 7);
+                        if !armed {
+                            ring.receive(socket, key).unwrap();
+                        }
+                        let payload = ring.payload(&buffer);
+                        payload[0] += 1;
+                        let bytes = payload.len();
+                        ring.reply(socket, buffer, bytes).unwrap();
+                    }
+                    Completion::Unarmed(key, None) => ring.receive(socket, key).unwrap(),
+                    Completion::Sent(buffer, Ok(())) => {
+                        answered += 1;
+                        ring.give_back(buffer);
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_ring_of_four_buffers_answers_a_hundred_datagrams() {
+        let Ok(mut ring) = Ring::new(4, 512) else {
+            eprintln!("skipped: this kernel offers no io_uring");
+            return;
+        };
+        let server = bind(UdpOptions { pktinfo: true, ..UdpOptions::default() });
+        let client = bind(UdpOptions::default());
+        ring.receive(&server, 7).unwrap();
+        let peer = Peer { address: server.local_addr().unwrap().into(), asked: None };
+        for byte in 0..100 {
+            client.send(&[byte, 9, 9], &peer).unwrap();
+        }
+        echo(&mut ring, &server, 100);
+        let mut from = Peer::default();
+        for byte in 1..=100 {
+            let mut buffer = [0; 8];
+            assert_eq!(client.recv(&mut buffer, &mut from, Wait::ForOne).unwrap(), Some(3));
+            assert_eq!((buffer[0], from.address), (byte, peer.address));
+        }
+    }
+
+    #[test]
+    fn a_ring_is_told_when_readers_are_woken() {
+        let Ok(mut ring) = Ring::new(4, 512) else {
+            eprintln!("skipped: this kernel offers no io_uring");
+            return;
+        };
+        let server = bind(UdpOptions::default());
+        ring.receive(&server, 0).unwrap();
+        ring.watch_wake(&server).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| server.wake_readers());
+            loop {
+                ring.submit_and_wait().unwrap();
+                if std::iter::from_fn(|| ring.completion()).any(|done| matches!(done, Completion::Woken)) {
+                    break;
+                }
+            }
+        });
+    }
+}
