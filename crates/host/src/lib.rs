@@ -1,1 +1,26 @@
-//! placeholder
+//! This machine: what it is made of, what it did during a trial, and where packets were dropped.
+//!
+//! For: the topology and how to share it between player and subject, counters of `/proc` read before and
+//! after a trial, the drop ledger, and the fingerprint of a run. Not for: judging any of it (`verdict`), nor
+//! for starting and pinning anything (`lab`, `player`).
+//!
+//! Invariant: it reads the machine and changes nothing. What cannot be read is told with its reason; nothing
+//! here panics because a file is missing or a process has gone.
+
+pub mod fingerprint;
+pub mod ledger;
+pub mod topology;
+pub mod watch;
+
+mod cpu_time;
+mod files;
+mod interrupts;
+mod network;
+mod process;
+mod split;
+mod subject;
+
+pub use interrupts::Interrupt;
+pub use ledger::ledger;
+pub use topology::{Split, Topology, split};
+pub use watch::{Seen, Watch, Watched};

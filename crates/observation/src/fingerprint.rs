@@ -22,8 +22,14 @@ pub struct Fingerprint {
     pub mitigations: BTreeMap<String, String>,
     /// Name of the setting (`net.core.rmem_max`) → value.
     pub sysctls: BTreeMap<String, String>,
+    /// Limit of the process (`Max open files`) → what is granted, and what could be.
+    #[serde(default)]
+    pub limits: BTreeMap<String, String>,
     /// Interrupt → the cores it may run on, for network devices.
     pub interrupts: BTreeMap<String, String>,
+    /// Queue of a network device (`eth0/rx-0`) → the cores that its packets are steered to.
+    #[serde(default)]
+    pub queues: BTreeMap<String, String>,
     /// Name of the program → its version and the hash of its binary.
     pub binaries: BTreeMap<String, BinaryFacts>,
     pub unreadable: BTreeMap<String, String>,

@@ -26,6 +26,9 @@ pub struct SubjectFacts {
     /// Datagrams that the subject's own UDP sockets dropped (full receive buffer or bad checksum), where its
     /// sockets could be found.
     pub socket_drops: Option<u64>,
+    /// Queries that the subject says it read and did not answer, where it counts them.
+    #[serde(default)]
+    pub unanswered: Option<u64>,
     /// Threads that used CPU, busiest first.
     pub threads: Vec<ThreadFacts>,
 }

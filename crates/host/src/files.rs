@@ -1,0 +1,95 @@
+//! Small files of `/proc` and `/sys` under a root, which tests replace by a copy of another machine's.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+/// Where `/proc` and `/sys` are.
+#[derive(Clone, Debug)]
+pub(crate) struct Root(PathBuf);
+
+impl Root {
+    /// This machine.
+    pub(crate) fn real() -> Self {
+        Self("/".into())
+    }
+
+    /// A copy of a machine's files.
+    #[cfg(test)]
+    pub(crate) fn at(path: &std::path::Path) -> Self {
+        Self(path.into())
+    }
+
+    /// The path of `/proc/…` or `/sys/…` under this root.
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.0.join(path.trim_start_matches('/'))
+    }
+
+    /// A file's text without white space around it.
+    pub(crate) fn text(&self, path: &str) -> io::Result<String> {
+        fs::read_to_string(self.path(path)).map(|text| text.trim().to_owned())
+    }
+
+    /// A file that holds one number.
+    pub(crate) fn number(&self, path: &str) -> io::Result<u32> {
+        self.text(path)?.parse().map_err(|_| io::Error::other("not a number"))
+    }
+
+    /// A file that holds a list like `0,2-5`.
+    pub(crate) fn list(&self, path: &str) -> io::Result<Vec<u32>> {
+        parse_list(&self.text(path)?).ok_or_else(|| io::Error::other("not a list of numbers"))
+    }
+
+    /// The names in a folder, sorted; none when there is no such folder.
+    pub(crate) fn names(&self, path: &str) -> Vec<String> {
+        let Ok(folder) = fs::read_dir(self.path(path)) else { return Vec::new() };
+        let mut names: Vec<String> =
+            folder.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+/// The kernel's lists of cores: `0,2-5`, or nothing at all.
+/// <https://docs.kernel.org/admin-guide/kernel-parameters.html>, "cpu lists".
+pub(crate) fn parse_list(text: &str) -> Option<Vec<u32>> {
+    let mut numbers = Vec::new();
+    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        numbers.extend(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?);
+    }
+    Some(numbers)
+}
+
+/// The other way: numbers in ascending order as `0,2-5`.
+pub(crate) fn write_list(numbers: &[u32]) -> String {
+    let mut text = String::new();
+    let mut rest = numbers;
+    while let [first, ..] = rest {
+        let run = rest.iter().zip(*first..).take_while(|(number, wanted)| **number == *wanted).count();
+        if !text.is_empty() {
+            text.push(',');
+        }
+        text += &first.to_string();
+        if run > 1 {
+            text += &format!("{}{}", if run == 2 { ',' } else { '-' }, rest[run - 1]);
+        }
+        rest = &rest[run..];
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cores() {
+        assert_eq!(parse_list("0,2-5\n"), Some(vec![0, 2, 3, 4, 5]));
+        assert_eq!(parse_list("\n"), Some(vec![]));
+        assert_eq!(parse_list("0-"), None);
+        assert_eq!(parse_list("ff"), None);
+        assert_eq!(write_list(&[0, 2, 3, 4, 5, 9, 10]), "0,2-5,9,10");
+        assert_eq!(write_list(&[]), "");
+    }
+}

@@ -1,0 +1,283 @@
+//! The fingerprint of this machine: whatever of it may move a figure, read once per run.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use kqps_observation::Fingerprint;
+use kqps_observation::fingerprint::BinaryFacts;
+
+use crate::files::{Root, write_list};
+use crate::topology::Topology;
+
+/// This machine as the calling process sees it, and the running program itself under `binaries`.
+pub fn read() -> Fingerprint {
+    let mut fingerprint = of(&Root::real(), Topology::read());
+    match std::env::current_exe() {
+        Ok(path) => {
+            let version = Some(env!("CARGO_PKG_VERSION").to_owned());
+            fingerprint.binaries.insert("kqps".into(), BinaryFacts { version, ..binary(&path) });
+        }
+        Err(error) => drop(fingerprint.unreadable.insert("binaries/kqps".into(), error.to_string())),
+    }
+    fingerprint
+}
+
+/// A program's path and the BLAKE3 hash of its file; the hash is none when the file cannot be read. The
+/// version is left to whoever may start the program and ask.
+pub fn binary(path: &Path) -> BinaryFacts {
+    let hash = || -> io::Result<String> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(File::open(path)?)?;
+        Ok(hasher.finalize().to_hex().to_string())
+    };
+    BinaryFacts { path: path.display().to_string(), version: None, blake3: hash().ok() }
+}
+
+fn of(root: &Root, topology: Topology) -> Fingerprint {
+    let mut reader = Reader { root, unreadable: topology.unreadable };
+    let cpuinfo = reader.text("proc/cpuinfo").unwrap_or_default();
+    let memory = reader.text("proc/meminfo").unwrap_or_default();
+    let mut fingerprint = Fingerprint {
+        cpu_model: cpu_model(root, &cpuinfo),
+        microcode: value(&cpuinfo, "microcode"),
+        hypervisor: hypervisor(root, &cpuinfo),
+        cores: topology.cores,
+        memory_bytes: kib(&memory, "MemTotal") * 1024,
+        kernel: reader.text("proc/version").map_or_else(String::new, |text| kernel(&text)),
+        os: reader.text("etc/os-release").and_then(|text| os_name(&text)),
+        clock_source: reader.text("sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        governor: governor(&mut reader),
+        turbo: turbo(&mut reader),
+        mitigations: folder(root, "sys/devices/system/cpu/vulnerabilities", |_| true),
+        sysctls: sysctls(root),
+        limits: reader.text("proc/self/limits").map(|text| limits(&text)).unwrap_or_default(),
+        interrupts: BTreeMap::new(),
+        queues: queues(root),
+        binaries: BTreeMap::new(),
+        unreadable: BTreeMap::new(),
+    };
+    for interrupt in &topology.interrupts {
+        let name = format!("{} {} ({})", interrupt.irq, interrupt.name, interrupt.device);
+        fingerprint.interrupts.insert(name, write_list(&interrupt.cpus));
+    }
+    reader.unreadable.insert(
+        "receive-side scaling".into(),
+        "a device tells its hash key and indirection table only through an ioctl, which kqps does not use"
+            .into(),
+    );
+    fingerprint.unreadable = reader.unreadable;
+    fingerprint
+}
+
+/// Reads files and keeps the reasons where it cannot.
+struct Reader<'a> {
+    root: &'a Root,
+    unreadable: BTreeMap<String, String>,
+}
+
+impl Reader<'_> {
+    fn text(&mut self, path: &str) -> Option<String> {
+        self.root.text(path).map_err(|error| self.missing(path, &error.to_string())).ok()
+    }
+
+    fn missing(&mut self, what: &str, why: &str) {
+        self.unreadable.insert(what.into(), why.into());
+    }
+}
+
+/// The value of the first line `name : value`.
+fn value(text: &str, name: &str) -> Option<String> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim().to_owned())
+    })
+}
+
+fn kib(text: &str, name: &str) -> u64 {
+    value(text, name).and_then(|value| value.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// On Arm the kernel tells numbers of maker and part instead of a name.
+fn cpu_model(root: &Root, cpuinfo: &str) -> String {
+    let numbers = || {
+        let (maker, part) = (value(cpuinfo, "CPU implementer")?, value(cpuinfo, "CPU part")?);
+        Some(format!("implementer {maker} part {part}"))
+    };
+    let board = || root.text("proc/device-tree/model").ok();
+    value(cpuinfo, "model name").or_else(numbers).or_else(board).unwrap_or_else(|| "unknown".into())
+}
+
+/// None on bare metal, as far as the machine admits.
+fn hypervisor(root: &Root, cpuinfo: &str) -> Option<String> {
+    if let Ok(kind) = root.text("sys/hypervisor/type") {
+        return Some(kind);
+    }
+    let flags = value(cpuinfo, "flags")?;
+    flags.split_whitespace().any(|flag| flag == "hypervisor").then(|| {
+        let named = |file: &str| root.text(&format!("sys/class/dmi/id/{file}")).ok();
+        match (named("sys_vendor"), named("product_name")) {
+            (Some(vendor), Some(product)) => format!("{vendor} {product}"),
+            (Some(name), None) | (None, Some(name)) => name,
+            (None, None) => "one that does not tell its name".into(),
+        }
+    })
+}
+
+/// `Linux version 6.1.0-18-amd64 (builder) (gcc …) #1 SMP …`, without the compiler.
+fn kernel(version: &str) -> String {
+    let release = version.split_whitespace().nth(2).unwrap_or(version);
+    let build = version.find('#').map(|at| &version[at..]).unwrap_or_default();
+    format!("{release} {build}").trim().to_owned()
+}
+
+/// `os-release(5)`.
+fn os_name(text: &str) -> Option<String> {
+    let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(name.trim_matches('"').to_owned())
+}
+
+/// The frequency governor of all cores, or each that is in use.
+fn governor(reader: &mut Reader<'_>) -> Option<String> {
+    let mut governors: Vec<String> = reader
+        .root
+        .names("sys/devices/system/cpu/cpufreq")
+        .iter()
+        .filter(|name| name.starts_with("policy"))
+        .filter_map(|name| {
+            reader.root.text(&format!("sys/devices/system/cpu/cpufreq/{name}/scaling_governor")).ok()
+        })
+        .collect();
+    governors.sort_unstable();
+    governors.dedup();
+    if governors.is_empty() {
+        reader.missing("governor", "the kernel does not control the frequency of this machine's cores");
+        return None;
+    }
+    Some(governors.join(", "))
+}
+
+fn turbo(reader: &mut Reader<'_>) -> Option<bool> {
+    let folder = "sys/devices/system/cpu";
+    if let Ok(off) = reader.root.number(&format!("{folder}/intel_pstate/no_turbo")) {
+        return Some(off == 0);
+    }
+    let on = reader.root.number(&format!("{folder}/cpufreq/boost"));
+    on.map(|on| on != 0).map_err(|_| reader.missing("turbo", "no driver tells whether cores may boost")).ok()
+}
+
+/// Every readable file of a folder whose name is wanted.
+fn folder(root: &Root, folder: &str, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
+    let names = root.names(folder).into_iter().filter(|name| wanted(name));
+    names.filter_map(|name| Some((name.clone(), root.text(&format!("{folder}/{name}")).ok()?))).collect()
+}
+
+/// Settings that move packets, timers or memory, by their dotted names.
+fn sysctls(root: &Root) -> BTreeMap<String, String> {
+    let ip = |name: &str| {
+        name.starts_with("udp_") || matches!(name, "ip_local_port_range" | "ip_early_demux" | "tcp_mem")
+    };
+    let kernel = |name: &str| {
+        matches!(
+            name,
+            "numa_balancing"
+                | "sched_rt_runtime_us"
+                | "timer_migration"
+                | "nmi_watchdog"
+                | "io_uring_disabled"
+        )
+    };
+    let groups: [(&str, &dyn Fn(&str) -> bool); 4] = [
+        ("net/core", &|_| true),
+        ("net/ipv4", &ip),
+        ("kernel", &kernel),
+        ("vm", &|name| matches!(name, "swappiness" | "overcommit_memory" | "nr_hugepages")),
+    ];
+    let mut sysctls = BTreeMap::new();
+    for (group, wanted) in groups {
+        for (name, value) in folder(root, &format!("proc/sys/{group}"), wanted) {
+            let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
+            sysctls.insert(format!("{}.{name}", group.replace('/', ".")), value);
+        }
+    }
+    sysctls
+}
+
+/// `/proc/self/limits`: a name of several words, then the soft limit, the hard one, and a unit or none.
+fn limits(text: &str) -> BTreeMap<String, String> {
+    let wanted = ["Max open files", "Max locked memory", "Max processes", "Max realtime priority"];
+    let limit = |name: &&str| {
+        let rest = text.lines().find_map(|line| line.strip_prefix(*name))?;
+        let mut words = rest.split_whitespace();
+        let (soft, hard) = (words.next()?, words.next()?);
+        Some(((*name).to_owned(), format!("{soft} (at most {hard})")))
+    };
+    wanted.iter().filter_map(limit).collect()
+}
+
+/// Queues of every network device, and the cores that packets are steered to by software.
+/// <https://docs.kernel.org/networking/scaling.html>
+fn queues(root: &Root) -> BTreeMap<String, String> {
+    let mut queues = BTreeMap::new();
+    for device in root.names("sys/class/net") {
+        for queue in root.names(&format!("sys/class/net/{device}/queues")) {
+            let steering =
+                if queue.starts_with("rx") { ["rps_cpus", "rps_flow_cnt"] } else { ["xps_cpus", "xps_rxqs"] };
+            let told: Vec<String> = steering
+                .iter()
+                .filter_map(|file| {
+                    let value = root.text(&format!("sys/class/net/{device}/queues/{queue}/{file}")).ok()?;
+                    Some(format!("{file} {value}"))
+                })
+                .collect();
+            queues.insert(format!("{device}/{queue}"), told.join(", "));
+        }
+    }
+    queues
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_cpuinfo() {
+        let text = "processor\t: 0\nmodel name\t: AMD EPYC 7543 32-Core\nmicrocode\t: 0xa0011d1\nflags\t\t: fpu hypervisor\n";
+        assert_eq!(value(text, "model name").as_deref(), Some("AMD EPYC 7543 32-Core"));
+        assert_eq!(value(text, "model"), None);
+        assert_eq!(kib("MemTotal:       16303788 kB\n", "MemTotal"), 16_303_788);
+    }
+
+    #[test]
+    fn the_kernels_version_goes_without_its_compiler() {
+        let text =
+            "Linux version 6.1.0-18-amd64 (debian-kernel@lists.debian.org) (gcc-12) #1 SMP Debian 6.1.76-1";
+        assert_eq!(kernel(text), "6.1.0-18-amd64 #1 SMP Debian 6.1.76-1");
+    }
+
+    #[test]
+    fn limits_have_names_of_several_words() {
+        let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                    Max open files            1024                 524288               files     \n";
+        let wanted = BTreeMap::from([("Max open files".to_owned(), "1024 (at most 524288)".to_owned())]);
+        assert_eq!(limits(text), wanted);
+    }
+
+    #[test]
+    fn the_hash_is_of_the_content() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let empty = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262";
+        assert_eq!(binary(file.path()).blake3.as_deref(), Some(empty));
+        assert_eq!(binary(Path::new("/nonexistent")).blake3, None);
+    }
+
+    #[test]
+    fn this_machine_is_read() {
+        let fingerprint = read();
+        assert!(!fingerprint.cores.is_empty());
+        assert!(fingerprint.memory_bytes > 0);
+        assert!(fingerprint.sysctls.contains_key("net.core.rmem_max"));
+        assert_eq!(fingerprint.binaries["kqps"].blake3.as_ref().map(String::len), Some(64));
+    }
+}

@@ -1,0 +1,230 @@
+//! One process and its threads, from `/proc/PID`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+
+use crate::cpu_time::TICKS_PER_S;
+
+/// What `/proc/PID/stat` or `/proc/PID/task/TID/stat` says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) name: String,
+    pub(crate) ended: bool,
+    pub(crate) parent: u32,
+    pub(crate) user_ticks: u64,
+    pub(crate) system_ticks: u64,
+    /// Of children that have ended and were waited for.
+    pub(crate) children_ticks: u64,
+    /// In ticks since boot: tells a process from a later one of the same number.
+    pub(crate) started: u64,
+    pub(crate) cpu: u32,
+}
+
+/// `proc_pid_stat(5)`. The name is in parentheses and may itself hold any character.
+pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
+    let (head, tail) = text.rsplit_once(')')?;
+    let (_, name) = head.split_once('(')?;
+    // The manual counts from 1, and the first field after the name is its third.
+    let fields: Vec<&str> = tail.split_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    Some(Stat {
+        name: name.to_owned(),
+        ended: matches!(*fields.first()?, "Z" | "X" | "x"),
+        parent: field(4)? as u32,
+        user_ticks: field(14)?,
+        system_ticks: field(15)?,
+        children_ticks: field(16)? + field(17)?,
+        started: field(22)?,
+        cpu: field(39)? as u32,
+    })
+}
+
+/// One thread at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Thread {
+    pub(crate) pid: u32,
+    pub(crate) tid: u32,
+    pub(crate) name: String,
+    pub(crate) started: u64,
+    pub(crate) cpu: u32,
+    /// Time on a core. Behind by a scheduler tick (1 to 10 ms) at most while the thread runs.
+    pub(crate) on_cpu_ns: u64,
+}
+
+impl Thread {
+    /// Reads a thread. Time comes from `schedstat`, in nanoseconds; the ticks of `stat` are too coarse for a
+    /// trial of half a second, and serve where the kernel keeps no `schedstat`.
+    pub(crate) fn read(pid: u32, tid: u32) -> io::Result<Self> {
+        let folder = format!("/proc/{pid}/task/{tid}");
+        let stat = read_stat(&folder)?;
+        let on_cpu_ns = fs::read_to_string(format!("{folder}/schedstat"))
+            .ok()
+            .and_then(|text| text.split_whitespace().next()?.parse().ok())
+            .unwrap_or_else(|| ticks_ns(stat.user_ticks + stat.system_ticks));
+        Ok(Self { pid, tid, name: stat.name, started: stat.started, cpu: stat.cpu, on_cpu_ns })
+    }
+
+    /// Whether both are readings of one thread.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        (self.tid, self.started) == (other.tid, other.started)
+    }
+}
+
+/// One process at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    pub(crate) stat: Stat,
+    /// CPU time of all its threads, those that have ended included.
+    pub(crate) cpu_ns: u64,
+    pub(crate) threads: Vec<Thread>,
+}
+
+impl Process {
+    /// Reads a process; threads that end meanwhile are left out.
+    pub(crate) fn read(pid: u32) -> io::Result<Self> {
+        let stat = read_stat(&format!("/proc/{pid}"))?;
+        let cpu_ns = kqps_kernel::clock::process_cpu_ns_of(pid)
+            .unwrap_or_else(|_| ticks_ns(stat.user_ticks + stat.system_ticks));
+        let threads = thread_ids(pid)?.into_iter().filter_map(|tid| Thread::read(pid, tid).ok()).collect();
+        Ok(Self { pid, stat, cpu_ns, threads })
+    }
+
+    /// Whether both are readings of one process.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        (self.pid, self.stat.started) == (other.pid, other.stat.started)
+    }
+}
+
+/// Ticks of `USER_HZ` in nanoseconds.
+pub(crate) fn ticks_ns(ticks: u64) -> u64 {
+    ticks * (1e9 / TICKS_PER_S) as u64
+}
+
+fn read_stat(folder: &str) -> io::Result<Stat> {
+    parse_stat(&fs::read_to_string(format!("{folder}/stat"))?)
+        .ok_or_else(|| io::Error::other("stat has another form than expected"))
+}
+
+/// The threads of a process, by number.
+pub(crate) fn thread_ids(pid: u32) -> io::Result<Vec<u32>> {
+    let mut tids: Vec<u32> = fs::read_dir(format!("/proc/{pid}/task"))?
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    tids.sort_unstable();
+    Ok(tids)
+}
+
+/// A process and all its descendants, parents first. Those that were given to another parent because their own
+/// has ended are not found.
+pub(crate) fn family(pid: u32) -> Vec<u32> {
+    let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).is_ok();
+    let parents = if listed { Vec::new() } else { every_parent() };
+    let mut family = vec![pid];
+    let mut next = 0;
+    while let Some(&parent) = family.get(next) {
+        if listed {
+            family.extend(children(parent));
+        } else {
+            family.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(child, _)| child));
+        }
+        next += 1;
+    }
+    family
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let of_thread = |tid| {
+        let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default();
+        text.split_whitespace().filter_map(|child| child.parse().ok()).collect::<Vec<u32>>()
+    };
+    thread_ids(pid).unwrap_or_default().into_iter().flat_map(of_thread).collect()
+}
+
+/// Every process with its parent, for kernels that do not list children (`CONFIG_PROC_CHILDREN`).
+fn every_parent() -> Vec<(u32, u32)> {
+    let Ok(folder) = fs::read_dir("/proc") else { return Vec::new() };
+    let process = |entry: fs::DirEntry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        Some((pid, read_stat(&format!("/proc/{pid}")).ok()?.parent))
+    };
+    folder.flatten().filter_map(process).collect()
+}
+
+/// What `/proc/PID/task/TID/status` and `/proc/PID/status` say, as far as it is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub(crate) rss_bytes: u64,
+    pub(crate) voluntary_switches: u64,
+    pub(crate) involuntary_switches: u64,
+}
+
+/// Reads a thread's status; memory is that of its process.
+pub(crate) fn read_status(pid: u32, tid: u32) -> io::Result<Status> {
+    Ok(parse_status(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"))?))
+}
+
+fn parse_status(text: &str) -> Status {
+    let value = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    Status {
+        rss_bytes: value("VmRSS:").unwrap_or(0) * 1024,
+        voluntary_switches: value("voluntary_ctxt_switches:").unwrap_or(0),
+        involuntary_switches: value("nonvoluntary_ctxt_switches:").unwrap_or(0),
+    }
+}
+
+/// Proportional memory: every page divided by the number of processes that share it. Takes the kernel about a
+/// millisecond per 100 MB.
+pub(crate) fn read_pss_bytes(pid: u32) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok())
+        .map(|kib| kib * 1024)
+        .ok_or_else(|| io::Error::other("smaps_rollup has no Pss"))
+}
+
+/// The inodes of all sockets that a process has open.
+pub(crate) fn socket_inodes(pid: u32) -> io::Result<BTreeSet<u64>> {
+    let inode = |entry: fs::DirEntry| {
+        let link = fs::read_link(entry.path()).ok()?;
+        link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    };
+    Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.flatten().filter_map(inode).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let text = "9891 (a) R (b) S 9889 9889 5976 0 -1 4194304 88 0 0 0 101 7 2 3 20 0 1 0 129566 2654208 380 \
+                    18446744073709551615 1 1 1 0 0 0 0 0 65538 0 0 0 17 3 0 0 0 0 0 1 1 1 1 1 1 1 0";
+        let wanted = Stat {
+            name: "a) R (b".into(),
+            ended: false,
+            parent: 9889,
+            user_ticks: 101,
+            system_ticks: 7,
+            children_ticks: 5,
+            started: 129_566,
+            cpu: 3,
+        };
+        assert_eq!(parse_stat(text), Some(wanted));
+        assert_eq!(parse_stat("1 (cut) S 1"), None);
+    }
+
+    #[test]
+    fn status_is_told_in_kib() {
+        let status = parse_status(
+            "Name:\tnsd\nVmRSS:\t    1848 kB\nvoluntary_ctxt_switches:\t31\nnonvoluntary_ctxt_switches:\t4\n",
+        );
+        let wanted = Status { rss_bytes: 1848 * 1024, voluntary_switches: 31, involuntary_switches: 4 };
+        assert_eq!(status, wanted);
+    }
+}

@@ -1,0 +1,86 @@
+//! Sharing the cores of one machine between the player and its subject, so that they disturb each other as
+//! little as the machine allows. A pure function of the topology: the same machine is always split the same
+//! way, and a run can be resumed.
+
+use kqps_observation::fingerprint::CoreFacts;
+
+use crate::topology::Topology;
+
+/// Who gets which cores. Both lists are ascending and not empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    /// The player's logical cores.
+    pub player_cpus: Vec<u32>,
+    /// The subject's logical cores.
+    pub subject_cpus: Vec<u32>,
+    /// Whether player and subject share a physical core, because there is only one.
+    pub shared: bool,
+}
+
+/// Gives `player` and `subject` logical cores (at least one each) to the two sides, or fewer when there are
+/// not as many.
+///
+/// No physical core serves both sides unless there is only one. Each logical core has a physical core of its
+/// own as long as there are enough. Preferred are cores of one NUMA node, then those that no network device
+/// interrupts, then any but core 0, which keeps the house; the subject chooses first, because the figure is
+/// the subject's.
+pub fn split(topology: &Topology, player: usize, subject: usize) -> Split {
+    let (player, subject) = (player.max(1), subject.max(1));
+    let physical = physical_cores(topology);
+    let [only] = physical.as_slice() else {
+        let wanted = player + subject;
+        let for_subject = if wanted <= physical.len() {
+            subject
+        } else {
+            // In proportion, rounded up, and one at least for the player.
+            (physical.len() * subject).div_ceil(wanted).clamp(1, physical.len() - 1)
+        };
+        let (subjects, players) = physical.split_at(for_subject);
+        return Split {
+            player_cpus: take(players, player),
+            subject_cpus: take(subjects, subject),
+            shared: false,
+        };
+    };
+    let (first, rest) = only.split_at(1);
+    Split {
+        player_cpus: first.to_vec(),
+        subject_cpus: if rest.is_empty() { first.to_vec() } else { take(&[rest.to_vec()], subject) },
+        shared: true,
+    }
+}
+
+/// `count` logical cores: the first of every physical core, then the second of every one, and so on.
+fn take(physical: &[Vec<u32>], count: usize) -> Vec<u32> {
+    let deepest = physical.iter().map(Vec::len).max().unwrap_or(0);
+    let mut cpus: Vec<u32> = (0..deepest)
+        .flat_map(|thread| physical.iter().filter_map(move |siblings| siblings.get(thread).copied()))
+        .take(count)
+        .collect();
+    cpus.sort_unstable();
+    cpus
+}
+
+/// The logical cores of every physical core that may be used, the most wanted physical core first.
+fn physical_cores(topology: &Topology) -> Vec<Vec<u32>> {
+    let mut physical: Vec<(&CoreFacts, Vec<u32>)> = Vec::new();
+    for core in &topology.cores {
+        match physical.iter_mut().find(|(_, cpus)| cpus.iter().any(|cpu| core.smt.contains(cpu))) {
+            Some((_, cpus)) => cpus.push(core.cpu),
+            None => physical.push((core, vec![core.cpu])),
+        }
+    }
+    let home = home_node(&physical);
+    physical.sort_by_key(|(core, cpus)| {
+        let interrupts: usize = cpus.iter().map(|&cpu| topology.interrupts_on(cpu)).sum();
+        (core.numa_node != home, core.numa_node, interrupts, cpus.contains(&0), core.cpu)
+    });
+    physical.into_iter().map(|(_, cpus)| cpus).collect()
+}
+
+/// The node with the most physical cores, the first of equals.
+fn home_node(physical: &[(&CoreFacts, Vec<u32>)]) -> u32 {
+    let size = |node: u32| physical.iter().filter(|(core, _)| core.numa_node == node).count();
+    let nodes = physical.iter().map(|(core, _)| core.numa_node);
+    nodes.max_by_key(|&node| (size(node), std::cmp::Reverse(node))).unwrap_or(0)
+}

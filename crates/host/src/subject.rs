@@ -1,0 +1,234 @@
+//! The subject: a process and all its descendants, read before and after a trial and differenced.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+
+use kqps_observation::SubjectFacts;
+use kqps_observation::subject::ThreadFacts;
+
+use crate::network::parse_sockets;
+use crate::process::{self, Process, Status, Thread};
+
+/// CPU time of the subject at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct CpuReading {
+    processes: Vec<Process>,
+}
+
+impl CpuReading {
+    /// Reads the whole family; a process that ends meanwhile is left out.
+    pub(crate) fn take(pid: u32) -> Self {
+        Self {
+            processes: process::family(pid).into_iter().filter_map(|pid| Process::read(pid).ok()).collect(),
+        }
+    }
+
+    /// Whether a process lives.
+    pub(crate) fn lives(&self, pid: u32) -> bool {
+        self.processes.iter().any(|process| process.pid == pid && !process.stat.ended)
+    }
+
+    fn find(&self, wanted: &Process) -> Option<&Process> {
+        self.processes.iter().find(|process| process.is(wanted))
+    }
+}
+
+/// Counters of the subject at one moment, as far as they could be read.
+#[derive(Debug, Default)]
+pub(crate) struct CounterReading {
+    switches: Vec<(u32, Status)>,
+    /// Inode → drops.
+    sockets: Option<BTreeMap<u64, u64>>,
+}
+
+impl CounterReading {
+    /// Reads context switches and socket drops of the whole family.
+    pub(crate) fn take(pid: u32, unreadable: &mut BTreeMap<String, String>) -> Self {
+        let family = process::family(pid);
+        let switches = family
+            .iter()
+            .flat_map(|&pid| {
+                process::thread_ids(pid).unwrap_or_default().into_iter().map(move |tid| (pid, tid))
+            })
+            .filter_map(|(pid, tid)| Some((tid, process::read_status(pid, tid).ok()?)))
+            .collect();
+        let sockets = match udp_sockets(&family) {
+            Ok(sockets) if sockets.is_empty() => {
+                unreadable.insert("subject sockets".into(), "none of its UDP sockets was found".into());
+                None
+            }
+            Ok(sockets) => Some(sockets),
+            Err(error) => {
+                unreadable.insert("subject sockets".into(), error.to_string());
+                None
+            }
+        };
+        Self { switches, sockets }
+    }
+}
+
+/// The drops of all UDP sockets of some processes, each looked up in the namespaces that they live in.
+fn udp_sockets(family: &[u32]) -> io::Result<BTreeMap<u64, u64>> {
+    let mut inodes = BTreeSet::new();
+    let mut namespaces = BTreeMap::new();
+    for &pid in family {
+        match process::socket_inodes(pid) {
+            Ok(of_process) => inodes.extend(of_process),
+            // It has ended since the family was listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        }
+        namespaces.entry(fs::read_link(format!("/proc/{pid}/ns/net")).ok()).or_insert(pid);
+    }
+    let mut sockets = BTreeMap::new();
+    for pid in namespaces.into_values() {
+        for family in ["udp", "udp6"] {
+            // A kernel without IPv6 has no udp6.
+            let table = fs::read_to_string(format!("/proc/{pid}/net/{family}")).unwrap_or_default();
+            sockets.extend(parse_sockets(&table, &inodes));
+        }
+    }
+    Ok(sockets)
+}
+
+/// CPU seconds of the whole subject between two readings.
+///
+/// A process that ended in between is known by what its parent was told when it waited for it, which counts
+/// the process's whole life and its children's: so what it had used at the beginning is taken off.
+pub(crate) fn cpu_s(before: &CpuReading, after: &CpuReading) -> f64 {
+    let mut spent_ns = 0i128;
+    for process in &after.processes {
+        let earlier = before.find(process);
+        spent_ns += i128::from(process.cpu_ns.saturating_sub(earlier.map_or(0, |earlier| earlier.cpu_ns)));
+    }
+    spent_ns += ended_ns(before, after);
+    spent_ns as f64 / 1e9
+}
+
+fn ended_ns(before: &CpuReading, after: &CpuReading) -> i128 {
+    let waited_for: u64 = after
+        .processes
+        .iter()
+        .map(|process| {
+            let earlier = before.find(process).map_or(0, |earlier| earlier.stat.children_ticks);
+            process.stat.children_ticks.saturating_sub(earlier)
+        })
+        .sum();
+    let known: u64 = before
+        .processes
+        .iter()
+        .filter(|process| after.find(process).is_none())
+        .map(|process| process.cpu_ns + process::ticks_ns(process.stat.children_ticks))
+        .sum();
+    (i128::from(process::ticks_ns(waited_for)) - i128::from(known)).max(0)
+}
+
+/// The user share of the CPU time between two readings, 0 to 1; of the time since its start when the ticks
+/// in between are too few to tell.
+fn user_share(before: &CpuReading, after: &CpuReading) -> f64 {
+    let sum = |reading: &CpuReading| {
+        reading.processes.iter().fold((0, 0), |(user, system), process| {
+            (user + process.stat.user_ticks, system + process.stat.system_ticks)
+        })
+    };
+    let ((user_before, system_before), (user_after, system_after)) = (sum(before), sum(after));
+    let (user, system) = (user_after.saturating_sub(user_before), system_after.saturating_sub(system_before));
+    let share = |user: u64, system: u64| user as f64 / (user + system).max(1) as f64;
+    if user + system >= 10 { share(user, system) } else { share(user_after, system_after) }
+}
+
+/// What threads used between two readings of them, busiest first; those that used nothing are left out.
+pub(crate) fn threads_between(before: &[Thread], after: &[Thread], wall_s: f64) -> Vec<ThreadFacts> {
+    let mut facts: Vec<ThreadFacts> = after
+        .iter()
+        .filter_map(|thread| {
+            let earlier_ns =
+                before.iter().find(|earlier| earlier.is(thread)).map_or(0, |thread| thread.on_cpu_ns);
+            let spent_ns = thread.on_cpu_ns.saturating_sub(earlier_ns);
+            let cpu_s = spent_ns as f64 / 1e9;
+            (spent_ns > 0).then(|| ThreadFacts {
+                pid: thread.pid,
+                tid: thread.tid,
+                name: thread.name.clone(),
+                cpu_s,
+                busy: if wall_s > 0.0 { (cpu_s / wall_s).min(1.0) } else { 0.0 },
+                cpu: thread.cpu,
+            })
+        })
+        .collect();
+    facts.sort_by(|one, other| other.cpu_s.total_cmp(&one.cpu_s));
+    facts
+}
+
+/// Both readings of CPU time and of counters, and the seconds between the former.
+pub(crate) struct Readings<'a> {
+    pub(crate) cpu: [&'a CpuReading; 2],
+    pub(crate) counters: [&'a CounterReading; 2],
+    pub(crate) wall_s: f64,
+}
+
+/// The record of the subject.
+pub(crate) fn facts(
+    pid: u32,
+    readings: &Readings<'_>,
+    unreadable: &mut BTreeMap<String, String>,
+) -> SubjectFacts {
+    let [before, after] = readings.cpu;
+    let alive = CpuReading::take(pid).lives(pid);
+    if !alive {
+        unreadable.insert("subject".into(), format!("process {pid} was not alive at the end"));
+    }
+    let cpu_s = cpu_s(before, after);
+    let user_share = user_share(before, after);
+    let threads = |reading: &CpuReading| -> Vec<Thread> {
+        reading.processes.iter().flat_map(|process| process.threads.clone()).collect()
+    };
+    let [voluntary_switches, involuntary_switches] = switches(readings.counters);
+    SubjectFacts {
+        pid,
+        alive,
+        processes: after.processes.iter().filter(|process| !process.stat.ended).count() as u32,
+        cpu_user_s: cpu_s * user_share,
+        cpu_system_s: cpu_s * (1.0 - user_share),
+        voluntary_switches,
+        involuntary_switches,
+        rss_bytes: rss_bytes(after),
+        pss_bytes: pss_bytes(after, unreadable),
+        socket_drops: socket_drops(readings.counters),
+        // Only whoever speaks with the subject knows.
+        unanswered: None,
+        threads: threads_between(&threads(before), &threads(after), readings.wall_s),
+    }
+}
+
+/// Voluntary and involuntary switches; those of threads that ended in between are not known.
+fn switches([before, after]: [&CounterReading; 2]) -> [u64; 2] {
+    after.switches.iter().fold([0, 0], |[voluntary, involuntary], (tid, now)| {
+        let then = before.switches.iter().find(|(earlier, _)| earlier == tid);
+        let then = then.map(|(_, status)| *status).unwrap_or_default();
+        [
+            voluntary + now.voluntary_switches.saturating_sub(then.voluntary_switches),
+            involuntary + now.involuntary_switches.saturating_sub(then.involuntary_switches),
+        ]
+    })
+}
+
+/// Sockets opened in between count from 0; those closed in between are not known.
+fn socket_drops([before, after]: [&CounterReading; 2]) -> Option<u64> {
+    let (before, after) = (before.sockets.as_ref()?, after.sockets.as_ref()?);
+    let drops =
+        after.iter().map(|(inode, drops)| drops.saturating_sub(before.get(inode).copied().unwrap_or(0)));
+    Some(drops.sum())
+}
+
+fn rss_bytes(reading: &CpuReading) -> u64 {
+    let of_process = |process: &Process| process::read_status(process.pid, process.pid).ok();
+    reading.processes.iter().filter_map(of_process).map(|status| status.rss_bytes).sum()
+}
+
+fn pss_bytes(reading: &CpuReading, unreadable: &mut BTreeMap<String, String>) -> Option<u64> {
+    let sum =
+        reading.processes.iter().map(|process| process::read_pss_bytes(process.pid)).sum::<io::Result<u64>>();
+    sum.map_err(|error| unreadable.insert("subject pss".into(), error.to_string())).ok()
+}

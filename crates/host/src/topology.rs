@@ -1,0 +1,121 @@
+//! The cores that this process may use, and what they share: read from `/sys/devices/system`, reduced to the
+//! process's affinity mask, so that a container or `taskset` is respected.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use kqps_observation::fingerprint::CoreFacts;
+
+use crate::files::Root;
+use crate::interrupts;
+
+pub use crate::interrupts::Interrupt;
+pub use crate::split::{Split, split};
+
+/// Logical cores and the interrupts of network devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// The cores this process may use, by number. Never empty.
+    pub cores: Vec<CoreFacts>,
+    /// Interrupts of network devices, by number; empty where they cannot be read.
+    pub interrupts: Vec<Interrupt>,
+    /// What could not be read, and why.
+    pub unreadable: BTreeMap<String, String>,
+}
+
+impl Topology {
+    /// This machine, as far as the calling thread may use it. A machine that tells nothing of itself is taken
+    /// for one core without siblings per number in the mask.
+    pub fn read() -> Self {
+        let mut unreadable = BTreeMap::new();
+        let allowed = kqps_kernel::affinity::allowed().unwrap_or_else(|error| {
+            unreadable.insert("affinity".into(), error.to_string());
+            Vec::new()
+        });
+        Self::from(&Root::real(), &allowed, unreadable)
+    }
+
+    pub(crate) fn from(root: &Root, allowed: &[u32], mut unreadable: BTreeMap<String, String>) -> Self {
+        let mut cpus = root.list("sys/devices/system/cpu/online").unwrap_or_else(|error| {
+            unreadable.insert("cpu/online".into(), error.to_string());
+            allowed.to_vec()
+        });
+        if !allowed.is_empty() {
+            cpus.retain(|cpu| allowed.contains(cpu));
+        }
+        if cpus.is_empty() {
+            cpus.push(0);
+        }
+        let nodes = numa_nodes(root);
+        let mut cores: Vec<CoreFacts> =
+            cpus.iter().map(|&cpu| core(root, cpu, &nodes, &mut unreadable)).collect();
+        cores.sort_by_key(|core| core.cpu);
+        let interrupts = interrupts::read(root).unwrap_or_else(|error| {
+            unreadable.insert("interrupts".into(), error.to_string());
+            Vec::new()
+        });
+        Self { cores, interrupts, unreadable }
+    }
+
+    /// How many interrupts of network devices that are in use (that came at least once) go to a core.
+    pub fn interrupts_on(&self, cpu: u32) -> usize {
+        self.interrupts
+            .iter()
+            .filter(|interrupt| interrupt.count > 0 && interrupt.cpus.contains(&cpu))
+            .count()
+    }
+}
+
+fn core(
+    root: &Root,
+    cpu: u32,
+    nodes: &BTreeMap<u32, u32>,
+    unreadable: &mut BTreeMap<String, String>,
+) -> CoreFacts {
+    let folder = format!("sys/devices/system/cpu/cpu{cpu}");
+    let mut told = |what: &str, outcome: io::Result<u32>, otherwise: u32| {
+        outcome.unwrap_or_else(|error| {
+            unreadable.insert(format!("cpu{cpu}/{what}"), error.to_string());
+            otherwise
+        })
+    };
+    let package = told("package", root.number(&format!("{folder}/topology/physical_package_id")), 0);
+    let core = told("core", root.number(&format!("{folder}/topology/core_id")), cpu);
+    let smt = root
+        .list(&format!("{folder}/topology/core_cpus_list"))
+        .or_else(|_| root.list(&format!("{folder}/topology/thread_siblings_list")))
+        .unwrap_or_default();
+    CoreFacts {
+        cpu,
+        package,
+        core,
+        numa_node: nodes.get(&cpu).copied().unwrap_or(0),
+        smt: if smt.is_empty() { vec![cpu] } else { smt },
+        caches: caches(root, &folder),
+    }
+}
+
+/// Data and unified caches by level, with the cores that share them.
+fn caches(root: &Root, folder: &str) -> BTreeMap<String, Vec<u32>> {
+    let mut caches = BTreeMap::new();
+    for index in root.names(&format!("{folder}/cache")) {
+        let file = |name: &str| format!("{folder}/cache/{index}/{name}");
+        let Ok(level) = root.number(&file("level")) else { continue };
+        let instructions = root.text(&file("type")).is_ok_and(|kind| kind == "Instruction");
+        if let (false, Ok(cpus)) = (instructions, root.list(&file("shared_cpu_list"))) {
+            caches.insert(format!("L{level}"), cpus);
+        }
+    }
+    caches
+}
+
+/// Core → node. Empty on a kernel without NUMA.
+fn numa_nodes(root: &Root) -> BTreeMap<u32, u32> {
+    let mut nodes = BTreeMap::new();
+    for name in root.names("sys/devices/system/node") {
+        let Some(node) = name.strip_prefix("node").and_then(|number| number.parse().ok()) else { continue };
+        let cpus = root.list(&format!("sys/devices/system/node/{name}/cpulist")).unwrap_or_default();
+        nodes.extend(cpus.into_iter().map(|cpu| (cpu, node)));
+    }
+    nodes
+}

@@ -1,0 +1,177 @@
+//! Watching a trial: counters of the host, the subject and the player are read before and after it, and the
+//! differences told. One reading of a subject with a few threads takes about a millisecond.
+//!
+//! CPU time and packet counters may cover different spans. A trial is busy only while queries are sent, yet
+//! its last replies are counted after that; a player that says when sending ended, by
+//! [`Watch::sending_ended`], gets CPU time of that span and counters of the whole.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use kqps_kernel::clock;
+use kqps_observation::host::UdpFacts;
+use kqps_observation::subject::ThreadFacts;
+use kqps_observation::{HostFacts, SubjectFacts};
+
+use crate::cpu_time::{self, CpuTicks, TICKS_PER_S};
+use crate::network::{self, Softnet};
+use crate::process::Thread;
+use crate::subject;
+
+/// What to watch.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    /// The subject's first process, where it is on this host; its descendants are found.
+    pub subject_pid: Option<u32>,
+    /// Thread IDs of the player's sending threads, which are threads of this process. They must live until
+    /// [`Watch::sending_ended`], or [`Watch::end`] where that is not called.
+    pub player_threads: Vec<u32>,
+    /// The cores that player and subject run on. Empty when they are not pinned: then foreign CPU time is not
+    /// known.
+    pub cpus: Vec<u32>,
+}
+
+/// What was seen between the two readings.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// The host.
+    pub host: HostFacts,
+    /// The subject, if one was to be watched.
+    pub subject: Option<SubjectFacts>,
+    /// The player's threads that were named, busiest first.
+    pub player_threads: Vec<ThreadFacts>,
+    /// CPU seconds of this whole process.
+    pub player_cpu_s: f64,
+}
+
+/// A watch that has begun.
+#[derive(Debug)]
+pub struct Watch {
+    watched: Watched,
+    unreadable: BTreeMap<String, String>,
+    counters: Counters,
+    cpu: CpuReading,
+    cpu_at_end: Option<CpuReading>,
+}
+
+impl Watch {
+    /// Takes the first reading. What cannot be read is told by [`Watch::end`].
+    pub fn begin(watched: &Watched) -> Self {
+        let mut unreadable = BTreeMap::new();
+        let counters = Counters::read(watched, &mut unreadable);
+        // Last, so that reading the counters is not charged to the player.
+        let cpu = CpuReading::take(watched, &mut unreadable);
+        Self { watched: watched.clone(), unreadable, counters, cpu, cpu_at_end: None }
+    }
+
+    /// Tells that the last query was sent: CPU time is counted up to here.
+    pub fn sending_ended(&mut self) {
+        self.cpu_at_end = Some(CpuReading::take(&self.watched, &mut self.unreadable));
+    }
+
+    /// Takes the second reading and tells the differences.
+    pub fn end(self) -> Seen {
+        let Self { watched, mut unreadable, counters: before, cpu, cpu_at_end } = self;
+        let cpu_at_end = cpu_at_end.unwrap_or_else(|| CpuReading::take(&watched, &mut unreadable));
+        let after = Counters::read(&watched, &mut unreadable);
+        let wall_s = (cpu_at_end.at_ns - cpu.at_ns) as f64 / 1e9;
+        let player_cpu_s = cpu_at_end.player_ns.saturating_sub(cpu.player_ns) as f64 / 1e9;
+
+        let subject = watched.subject_pid.zip(before.subject.as_ref()).zip(after.subject.as_ref());
+        let subject = subject.map(|((pid, before), after)| {
+            let readings = subject::Readings {
+                cpu: [&cpu.subject, &cpu_at_end.subject],
+                counters: [before, after],
+                wall_s,
+            };
+            subject::facts(pid, &readings, &mut unreadable)
+        });
+        let ours_s = player_cpu_s + subject::cpu_s(&cpu.subject, &cpu_at_end.subject);
+        let softnet = Softnet::since(&before.softnet, &after.softnet);
+        let host = HostFacts {
+            wall_s,
+            cpus: cpu_time::shares(&cpu.cores, &cpu_at_end.cores),
+            udp: network::udp_since(before.udp, after.udp),
+            softnet_dropped: softnet.dropped,
+            softnet_squeezed: softnet.squeezed,
+            foreign_cpu_s: foreign_cpu_s(&watched, &cpu, &cpu_at_end, ours_s),
+            unreadable,
+        };
+        let player_threads =
+            subject::threads_between(&cpu.player_threads, &cpu_at_end.player_threads, wall_s);
+        Seen { host, subject, player_threads, player_cpu_s }
+    }
+}
+
+/// CPU seconds of the used cores that neither player nor subject account for; none when the cores are not
+/// known, or the subject is not watched.
+///
+/// An approximation: the time in which those cores were not idle, less the CPU time of both, less the unit in
+/// which idle time is told (one tick of 10 ms a core) so that rounding alone is never taken for a neighbour.
+/// Packets are handled on the loopback within the sending thread and belong to it. Those handled while a core
+/// was idle, and those of the kernel's own threads, cannot be told from a neighbour's unless the kernel
+/// measures interrupt time.
+fn foreign_cpu_s(watched: &Watched, before: &CpuReading, after: &CpuReading, ours_s: f64) -> Option<f64> {
+    if watched.cpus.is_empty() || watched.subject_pid.is_none() {
+        return None;
+    }
+    let wall_s = (after.at_ns - before.at_ns) as f64 / 1e9;
+    let busy_s = cpu_time::busy_s(&before.cores, &after.cores, &watched.cpus, wall_s)?;
+    let rounding_s = watched.cpus.len() as f64 / TICKS_PER_S;
+    Some((busy_s - ours_s - rounding_s).max(0.0))
+}
+
+/// CPU time at one moment.
+#[derive(Debug)]
+struct CpuReading {
+    at_ns: u64,
+    cores: Vec<CpuTicks>,
+    player_ns: u64,
+    player_threads: Vec<Thread>,
+    subject: subject::CpuReading,
+}
+
+impl CpuReading {
+    fn take(watched: &Watched, unreadable: &mut BTreeMap<String, String>) -> Self {
+        let subject = watched.subject_pid.map(subject::CpuReading::take).unwrap_or_default();
+        let pid = std::process::id();
+        let mut player_threads = Vec::with_capacity(watched.player_threads.len());
+        for &tid in &watched.player_threads {
+            match Thread::read(pid, tid) {
+                Ok(thread) => player_threads.push(thread),
+                Err(error) => drop(unreadable.insert(format!("player thread {tid}"), error.to_string())),
+            }
+        }
+        let cores = cpu_time::parse(&read("/proc/stat", unreadable));
+        Self { at_ns: clock::now_ns(), cores, player_ns: clock::process_cpu_ns(), player_threads, subject }
+    }
+}
+
+/// Packet counters at one moment.
+#[derive(Debug)]
+struct Counters {
+    /// Over IPv4 and over IPv6, of this process's network namespace.
+    udp: [UdpFacts; 2],
+    softnet: Vec<Softnet>,
+    subject: Option<subject::CounterReading>,
+}
+
+impl Counters {
+    fn read(watched: &Watched, unreadable: &mut BTreeMap<String, String>) -> Self {
+        let four = network::parse_snmp(&read("/proc/self/net/snmp", unreadable)).unwrap_or_default();
+        let six = network::parse_snmp6(&read("/proc/self/net/snmp6", unreadable));
+        Self {
+            udp: [four, six],
+            softnet: network::parse_softnet(&read("/proc/self/net/softnet_stat", unreadable)),
+            subject: watched.subject_pid.map(|pid| subject::CounterReading::take(pid, unreadable)),
+        }
+    }
+}
+
+/// A file's text, or nothing and an entry in `unreadable`.
+fn read(path: &str, unreadable: &mut BTreeMap<String, String>) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| {
+        unreadable.insert(path.into(), error.to_string());
+        String::new()
+    })
+}
