@@ -1,1 +1,21 @@
-//! placeholder
+//! The controller: a study becomes cells, a cell becomes starts of its subject, a start becomes trials.
+//!
+//! For: what the default study measures, how a budget is spent, starting and stopping subjects, the order of
+//! trials, and going on after a death. Not for: sending queries (`player`), nor for what a trial means
+//! (`verdict`): the lab asks the search what it wants next, and obeys.
+//!
+//! Invariant: the only crate that starts other programs. What a run wants next is a function of what its store
+//! holds, so that a run that was killed goes on without repeating or losing a committed trial.
+
+pub mod budget;
+pub mod conduct;
+pub mod evidence;
+pub mod load;
+pub mod order;
+pub mod search;
+pub mod subject;
+pub mod toml_file;
+pub mod unit;
+
+#[cfg(test)]
+mod simulated;

@@ -1,0 +1,151 @@
+//! How a budget of time is spent: how many blocks, at which preset of the rate search, with or without
+//! latency by load. A pure function of the budget and of what there is to measure.
+
+/// What a budget must pay for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Cells that are one closed-loop trial each block.
+    pub ceilings: u32,
+    /// Cells with a rate search each block.
+    pub subjects: u32,
+}
+
+/// How a budget is spent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spending {
+    /// The preset of the rate search.
+    pub goal: &'static str,
+    /// How often every cell is started.
+    pub blocks: u32,
+    /// Whether latency by load is measured, once for each subject.
+    pub latency: bool,
+    /// Seconds that this will take, about.
+    pub estimate_s: f64,
+    /// Whether even this takes longer than the budget.
+    pub over_budget: bool,
+}
+
+/// Seconds before the first trial: generating the dataset and reading the host.
+const SETUP_S: f64 = 3.0;
+/// Seconds for one closed-loop trial with the start and stop of its echo.
+pub const CEILING_S: f64 = 1.3;
+
+/// Seconds that one preset costs.
+struct Cost {
+    goal: &'static str,
+    /// A search that starts from nothing.
+    first_s: f64,
+    /// A search that starts from the bounds of an earlier one.
+    later_s: f64,
+    /// The trials of latency by load.
+    latency_s: f64,
+}
+
+const QUICK: Cost = Cost { goal: "quick", first_s: 12.0, later_s: 9.0, latency_s: 5.0 };
+const DEFAULT: Cost = Cost { goal: "default", first_s: 75.0, later_s: 60.0, latency_s: 10.0 };
+
+/// What is wanted most comes first: the finer goal, then more starts. Fewer than six starts of the finer goal
+/// say less than six of the coarser one, because starts differ more than trials do.
+const WISHES: [(&Cost, u32); 9] = [
+    (&DEFAULT, 10),
+    (&DEFAULT, 6),
+    (&QUICK, 10),
+    (&QUICK, 6),
+    (&QUICK, 5),
+    (&QUICK, 4),
+    (&QUICK, 3),
+    (&QUICK, 2),
+    (&QUICK, 1),
+];
+
+/// The best way to spend `budget_s` seconds on `work`. It never does less than one block.
+pub fn plan(budget_s: f64, work: Work) -> Spending {
+    let candidates = WISHES.iter().flat_map(|&(cost, blocks)| {
+        // With three starts or more there is an interval to show; only then is time left for latency.
+        let latency = work.subjects > 0 && blocks >= 3;
+        [latency, false].map(|latency| spending(cost, blocks, latency, work))
+    });
+    let mut candidates = candidates.collect::<Vec<_>>().into_iter();
+    candidates.find(|spending| spending.estimate_s <= budget_s).unwrap_or_else(|| {
+        Spending { over_budget: true, ..spending(&QUICK, 1, false, work) }
+    })
+}
+
+fn spending(cost: &Cost, blocks: u32, latency: bool, work: Work) -> Spending {
+    let subjects = f64::from(work.subjects);
+    let first = f64::from(work.ceilings) * CEILING_S + subjects * cost.first_s;
+    let later = f64::from(work.ceilings) * CEILING_S + subjects * cost.later_s;
+    let extras = if latency { subjects * cost.latency_s } else { 0.0 };
+    let estimate_s = SETUP_S + first + later * f64::from(blocks - 1) + extras;
+    Spending { goal: cost.goal, blocks, latency, estimate_s, over_budget: false }
+}
+
+/// Watches the clock of a run, and says when the rest of it no longer fits.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    budget_s: f64,
+}
+
+/// A run may take this much longer than its budget before blocks are dropped.
+const GRACE: f64 = 1.05;
+
+impl Clock {
+    /// A clock for a run with this budget.
+    pub fn new(budget_s: f64) -> Self {
+        Self { budget_s }
+    }
+
+    /// Whether another block still fits, when `spent_s` seconds are gone after `blocks_done` blocks of which the
+    /// last took `last_block_s`. The first block is always made.
+    pub fn fits(&self, spent_s: f64, blocks_done: u32, last_block_s: f64) -> bool {
+        blocks_done == 0 || spent_s + last_block_s <= self.budget_s * GRACE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USUAL: Work = Work { ceilings: 10, subjects: 3 };
+
+    #[test]
+    fn two_minutes_measure_three_servers_more_than_once() {
+        let spending = plan(120.0, USUAL);
+        assert_eq!(spending.goal, "quick");
+        assert!(spending.blocks >= 2, "{spending:?}");
+        assert!(spending.estimate_s <= 120.0 && !spending.over_budget);
+    }
+
+    #[test]
+    fn more_time_never_gives_less() {
+        let mut before = plan(1.0, USUAL);
+        for budget_s in (10..4000).step_by(10) {
+            let now = plan(f64::from(budget_s), USUAL);
+            assert!(now.goal == "default" || now.blocks >= before.blocks, "{before:?} {now:?}");
+            assert!(now.over_budget || now.estimate_s <= f64::from(budget_s));
+            before = now;
+        }
+        assert_eq!((before.goal, before.blocks, before.latency), ("default", 10, true));
+    }
+
+    #[test]
+    fn too_little_time_still_makes_one_block_and_says_so() {
+        let spending = plan(1.0, USUAL);
+        assert_eq!((spending.blocks, spending.over_budget), (1, true));
+    }
+
+    #[test]
+    fn without_subjects_only_ceilings_are_paid_for() {
+        let spending = plan(120.0, Work { ceilings: 10, subjects: 0 });
+        assert!(!spending.latency);
+        assert!(spending.blocks >= 6);
+    }
+
+    #[test]
+    fn the_clock_drops_what_does_not_fit() {
+        let clock = Clock::new(120.0);
+        assert!(clock.fits(500.0, 0, 0.0), "the first block is always made");
+        assert!(clock.fits(80.0, 2, 40.0));
+        assert!(!clock.fits(90.0, 2, 40.0));
+    }
+}

@@ -1,0 +1,202 @@
+//! Conducting a run: blocks, in each block every cell in random order, for each cell a fresh start of its
+//! subject and then the trials that it wants. Every trial is committed before the next one starts.
+
+use std::time::{Duration, Instant};
+
+use kqps_observation::run::{Outcome, Purpose};
+use kqps_observation::store::StoreError;
+use kqps_observation::{Cell, Run, RunTrial, Store, Trial};
+use kqps_verdict::search::Goal;
+
+use crate::budget::Clock;
+use crate::load::{Load, Played};
+use crate::order;
+use crate::unit::{Ending, Next, Unit};
+
+/// Why a trial, or the start of a subject, has no result.
+#[derive(Debug)]
+pub enum NoTrial {
+    /// The user ended the run.
+    Interrupted,
+    /// It could not be measured, which is a result too.
+    Failed {
+        /// What happened, in one sentence.
+        reason: String,
+        /// The last lines of the subject's or the player's output.
+        output: Vec<String>,
+    },
+}
+
+/// A started subject: plays one load at it. Dropping it stops the subject.
+pub type Play<'a> = Box<dyn FnMut(&Load) -> Result<Trial, NoTrial> + 'a>;
+
+/// What happens, as it happens.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A block begins.
+    Block {
+        /// From 0.
+        block: u32,
+    },
+    /// The subject of a cell is being started, `start` counted over the run from 1.
+    Start {
+        /// The cell.
+        cell: &'a Cell,
+        /// The start.
+        start: u64,
+    },
+    /// A trial was committed.
+    Trial {
+        /// Its cell.
+        cell: &'a Cell,
+        /// It.
+        trial: &'a RunTrial,
+    },
+    /// A cell is done for this block.
+    Over {
+        /// The cell.
+        cell: &'a Cell,
+        /// The block, from 0.
+        block: u32,
+        /// How it ended.
+        ending: &'a Ending,
+    },
+    /// The blocks from this one on do not fit the budget.
+    Dropped {
+        /// The first block that is not made, from 0.
+        from_block: u32,
+    },
+}
+
+/// Whether all was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conducted {
+    /// All that fits the budget.
+    Whole,
+    /// The user ended it; `--resume` goes on.
+    Interrupted,
+}
+
+/// What conducting needs beside the plan, which is the stored run.
+pub struct Conductor<'a> {
+    /// Where trials are committed.
+    pub store: &'a Store,
+    /// The goal of every rate search.
+    pub goal: Goal,
+    /// The budget and when it began; none for a resumed run, which ends what was planned however long it takes.
+    pub clock: Option<(Clock, Instant)>,
+    /// Starts the subject of a cell: its index, and the number of the start.
+    pub start: &'a mut dyn FnMut(usize, u64) -> Result<Play<'a>, NoTrial>,
+    /// Is told what happens.
+    pub tell: &'a mut dyn FnMut(&Event<'_>),
+}
+
+impl<'a> Conductor<'a> {
+    /// Makes all trials of `run` that are missing, and adds them to it.
+    pub fn conduct(&mut self, run: &mut Run) -> Result<Conducted, StoreError> {
+        let mut last_block = Duration::ZERO;
+        for block in 0..run.blocks {
+            if !self.fits(block, last_block) {
+                (self.tell)(&Event::Dropped { from_block: block });
+                break;
+            }
+            let began = Instant::now();
+            (self.tell)(&Event::Block { block });
+            for cell in order::of_block(run.seed, block, run.cells.len()) {
+                if self.unit(run, cell, block)? == Conducted::Interrupted {
+                    return Ok(Conducted::Interrupted);
+                }
+            }
+            last_block = began.elapsed();
+        }
+        Ok(Conducted::Whole)
+    }
+
+    fn fits(&self, block: u32, last_block: Duration) -> bool {
+        self.clock.is_none_or(|(clock, began)| {
+            clock.fits(began.elapsed().as_secs_f64(), block, last_block.as_secs_f64())
+        })
+    }
+
+    fn unit(&mut self, run: &mut Run, cell: usize, block: u32) -> Result<Conducted, StoreError> {
+        let mut unit = Unit::of(run, &self.goal, cell, block);
+        if !matches!(unit.next(), Next::Over(_)) {
+            let start = self.store.next_start()?;
+            (self.tell)(&Event::Start { cell: &run.cells[cell], start });
+            let place = Place { cell, block, start };
+            match (self.start)(cell, start) {
+                Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
+                Err(NoTrial::Failed { reason, output }) => {
+                    unit.fail(reason.clone());
+                    self.commit(run, place, Purpose::default(), Outcome::Failed { reason, output })?;
+                }
+                Ok(mut play) => {
+                    if self.trials(run, &mut unit, place, &mut play)? == Conducted::Interrupted {
+                        return Ok(Conducted::Interrupted);
+                    }
+                }
+            }
+        }
+        if let Next::Over(ending) = unit.next() {
+            (self.tell)(&Event::Over { cell: &run.cells[cell], block, ending: &ending });
+        }
+        Ok(Conducted::Whole)
+    }
+
+    /// All trials that a unit wants of one start of its subject.
+    fn trials(
+        &mut self,
+        run: &mut Run,
+        unit: &mut Unit,
+        place: Place,
+        play: &mut Play<'a>,
+    ) -> Result<Conducted, StoreError> {
+        let mut warm_up = unit.warm_up();
+        loop {
+            let load = match (warm_up.take(), unit.next()) {
+                (Some(load), _) | (None, Next::Trial(load)) => load,
+                (None, Next::Over(_)) => return Ok(Conducted::Whole),
+            };
+            match play(&load) {
+                Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
+                Err(NoTrial::Failed { reason, output }) => {
+                    unit.fail(reason.clone());
+                    self.commit(run, place, load.purpose, Outcome::Failed { reason, output })?;
+                }
+                Ok(trial) => {
+                    unit.add(Played { purpose: load.purpose, trial: trial.clone() });
+                    self.commit(run, place, load.purpose, Outcome::Measured(Box::new(trial)))?;
+                }
+            }
+        }
+    }
+
+    fn commit(
+        &mut self,
+        run: &mut Run,
+        place: Place,
+        purpose: Purpose,
+        outcome: Outcome,
+    ) -> Result<(), StoreError> {
+        let trial = RunTrial {
+            number: self.store.next_number()?,
+            cell: place.cell as u32,
+            block: place.block,
+            start: place.start,
+            purpose,
+            outcome,
+        };
+        self.store.commit(&trial)?;
+        (self.tell)(&Event::Trial { cell: &run.cells[place.cell], trial: &trial });
+        run.trials.push(trial);
+        Ok(())
+    }
+}
+
+/// Where a trial belongs.
+#[derive(Clone, Copy)]
+struct Place {
+    cell: usize,
+    block: u32,
+    start: u64,
+}

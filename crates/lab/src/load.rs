@@ -1,0 +1,58 @@
+//! What the lab asks of the player: one load for one duration.
+
+use kqps_observation::run::Purpose;
+use kqps_observation::trial::LoadMode;
+use kqps_observation::{RunTrial, Trial};
+
+/// One load for one duration.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Who decides when the next query leaves.
+    pub pace: Pace,
+    /// Seconds in which queries are sent.
+    pub duration_s: f64,
+    /// Why it is wanted.
+    pub purpose: Purpose,
+}
+
+/// Who decides when the next query leaves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// A schedule, at this many queries a second.
+    Open {
+        /// Queries a second.
+        rate_qps: f64,
+    },
+    /// The subject's replies.
+    Closed,
+}
+
+/// What tells the loads of two stored trials apart: their purpose and their rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Key {
+    purpose: Purpose,
+    rate_qps: Option<f64>,
+}
+
+impl Key {
+    pub(crate) fn of(purpose: Purpose, trial: &Trial) -> Self {
+        let open = trial.load.mode == LoadMode::Open;
+        Self { purpose, rate_qps: trial.load.intended_qps.filter(|_| open) }
+    }
+}
+
+/// A trial and why it was made: all that the search and the plan of a unit need of a stored trial.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Played {
+    /// Why it was made.
+    pub purpose: Purpose,
+    /// What was seen.
+    pub trial: Trial,
+}
+
+impl Played {
+    /// The stored trial, if it was measured.
+    pub fn of(stored: &RunTrial) -> Option<Self> {
+        stored.measured().map(|trial| Self { purpose: stored.purpose, trial: trial.clone() })
+    }
+}

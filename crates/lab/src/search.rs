@@ -1,0 +1,89 @@
+//! A rate search over real trials: asks `verdict` what it wants next, has it played, and asks again.
+
+use kqps_observation::run::Purpose;
+use kqps_observation::Trial;
+use kqps_verdict::search::{Bounds, Goal, Next, Probe, Start, next_trial};
+
+use crate::evidence::counted;
+use crate::load::{Load, Pace, Played};
+
+/// What a search wants.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wanted {
+    /// A trial under this load.
+    Trial(Load),
+    /// Nothing more: this is what it found.
+    Done(Bounds),
+}
+
+/// What a search wants next, after the trials that it has. Spoiled trials are wanted again.
+pub fn wanted(goal: &Goal, start: &Start, played: &[Played]) -> Wanted {
+    let probes: Vec<Probe> =
+        counted(played).iter().map(|one| Probe::of(&one.trial, goal, one.purpose)).collect();
+    match next_trial(goal, start, &probes) {
+        Next::Overload { duration_s } => {
+            Wanted::Trial(Load { pace: Pace::Closed, duration_s, purpose: Purpose::Ceiling })
+        }
+        Next::Trial { rate_qps, duration_s, purpose } => {
+            Wanted::Trial(Load { pace: Pace::Open { rate_qps }, duration_s, purpose })
+        }
+        Next::Done(bounds) => Wanted::Done(bounds),
+    }
+}
+
+/// Searches until the bounds are found or `play` fails. `played` are the trials that the search has already,
+/// and those that it makes are added; `play` makes one and stores it before it returns.
+pub fn run<E>(
+    goal: &Goal,
+    start: &Start,
+    played: &mut Vec<Played>,
+    mut play: impl FnMut(&Load) -> Result<Trial, E>,
+) -> Result<Bounds, E> {
+    loop {
+        match wanted(goal, start, played) {
+            Wanted::Done(bounds) => return Ok(bounds),
+            Wanted::Trial(load) => {
+                let trial = play(&load)?;
+                played.push(Played { purpose: load.purpose, trial });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::Simulated;
+    use kqps_verdict::search::Preset;
+
+    #[test]
+    fn it_finds_the_knee_of_a_simulated_subject() {
+        let goal = Preset::Quick.goal();
+        let subject = Simulated { knee_qps: 123_000.0, ..Simulated::default() };
+        let mut played = Vec::new();
+        let bounds = run(&goal, &Start::default(), &mut played, |load| subject.play(load)).unwrap();
+        let (lower_qps, upper_qps) = (bounds.lower_qps.unwrap(), bounds.upper_qps.unwrap());
+        assert!(lower_qps <= 123_500.0 && upper_qps >= 122_500.0, "{bounds:?}");
+        assert!((upper_qps - lower_qps) / upper_qps <= goal.width * 1.01);
+    }
+
+    #[test]
+    fn it_goes_on_where_it_was_left() {
+        let goal = Preset::Quick.goal();
+        let subject = Simulated { knee_qps: 50_000.0, ..Simulated::default() };
+        let mut whole = Vec::new();
+        let at_once = run(&goal, &Start::default(), &mut whole, |load| subject.play(load)).unwrap();
+
+        let mut left = whole[..4].to_vec();
+        let resumed = run(&goal, &Start::default(), &mut left, |load| subject.play(load)).unwrap();
+        assert_eq!(resumed, at_once);
+        assert_eq!(left.len(), whole.len());
+    }
+
+    #[test]
+    fn a_failed_trial_ends_it() {
+        let mut played = Vec::new();
+        let ended = run(&Preset::Quick.goal(), &Start::default(), &mut played, |_| Err::<Trial, _>("died"));
+        assert_eq!(ended, Err("died"));
+    }
+}

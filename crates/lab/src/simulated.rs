@@ -1,0 +1,55 @@
+//! A subject and its player that exist only in tests: it answers everything up to its knee and drops the rest.
+
+use std::convert::Infallible;
+
+use kqps_observation::trial::LoadMode;
+use kqps_observation::{Accounts, Trial, trial};
+
+use crate::load::{Load, Pace};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Simulated {
+    /// Queries a second that it answers at most.
+    pub(crate) knee_qps: f64,
+    /// The player drops replies in trials above this rate.
+    pub(crate) spoiled_above_qps: f64,
+}
+
+impl Default for Simulated {
+    fn default() -> Self {
+        Self { knee_qps: 100_000.0, spoiled_above_qps: f64::INFINITY }
+    }
+}
+
+impl Simulated {
+    // A result, so that it stands where a player that can fail would.
+    #[allow(clippy::unnecessary_wraps)]
+    pub(crate) fn play(&self, load: &Load) -> Result<Trial, Infallible> {
+        let (mode, rate_qps) = match load.pace {
+            Pace::Open { rate_qps } => (LoadMode::Open, rate_qps),
+            Pace::Closed => (LoadMode::Closed, self.knee_qps),
+        };
+        let intended = (rate_qps * load.duration_s).round() as u64;
+        let correct = ((rate_qps.min(self.knee_qps)) * load.duration_s).round() as u64;
+        let mut played = Trial {
+            load: trial::Load {
+                mode,
+                intended_qps: (mode == LoadMode::Open).then_some(rate_qps),
+                offered_qps: rate_qps,
+                answered_qps: correct as f64 / load.duration_s,
+                duration_s: load.duration_s,
+                ..trial::Load::default()
+            },
+            accounts: Accounts {
+                intended,
+                sent: intended,
+                correct,
+                lost: intended - correct,
+                ..Accounts::default()
+            },
+            ..Trial::default()
+        };
+        played.player.socket_drops = u64::from(rate_qps > self.spoiled_above_qps);
+        Ok(played)
+    }
+}

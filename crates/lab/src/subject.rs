@@ -1,0 +1,220 @@
+//! A subject: a server that is started in a folder and on a port of its own, watched, and stopped.
+
+pub mod builtin;
+pub mod definition;
+pub mod output;
+pub mod port;
+pub mod probe;
+pub mod process;
+pub mod programs;
+pub mod template;
+pub mod version;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+pub use definition::Definition;
+use process::Process;
+use template::Values;
+
+/// What a subject is told at its start.
+#[derive(Clone, Debug)]
+pub struct Setting<'a> {
+    /// Its folder: its configuration, its state, and what it prints. It is made.
+    pub folder: &'a Path,
+    /// The zone that it serves, with a dot at the end (`bench.test.`).
+    pub origin: &'a str,
+    /// The zone's master file.
+    pub zone: &'a Path,
+    /// The program that is running, for the reference echo.
+    pub kqps: &'a Path,
+    /// The echo's I/O model.
+    pub io: &'a str,
+    /// How many workers answer queries.
+    pub workers: u32,
+    /// The cores it may use; empty for all.
+    pub cpus: &'a [u32],
+}
+
+/// Why a subject is not running.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Its folder or its files could not be written, or no port was free.
+    #[error("{what}: {error}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// The system's word.
+        error: io::Error,
+    },
+    /// A program that it needs is missing.
+    #[error("`{program}` is not on the PATH{}", .package.as_ref().map(|package| format!("; the Debian package {package} has it")).unwrap_or_default())]
+    Missing {
+        /// The program.
+        program: String,
+        /// Where it can be had.
+        package: Option<String>,
+    },
+    /// It ended before it was ready.
+    #[error("{title} {how} before it was ready")]
+    Died {
+        /// The subject, as people write it.
+        title: String,
+        /// How it ended.
+        how: String,
+        /// The last lines that it printed.
+        output: Vec<String>,
+    },
+    /// It lived, but did not become ready.
+    #[error("{title} was not ready after {within_s} s")]
+    NotReady {
+        /// The subject, as people write it.
+        title: String,
+        /// The time limit, seconds.
+        within_s: f64,
+        /// The last lines that it printed.
+        output: Vec<String>,
+    },
+    /// The user ended the run while it was starting.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl StartError {
+    /// The last lines that the subject printed.
+    pub fn output(&self) -> &[String] {
+        match self {
+            Self::Died { output, .. } | Self::NotReady { output, .. } => output,
+            _ => &[],
+        }
+    }
+}
+
+/// A subject that answers.
+#[derive(Debug)]
+pub struct Subject {
+    definition: Definition,
+    process: Process,
+    address: SocketAddr,
+}
+
+/// How long a server that does not answer yet is left alone.
+const PAUSE: Duration = Duration::from_millis(5);
+
+impl Subject {
+    /// Starts a subject and waits until it is ready. When this fails, nothing of it is left running.
+    pub fn start(
+        definition: &Definition,
+        setting: &Setting<'_>,
+        interrupted: &AtomicBool,
+    ) -> Result<Self, StartError> {
+        let address = port::free().map_err(|error| io_error("finding a free port", error))?;
+        let values = setting.values(address.port());
+        prepare_folder(definition, setting.folder, &values)?;
+        let command = command(definition, setting.folder, &values)?;
+        let log = setting.folder.join("output");
+        let mut process = Process::spawn(command, setting.cpus, &log)
+            .map_err(|error| io_error(&format!("starting {}", definition.title), error))?;
+        wait_until_ready(definition, setting.origin, address, &mut process, interrupted)?;
+        Ok(Self { definition: definition.clone(), process, address })
+    }
+
+    /// Where it answers.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The process that was started.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// None while it lives; else how it ended, and the last lines that it printed.
+    pub fn ended(&mut self) -> Option<(String, Vec<String>)> {
+        let how = self.process.ended()?;
+        Some((format!("{} {how}", self.definition.title), self.process.kill()))
+    }
+
+    /// Stops it as its definition says.
+    pub fn stop(self) {
+        self.process.stop(&self.definition.stop);
+    }
+}
+
+impl Setting<'_> {
+    fn values(&self, port: u16) -> Values {
+        let cpus = self.cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        Values::default()
+            .with("port", port)
+            .with("dir", self.folder.display())
+            .with("zone", self.zone.display())
+            .with("origin", self.origin)
+            .with("kqps", self.kqps.display())
+            .with("io", self.io)
+            .with("workers", self.workers)
+            .with("cpus", cpus)
+    }
+}
+
+fn prepare_folder(definition: &Definition, folder: &Path, values: &Values) -> Result<(), StartError> {
+    let wrote = |path: &Path, result: io::Result<()>| {
+        result.map_err(|error| io_error(&format!("writing {}", path.display()), error))
+    };
+    wrote(folder, std::fs::create_dir_all(folder))?;
+    for (name, text) in &definition.files {
+        let path = folder.join(name);
+        wrote(&path, std::fs::write(&path, values.fill(text)))?;
+    }
+    Ok(())
+}
+
+fn command(definition: &Definition, folder: &Path, values: &Values) -> Result<Command, StartError> {
+    let missing = |program: &str| StartError::Missing {
+        program: program.to_string(),
+        package: definition.package.clone(),
+    };
+    for program in &definition.programs {
+        programs::find(program).ok_or_else(|| missing(program))?;
+    }
+    let mut words = definition.start.command.iter().map(|word| values.fill(word));
+    let program = words.next().expect("a definition was checked to have a command");
+    let path: PathBuf = programs::find(&program).ok_or_else(|| missing(&program))?;
+    let mut command = Command::new(path);
+    command.args(words).current_dir(folder);
+    Ok(command)
+}
+
+fn wait_until_ready(
+    definition: &Definition,
+    origin: &str,
+    address: SocketAddr,
+    process: &mut Process,
+    interrupted: &AtomicBool,
+) -> Result<(), StartError> {
+    let title = || definition.title.clone();
+    let probe = probe::Probe::new(address, origin, definition.ready.kind)
+        .map_err(|error| io_error("opening a socket to ask whether it is ready", error))?;
+    let deadline = Instant::now() + definition.ready.within();
+    while !probe.ask() {
+        if let Some(how) = process.ended() {
+            return Err(StartError::Died { title: title(), how, output: process.kill() });
+        }
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(StartError::Interrupted);
+        }
+        if Instant::now() >= deadline {
+            let within_s = definition.ready.within_s;
+            return Err(StartError::NotReady { title: title(), within_s, output: process.kill() });
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+fn io_error(what: &str, error: io::Error) -> StartError {
+    StartError::Io { what: what.to_string(), error }
+}

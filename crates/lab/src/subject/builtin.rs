@@ -1,0 +1,48 @@
+//! The definitions that the program carries, so that it works in any folder.
+
+use super::definition::Definition;
+
+const SERVERS: [(&str, &str); 3] = [
+    ("subjects/nsd.toml", include_str!("../../../../subjects/nsd.toml")),
+    ("subjects/knot.toml", include_str!("../../../../subjects/knot.toml")),
+    ("subjects/bind.toml", include_str!("../../../../subjects/bind.toml")),
+];
+
+const ECHO: (&str, &str) = ("subjects/echo.toml", include_str!("../../../../subjects/echo.toml"));
+
+/// The name servers of the default study, in the order in which they are shown.
+pub fn servers() -> Vec<Definition> {
+    SERVERS.iter().map(|(file, text)| read(file, text)).collect()
+}
+
+/// The reference echo.
+pub fn echo() -> Definition {
+    read(ECHO.0, ECHO.1)
+}
+
+fn read(file: &str, text: &str) -> Definition {
+    Definition::read(file, text).unwrap_or_else(|error| panic!("a definition within kqps is wrong: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_right_and_have_names_of_their_own() {
+        let mut names: Vec<_> = servers().into_iter().chain([echo()]).map(|server| server.name).collect();
+        let many = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), many);
+    }
+
+    #[test]
+    fn every_definition_in_the_folder_is_carried() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../subjects");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let name = format!("subjects/{}", entry.unwrap().file_name().display());
+            assert!(SERVERS.iter().chain([&ECHO]).any(|(file, _)| *file == name), "{name} is not built in");
+        }
+    }
+}

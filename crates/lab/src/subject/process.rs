@@ -1,0 +1,91 @@
+//! One child process of the lab: in a process group of its own, on the cores it was given, its output kept. It
+//! dies with kqps, whatever kills kqps, and when it is dropped nothing of its group is left.
+
+use std::io;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use kqps_kernel::affinity;
+use kqps_kernel::process::{self, Signal};
+
+use super::definition::{Stop, StopSignal};
+use super::output::Output;
+
+/// How often a child that was asked to stop is looked at.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// A running child.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    output: Output,
+    ended: Option<ExitStatus>,
+}
+
+impl Process {
+    /// Starts `command` on `cpus` (all, when empty), with its output going to the file `log`.
+    ///
+    /// The kernel kills the child when the thread that called this ends: call it from the main thread.
+    pub fn spawn(mut command: Command, cpus: &[u32], log: &Path) -> io::Result<Self> {
+        let (reader, writer) = io::pipe()?;
+        let output = Output::collect(reader, log)?;
+        command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+        process::tie(&mut command);
+        affinity::confine(&mut command, cpus);
+        let child = command.spawn()?;
+        // The command holds our end of the pipe, which must be closed for the output ever to end.
+        drop(command);
+        Ok(Self { child, output, ended: None })
+    }
+
+    /// Its process ID, which is also that of its group.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, in words; none while it lives.
+    pub fn ended(&mut self) -> Option<String> {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait().unwrap_or(None);
+        }
+        self.ended.map(|status| match status.code() {
+            Some(code) => format!("ended with status {code}"),
+            // Its `Display` names the signal.
+            None => format!("was killed by {status}"),
+        })
+    }
+
+    /// Asks it to stop, and kills its group when it does not.
+    pub fn stop(mut self, how: &Stop) {
+        let signal = match how.signal {
+            StopSignal::Term => Signal::Terminate,
+            StopSignal::Int => Signal::Interrupt,
+        };
+        if self.ended().is_none() {
+            // It may have ended since: then there is nobody to tell.
+            let _ = process::signal(self.pid(), signal);
+            let deadline = Instant::now() + how.within();
+            while self.ended().is_none() && Instant::now() < deadline {
+                std::thread::sleep(LOOK);
+            }
+        }
+        // What is left of it is killed as it is dropped.
+    }
+
+    /// Ends it at once. The last lines that it printed.
+    pub fn kill(&mut self) -> Vec<String> {
+        // Children of its own may have outlived it.
+        let _ = process::signal_group(self.pid(), Signal::Kill);
+        if self.ended.is_none() {
+            self.ended = self.child.wait().ok();
+        }
+        self.output.last_lines()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

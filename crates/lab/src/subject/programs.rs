@@ -1,0 +1,35 @@
+//! Finding programs: on the PATH, and in the folders where Debian puts servers but an ordinary user's PATH does
+//! not look.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+const SERVER_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// The full path of a program; none when it is nowhere. A name with a slash is taken as it is.
+pub fn find(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return executable(Path::new(program)).then(|| PathBuf::from(program));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(SERVER_FOLDERS.iter().map(PathBuf::from))
+        .map(|folder| folder.join(program))
+        .find(|candidate| executable(candidate))
+}
+
+fn executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_and_a_missing_one_is_not() {
+        assert!(find("sh").is_some_and(|path| path.is_absolute()));
+        assert_eq!(find("no-such-program-anywhere"), None);
+        assert_eq!(find("/etc/passwd"), None);
+    }
+}

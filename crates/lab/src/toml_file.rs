@@ -1,0 +1,97 @@
+//! Reading a TOML file that a person wrote: an error tells the file, the line, the column, and for a key that
+//! nobody knows the nearest one that is known.
+
+use serde::de::DeserializeOwned;
+
+/// What is wrong with a file, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}:{column}: {what}")]
+pub struct TomlError {
+    /// The file, as it was named.
+    pub file: String,
+    /// From 1.
+    pub line: usize,
+    /// In characters, from 1.
+    pub column: usize,
+    /// What was found and what was expected.
+    pub what: String,
+}
+
+impl TomlError {
+    /// An error at a byte of the file's text.
+    pub fn at(file: &str, text: &str, byte: usize, what: impl Into<String>) -> Self {
+        let before = &text[..text.floor_char_boundary(byte)];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Self {
+            file: file.into(),
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            what: what.into(),
+        }
+    }
+
+    /// An error at the first place where `needle` stands, or at the start of the file.
+    pub fn at_text(file: &str, text: &str, needle: &str, what: impl Into<String>) -> Self {
+        Self::at(file, text, text.find(needle).unwrap_or(0), what)
+    }
+}
+
+/// Reads a value whose type denies unknown fields.
+pub fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, TomlError> {
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let byte = error.span().map_or(0, |span| span.start);
+        TomlError::at(file, text, byte, with_nearest(error.message()))
+    })
+}
+
+/// The one of `known` that was probably meant by `word`; none when nothing is near.
+pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    let ranked = known.iter().map(|&candidate| (strsim::damerau_levenshtein(word, candidate), candidate));
+    let (distance, candidate) = ranked.min()?;
+    (distance <= 1 + word.chars().count() / 3).then_some(candidate)
+}
+
+/// serde words it ``unknown field `x`, expected one of `a`, `b` ``; adds which of those was probably meant.
+fn with_nearest(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let unknown = quoted.next().filter(|_| message.starts_with("unknown "));
+    let known: Vec<&str> = quoted.collect();
+    match unknown.and_then(|word| nearest(word, &known)) {
+        Some(near) => format!("{message}; did you mean `{near}`?"),
+        None => message.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Sample {
+        #[serde(rename = "within_s")]
+        _within_s: u32,
+        #[serde(rename = "name")]
+        _name: String,
+    }
+
+    #[test]
+    fn an_unknown_key_is_placed_and_the_nearest_known_one_is_named() {
+        let error = read::<Sample>("x.toml", "name = \"é\"\n  withn_s = 3\n").unwrap_err();
+        assert_eq!((error.line, error.column), (2, 3));
+        assert!(error.to_string().starts_with("x.toml:2:3: unknown field `withn_s`"), "{error}");
+        assert!(error.to_string().ends_with("did you mean `within_s`?"), "{error}");
+    }
+
+    #[test]
+    fn what_is_far_from_everything_is_not_guessed_at() {
+        assert_eq!(nearest("colour", &["port", "zone"]), None);
+        assert_eq!(nearest("zoen", &["port", "zone"]), Some("zone"));
+    }
+
+    #[test]
+    fn a_wrong_type_is_placed() {
+        let error = read::<Sample>("x.toml", "name = \"é\"\nwithin_s = \"long\"").unwrap_err();
+        assert_eq!((error.line, error.column), (2, 12));
+    }
+}

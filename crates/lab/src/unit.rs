@@ -1,0 +1,226 @@
+//! One cell in one block: which trials it has, and which it wants next. A function of the stored trials, so that
+//! a run which was killed goes on where it was.
+
+use kqps_observation::run::{Outcome, Purpose, Role};
+use kqps_observation::{Cell, Run};
+use kqps_verdict::search::{Bounds, Goal, Start};
+
+use crate::evidence::counted;
+use crate::load::{Load, Pace, Played};
+use crate::search::{self, Wanted};
+
+/// Seconds of a closed-loop trial that finds a ceiling.
+const CEILING_S: f64 = 0.5;
+
+/// Seconds of the trial that warms a subject up.
+const WARM_UP_S: f64 = 0.3;
+
+/// The factor of a cell that says at which shares of its figure latency is measured, in percent.
+pub const LATENCY_FACTOR: &str = "latency_at_percent";
+
+/// What a unit wants next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// A trial under this load.
+    Trial(Load),
+    /// Nothing: it is over.
+    Over(Ending),
+}
+
+/// How a unit ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ending {
+    /// A ceiling was measured, correct answers a second.
+    Ceiling(f64),
+    /// A search found these bounds.
+    Found(Bounds),
+    /// A trial could not be measured: why.
+    Failed(String),
+}
+
+/// One cell in one block, and the trials that it has.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    role: Role,
+    goal: Goal,
+    start: Start,
+    /// Shares of the figure at which latency is wanted, above 0, below 1.
+    latency_at: Vec<f64>,
+    played: Vec<Played>,
+    failed: Option<String>,
+}
+
+impl Unit {
+    /// The unit as the store has it.
+    pub fn of(run: &Run, goal: &Goal, cell: usize, block: u32) -> Self {
+        let facts = &run.cells[cell];
+        let stored = || {
+            run.trials.iter().filter(move |trial| trial.cell as usize == cell && trial.block == block)
+        };
+        let failed = stored().find_map(|trial| match &trial.outcome {
+            Outcome::Failed { reason, .. } => Some(reason.clone()),
+            Outcome::Measured(_) => None,
+        });
+        let before = (0..block).rev().find_map(|earlier| Self::of(run, goal, cell, earlier).bounds_qps());
+        let relevant = |trial: &Played| trial.purpose != Purpose::WarmUp;
+        Self {
+            role: facts.role,
+            goal: goal.clone(),
+            start: Start { bounds_qps: before, ..Start::default() },
+            // Once is enough, and the first block is the one that is never dropped.
+            latency_at: if block == 0 { latency_at(facts) } else { Vec::new() },
+            played: stored().filter_map(Played::of).filter(relevant).collect(),
+            failed,
+        }
+    }
+
+    /// What it wants next.
+    pub fn next(&self) -> Next {
+        if let Some(reason) = &self.failed {
+            return Next::Over(Ending::Failed(reason.clone()));
+        }
+        match self.role {
+            Role::PlayerCeiling | Role::EchoCeiling => self.next_of_ceiling(),
+            Role::Subject => self.next_of_subject(),
+        }
+    }
+
+    /// Adds a trial that was made.
+    pub fn add(&mut self, played: Played) {
+        if played.purpose != Purpose::WarmUp {
+            self.played.push(played);
+        }
+    }
+
+    /// Adds that a trial could not be made.
+    pub fn fail(&mut self, reason: String) {
+        self.failed = Some(reason);
+    }
+
+    /// How a fresh start of its subject is warmed up, if at all.
+    pub fn warm_up(&self) -> Option<Load> {
+        let warm_up = Load { pace: Pace::Closed, duration_s: WARM_UP_S, purpose: Purpose::WarmUp };
+        (self.role == Role::Subject).then_some(warm_up)
+    }
+
+    fn next_of_ceiling(&self) -> Next {
+        match counted(&self.played).first() {
+            Some(measured) => Next::Over(Ending::Ceiling(measured.trial.load.answered_qps)),
+            None => {
+                let purpose = Purpose::Ceiling;
+                Next::Trial(Load { pace: Pace::Closed, duration_s: CEILING_S, purpose })
+            }
+        }
+    }
+
+    fn next_of_subject(&self) -> Next {
+        let bounds = match search::wanted(&self.goal, &self.start, &self.played) {
+            Wanted::Trial(load) => return Next::Trial(load),
+            Wanted::Done(bounds) => bounds,
+        };
+        let measured = counted(&self.played).iter().filter(|one| one.purpose == Purpose::Latency).count();
+        match (self.latency_at.get(measured), bounds.throughput_qps) {
+            (Some(share), Some(figure_qps)) => Next::Trial(Load {
+                pace: Pace::Open { rate_qps: (figure_qps * share).round().max(1.0) },
+                duration_s: self.goal.final_s,
+                purpose: Purpose::Latency,
+            }),
+            _ => Next::Over(Ending::Found(bounds)),
+        }
+    }
+
+    fn bounds_qps(&self) -> Option<(f64, f64)> {
+        match self.next() {
+            Next::Over(Ending::Found(bounds)) => bounds.lower_qps.zip(bounds.upper_qps),
+            _ => None,
+        }
+    }
+}
+
+fn latency_at(cell: &Cell) -> Vec<f64> {
+    let percents = cell.factors.get(LATENCY_FACTOR).map_or("", String::as_str);
+    percents.split_whitespace().filter_map(|word| word.parse::<f64>().ok()).map(|it| it / 100.0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::Simulated;
+    use kqps_observation::RunTrial;
+    use kqps_verdict::search::Preset;
+
+    fn run_of(role: Role) -> Run {
+        let factors = [(LATENCY_FACTOR.to_string(), "25 50 75 90".to_string())].into();
+        Run { cells: vec![Cell { role, factors, ..Cell::default() }], ..Run::default() }
+    }
+
+    /// Plays one unit to its end and stores its trials in `run`, at most `most` of them.
+    fn play(run: &mut Run, block: u32, subject: Simulated, most: usize) -> Next {
+        let goal = Preset::Quick.goal();
+        for _ in 0..most {
+            let Next::Trial(load) = Unit::of(run, &goal, 0, block).next() else { break };
+            let trial = subject.play(&load).unwrap();
+            run.trials.push(RunTrial {
+                number: run.trials.len() as u64 + 1,
+                cell: 0,
+                block,
+                start: u64::from(block) + 1,
+                purpose: load.purpose,
+                outcome: Outcome::Measured(Box::new(trial)),
+            });
+        }
+        Unit::of(run, &goal, 0, block).next()
+    }
+
+    #[test]
+    fn a_ceiling_is_one_trial() {
+        let mut run = run_of(Role::EchoCeiling);
+        let end = play(&mut run, 0, Simulated::default(), 10);
+        assert_eq!(end, Next::Over(Ending::Ceiling(100_000.0)));
+        assert_eq!(run.trials.len(), 1);
+    }
+
+    #[test]
+    fn a_subject_is_a_search_and_then_latency_by_load_in_the_first_block_only() {
+        let mut run = run_of(Role::Subject);
+        let Next::Over(Ending::Found(bounds)) = play(&mut run, 0, Simulated::default(), 200) else { panic!() };
+        let latency: Vec<_> =
+            run.trials.iter().filter(|trial| trial.purpose == Purpose::Latency).cloned().collect();
+        let figure_qps = bounds.throughput_qps.unwrap();
+        let shares: Vec<_> = latency
+            .iter()
+            .map(|trial| trial.measured().unwrap().load.intended_qps.unwrap() / figure_qps * 100.0)
+            .map(f64::round)
+            .collect();
+        assert_eq!(shares, [25.0, 50.0, 75.0, 90.0]);
+
+        let first = run.trials.len();
+        play(&mut run, 1, Simulated::default(), 200);
+        assert!(run.trials.len() - first <= first - 4, "the second search begins at the bounds of the first");
+        assert!(run.trials[first..].iter().all(|trial| trial.purpose != Purpose::Ceiling));
+        assert!(run.trials[first..].iter().all(|trial| trial.purpose != Purpose::Latency));
+    }
+
+    #[test]
+    fn cut_anywhere_it_goes_on_to_the_same_end() {
+        let subject = Simulated { knee_qps: 61_000.0, spoiled_above_qps: 61_500.0 };
+        let mut whole = run_of(Role::Subject);
+        let end = play(&mut whole, 0, subject, 500);
+        for cut in 0..whole.trials.len() {
+            let mut run = run_of(Role::Subject);
+            play(&mut run, 0, subject, cut);
+            assert_eq!(play(&mut run, 0, subject, 500), end);
+            assert_eq!(run, whole);
+        }
+    }
+
+    #[test]
+    fn a_failure_ends_it() {
+        let mut run = run_of(Role::Subject);
+        play(&mut run, 0, Simulated::default(), 2);
+        let outcome = Outcome::Failed { reason: "it died".into(), output: Vec::new() };
+        run.trials.push(RunTrial { number: 3, outcome, ..run.trials[0].clone() });
+        let end = Unit::of(&run, &Preset::Quick.goal(), 0, 0).next();
+        assert_eq!(end, Next::Over(Ending::Failed("it died".into())));
+    }
+}
