@@ -1,1 +1,39 @@
-fn main() {}
+//! `cargo xtask COMMAND`: arguments in, one call, words out.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use xtask::{peers, prove, relay, test, tidy};
+
+/// The project's own chores.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Command {
+    /// Everything that CI runs: packages, format, lints, tests, directions, tidy
+    Test(test::Options),
+    /// What a compiler does not see: sizes, dead files, words that are out of place, docs that drifted
+    Tidy,
+    /// Measure kqps beside other programs, in interleaved blocks
+    Peers(peers::Options),
+    /// The long proofs: known answers that kqps must reproduce
+    Prove(prove::Options),
+    /// A UDP relay that makes faults and counts them
+    Relay(relay::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Command::parse() {
+        Command::Test(options) => test::run(&options),
+        Command::Tidy => tidy::run(),
+        Command::Peers(options) => peers::run(&options),
+        Command::Prove(options) => prove::run(&options),
+        Command::Relay(options) => relay::run(&options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

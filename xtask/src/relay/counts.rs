@@ -1,0 +1,124 @@
+//! What the relay did, counted, and what the player's accounts must therefore be.
+
+use std::collections::BTreeMap;
+
+use kqps_observation::Accounts;
+use serde::Serialize;
+
+use super::fault::Fault;
+
+/// The relay's own accounts. Everything counts packets.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Counts {
+    /// Queries received.
+    pub queries: u64,
+    /// Received from a player, but shorter than a header or with QR=1; not passed on.
+    pub not_queries: u64,
+    /// Queries whose reply was passed on untouched.
+    pub clean: u64,
+    /// Fault → how often it was made.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// Queries that were passed on and that the subject did not answer.
+    pub unanswered: u64,
+    /// Replies of the subject that belong to no open query.
+    pub stray_replies: u64,
+    /// IDs that the relay made up and that the player used too: it may take such replies for duplicates.
+    /// Unless 0, the counts are not the truth.
+    pub clashes: u64,
+    /// Replies that were still waiting when the relay was stopped: they never reached the player.
+    pub pending: u64,
+    /// Packets that the relay's own sockets dropped. Unless 0, the counts are not the truth.
+    pub socket_drops: u64,
+    /// Packets that the kernel refused to send. Unless 0, the counts are not the truth.
+    pub send_failed: u64,
+}
+
+impl Counts {
+    /// How often a fault was made.
+    pub fn of(&self, fault: Fault) -> u64 {
+        self.faults.get(fault.name()).copied().unwrap_or(0)
+    }
+
+    /// Why these counts are not the truth to the last packet, if they are not.
+    pub fn doubt(&self) -> Option<String> {
+        let doubts = [
+            (self.socket_drops, "packets were dropped by the relay's own sockets"),
+            (self.send_failed, "packets of the relay were refused by the kernel"),
+            (self.clashes, "made-up IDs were used by the player too"),
+            (self.pending, "replies still waited when the relay was stopped"),
+            (self.not_queries, "packets were no queries"),
+        ];
+        let told: Vec<String> = doubts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        (!told.is_empty()).then(|| told.join("; "))
+    }
+
+    /// The player's accounts of these queries, if it sent no others and every one reached the relay.
+    pub fn expected(&self) -> Accounts {
+        let correct_after = [Fault::Delay, Fault::Duplicate, Fault::Reorder, Fault::Truncate];
+        let correct = self.clean + correct_after.iter().map(|fault| self.of(*fault)).sum::<u64>();
+        let wrong = self.expected_wrong_causes().values().sum();
+        let late = self.of(Fault::Late);
+        Accounts {
+            intended: self.queries,
+            sent: self.queries,
+            correct,
+            wrong,
+            late,
+            lost: self.queries - correct - wrong - late,
+            truncated: self.of(Fault::Truncate),
+            duplicate: self.of(Fault::Duplicate),
+            unsolicited: self.of(Fault::WrongId) + self.of(Fault::WrongPort),
+            ..Accounts::default()
+        }
+    }
+
+    /// Cause → wrong replies, as the player must book them.
+    pub fn expected_wrong_causes(&self) -> BTreeMap<String, u64> {
+        let mut causes = BTreeMap::new();
+        for fault in Fault::ALL {
+            if let Some(cause) = fault.wrong_cause()
+                && self.of(fault) > 0
+            {
+                *causes.entry(cause.to_owned()).or_default() += self.of(fault);
+            }
+        }
+        causes
+    }
+
+    pub(super) fn add(&mut self, fault: Option<Fault>) {
+        match fault {
+            Some(fault) => *self.faults.entry(fault.name()).or_default() += 1,
+            None => self.clean += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_has_its_fate() {
+        let mut counts = Counts { queries: 15, ..Counts::default() };
+        counts.add(None);
+        for fault in Fault::ALL {
+            counts.add(Some(fault));
+        }
+        let expected = counts.expected();
+        expected.check().unwrap();
+        assert_eq!((expected.correct, expected.wrong, expected.late, expected.lost), (5, 5, 1, 4));
+        assert_eq!((expected.truncated, expected.duplicate, expected.unsolicited), (1, 1, 2));
+        assert_eq!(counts.expected_wrong_causes()["question"], 2);
+        assert_eq!(counts.doubt(), None);
+    }
+
+    #[test]
+    fn a_relay_that_lost_packets_says_so() {
+        let counts = Counts { socket_drops: 3, ..Counts::default() };
+        assert!(counts.doubt().unwrap().starts_with("3 packets were dropped"));
+    }
+}

@@ -1,0 +1,274 @@
+//! The relay's loop: queries in, faults decided and counted, replies out. One thread does it all, so that
+//! the counts need no lock and the order of events is one.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kqps_kernel::{Address, RecvBatch, UdpOptions, UdpSocket, Wait, clock, poll};
+
+use super::Settings;
+use super::counts::Counts;
+use super::fault::Fault;
+use super::flow::{Flow, Held};
+use super::outbox::Outbox;
+use super::waiting::{Queue, Waiting};
+use super::wire;
+
+/// What the relay asks of each socket's buffer: half a second of 150,000 small packets a second, as the
+/// kernel counts them.
+const BUFFER_BYTES: usize = 64 << 20;
+/// Longest DNS message that passes.
+const MESSAGE_BYTES: usize = 4096;
+/// Packets taken in one call.
+const BATCH: usize = 64;
+/// A reply that waits for a successor waits no longer than this.
+const HELD_NS: u64 = 2_000_000;
+/// Sleeping shorter than this is less precise than spinning.
+const SPIN_NS: u64 = 150_000;
+/// Longest sleep, so that a stop is noticed.
+const SLEEP_NS: u64 = 10_000_000;
+/// Batches taken after a stop at most.
+const LAST_TURNS: usize = 10_000;
+
+/// Everything that the loop works on.
+pub(super) struct Engine {
+    settings: Settings,
+    subject: Option<Address>,
+    front: Outbox,
+    /// Sends what must come from a wrong port.
+    elsewhere: Outbox,
+    inbox: RecvBatch,
+    flows: Vec<Flow>,
+    last_flow: usize,
+    held: usize,
+    waiting: Queue,
+    random: fastrand::Rng,
+    counts: Counts,
+    /// The reply that is worked on.
+    reply: Vec<u8>,
+}
+
+impl Engine {
+    pub(super) fn new(settings: Settings) -> io::Result<Self> {
+        let elsewhere = SocketAddr::new(settings.listen.ip(), 0);
+        Ok(Self {
+            subject: settings.subject.map(Address::from),
+            front: Outbox::new(bind(settings.listen)?),
+            elsewhere: Outbox::new(bind(elsewhere)?),
+            inbox: RecvBatch::new(BATCH, MESSAGE_BYTES),
+            flows: Vec::new(),
+            last_flow: 0,
+            held: 0,
+            waiting: Queue::default(),
+            random: fastrand::Rng::with_seed(settings.seed),
+            counts: Counts::default(),
+            reply: Vec::with_capacity(MESSAGE_BYTES),
+            settings,
+        })
+    }
+
+    /// Where players are to send.
+    pub(super) fn address(&self) -> io::Result<SocketAddr> {
+        self.front.socket.local_addr()
+    }
+
+    /// Relays until told to stop.
+    pub(super) fn run(mut self, stop: &AtomicBool) -> io::Result<Counts> {
+        clock::set_timer_slack_ns(1)?;
+        while !stop.load(Ordering::Relaxed) {
+            if self.turn()? == 0 && !self.settings.spin {
+                self.rest()?;
+            }
+        }
+        // What was sent before the stop is still counted, unless a player goes on and on.
+        for _ in 0..LAST_TURNS {
+            if self.turn()? == 0 {
+                break;
+            }
+        }
+        self.counts.pending = (self.waiting.len() + self.held) as u64;
+        self.counts.unanswered = self.flows.iter().map(Flow::unanswered).sum();
+        self.counts.clashes = self.flows.iter().map(|flow| flow.clashes).sum();
+        self.counts.send_failed = self.outboxes().map(|outbox| outbox.failed).sum();
+        self.counts.socket_drops = self.outboxes().map(Outbox::drops).sum::<io::Result<u64>>()?;
+        Ok(self.counts)
+    }
+
+    /// Does what there is to do once, and tells how many packets that moved.
+    fn turn(&mut self) -> io::Result<usize> {
+        let moved = self.take_queries()? + self.take_replies()? + self.release();
+        self.front.flush();
+        self.elsewhere.flush();
+        for flow in &mut self.flows {
+            flow.back.as_mut().map(Outbox::flush);
+        }
+        Ok(moved)
+    }
+
+    fn take_queries(&mut self) -> io::Result<usize> {
+        let received = self.inbox.recv(&self.front.socket, Wait::No)?;
+        let now_ns = clock::now_ns();
+        for index in 0..received {
+            let query = self.inbox.message(index);
+            if !wire::is_query(query.bytes) {
+                self.counts.not_queries += 1;
+                continue;
+            }
+            let from = query.from;
+            self.reply.clear();
+            self.reply.extend_from_slice(query.bytes);
+            let flow = self.flow_of(from)?;
+            self.take_query(flow, now_ns);
+        }
+        Ok(received)
+    }
+
+    /// Decides what the query in `self.reply` meets, and passes it on or answers it.
+    fn take_query(&mut self, flow: usize, now_ns: u64) {
+        let fault = self.settings.plan.draw(&mut self.random);
+        let place = &mut self.flows[flow];
+        self.counts.queries += 1;
+        place.asked(wire::id(&self.reply), fault);
+        if fault == Some(Fault::DropQuery) {
+            self.counts.add(fault);
+        } else if let (Some(back), Some(subject)) = (&mut place.back, &self.subject) {
+            back.push(subject, &self.reply);
+        } else {
+            wire::answer(&mut self.reply);
+            self.deliver(flow, fault, now_ns);
+        }
+    }
+
+    fn take_replies(&mut self) -> io::Result<usize> {
+        let mut sum = 0;
+        for flow in 0..self.flows.len() {
+            let Some(back) = &self.flows[flow].back else { continue };
+            let received = self.inbox.recv(&back.socket, Wait::No)?;
+            let now_ns = clock::now_ns();
+            for index in 0..received {
+                let reply = self.inbox.message(index);
+                let decided = match reply.bytes.len() {
+                    wire::HEADER.. => self.flows[flow].answered(wire::id(reply.bytes)),
+                    _ => None,
+                };
+                let Some(fault) = decided else {
+                    self.counts.stray_replies += 1;
+                    continue;
+                };
+                self.reply.clear();
+                self.reply.extend_from_slice(reply.bytes);
+                self.deliver(flow, fault, now_ns);
+            }
+            sum += received;
+        }
+        Ok(sum)
+    }
+
+    /// Sends the reply in `self.reply` as its fault demands, and counts that.
+    fn deliver(&mut self, flow: usize, fault: Option<Fault>, now_ns: u64) {
+        self.counts.add(fault);
+        match fault {
+            Some(Fault::WrongId) => wire::set_id(&mut self.reply, self.flows[flow].make_up_id()),
+            Some(fault) => wire::spoil(&mut self.reply, fault),
+            None => {}
+        }
+        let settings = &self.settings;
+        match fault {
+            Some(Fault::DropQuery | Fault::DropReply) => {}
+            Some(Fault::WrongPort) => self.elsewhere.push(&self.flows[flow].client, &self.reply),
+            Some(Fault::Delay) => self.wait(flow, now_ns + settings.fault_delay_us * 1000),
+            Some(Fault::Late) => self.wait(flow, now_ns + settings.late_us * 1000),
+            Some(Fault::Reorder) if self.flows[flow].held.is_none() => self.hold(flow, now_ns),
+            _ if settings.delay_us > 0 => self.wait(flow, now_ns + settings.delay_us * 1000),
+            Some(Fault::Duplicate) => {
+                self.front.push(&self.flows[flow].client, &self.reply);
+                self.send(flow);
+            }
+            _ => self.send(flow),
+        }
+    }
+
+    /// Sends the reply now, and after it the one that waited for it.
+    fn send(&mut self, flow: usize) {
+        let flow = &mut self.flows[flow];
+        self.front.push(&flow.client, &self.reply);
+        if let Some(held) = flow.held.take() {
+            self.front.push(&flow.client, &held.bytes);
+            self.held -= 1;
+        }
+    }
+
+    fn wait(&mut self, flow: usize, due_ns: u64) {
+        self.waiting.push(due_ns, Waiting { flow, bytes: self.reply.as_slice().into() });
+    }
+
+    fn hold(&mut self, flow: usize, now_ns: u64) {
+        self.flows[flow].held =
+            Some(Held { bytes: self.reply.as_slice().into(), until_ns: now_ns + HELD_NS });
+        self.held += 1;
+    }
+
+    /// Sends what has waited long enough.
+    fn release(&mut self) -> usize {
+        let now_ns = clock::now_ns();
+        let mut released = 0;
+        while let Some(reply) = self.waiting.pop_due(now_ns) {
+            self.front.push(&self.flows[reply.flow].client, &reply.bytes);
+            released += 1;
+        }
+        if self.held > 0 {
+            for flow in &mut self.flows {
+                if let Some(held) = flow.held.take_if(|held| held.until_ns <= now_ns) {
+                    self.front.push(&flow.client, &held.bytes);
+                    self.held -= 1;
+                    released += 1;
+                }
+            }
+        }
+        released
+    }
+
+    /// Sleeps until there may be something to do.
+    fn rest(&self) -> io::Result<()> {
+        let now_ns = clock::now_ns();
+        let held_until_ns = self.flows.iter().filter_map(|flow| Some(flow.held.as_ref()?.until_ns)).min();
+        let due_ns = [self.waiting.next_due_ns(), held_until_ns].into_iter().flatten().min();
+        let sleep_ns =
+            due_ns.map_or(SLEEP_NS, |due_ns| due_ns.saturating_sub(now_ns + SPIN_NS)).min(SLEEP_NS);
+        if sleep_ns > 0 {
+            let sockets: Vec<&UdpSocket> = self.outboxes().map(|outbox| &outbox.socket).collect();
+            poll::wait_any(&sockets, sleep_ns)?;
+        }
+        Ok(())
+    }
+
+    /// The flow of a player's socket, which is new when it was not heard of before.
+    #[inline]
+    fn flow_of(&mut self, client: Address) -> io::Result<usize> {
+        if self.flows.get(self.last_flow).is_none_or(|flow| flow.client != client) {
+            self.last_flow = match self.flows.iter().position(|flow| flow.client == client) {
+                Some(known) => known,
+                None => self.add_flow(client)?,
+            };
+        }
+        Ok(self.last_flow)
+    }
+
+    fn add_flow(&mut self, client: Address) -> io::Result<usize> {
+        let local = SocketAddr::new(self.settings.listen.ip(), 0);
+        let back = self.settings.subject.map(|_| bind(local).map(Outbox::new)).transpose()?;
+        self.flows.push(Flow::new(client, back));
+        Ok(self.flows.len() - 1)
+    }
+
+    fn outboxes(&self) -> impl Iterator<Item = &Outbox> {
+        let backs = self.flows.iter().filter_map(|flow| flow.back.as_ref());
+        [&self.front, &self.elsewhere].into_iter().chain(backs)
+    }
+}
+
+fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
+    let options = UdpOptions { recv_buffer: Some(BUFFER_BYTES), ..UdpOptions::default() };
+    UdpSocket::bind(address, &options)
+}

@@ -1,0 +1,192 @@
+//! The faults that the relay can make, how often, and which one a query meets. A query meets one at most, so
+//! that its fate in the player's accounts is certain.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Context as _, Result, bail};
+
+/// What the relay does to one query or its reply. Beside each: the fate that the player must book.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// The query goes no further: lost.
+    DropQuery,
+    /// The reply goes no further: lost.
+    DropReply,
+    /// The reply waits, but less than the timeout: correct.
+    Delay,
+    /// The reply waits longer than the timeout and less than the drain: late.
+    Late,
+    /// The reply is sent twice: correct, and one duplicate.
+    Duplicate,
+    /// The reply waits for the next one on its flow: correct.
+    Reorder,
+    /// The reply has an ID that is not outstanding: lost, and one unsolicited.
+    WrongId,
+    /// The reply asks for another name: wrong, `question`.
+    WrongQuestion,
+    /// One bit of the reply's question is flipped: wrong, `question`.
+    Corrupt,
+    /// The reply says SERVFAIL: wrong, `rcode` (where the dataset expects another one).
+    WrongRcode,
+    /// The reply has QR=0: wrong, `not-a-response`.
+    NotAReply,
+    /// The reply ends within its question: wrong, `short`.
+    CutShort,
+    /// The reply comes from another port: lost, and one unsolicited.
+    WrongPort,
+    /// The reply has TC=1: correct, and truncated.
+    Truncate,
+}
+
+impl Fault {
+    /// All of them, in the order in which a draw considers them.
+    pub const ALL: [Self; 14] = [
+        Self::DropQuery,
+        Self::DropReply,
+        Self::Delay,
+        Self::Late,
+        Self::Duplicate,
+        Self::Reorder,
+        Self::WrongId,
+        Self::WrongQuestion,
+        Self::Corrupt,
+        Self::WrongRcode,
+        Self::NotAReply,
+        Self::CutShort,
+        Self::WrongPort,
+        Self::Truncate,
+    ];
+
+    /// Its name on the command line and in the counts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::DropQuery => "drop-query",
+            Self::DropReply => "drop-reply",
+            Self::Delay => "delay",
+            Self::Late => "late",
+            Self::Duplicate => "duplicate",
+            Self::Reorder => "reorder",
+            Self::WrongId => "wrong-id",
+            Self::WrongQuestion => "wrong-question",
+            Self::Corrupt => "corrupt",
+            Self::WrongRcode => "wrong-rcode",
+            Self::NotAReply => "not-a-reply",
+            Self::CutShort => "cut-short",
+            Self::WrongPort => "wrong-port",
+            Self::Truncate => "truncate",
+        }
+    }
+
+    /// The cause under which the player books the reply as wrong; none when it does not.
+    pub fn wrong_cause(self) -> Option<&'static str> {
+        match self {
+            Self::WrongQuestion | Self::Corrupt => Some("question"),
+            Self::WrongRcode => Some("rcode"),
+            Self::NotAReply => Some("not-a-response"),
+            Self::CutShort => Some("short"),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One `NAME=SHARE` of the command line. The name `every` stands for all faults.
+#[derive(Clone, Debug)]
+pub struct Share {
+    faults: Vec<Fault>,
+    share: f64,
+}
+
+impl FromStr for Share {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (name, share) = text.split_once('=').context("expected NAME=SHARE, such as drop-query=0.01")?;
+        let faults: Vec<Fault> =
+            Fault::ALL.into_iter().filter(|fault| name == "every" || name == fault.name()).collect();
+        if faults.is_empty() {
+            let names: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+            bail!("no fault is called {name}; there are: every {}", names.join(" "));
+        }
+        let share: f64 = share.parse().with_context(|| format!("{share} is not a number"))?;
+        if !(0.0..=1.0).contains(&share) {
+            bail!("a share lies between 0 and 1, and {share} does not");
+        }
+        Ok(Self { faults, share })
+    }
+}
+
+/// How often each fault is made. Shares of queries, which add up to 1 at most.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Fault → the upper end of its part of 0 to 1, in ascending order.
+    upper_ends: Vec<(f64, Fault)>,
+}
+
+impl Plan {
+    /// Later shares replace earlier ones of the same fault.
+    pub fn of(shares: &[Share]) -> Result<Self> {
+        let mut wanted = BTreeMap::new();
+        for one in shares {
+            wanted.extend(one.faults.iter().map(|fault| (*fault, one.share)));
+        }
+        let mut sum = 0.0;
+        let mut upper_ends = Vec::new();
+        for (fault, share) in wanted {
+            sum += share;
+            upper_ends.push((sum, fault));
+        }
+        if sum > 1.0 {
+            bail!("the shares of all faults add up to {sum}, and a query meets one fault at most");
+        }
+        Ok(Self { upper_ends })
+    }
+
+    /// Every fault equally often.
+    pub fn every(share_each: f64) -> Result<Self> {
+        Self::of(&[Share { faults: Fault::ALL.to_vec(), share: share_each }])
+    }
+
+    /// The fault of the next query, if any.
+    #[inline]
+    pub(super) fn draw(&self, random: &mut fastrand::Rng) -> Option<Fault> {
+        let end = self.upper_ends.last()?.0;
+        let point = random.f64();
+        if point >= end {
+            return None;
+        }
+        self.upper_ends.iter().find(|(upper, _)| point < *upper).map(|(_, fault)| *fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draw_keeps_to_the_shares() {
+        let plan = Plan::of(&["drop-query=0.25".parse().unwrap(), "late=0.5".parse().unwrap()]).unwrap();
+        let mut random = fastrand::Rng::with_seed(1);
+        let draws: Vec<_> = (0..10_000).map(|_| plan.draw(&mut random)).collect();
+        let count = |wanted| draws.iter().filter(|drawn| **drawn == wanted).count();
+        assert!((2_300..2_700).contains(&count(Some(Fault::DropQuery))));
+        assert!((4_800..5_200).contains(&count(Some(Fault::Late))));
+        assert!((2_300..2_700).contains(&count(None)));
+    }
+
+    #[test]
+    fn bad_shares_are_told() {
+        let told = |text: &str| text.parse::<Share>().unwrap_err().to_string();
+        assert!(told("drop").contains("NAME=SHARE"));
+        assert!(told("drpo=0.1").contains("drop-query"));
+        assert!(told("late=2").contains("between 0 and 1"));
+        assert!(Plan::every(0.1).is_err(), "fourteen tenths are more than all");
+    }
+}

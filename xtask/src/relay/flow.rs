@@ -1,0 +1,122 @@
+//! One socket of the player, as the relay sees it: which IDs it used, and what was decided for each.
+
+use kqps_kernel::Address;
+
+use super::fault::Fault;
+use super::outbox::Outbox;
+
+/// Every value of a DNS ID.
+const IDS: usize = 1 << 16;
+
+/// How many IDs are made up in turn.
+const MADE_UP: u16 = 1 << 10;
+
+/// What is known of one ID on one flow.
+#[derive(Clone, Copy, Default)]
+struct Id {
+    used_by: UsedBy,
+    /// Whether a query with it was passed on and not yet answered by the subject.
+    passed_on: bool,
+    /// What its reply will meet.
+    fault: Option<Fault>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum UsedBy {
+    #[default]
+    Nobody,
+    Player,
+    Relay,
+}
+
+/// A reply that waits for the next one on its flow.
+pub(super) struct Held {
+    pub(super) bytes: Box<[u8]>,
+    /// When it leaves even without a next one.
+    pub(super) until_ns: u64,
+}
+
+/// One socket of the player.
+pub(super) struct Flow {
+    pub(super) client: Address,
+    /// Where its queries go on from; none where the relay answers by itself.
+    pub(super) back: Option<Outbox>,
+    pub(super) held: Option<Held>,
+    ids: Box<[Id]>,
+    first_id: Option<u16>,
+    made_up: u16,
+    /// IDs that both the player used and the relay made up.
+    pub(super) clashes: u64,
+}
+
+impl Flow {
+    pub(super) fn new(client: Address, back: Option<Outbox>) -> Self {
+        let ids = vec![Id::default(); IDS].into_boxed_slice();
+        Self { client, back, held: None, ids, first_id: None, made_up: 0, clashes: 0 }
+    }
+
+    /// Notes a query and what was decided for it.
+    #[inline]
+    pub(super) fn asked(&mut self, id: u16, fault: Option<Fault>) {
+        self.first_id.get_or_insert(id);
+        let entry = &mut self.ids[usize::from(id)];
+        self.clashes += u64::from(entry.used_by == UsedBy::Relay);
+        let passed_on = self.back.is_some() && fault != Some(Fault::DropQuery);
+        *entry = Id { used_by: UsedBy::Player, passed_on, fault };
+    }
+
+    /// What was decided for the query that this reply of the subject answers; none when it answers none.
+    #[inline]
+    pub(super) fn answered(&mut self, id: u16) -> Option<Option<Fault>> {
+        let entry = &mut self.ids[usize::from(id)];
+        std::mem::take(&mut entry.passed_on).then_some(entry.fault)
+    }
+
+    /// Queries that were passed on and never answered.
+    pub(super) fn unanswered(&self) -> u64 {
+        self.ids.iter().filter(|entry| entry.passed_on).count() as u64
+    }
+
+    /// An ID that the player never used on this flow: one just before its first, which a player that counts
+    /// upwards comes to last. When it has come there nevertheless, that is a clash.
+    pub(super) fn make_up_id(&mut self) -> u16 {
+        let first_id = self.first_id.unwrap_or_default();
+        let id = first_id.wrapping_sub(1 + self.made_up % MADE_UP);
+        self.made_up = self.made_up.wrapping_add(1);
+        let entry = &mut self.ids[usize::from(id)];
+        if entry.used_by == UsedBy::Player {
+            self.clashes += 1;
+        } else {
+            entry.used_by = UsedBy::Relay;
+        }
+        id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_made_up_id_is_one_that_the_player_comes_to_last() {
+        let mut flow = Flow::new(Address::default(), None);
+        for id in 7..=60_000 {
+            flow.asked(id, None);
+        }
+        let made_up: Vec<u16> = (0..9).map(|_| flow.make_up_id()).collect();
+        assert_eq!(made_up, [6, 5, 4, 3, 2, 1, 0, 65_535, 65_534]);
+        assert_eq!(flow.clashes, 0);
+    }
+
+    #[test]
+    fn an_id_that_both_use_is_a_clash() {
+        let mut flow = Flow::new(Address::default(), None);
+        flow.asked(7, None);
+        assert_eq!(flow.make_up_id(), 6);
+        flow.asked(6, None);
+        assert_eq!(flow.clashes, 1, "the player used it after the relay");
+        flow.asked(5, None);
+        flow.make_up_id();
+        assert_eq!(flow.clashes, 2, "the relay used it after the player");
+    }
+}

@@ -1,0 +1,202 @@
+//! A UDP relay between a player and its subject that makes faults, and counts them to the last packet.
+//!
+//! Every query meets one fault at most, drawn from a seed, so that its fate in the player's accounts is
+//! certain: [`Counts::expected`] is what the player must report. Without a subject the relay answers by
+//! itself, as an echo would. It must not lose packets itself: its buffers are large, and what its sockets
+//! dropped nevertheless is in the counts.
+//!
+//! One fault needs care: a reply with a wrong ID must neither hit another open query nor look like a second
+//! reply to an answered one. The relay sees every ID of every socket of the player, so it makes up one that
+//! the socket has not used yet and comes to last. When a socket has gone through all its IDs, the two clash;
+//! that is counted, and the counts are no longer taken for the truth. So a proof keeps below 60,000 queries a
+//! socket.
+
+mod counts;
+mod engine;
+mod fault;
+mod flow;
+mod outbox;
+mod waiting;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow};
+use kqps_kernel::affinity;
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+pub use counts::Counts;
+pub use fault::{Fault, Plan, Share};
+
+use engine::Engine;
+
+/// How a relay works.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where it takes queries; port 0 picks a free one.
+    pub listen: SocketAddr,
+    /// Where they go on to; none answers them itself.
+    pub subject: Option<SocketAddr>,
+    /// Which faults, how often.
+    pub plan: Plan,
+    /// Decides which query meets which fault.
+    pub seed: u64,
+    /// How long every reply waits, microseconds.
+    pub delay_us: u64,
+    /// How long a reply waits that meets [`Fault::Delay`]: less than the player's timeout.
+    pub fault_delay_us: u64,
+    /// How long a reply waits that meets [`Fault::Late`]: more than the player's timeout, less than its drain.
+    pub late_us: u64,
+    /// The core it is pinned to.
+    pub cpu: Option<u32>,
+    /// Never sleeps, so that it answers without the delay of being woken.
+    pub spin: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            subject: None,
+            plan: Plan::default(),
+            seed: 1,
+            delay_us: 0,
+            fault_delay_us: 2_000,
+            late_us: 750_000,
+            cpu: None,
+            spin: false,
+        }
+    }
+}
+
+/// A relay at work in a thread of its own. Dropped, it stops.
+pub struct Relay {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<Counts>>>,
+}
+
+impl Relay {
+    /// Binds, and starts relaying.
+    pub fn start(settings: Settings) -> Result<Self> {
+        let cpu = settings.cpu;
+        let engine = Engine::new(settings).context("the relay cannot open its sockets")?;
+        let address = engine.address()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        let work = move || {
+            if let Some(cpu) = cpu {
+                affinity::pin_thread(cpu).with_context(|| format!("cannot pin the relay to core {cpu}"))?;
+            }
+            engine.run(&told).context("the relay failed")
+        };
+        let thread = std::thread::Builder::new().name("relay".into()).spawn(work)?;
+        Ok(Self { address, stop, thread: Some(thread) })
+    }
+
+    /// Where players are to send.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends it, and tells what it did.
+    pub fn stop(mut self) -> Result<Counts> {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().context("the relay was stopped before")?;
+        thread.join().map_err(|_| anyhow!("the relay panicked"))?
+    }
+
+    /// Whether it still works: an error ends it early.
+    fn is_at_work(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // Its result is of no use to whoever dropped it instead of asking.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The command line.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Where queries come in
+    #[arg(long, default_value = "127.0.0.1:5354")]
+    listen: SocketAddr,
+    /// Where they go on to; without it the relay answers by itself
+    #[arg(long)]
+    subject: Option<SocketAddr>,
+    /// NAME=SHARE of queries that meet this fault, 0 to 1; `every` stands for all faults (repeatable)
+    #[arg(long, value_name = "NAME=SHARE")]
+    fault: Vec<Share>,
+    /// Decides which query meets which fault
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Delays every reply by this many microseconds
+    #[arg(long, default_value_t = 0)]
+    delay_us: u64,
+    /// Delays a reply that meets the fault `late` by this many microseconds
+    #[arg(long, default_value_t = 750_000)]
+    late_us: u64,
+    /// The core to pin to
+    #[arg(long)]
+    cpu: Option<u32>,
+    /// Never sleep
+    #[arg(long)]
+    spin: bool,
+    /// Stop after this many seconds; a signal stops it too
+    #[arg(long = "for", default_value_t = 60.0, value_name = "SECONDS")]
+    seconds: f64,
+}
+
+/// Relays until a signal comes or the time is up; one JSON line when ready, one with the counts at the end.
+pub fn run(options: &Options) -> Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let relay = Relay::start(Settings {
+        listen: options.listen,
+        subject: options.subject,
+        plan: Plan::of(&options.fault)?,
+        seed: options.seed,
+        delay_us: options.delay_us,
+        late_us: options.late_us,
+        cpu: options.cpu,
+        spin: options.spin,
+        ..Settings::default()
+    })?;
+    print_line(&json!({"kind": "ready", "addresses": [relay.address()]}))?;
+    let end = Instant::now() + Duration::from_secs_f64(options.seconds);
+    while !stop.load(Ordering::Relaxed) && Instant::now() < end && relay.is_at_work() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let counts = relay.stop()?;
+    print_line(&json!({
+        "kind": "relay",
+        "counts": counts,
+        "expected": counts.expected(),
+        "expected_wrong_causes": counts.expected_wrong_causes(),
+        "doubt": counts.doubt(),
+    }))
+}
+
+fn print_line(line: &serde_json::Value) -> Result<()> {
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "{line}")?;
+    Ok(output.flush()?)
+}

@@ -1,0 +1,111 @@
+//! The relay as a player sees it: one query, one fault, and what comes back.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use super::*;
+
+const QUERY: &[u8] = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x02n1\x04test\x00\x00\x01\x00\x01";
+
+/// What came back: the bytes, and whether they came from the address that was asked.
+type Replies = Vec<(Vec<u8>, bool)>;
+
+/// Sends one query, reads `awaited` replies, stops the relay, and reads what else there is.
+fn ask(fault: Fault, awaited: usize, subject: Option<SocketAddr>) -> (Replies, Counts) {
+    let plan = Plan::of(&[format!("{fault}=1").parse().unwrap()]).unwrap();
+    let settings = Settings { plan, subject, fault_delay_us: 1_000, late_us: 2_000, ..Settings::default() };
+    let relay = Relay::start(settings).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let asked = relay.address();
+    socket.send_to(QUERY, asked).unwrap();
+    let mut buffer = [0; 512];
+    let mut read = || {
+        let (length, from) = socket.recv_from(&mut buffer).ok()?;
+        Some((buffer[..length].to_vec(), from == asked))
+    };
+    let mut replies: Replies = (0..awaited).map(|_| read().expect("a reply")).collect();
+    let counts = relay.stop().unwrap();
+    socket.set_nonblocking(true).unwrap();
+    replies.extend(std::iter::from_fn(read));
+    (replies, counts)
+}
+
+#[test]
+fn each_fault_does_what_it_says_and_is_counted() {
+    for fault in Fault::ALL {
+        let awaited = match fault {
+            Fault::DropQuery | Fault::DropReply => 0,
+            Fault::Duplicate => 2,
+            _ => 1,
+        };
+        let (replies, counts) = ask(fault, awaited, None);
+        assert_eq!(replies.len(), awaited, "{fault}");
+        assert_eq!((counts.queries, counts.of(fault), counts.doubt()), (1, 1, None), "{fault}");
+        counts.expected().check().unwrap();
+        for (reply, from_asked) in replies {
+            assert_eq!(from_asked, fault != Fault::WrongPort, "{fault}");
+            assert_eq!(reply[..2] == QUERY[..2], fault != Fault::WrongId, "{fault}");
+            assert_eq!(reply[2] & 0x80 == 0, fault == Fault::NotAReply, "{fault}");
+            assert_eq!(reply[2] & 0x02 != 0, fault == Fault::Truncate, "{fault}");
+            assert_eq!(reply[3] & 0x0f == 2, fault == Fault::WrongRcode, "{fault}");
+            assert_eq!(reply.len() < QUERY.len(), fault == Fault::CutShort, "{fault}");
+            let asks_for_another = matches!(fault, Fault::WrongQuestion | Fault::Corrupt | Fault::CutShort);
+            assert_eq!(reply[12..] != QUERY[12..], asks_for_another, "{fault}");
+        }
+    }
+}
+
+#[test]
+fn a_subject_behind_it_answers_and_what_it_leaves_unanswered_is_lost() {
+    let subject = Relay::start(Settings::default()).unwrap();
+    let (replies, counts) = ask(Fault::Truncate, 1, Some(subject.address()));
+    assert_eq!(replies.len(), 1);
+    assert_eq!((counts.of(Fault::Truncate), counts.unanswered, counts.expected().correct), (1, 0, 1));
+
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (replies, counts) = ask(Fault::Truncate, 0, Some(silent.local_addr().unwrap()));
+    assert!(replies.is_empty());
+    assert_eq!((counts.of(Fault::Truncate), counts.unanswered, counts.expected().lost), (0, 1, 1));
+}
+
+#[test]
+fn a_reordered_reply_comes_after_the_next_one() {
+    // Of two queries the first is held; the second would be, and takes the first along instead.
+    let plan = Plan::of(&["reorder=1".parse().unwrap()]).unwrap();
+    let relay = Relay::start(Settings { plan, spin: true, ..Settings::default() }).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut orders = Vec::new();
+    for _ in 0..50 {
+        for id in [1, 2] {
+            let mut query = QUERY.to_vec();
+            query[1] = id;
+            socket.send_to(&query, relay.address()).unwrap();
+        }
+        let mut buffer = [0; 512];
+        orders.push([(); 2].map(|()| {
+            socket.recv_from(&mut buffer).unwrap();
+            buffer[1]
+        }));
+    }
+    assert!(orders.contains(&[2, 1]), "{orders:?}");
+    assert_eq!(relay.stop().unwrap().of(Fault::Reorder), 100);
+}
+
+#[test]
+fn the_same_seed_makes_the_same_faults() {
+    let faults = || {
+        let relay =
+            Relay::start(Settings { plan: Plan::every(0.05).unwrap(), seed: 7, ..Settings::default() });
+        let relay = relay.unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for id in 0..200_u8 {
+            let mut query = QUERY.to_vec();
+            query[1] = id;
+            socket.send_to(&query, relay.address()).unwrap();
+        }
+        relay.stop().unwrap().faults
+    };
+    assert_eq!(faults(), faults());
+}

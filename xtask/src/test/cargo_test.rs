@@ -1,0 +1,71 @@
+//! `cargo test`, whose output goes on to the user line by line while its results are added up.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::workspace::cargo;
+
+/// Tests that ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// How many held.
+    pub(super) passed: u64,
+    /// How many did not.
+    pub(super) failed: u64,
+}
+
+impl Tally {
+    /// Adds another tally to this one.
+    pub(super) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+
+    /// Reads a line such as `test result: ok. 3 passed; 0 failed; 0 ignored; …`; none for any other line.
+    pub(super) fn of_line(line: &str) -> Option<Self> {
+        let counts = line.trim().strip_prefix("test result: ")?.split_once(". ")?.1;
+        let count = |word: &str| {
+            counts.split(';').find_map(|part| part.trim().strip_suffix(word)?.trim().parse::<u64>().ok())
+        };
+        Some(Self { passed: count("passed")?, failed: count("failed")? })
+    }
+}
+
+/// Runs the workspace's tests of the given kinds to the end, whichever fail.
+pub(super) fn run(kinds: &[&str]) -> Result<Tally> {
+    let mut child = cargo()
+        .args(["test", "--quiet", "--workspace", "--no-fail-fast"])
+        .args(kinds)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start cargo test")?;
+    let output = child.stdout.take().expect("standard output is piped");
+    let mut sum = Tally::default();
+    for line in BufReader::new(output).lines() {
+        let line = line.context("cannot read the output of cargo test")?;
+        println!("{line}");
+        if let Some(tally) = Tally::of_line(&line) {
+            sum.add(tally);
+        }
+    }
+    let status = child.wait()?;
+    if !status.success() && sum.failed == 0 {
+        bail!("cargo test failed before or between its tests: {status}");
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_read_from_cargos_words() {
+        let line = "test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        assert_eq!(Tally::of_line(line), Some(Tally { passed: 12, failed: 3 }));
+        assert_eq!(Tally::of_line("test it_says_test_result ... ok"), None);
+    }
+}

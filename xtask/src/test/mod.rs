@@ -1,0 +1,104 @@
+//! `cargo xtask test`: everything that continuous integration runs, step by step, each timed. The first
+//! failure ends it. The last line says how many tests passed and failed.
+
+mod cargo_test;
+mod directions;
+mod packages;
+mod venv;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::workspace::cargo;
+use crate::{shell, tidy};
+
+use cargo_test::Tally;
+
+/// What may be chosen.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Run only these steps, in their usual order (repeatable)
+    #[arg(long, value_name = "STEP", value_parser = clap::builder::PossibleValuesParser::new(STEPS.map(|step| step.name)))]
+    only: Vec<String>,
+}
+
+/// One thing that must hold.
+struct Step {
+    name: &'static str,
+    /// How many tests it ran; an error is a failure of the step itself.
+    run: fn() -> Result<Tally>,
+}
+
+/// All steps: cheap ones first, so that a slip is found before minutes are spent on it.
+const STEPS: [Step; 8] = [
+    Step { name: "packages", run: || no_tests(packages::install()) },
+    Step { name: "python", run: || no_tests(venv::make()) },
+    Step { name: "format", run: || no_tests(shell::run(cargo().args(["fmt", "--all", "--check"]))) },
+    Step { name: "directions", run: || no_tests(directions::check()) },
+    Step { name: "tidy", run: || no_tests(tidy::run()) },
+    Step { name: "clippy", run: clippy },
+    Step { name: "tests", run: || cargo_test::run(&["--lib", "--bins", "--tests"]) },
+    Step { name: "doctests", run: || cargo_test::run(&["--doc"]) },
+];
+
+/// Runs the chosen steps, or all.
+pub fn run(options: &Options) -> Result<()> {
+    let chosen = |step: &&Step| options.only.is_empty() || options.only.iter().any(|name| name == step.name);
+    let mut done = Vec::new();
+    let mut sum = Tally::default();
+    let mut failure = None;
+    for step in STEPS.iter().filter(chosen) {
+        eprintln!("\n== {} ==", step.name);
+        let began = Instant::now();
+        let outcome = (step.run)();
+        done.push((step.name, began.elapsed()));
+        match outcome {
+            Ok(tally) => sum.add(tally),
+            Err(error) => failure = Some((step.name, error)),
+        }
+        if failure.is_some() || sum.failed > 0 {
+            break;
+        }
+    }
+    summarise(&done, failure.is_some() || sum.failed > 0);
+    if let Some((name, error)) = failure {
+        eprintln!("\nThe step `{name}` failed: {error:#}");
+        // A step that failed before it could count its tests still fails as one.
+        sum.failed += 1;
+    }
+    println!("{} passed, {} failed", sum.passed, sum.failed);
+    if sum.failed > 0 {
+        bail!("not everything holds; to repeat one step: cargo xtask test --only STEP");
+    }
+    Ok(())
+}
+
+/// The time that each step took.
+fn summarise(done: &[(&str, Duration)], last_failed: bool) {
+    eprintln!("\n== summary ==");
+    for (place, (name, took)) in done.iter().enumerate() {
+        let word = if last_failed && place + 1 == done.len() { "FAILED" } else { "ok" };
+        eprintln!("{name:<12} {:>7.1} s  {word}", took.as_secs_f64());
+    }
+    let total: Duration = done.iter().map(|(_, took)| *took).sum();
+    eprintln!("{:<12} {:>7.1} s", "total", total.as_secs_f64());
+}
+
+/// A step that holds or fails, and counts no tests.
+fn no_tests(outcome: Result<()>) -> Result<Tally> {
+    outcome.map(|()| Tally::default())
+}
+
+/// Lints, with every warning an error.
+fn clippy() -> Result<Tally> {
+    no_tests(shell::run(cargo().args([
+        "clippy",
+        "--quiet",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "--deny",
+        "warnings",
+    ])))
+}

@@ -1,0 +1,31 @@
+//! The Python environment in which the rate search is compared with its independent implementation. It is
+//! made once and made again when its requirements change.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use crate::{shell, workspace};
+
+/// What must be installed in it.
+const REQUIREMENTS: &str = "crates/verdict/tests/python/requirements.txt";
+
+/// Makes `target/venv` unless it is there with just these requirements.
+pub(super) fn make() -> Result<()> {
+    let source = workspace::root().join(REQUIREMENTS);
+    let wanted = fs::read_to_string(&source).with_context(|| format!("cannot read {}", source.display()))?;
+    let venv = workspace::metadata()?.target_directory.join("venv");
+    // Written last, so that an environment that was only half made is made again.
+    let stamp = venv.join("requirements.txt");
+    if fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
+        eprintln!("{} is up to date", venv.display());
+        return Ok(());
+    }
+    shell::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
+    let mut pip = Command::new(venv.join("bin/python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
+        .arg(&source);
+    shell::run(&mut pip)?;
+    fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))
+}

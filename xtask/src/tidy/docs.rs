@@ -1,0 +1,138 @@
+//! Docs that drifted: a path in them must exist, every folder in a drawn tree too, and the map must name
+//! every crate.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+use crate::workspace;
+
+/// Docs that must be there.
+const REQUIRED: [&str; 5] =
+    ["README.md", "CHANGELOG.md", "docs/ARCHITECTURE.md", "docs/METHOD.md", "docs/STYLE.md"];
+
+/// The doc that must name every crate.
+const MAP: &str = "docs/ARCHITECTURE.md";
+
+/// Everything in the docs that is not so.
+pub(super) fn faults(files: &[PathBuf]) -> Result<Vec<String>> {
+    let here = Here::of(files);
+    let mut found: Vec<String> = REQUIRED
+        .iter()
+        .filter(|required| !here.exists(required))
+        .map(|required| format!("{required} is missing"))
+        .collect();
+    for doc in files.iter().filter(|file| is_doc(file)) {
+        let text = fs::read_to_string(workspace::root().join(doc))
+            .with_context(|| format!("cannot read {}", doc.display()))?;
+        let mut named: Vec<String> = quoted_paths(&text).filter(|path| here.is_ours(path)).collect();
+        named.extend(drawn_paths(&text));
+        found.extend(
+            named
+                .iter()
+                .filter(|path| !here.exists(path))
+                .map(|path| format!("{} names {path}, which is not there", doc.display())),
+        );
+        if doc == Path::new(MAP) {
+            found.extend(
+                here.crates
+                    .iter()
+                    .filter(|name| !text.contains(&format!("{name}/")))
+                    .map(|name| format!("{MAP} does not name crates/{name}/")),
+            );
+        }
+    }
+    Ok(found)
+}
+
+/// Docs for readers: `docs/` and what stands in the root.
+fn is_doc(file: &Path) -> bool {
+    file.extension().is_some_and(|end| end == "md")
+        && (file.starts_with("docs") || file.components().count() == 1)
+}
+
+/// What the workspace holds: its files, the folders above them, and its crates.
+struct Here {
+    paths: BTreeSet<PathBuf>,
+    crates: BTreeSet<String>,
+}
+
+impl Here {
+    fn of(files: &[PathBuf]) -> Self {
+        let paths: BTreeSet<PathBuf> =
+            files.iter().flat_map(|file| file.ancestors().map(Path::to_owned)).collect();
+        let in_crates = files.iter().filter_map(|file| file.strip_prefix("crates").ok());
+        let crates = in_crates.filter_map(|file| file.iter().next()?.to_str()).map(str::to_owned).collect();
+        Self { paths, crates }
+    }
+
+    /// Whether a quoted path means something in this workspace: its first part is a folder here or a crate.
+    fn is_ours(&self, path: &str) -> bool {
+        let first = path.split('/').next().unwrap_or_default();
+        !first.is_empty()
+            && path.contains('/')
+            && (self.paths.contains(Path::new(first)) || self.crates.contains(first))
+    }
+
+    /// A path exists as it stands, or below `crates/`, whose name docs may leave out.
+    fn exists(&self, path: &str) -> bool {
+        let path = Path::new(path.trim_end_matches('/'));
+        self.paths.contains(path) || self.paths.contains(&Path::new("crates").join(path))
+    }
+}
+
+/// What stands between backticks and looks like one path. `NAME` and `<name>` stand for many, so these are
+/// no paths.
+fn quoted_paths(text: &str) -> impl Iterator<Item = String> {
+    text.lines()
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+        .filter(|quoted| is_path(quoted))
+        .map(str::to_owned)
+}
+
+fn is_path(quoted: &str) -> bool {
+    quoted.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c)) && !quoted.contains("NAME")
+}
+
+/// Every folder and file in a tree drawn with `├──` and `└──`, as a path below the tree's first line. A
+/// parent's children are indented by four columns.
+fn drawn_paths(text: &str) -> Vec<String> {
+    let mut above: Vec<&str> = Vec::new();
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let Some((before, after)) = line.split_once("├── ").or_else(|| line.split_once("└── "))
+        else {
+            continue;
+        };
+        let depth = before.chars().count() / 4;
+        let Some(name) = after.split_whitespace().next() else { continue };
+        above.truncate(depth);
+        above.push(name.trim_end_matches('/'));
+        found.push(above.join("/"));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drawn_tree_is_read_as_paths() {
+        let tree = "kqps/\n├── README.md   words\n├── crates/\n│   ├── message/   bytes\n│   └── kqps/\n└── xtask/\n";
+        assert_eq!(drawn_paths(tree), ["README.md", "crates", "crates/message", "crates/kqps", "xtask"]);
+    }
+
+    #[test]
+    fn only_paths_of_this_workspace_are_checked() {
+        let here = Here::of(&["crates/player/src/lib.rs".into(), "docs/METHOD.md".into()]);
+        let named: Vec<String> =
+            quoted_paths("see `player/src/gone.rs`, `/proc/stat`, `a/b` and `cargo run`").collect();
+        let ours: Vec<&String> = named.iter().filter(|path| here.is_ours(path)).collect();
+        assert_eq!(ours, ["player/src/gone.rs"]);
+        assert!(!here.exists(ours[0]));
+        assert!(here.exists("player/src/lib.rs") && here.exists("crates/player/"));
+    }
+}

@@ -1,0 +1,56 @@
+//! `cargo xtask tidy`: what a compiler does not see. Sizes of files and functions, files that nothing uses,
+//! words that are out of place, and docs that name what is not there.
+
+mod assets;
+mod docs;
+mod reach;
+mod sizes;
+mod words;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::workspace;
+
+/// A Rust file of the workspace, read and parsed once for all checks.
+struct Source {
+    /// Relative to the workspace's root.
+    path: PathBuf,
+    text: String,
+    syntax: syn::File,
+}
+
+/// Runs every check; what is only worth a look is printed, what must not be is an error.
+pub fn run() -> Result<()> {
+    let files = workspace::files()?;
+    let sources = parse_all(&files)?;
+    let report = sizes::Report::of(&sources);
+    report.print();
+
+    let mut faults = report.faults();
+    faults.extend(words::faults(&sources));
+    faults.extend(reach::faults(&sources, &workspace::metadata()?));
+    faults.extend(assets::faults(&files)?);
+    faults.extend(docs::faults(&files)?);
+    if !faults.is_empty() {
+        bail!("not tidy:\n  {}", faults.join("\n  "));
+    }
+    Ok(())
+}
+
+fn parse_all(files: &[PathBuf]) -> Result<Vec<Source>> {
+    files
+        .iter()
+        .filter(|file| file.extension().is_some_and(|end| end == "rs"))
+        .map(|file| parse(file))
+        .collect()
+}
+
+fn parse(path: &Path) -> Result<Source> {
+    let text = fs::read_to_string(workspace::root().join(path))
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    let syntax = syn::parse_file(&text).with_context(|| format!("cannot parse {}", path.display()))?;
+    Ok(Source { path: path.to_owned(), text, syntax })
+}
