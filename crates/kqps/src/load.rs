@@ -1,9 +1,119 @@
-//! Not there yet.
+//! `kqps load`: plays queries at a target and accounts for each.
 
-/// load
-#[derive(clap::Args, Default)]
-pub(crate) struct Args {}
+mod flags;
+mod progress;
+mod target;
+mod words;
 
-pub(crate) fn run(_args: Args) -> anyhow::Result<std::process::ExitCode> {
-    anyhow::bail!("load is not there yet")
+use std::io::{self, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kqps_dataset::Dataset;
+use kqps_observation::Trial;
+use kqps_player::{Arrivals, Control, LoadPlan, Plan, Stop, play};
+use kqps_verdict::warning::{self, Setting, Warning};
+use serde::Serialize;
+
+use crate::exit::bad_input;
+use crate::value::{parse_count, parse_duration, parse_rate};
+
+pub(crate) use flags::{PlayerArgs, open_dataset};
+pub(crate) use progress::Shown;
+pub(crate) use target::resolve;
+
+/// Play queries at a target and account for each
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    player: PlayerArgs,
+
+    /// Open loop: so many queries a second, whatever the subject answers
+    #[arg(short = 'Q', long, value_parser = parse_rate, conflicts_with = "outstanding")]
+    rate: Option<f64>,
+
+    /// Closed loop: so many queries outstanding at most
+    #[arg(short = 'q', long, value_parser = parse_count)]
+    outstanding: Option<u64>,
+
+    /// Spacing of an open loop's queries: even, poisson or captured
+    #[arg(long, default_value = "even", conflicts_with = "outstanding")]
+    arrivals: Arrivals,
+
+    /// Send for so long (default: once through the queries)
+    #[arg(short = 'l', long, value_parser = parse_duration)]
+    duration: Option<Duration>,
+
+    /// Send so many times through the queries
+    #[arg(short = 'n', long, value_parser = parse_count)]
+    repeat: Option<u64>,
+
+    /// Print a line of statistics so often
+    #[arg(short = 'S', long, value_parser = parse_duration)]
+    interval: Option<Duration>,
+
+    /// Print the trial as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints: the facts, and what they give cause to warn of.
+#[derive(Serialize)]
+struct Judged<'a> {
+    #[serde(flatten)]
+    trial: &'a Trial,
+    warnings: Vec<Warning>,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let load = load_of(&args)?;
+    let stop = stop_of(&args)?;
+    let dataset = open_dataset(&args.player)?;
+    let plan = args.player.plan(load, stop)?;
+    let shown = Shown { bar: io::stderr().is_terminal() && args.interval.is_none(), every: args.interval };
+    let trial = watched(&plan, &dataset, shown)?;
+    let setting = Setting { subject_cpus: plan.subject_cpus, ..Setting::default() };
+    let warnings = warning::of_trial(&trial, &setting);
+    let mut out = io::stdout().lock();
+    if args.json {
+        serde_json::to_writer(&mut out, &Judged { trial: &trial, warnings })?;
+        writeln!(out)?;
+    } else {
+        out.write_all(words::words(&trial, &warnings).as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Plays a trial that a person may watch, and may end early with SIGINT.
+pub(crate) fn watched(plan: &Plan, dataset: &Dataset, shown: Shown) -> anyhow::Result<Trial> {
+    let control = Control::new(plan.threads);
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // The second signal finds the flag set and ends the program at once.
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&control.stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&control.stop))?;
+    }
+    progress::beside(plan, &control.live, shown, || play(plan, dataset, &control)).map_err(Into::into)
+}
+
+fn load_of(args: &Args) -> anyhow::Result<LoadPlan> {
+    match (args.rate, args.outstanding) {
+        (Some(rate_qps), None) => Ok(LoadPlan::Open { rate_qps, arrivals: args.arrivals }),
+        (None, Some(0)) => Err(bad_input("-q 0 would send nothing: at least 1 query must be outstanding")),
+        (None, Some(outstanding)) => Ok(LoadPlan::Closed { outstanding }),
+        _ => Err(bad_input(
+            "say how to load: -Q RATE for an open loop (100k), or -q COUNT for a closed loop (500 outstanding)",
+        )),
+    }
+}
+
+fn stop_of(args: &Args) -> anyhow::Result<Stop> {
+    if args.repeat == Some(0) {
+        return Err(bad_input("-n 0 would send nothing"));
+    }
+    if args.duration == Some(Duration::ZERO) {
+        return Err(bad_input("-l 0 would send nothing"));
+    }
+    let once = args.duration.is_none().then_some(1);
+    Ok(Stop { after: args.duration, passes: args.repeat.or(once) })
 }

@@ -1,1 +1,27 @@
-//! placeholder
+//! The player: plays a dataset at a target, on a schedule or with a window, and accounts for every query.
+//!
+//! For: one trial, exactly measured. Not for: choosing the load (`verdict` searches, `lab` obeys), nor for
+//! saying what a trial means.
+//!
+//! Invariant: it never reads a study and never judges. Every query that its schedule calls for ends in exactly
+//! one bucket of [`kqps_observation::Accounts`], and a trial whose buckets do not add up is an error.
+//!
+//! A trial's way through this crate: [`plan`] says what is wanted; [`crew`] binds sockets, starts a thread per
+//! core and joins them; each thread runs one loop of [`io`] over a [`deck`], which takes due queries from the
+//! [`schedule`], books them [`inflight`] and counts their fates in a [`tally`]; [`record`] turns the tallies
+//! into a [`kqps_observation::Trial`].
+
+pub mod crew;
+pub mod deck;
+pub mod inflight;
+pub mod io;
+pub mod live;
+pub mod plan;
+pub mod record;
+pub mod reply;
+pub mod schedule;
+pub mod tally;
+
+pub use crew::{Control, PlayError, play};
+pub use live::Live;
+pub use plan::{Arrivals, Io, LoadPlan, Plan, Stop};

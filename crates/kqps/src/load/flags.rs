@@ -1,0 +1,186 @@
+//! The flags of the player that do not set the load: shared by `kqps load` and `kqps find`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kqps_dataset::{Dataset, Format, Options};
+use kqps_kernel::affinity;
+use kqps_player::plan::BURST_MOST;
+use kqps_player::{Io, LoadPlan, Plan, Stop};
+
+use super::target::{Allowed, resolve};
+use crate::exit::bad_input;
+use crate::value::{List, parse_count, parse_duration, parse_list, parse_size};
+
+/// Sockets of each thread, where none were asked for: enough that hashing spreads the load.
+const SOCKETS_PER_THREAD: usize = 32;
+
+/// The most that one thread can make use of.
+const SOCKETS_MOST: u64 = 16_384;
+
+#[derive(clap::Args)]
+pub(crate) struct PlayerArgs {
+    /// Where to: ADDR[:PORT], or a URL such as udp://[::1]:53
+    pub(crate) target: String,
+
+    /// The file of queries: a line each, `name type`
+    #[arg(short = 'd', long, value_name = "FILE")]
+    pub(crate) queries: PathBuf,
+
+    /// The file is binary: 16-bit lengths and messages
+    #[arg(short = 'B', long)]
+    binary: bool,
+
+    /// Skip lines that are no query, and count them
+    #[arg(long)]
+    skip_bad: bool,
+
+    /// Add EDNS to every query
+    #[arg(short = 'e', long)]
+    edns: bool,
+
+    /// Set the DO bit (implies EDNS)
+    #[arg(short = 'D', long)]
+    dnssec: bool,
+
+    /// Sockets of all threads together (default: 32 a thread)
+    #[arg(short = 'c', long, value_parser = parse_count)]
+    sockets: Option<u64>,
+
+    /// Sending threads (default: as many as --cpus, or 1)
+    #[arg(short = 'T', long, value_parser = parse_count)]
+    threads: Option<u64>,
+
+    /// A reply later than this is late
+    #[arg(short = 't', long, value_parser = parse_duration, default_value = "1s")]
+    timeout: Duration,
+
+    /// Listen so long after the last query (default: the timeout)
+    #[arg(long, value_parser = parse_duration)]
+    drain: Option<Duration>,
+
+    /// Give up a query that could not be sent within this time after it was due
+    #[arg(long, value_parser = parse_duration, default_value = "10ms")]
+    lag: Duration,
+
+    /// Bytes of each socket's buffers, for receiving and sending
+    #[arg(short = 'b', long, value_parser = parse_size)]
+    buffer: Option<u64>,
+
+    /// Send from this address
+    #[arg(short = 'a', long, value_name = "ADDR")]
+    local: Option<IpAddr>,
+
+    /// Send from this port, further sockets from those after it
+    #[arg(short = 'x', long, value_name = "PORT")]
+    local_port: Option<u16>,
+
+    /// How to send and receive: auto, plain, mmsg, gso or uring
+    #[arg(long, default_value = "auto")]
+    io: Io,
+
+    /// Pin the threads to these cores, in turn
+    #[arg(long, value_name = "LIST", value_parser = parse_list)]
+    cpus: Option<List>,
+
+    /// Queries in one burst at most (1 to 64)
+    #[arg(long, value_parser = parse_count, default_value = "32")]
+    burst: u64,
+
+    /// The seed of random arrivals
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Watch this process and its children: CPU, memory, drops
+    #[arg(long, value_name = "PID")]
+    pub(crate) subject_pid: Option<u32>,
+
+    /// The cores that the subject runs on
+    #[arg(long, value_name = "LIST", value_parser = parse_list)]
+    subject_cpus: Option<List>,
+
+    /// Allow a target elsewhere: ADDR or ADDR/PREFIX (repeatable)
+    #[arg(long, value_name = "ADDR[/PREFIX]")]
+    allow_target: Vec<Allowed>,
+}
+
+/// Opens the queries that the flags name; errors in them are the user's.
+pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
+    let format = if args.binary { Format::Binary } else { Format::Auto };
+    let options = Options { format, edns: args.edns, dnssec: args.dnssec, skip_bad: args.skip_bad, cache_dir: None };
+    let dataset = Dataset::open(&args.queries, &options).map_err(bad_input)?;
+    if dataset.skipped() > 0 {
+        eprintln!("kqps: {} lines of {} were skipped", dataset.skipped(), args.queries.display());
+    }
+    Ok(dataset)
+}
+
+impl PlayerArgs {
+    /// A plan with these flags and this load.
+    pub(crate) fn plan(&self, load: LoadPlan, stop: Stop) -> anyhow::Result<Plan> {
+        let cpus = self.cpus.clone().unwrap_or_default().0;
+        let allowed = affinity::allowed()?;
+        if let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+            return Err(bad_input(format!("--cpus: this process may not run on core {cpu}; it may on {allowed:?}")));
+        }
+        let threads = self.threads.unwrap_or(cpus.len().max(1) as u64);
+        if !(1..=1024).contains(&threads) {
+            return Err(bad_input(format!("-T {threads}: expected 1 to 1024 threads")));
+        }
+        let sockets = self.sockets.unwrap_or(threads * SOCKETS_PER_THREAD as u64);
+        if !(1..=SOCKETS_MOST).contains(&sockets) {
+            return Err(bad_input(format!("-c {sockets}: expected 1 to {SOCKETS_MOST} sockets")));
+        }
+        if !(1..=BURST_MOST as u64).contains(&self.burst) {
+            return Err(bad_input(format!("--burst {}: expected 1 to {BURST_MOST}", self.burst)));
+        }
+        if let LoadPlan::Closed { outstanding } = load
+            && outstanding < threads
+        {
+            return Err(bad_input(format!("-q {outstanding}: each of the {threads} threads needs a window of 1 at least")));
+        }
+        if self.timeout.is_zero() {
+            return Err(bad_input("-t 0: every reply would be late"));
+        }
+        let drain = self.drain.unwrap_or(self.timeout);
+        if drain < self.timeout {
+            return Err(bad_input("--drain must be at least the timeout, or replies in time would be missed"));
+        }
+        let target = resolve(&self.target, &self.allow_target)?;
+        self.check_local(target)?;
+        Ok(Plan {
+            target,
+            load,
+            stop,
+            timeout: self.timeout,
+            drain,
+            lag_allowed: self.lag,
+            burst: self.burst as usize,
+            sockets: sockets as usize,
+            threads: threads as usize,
+            cpus,
+            io: self.io,
+            buffer_bytes: self.buffer.map(|bytes| bytes as usize),
+            local_address: self.local,
+            local_port: self.local_port,
+            seed: self.seed,
+            subject_pid: self.subject_pid,
+            subject_cpus: self.subject_cpus.clone().unwrap_or_default().0,
+        })
+    }
+
+    /// The player's timeout, for whoever tells how long a trial takes.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    fn check_local(&self, target: SocketAddr) -> anyhow::Result<()> {
+        match self.local {
+            Some(local) if local.is_ipv4() != target.is_ipv4() => {
+                Err(bad_input(format!("-a {local} and the target {target} are of different families")))
+            }
+            _ => Ok(()),
+        }
+    }
+}

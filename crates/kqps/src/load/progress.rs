@@ -1,0 +1,78 @@
+//! What is shown while a trial runs: a bar on a terminal, or a line of statistics every so often. Both go to
+//! stderr and only look at what the player publishes.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use kqps_player::live::Look;
+use kqps_player::{Live, Plan};
+
+/// How often the bar is drawn.
+const DRAW_EVERY: Duration = Duration::from_millis(200);
+
+/// What to show.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown {
+    /// A bar with the live rate, loss and p99.
+    pub(crate) bar: bool,
+    /// A line so often.
+    pub(crate) every: Option<Duration>,
+}
+
+/// Runs `trial` and shows its progress beside it.
+pub(super) fn beside<T>(plan: &Plan, live: &Live, shown: Shown, trial: impl FnOnce() -> T) -> T {
+    let every = match (shown.every, shown.bar) {
+        (Some(every), _) => every.max(Duration::from_millis(10)),
+        (None, true) => DRAW_EVERY,
+        (None, false) => return trial(),
+    };
+    let (over, is_over) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || show(plan, live, shown, every, &is_over));
+        let outcome = trial();
+        drop(over);
+        outcome
+    })
+}
+
+fn show(plan: &Plan, live: &Live, shown: Shown, every: Duration, is_over: &mpsc::Receiver<()>) {
+    let bar = shown.bar.then(|| bar(plan));
+    let began = Instant::now();
+    let mut last = live.look();
+    let mut next = every;
+    while is_over.recv_timeout(next.saturating_sub(began.elapsed())) == Err(RecvTimeoutError::Timeout) {
+        let now = live.look();
+        let line = line(&now.since(&last), every);
+        if let Some(bar) = &bar {
+            bar.set_position(began.elapsed().as_millis() as u64);
+            bar.set_message(line);
+        } else {
+            eprintln!("{:8.1} s  {line}", began.elapsed().as_secs_f64());
+        }
+        last = now;
+        next += every;
+    }
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+}
+
+fn bar(plan: &Plan) -> ProgressBar {
+    let style = "{elapsed_precise} {wide_bar:.cyan/blue} {msg}";
+    let spinner = "{elapsed_precise} {spinner} {msg}";
+    match plan.stop.after {
+        Some(after) => ProgressBar::new(after.as_millis() as u64)
+            .with_style(ProgressStyle::with_template(style).expect("the template is valid")),
+        None => ProgressBar::no_length()
+            .with_style(ProgressStyle::with_template(spinner).expect("the template is valid")),
+    }
+}
+
+/// What happened within `every`.
+fn line(look: &Look, every: Duration) -> String {
+    let rate = |count: u64| count as f64 / every.as_secs_f64() / 1000.0;
+    let bad = 100.0 * look.bad as f64 / look.intended.max(1) as f64;
+    let p99 = look.p99_us().map_or_else(|| "-".to_string(), |p99_us| format!("{p99_us} us"));
+    format!("sent {:.1} kqps, correct {:.1} kqps, bad {bad:.2} %, p99 {p99}", rate(look.sent), rate(look.correct))
+}

@@ -1,0 +1,139 @@
+//! Whom to send to, and whether that is safe: a load generator is a weapon. Loopback, this host's own
+//! addresses and the benchmarking network 198.18.0.0/15 (RFC 2544, appendix C.2.2) are always allowed, any
+//! other address when the user names it twice.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
+use std::str::FromStr;
+
+use crate::exit::bad_input;
+
+/// DNS over UDP and TCP (RFC 1035, section 4.2).
+const PORT: u16 = 53;
+
+/// A network that the user allows: `ADDR` or `ADDR/PREFIX`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Allowed {
+    address: IpAddr,
+    prefix: u32,
+}
+
+impl FromStr for Allowed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || format!("expected ADDR or ADDR/PREFIX, such as 192.0.2.0/24, found `{text}`");
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| expected())?;
+        let longest = bits(address).1;
+        let prefix = prefix.map_or(Ok(longest), |prefix| prefix.parse().map_err(|_| expected()))?;
+        if prefix > longest { Err(expected()) } else { Ok(Self { address, prefix }) }
+    }
+}
+
+impl Allowed {
+    fn contains(self, address: IpAddr) -> bool {
+        let ((ours, length), (theirs, other)) = (bits(self.address), bits(address));
+        let shift = length - self.prefix;
+        length == other && (shift >= 128 || ours >> shift == theirs >> shift)
+    }
+}
+
+/// An address as a number, and how many bits it has.
+fn bits(address: IpAddr) -> (u128, u32) {
+    match address {
+        IpAddr::V4(v4) => (u128::from(v4.to_bits()), 32),
+        IpAddr::V6(v6) => (v6.to_bits(), 128),
+    }
+}
+
+/// The address of a target, resolved once, if it may be loaded.
+pub(crate) fn resolve(target: &str, allowed: &[Allowed]) -> anyhow::Result<SocketAddr> {
+    let address = parse(target)?;
+    let benchmarking = Allowed { address: IpAddr::from([198, 18, 0, 0]), prefix: 15 };
+    let ip = address.ip();
+    let unspecified = ip.is_unspecified() || ip.is_multicast();
+    if unspecified || address.port() == 0 {
+        return Err(bad_input(format!("target `{target}`: {address} is nobody's address")));
+    }
+    if ip.is_loopback()
+        || benchmarking.contains(ip)
+        || allowed.iter().any(|network| network.contains(ip))
+        || is_own(ip)
+    {
+        return Ok(address);
+    }
+    Err(bad_input(format!(
+        "{ip} is not on this host. A load can bring a server and its network down: if both are yours, \
+         say so with --allow-target {ip}"
+    )))
+}
+
+/// Whether an address is one of this host's: only those can be bound.
+fn is_own(ip: IpAddr) -> bool {
+    UdpSocket::bind((ip, 0)).is_ok()
+}
+
+fn parse(target: &str) -> anyhow::Result<SocketAddr> {
+    let expected = || {
+        bad_input(format!("target `{target}`: expected ADDR, ADDR:PORT, [IPv6]:PORT, or a URL such as udp://127.0.0.1:53"))
+    };
+    let rest = match target.split_once("://") {
+        None => target,
+        Some(("udp", rest)) => rest.trim_end_matches('/'),
+        Some((scheme @ ("tcp" | "tls" | "https" | "quic"), _)) => {
+            return Err(bad_input(format!("target `{target}`: this version plays over udp only, not over {scheme}")));
+        }
+        Some((scheme, _)) => {
+            return Err(bad_input(format!("target `{target}`: unknown scheme `{scheme}`, expected udp")));
+        }
+    };
+    if let Ok(address) = rest.parse::<SocketAddr>() {
+        return Ok(address);
+    }
+    if let Ok(ip) = rest.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+        return Ok(SocketAddr::new(ip, PORT));
+    }
+    let (host, port) = match rest.rsplit_once(':') {
+        Some((host, port)) => (host, port.parse().map_err(|_| expected())?),
+        None => (rest, PORT),
+    };
+    if host.is_empty() || host.contains(|letter: char| !letter.is_ascii_alphanumeric() && !"-._".contains(letter)) {
+        return Err(expected());
+    }
+    let found = (host, port).to_socket_addrs().map_err(|error| bad_input(format!("target `{target}`: {error}")))?;
+    let found: Vec<SocketAddr> = found.collect();
+    // IPv4 first: a name such as localhost has both, and most servers under test listen on 127.0.0.1.
+    found.iter().find(|address| address.is_ipv4()).or(found.first()).copied().ok_or_else(expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_of_both_families() {
+        let address = |text| resolve(text, &[]).unwrap().to_string();
+        assert_eq!(address("127.0.0.1"), "127.0.0.1:53");
+        assert_eq!(address("127.0.0.2:5300"), "127.0.0.2:5300");
+        assert_eq!(address("udp://[::1]:5300"), "[::1]:5300");
+        assert_eq!(address("::1"), "[::1]:53");
+        assert_eq!(address("198.19.255.255"), "198.19.255.255:53");
+        for bad in ["", "::1:", "tcp://127.0.0.1", "gopher://127.0.0.1", "127.0.0.1:99999", "0.0.0.0", "127.0.0.1:0", "a b"] {
+            assert!(resolve(bad, &[]).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn others_must_be_named_twice() {
+        assert!(resolve("192.0.2.1", &[]).is_err());
+        assert!(resolve("198.20.0.1", &[]).is_err());
+        assert!(resolve("192.0.2.1", &["192.0.2.0/24".parse().unwrap()]).is_ok());
+        assert!(resolve("192.0.3.1", &["192.0.2.0/24".parse().unwrap()]).is_err());
+        assert!(resolve("2001:db8::1", &["2001:db8::/32".parse().unwrap()]).is_ok());
+        assert!(resolve("192.0.2.1", &["0.0.0.0/0".parse().unwrap()]).is_ok());
+        assert!("192.0.2.0/33".parse::<Allowed>().is_err());
+    }
+}

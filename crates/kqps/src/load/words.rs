@@ -1,0 +1,165 @@
+//! The words at the end of `kqps load`: dnsperf's, so that people and scripts find what they look for, and
+//! then what dnsperf does not say.
+
+use std::fmt::Write as _;
+
+use kqps_observation::trial::LoadMode;
+use kqps_observation::{Quantiles, Trial};
+use kqps_verdict::warning::Warning;
+
+/// Everything that is printed of a trial.
+pub(super) fn words(trial: &Trial, warnings: &[Warning]) -> String {
+    let mut text = statistics(trial);
+    text += "\nAccounts:\n\n";
+    text += &accounts(trial);
+    text += "\nLoad:\n\n";
+    text += &load(trial);
+    text += &losses(trial);
+    if trial.interrupted {
+        text += "\nInterrupted: this is what was measured until then.\n";
+    }
+    if trial.accounts.sent > 0 && trial.accounts.lost == trial.accounts.sent {
+        let _ = writeln!(text, "\nNo reply came at all. Does anything listen at {}?", trial.target);
+    }
+    for warning in warnings {
+        let _ = writeln!(text, "\nWarning: {warning}");
+    }
+    text
+}
+
+/// A line with its value in dnsperf's column.
+fn line(text: &mut String, label: &str, value: &str) {
+    let _ = writeln!(text, "  {:<21} {value}", format!("{label}:"));
+}
+
+fn statistics(trial: &Trial) -> String {
+    let accounts = &trial.accounts;
+    let completed = accounts.correct + accounts.wrong;
+    let mut text = String::from("Statistics:\n\n");
+    let of_sent = |count| format!("{count} ({:.2}%)", percent(count, accounts.sent));
+    line(&mut text, "Queries sent", &accounts.sent.to_string());
+    line(&mut text, "Queries completed", &of_sent(completed));
+    line(&mut text, "Queries lost", &of_sent(accounts.sent - completed));
+    text.push('\n');
+    let rcodes: Vec<String> = trial
+        .response_rcodes
+        .iter()
+        .map(|(rcode, count)| format!("{rcode} {count} ({:.2}%)", percent(*count, accounts.correct)))
+        .collect();
+    line(&mut text, "Response codes", &rcodes.join(", "));
+    let size = |bytes: Option<f64>| bytes.map_or(0.0, f64::round);
+    let sizes = format!("request {}, response {}", size(trial.request_bytes_mean), size(trial.response_bytes_mean));
+    line(&mut text, "Average packet size", &sizes);
+    line(&mut text, "Run time (s)", &format!("{:.6}", trial.load.duration_s));
+    line(&mut text, "Queries per second", &format!("{:.6}", trial.load.answered_qps));
+    text.push('\n');
+    let latency = &trial.latency_us;
+    let seconds = |time_us: Option<f64>| format!("{:.6}", time_us.unwrap_or(0.0) / 1e6);
+    let whole = |time_us: Option<u64>| seconds(time_us.map(|time_us| time_us as f64));
+    let average = format!("{} (min {}, max {})", seconds(latency.mean), whole(latency.min), whole(latency.max));
+    line(&mut text, "Average Latency (s)", &average);
+    line(&mut text, "Latency StdDev (s)", &seconds(latency.stddev));
+    text
+}
+
+fn accounts(trial: &Trial) -> String {
+    let accounts = &trial.accounts;
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "  intended {} = sent {} + unsent {} + send failed {}",
+        accounts.intended, accounts.sent, accounts.unsent, accounts.send_failed
+    );
+    let _ = writeln!(
+        text,
+        "  sent {} = correct {} + wrong {} + late {} + lost {}",
+        accounts.sent, accounts.correct, accounts.wrong, accounts.late, accounts.lost
+    );
+    let _ = writeln!(
+        text,
+        "  beside these: truncated {} (of the correct), duplicate {}, unsolicited {}",
+        accounts.truncated, accounts.duplicate, accounts.unsolicited
+    );
+    for (what, causes) in [("wrong", &trial.wrong_causes), ("send failed", &trial.send_failed_causes)] {
+        for (cause, count) in causes {
+            let _ = writeln!(text, "  {what}: {count} ({cause})");
+        }
+    }
+    text
+}
+
+fn load(trial: &Trial) -> String {
+    let load = &trial.load;
+    let mut text = String::new();
+    let how = match load.mode {
+        LoadMode::Open => format!(
+            "open loop, {:.0} q/s intended, {:.0} offered, arrivals {}",
+            load.intended_qps.unwrap_or(0.0),
+            load.offered_qps,
+            load.arrivals.as_deref().unwrap_or("even")
+        ),
+        LoadMode::Closed => closed(trial),
+    };
+    line(&mut text, "Load", &how);
+    let player = &trial.player;
+    let pinned = if player.cpus.is_empty() { "not pinned".into() } else { format!("pinned to {:?}", player.cpus) };
+    let io = format!("{}, {} threads ({pinned}), {} sockets", player.io, player.threads, player.sockets);
+    line(&mut text, "Player", &io);
+    for note in &player.notes {
+        line(&mut text, "Note", note);
+    }
+    let cpu = format!("{:.2} s, {} s per million queries", player.cpu_s, per_million(player.cpu_s, trial.accounts.sent));
+    line(&mut text, "Player CPU", &cpu);
+    line(&mut text, "Latency (us)", &quantiles(&trial.latency_us));
+    if load.mode == LoadMode::Open {
+        line(&mut text, "Lag (us)", &quantiles(&trial.lag_us));
+    }
+    line(&mut text, "Gaps (us)", &quantiles(&trial.gap_us));
+    text
+}
+
+/// A closed loop is told with its window, and held against Little's law: outstanding = rate × latency.
+fn closed(trial: &Trial) -> String {
+    let window = trial.load.outstanding.unwrap_or(0);
+    let mean_s = trial.latency_us.mean.unwrap_or(0.0) / 1e6;
+    let outstanding = trial.load.answered_qps * mean_s;
+    format!("closed loop, window {window}, {outstanding:.1} outstanding on average (rate x latency)")
+}
+
+fn losses(trial: &Trial) -> String {
+    let ledger = &trial.ledger;
+    if ledger.places.is_empty() && ledger.unexplained == 0 {
+        return String::new();
+    }
+    let mut text = String::from("\nWhere packets were lost:\n\n");
+    for placed in &ledger.places {
+        let name = serde_json::to_value(placed.place).map_or_else(|_| String::new(), |name| name.as_str().unwrap_or("").to_string());
+        let shared = if placed.shared { " (a counter that other traffic moves too)" } else { "" };
+        line(&mut text, &name, &format!("{}{shared}", placed.count));
+    }
+    line(&mut text, "unexplained", &ledger.unexplained.to_string());
+    text
+}
+
+fn quantiles(times: &Quantiles) -> String {
+    let told: Vec<String> = [
+        ("p50", times.p50),
+        ("p90", times.p90),
+        ("p95", times.p95),
+        ("p99", times.p99),
+        ("p99.9", times.p999),
+        ("max", times.max),
+    ]
+    .into_iter()
+    .filter_map(|(name, time_us)| Some(format!("{name} {}", time_us?)))
+    .collect();
+    told.join(", ")
+}
+
+fn per_million(cpu_s: f64, count: u64) -> String {
+    if count == 0 { "no".into() } else { format!("{:.2}", cpu_s * 1e6 / count as f64) }
+}
+
+fn percent(count: u64, of: u64) -> f64 {
+    if of == 0 { 0.0 } else { 100.0 * count as f64 / of as f64 }
+}

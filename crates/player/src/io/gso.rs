@@ -1,0 +1,131 @@
+//! Batches with segmentation: the queries of a burst are ordered by length, and those of equal length leave
+//! in one send that the kernel cuts into datagrams (`UDP_SEGMENT`); replies that left the subject that way
+//! arrive that way (`UDP_GRO`). A socket whose device refuses segmented sends falls back to single ones.
+
+use std::io;
+use std::ops::Range;
+
+use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, SEGMENTS, SendBatch};
+
+use super::Stage;
+use super::hear::hear;
+use super::stage::write_query;
+use crate::deck::Due;
+use crate::plan::BURST_MOST;
+
+/// Payload of one segmented send at most: a UDP datagram less its headers (RFC 768, RFC 8200).
+const RUN_BYTES: usize = SEGMENTED_BYTES - 128;
+
+/// Messages that one receiving call takes.
+const REPLIES: usize = 32;
+
+pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
+    let mut replies = RecvBatch::new(REPLIES, SEGMENTED_BYTES);
+    let mut queries = SendBatch::new(BURST_MOST, BURST_MOST * usize::from(u16::MAX));
+    let mut burst = Vec::with_capacity(BURST_MOST);
+    let mut runs = Vec::with_capacity(BURST_MOST);
+    let mut segments = vec![true; stage.sockets.len()];
+    loop {
+        let (now_ns, more) = stage.turn();
+        let heard = hear(stage, &mut replies, now_ns)?;
+        if !more {
+            break;
+        }
+        let mut sent = false;
+        while stage.deck.is_due(stage.deck.now_ns(), stage.burst_most) {
+            let now_ns = stage.deck.now_ns();
+            let socket = stage.deck.deal(now_ns, stage.burst_most, &mut burst);
+            if burst.is_empty() {
+                break;
+            }
+            order_by_length(&mut burst);
+            let most = if segments[socket] { SEGMENTS } else { 1 };
+            cut_into_runs(&burst, most, &mut runs);
+            send(stage, socket, now_ns, &burst, &runs, &mut queries, &mut segments[socket]);
+            sent = true;
+            if stage.deck.window().is_some() {
+                break;
+            }
+        }
+        if !sent {
+            stage.rest(now_ns, heard)?;
+        }
+    }
+    stage.drain(|stage, now_ns| hear(stage, &mut replies, now_ns))
+}
+
+/// Sends a burst, each run in one message. When the kernel refuses to cut a run, it is sent query by query,
+/// and so is everything later on this socket.
+fn send(
+    stage: &mut Stage<'_>,
+    socket: usize,
+    now_ns: u64,
+    burst: &[Due],
+    runs: &[Range<usize>],
+    queries: &mut SendBatch,
+    segments: &mut bool,
+) {
+    queries.clear();
+    for run in runs {
+        let bytes = burst[run.start].bytes;
+        let segment = (run.len() > 1).then_some(bytes);
+        let message = queries.add(&stage.target, run.len() * usize::from(bytes), segment);
+        for (due, query) in burst[run.clone()].iter().zip(message.chunks_exact_mut(usize::from(bytes))) {
+            write_query(&stage.deck, due, query);
+        }
+    }
+    stage.deck.tally.send_began(now_ns);
+    let mut uncut = Vec::new();
+    stage.send_all(
+        socket,
+        runs.len(),
+        |socket, first| queries.send(socket, first),
+        |deck, message, outcome| {
+            let run = runs[message].clone();
+            match outcome {
+                Ok(()) => deck.sent(socket, now_ns, &burst[run]),
+                Err(EIO | EINVAL) if run.len() > 1 => uncut.push(run),
+                Err(errno) => deck.refused(socket, errno, &burst[run]),
+            }
+        },
+    );
+    for run in uncut {
+        if *segments {
+            *segments = false;
+            stage.fallbacks += 1;
+        }
+        let mut singles = Vec::new();
+        cut_into_runs(&burst[run.clone()], 1, &mut singles);
+        send(stage, socket, now_ns, &burst[run], &singles, queries, segments);
+    }
+}
+
+/// What a device answers that cannot cut (`EIO`), or when a segment is longer than its frames (`EINVAL`).
+const EIO: i32 = 5;
+const EINVAL: i32 = 22;
+
+/// Orders a burst by length, unless all are equal, as they often are.
+#[inline]
+fn order_by_length(burst: &mut [Due]) {
+    if burst.iter().any(|due| due.bytes != burst[0].bytes) {
+        burst.sort_unstable_by_key(|due| due.bytes);
+    }
+}
+
+/// Cuts a burst, ordered by length, into runs of equal length of at most `most` queries.
+#[inline]
+fn cut_into_runs(burst: &[Due], most: usize, runs: &mut Vec<Range<usize>>) {
+    runs.clear();
+    let mut start = 0;
+    for index in 1..=burst.len() {
+        let bytes = burst[start].bytes;
+        let most = most.min(RUN_BYTES / usize::from(bytes).max(1)).max(1);
+        if index == burst.len() || burst[index].bytes != bytes || index - start == most {
+            runs.push(start..index);
+            start = index;
+            if start == burst.len() {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Hearing in batches, for the loops that receive with `recvmmsg`: with segmentation a message may hold many
+//! replies.
+
+use std::io;
+
+use kqps_kernel::batch::{RecvBatch, Wait};
+
+use super::Stage;
+
+/// Reads what has arrived on the sockets that are awaited now. Tells whether anything did.
+#[inline]
+pub(super) fn hear(stage: &mut Stage<'_>, batch: &mut RecvBatch, now_ns: u64) -> io::Result<bool> {
+    let (sockets, target) = (stage.sockets, stage.target);
+    let mut outcome = Ok(false);
+    stage.deck.for_each_awaited(now_ns, |deck, socket| {
+        loop {
+            let count = match batch.recv(&sockets[socket], Wait::No) {
+                Ok(count) => count,
+                Err(error) => {
+                    outcome = Err(error);
+                    return;
+                }
+            };
+            for index in 0..count {
+                let message = batch.message(index);
+                let segments = message.bytes.chunks(message.segment_bytes.max(1));
+                if message.from == target {
+                    segments.for_each(|reply| deck.arrived(socket, reply, message.arrived_ns, now_ns));
+                } else {
+                    deck.arrived_from_elsewhere(segments.len() as u64);
+                }
+            }
+            if count > 0
+                && let Ok(heard) = &mut outcome
+            {
+                *heard = true;
+            }
+            if count < batch.capacity() {
+                return;
+            }
+        }
+    });
+    outcome
+}

@@ -1,0 +1,56 @@
+//! Batches: a burst leaves in one `sendmmsg`, replies are read with `recvmmsg`.
+
+use std::io;
+
+use kqps_kernel::batch::{RecvBatch, SendBatch};
+
+use super::Stage;
+use super::hear::hear;
+use super::stage::write_query;
+use crate::plan::BURST_MOST;
+
+/// The longest reply that is read whole: an Ethernet jumbo frame's worth.
+const REPLY_BYTES: usize = 9216;
+
+pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
+    let mut replies = RecvBatch::new(BURST_MOST, REPLY_BYTES);
+    let mut queries = SendBatch::new(BURST_MOST, BURST_MOST * usize::from(u16::MAX));
+    let mut burst = Vec::with_capacity(BURST_MOST);
+    loop {
+        let (now_ns, more) = stage.turn();
+        let heard = hear(stage, &mut replies, now_ns)?;
+        if !more {
+            break;
+        }
+        let mut sent = false;
+        while stage.deck.is_due(stage.deck.now_ns(), stage.burst_most) {
+            let now_ns = stage.deck.now_ns();
+            let socket = stage.deck.deal(now_ns, stage.burst_most, &mut burst);
+            if burst.is_empty() {
+                break;
+            }
+            queries.clear();
+            for due in &burst {
+                write_query(&stage.deck, due, queries.add(&stage.target, usize::from(due.bytes), None));
+            }
+            stage.deck.tally.send_began(now_ns);
+            stage.send_all(
+                socket,
+                burst.len(),
+                |socket, first| queries.send(socket, first),
+                |deck, message, outcome| match outcome {
+                    Ok(()) => deck.sent(socket, now_ns, &burst[message..=message]),
+                    Err(errno) => deck.refused(socket, errno, &burst[message..=message]),
+                },
+            );
+            sent = true;
+            if stage.deck.window().is_some() {
+                break;
+            }
+        }
+        if !sent {
+            stage.rest(now_ns, heard)?;
+        }
+    }
+    stage.drain(|stage, now_ns| hear(stage, &mut replies, now_ns))
+}

@@ -1,0 +1,163 @@
+//! What a progress bar may look at while a trial runs: each thread publishes its counts in atomics of its own,
+//! written by that thread alone and without order, so that looking costs the player nothing.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Counts of all threads, published as they go.
+#[derive(Debug)]
+pub struct Live {
+    threads: Box<[ThreadLive]>,
+}
+
+/// One thread's published counts, on cache lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct ThreadLive {
+    intended: AtomicU64,
+    sent: AtomicU64,
+    correct: AtomicU64,
+    bad: AtomicU64,
+    /// Latencies of correct replies, by eighth of a power of two of microseconds.
+    latency: [AtomicU64; BUCKETS],
+}
+
+impl Default for ThreadLive {
+    fn default() -> Self {
+        Self {
+            intended: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            correct: AtomicU64::new(0),
+            bad: AtomicU64::new(0),
+            latency: [const { AtomicU64::new(0) }; BUCKETS],
+        }
+    }
+}
+
+const BUCKETS: usize = 8 * 27;
+
+/// A look at a running trial. Counts grow from the trial's start.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// Queries that fell due.
+    pub intended: u64,
+    /// Queries sent.
+    pub sent: u64,
+    /// Correct replies.
+    pub correct: u64,
+    /// Queries known to be bad by now: unsent, send failed, wrong, late or lost.
+    pub bad: u64,
+    latency: Vec<u64>,
+}
+
+impl Live {
+    /// Room for so many threads.
+    pub fn new(threads: usize) -> Self {
+        Self { threads: (0..threads).map(|_| ThreadLive::default()).collect() }
+    }
+
+    pub(crate) fn thread(&self, number: usize) -> &ThreadLive {
+        &self.threads[number]
+    }
+
+    /// The counts of all threads by now.
+    pub fn look(&self) -> Look {
+        let sum = |field: fn(&ThreadLive) -> &AtomicU64| {
+            self.threads.iter().map(|thread| field(thread).load(Relaxed)).sum::<u64>()
+        };
+        let latency = (0..BUCKETS)
+            .map(|bucket| self.threads.iter().map(|thread| thread.latency[bucket].load(Relaxed)).sum())
+            .collect();
+        Look {
+            intended: sum(|thread| &thread.intended),
+            sent: sum(|thread| &thread.sent),
+            correct: sum(|thread| &thread.correct),
+            bad: sum(|thread| &thread.bad),
+            latency,
+        }
+    }
+}
+
+impl ThreadLive {
+    /// Publishes the thread's counts.
+    #[inline]
+    pub(crate) fn publish(&self, accounts: &kqps_observation::Accounts) {
+        self.intended.store(accounts.intended, Relaxed);
+        self.sent.store(accounts.sent, Relaxed);
+        self.correct.store(accounts.correct, Relaxed);
+        let bad = accounts.unsent + accounts.send_failed + accounts.wrong + accounts.late + accounts.lost;
+        self.bad.store(bad, Relaxed);
+    }
+
+    /// Counts a latency. Only this thread writes, so that load and store need not be one step.
+    #[inline]
+    pub(crate) fn latency(&self, latency_ns: u64) {
+        let bucket = &self.latency[bucket_of(latency_ns / 1000)];
+        bucket.store(bucket.load(Relaxed) + 1, Relaxed);
+    }
+}
+
+impl Look {
+    /// What happened since an earlier look.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let latency = self.latency.iter().zip(&earlier.latency).map(|(now, then)| now - then).collect();
+        Self {
+            intended: self.intended - earlier.intended,
+            sent: self.sent - earlier.sent,
+            correct: self.correct - earlier.correct,
+            bad: self.bad - earlier.bad,
+            latency,
+        }
+    }
+
+    /// The 99th percentile of latency in microseconds, to an eighth of a power of two; none below 10,000
+    /// replies, of which 100 are beyond it.
+    pub fn p99_us(&self) -> Option<u64> {
+        let total: u64 = self.latency.iter().sum();
+        if total < 10_000 {
+            return None;
+        }
+        let mut beyond = total / 100;
+        for (bucket, &count) in self.latency.iter().enumerate().rev() {
+            if count > beyond {
+                return Some(upper_of(bucket));
+            }
+            beyond -= count;
+        }
+        None
+    }
+}
+
+/// Below 8 µs a bucket per microsecond, then eight to each power of two.
+#[inline]
+fn bucket_of(time_us: u64) -> usize {
+    if time_us < 8 {
+        return time_us as usize;
+    }
+    let power = time_us.ilog2();
+    let eighth = (time_us >> (power - 3)) & 7;
+    (((power - 2) * 8) as usize + eighth as usize).min(BUCKETS - 1)
+}
+
+/// The largest time that falls into a bucket.
+fn upper_of(bucket: usize) -> u64 {
+    if bucket < 8 {
+        return bucket as u64;
+    }
+    let (power, eighth) = (bucket / 8 + 2, bucket as u64 % 8);
+    ((9 + eighth) << (power - 3)) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_time_lies_in_its_bucket() {
+        for time_us in (0..5000).chain([65_535, 65_536, 1_000_000, 59_999_999]) {
+            let bucket = bucket_of(time_us);
+            assert!(time_us <= upper_of(bucket), "{time_us}");
+            assert!(bucket == 0 || time_us > upper_of(bucket - 1), "{time_us}");
+        }
+    }
+}

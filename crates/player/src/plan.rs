@@ -1,0 +1,150 @@
+//! What a trial is asked to do, as typed options, parsed once at the program's edge.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// One trial, before it is played.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where the queries go.
+    pub target: SocketAddr,
+    /// When they leave.
+    pub load: LoadPlan,
+    /// When to stop sending.
+    pub stop: Stop,
+    /// A reply later than this after its query's intended time is late.
+    pub timeout: Duration,
+    /// How long to listen after the last send; at least `timeout`.
+    pub drain: Duration,
+    /// A query later than this is given up as unsent.
+    pub lag_allowed: Duration,
+    /// Queries in one burst at most, 1 to [`BURST_MOST`].
+    pub burst: usize,
+    /// Sockets of all threads together; at least one per thread is used.
+    pub sockets: usize,
+    /// Sending threads, at least 1.
+    pub threads: usize,
+    /// The core of each thread in turn; empty leaves them to the scheduler.
+    pub cpus: Vec<u32>,
+    /// How packets are sent and received.
+    pub io: Io,
+    /// Bytes of each socket's receive and send buffer; none asks for [`BUFFER_BYTES`].
+    pub buffer_bytes: Option<usize>,
+    /// The local address; none lets the kernel choose.
+    pub local_address: Option<IpAddr>,
+    /// The first socket's local port, the others following; none lets the kernel choose.
+    pub local_port: Option<u16>,
+    /// The seed of random arrivals.
+    pub seed: u64,
+    /// The subject's process, if it runs on this host and is known.
+    pub subject_pid: Option<u32>,
+    /// The subject's cores, if they are known.
+    pub subject_cpus: Vec<u32>,
+}
+
+/// The largest burst: as many segments as the kernel takes in one send (`UDP_MAX_SEGMENTS` of older kernels).
+pub const BURST_MOST: usize = 64;
+
+/// The buffer that a socket asks for: room for the replies that arrive while the player sleeps.
+pub const BUFFER_BYTES: usize = 4 << 20;
+
+/// Who decides when the next query leaves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LoadPlan {
+    /// The schedule: so many queries a second, whatever the subject answers.
+    Open {
+        /// Queries a second, all threads together; above 0.
+        rate_qps: f64,
+        /// How they are spaced.
+        arrivals: Arrivals,
+    },
+    /// The subject's replies: so many outstanding at most, all threads together.
+    Closed {
+        /// The window, at least 1 per thread.
+        outstanding: u64,
+    },
+}
+
+/// How the queries of an open loop are spaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arrivals {
+    /// Query *i* is due at `t0 + i / rate`.
+    #[default]
+    Even,
+    /// Gaps are drawn from an exponential distribution with that mean: independent clients.
+    Poisson,
+}
+
+impl fmt::Display for Arrivals {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Even => "even",
+            Self::Poisson => "poisson",
+        })
+    }
+}
+
+/// What ends the sending, whichever comes first.
+#[derive(Clone, Copy, Debug)]
+pub struct Stop {
+    /// After this time.
+    pub after: Option<Duration>,
+    /// After so many passes over the dataset.
+    pub passes: Option<u64>,
+}
+
+/// How packets are sent and received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Io {
+    /// The best that the host offers.
+    #[default]
+    Auto,
+    /// One call per packet: `sendto`, `recvfrom`.
+    Plain,
+    /// Batches: `sendmmsg`, `recvmmsg`.
+    Mmsg,
+    /// Batches, and segmentation: queries of equal length leave in one send (`UDP_SEGMENT`), replies may
+    /// arrive in one (`UDP_GRO`).
+    Gso,
+    /// Completion queues: `io_uring`.
+    Uring,
+}
+
+impl Io {
+    /// The name in flags and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Plain => "plain",
+            Self::Mmsg => "mmsg",
+            Self::Gso => "gso",
+            Self::Uring => "uring",
+        }
+    }
+}
+
+impl FromStr for Io {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::Auto, Self::Plain, Self::Mmsg, Self::Gso, Self::Uring]
+            .into_iter()
+            .find(|io| io.name() == text)
+            .ok_or_else(|| "expected auto, plain, mmsg, gso or uring".into())
+    }
+}
+
+impl FromStr for Arrivals {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "even" => Ok(Self::Even),
+            "poisson" => Ok(Self::Poisson),
+            "captured" => Err("captured arrivals need a capture, which this version does not read".into()),
+            _ => Err("expected even or poisson".into()),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! When queries leave. The open loop's schedule is arithmetic on the query's number, so that a stall moves
+//! nothing: what fell due while the player was away is due at its own time, and shows as lag.
+//!
+//! All times are nanoseconds since the trial's common start.
+
+use crate::plan::Arrivals;
+
+/// The due times of one thread's queries.
+#[derive(Debug)]
+pub struct Schedule {
+    /// Mean time between two queries of this thread.
+    period_ns: f64,
+    /// This thread's shift, so that threads take turns.
+    offset_ns: f64,
+    /// How many queries were taken.
+    taken: u64,
+    /// Random gaps, and the sum of those drawn so far.
+    poisson: Option<(fastrand::Rng, f64)>,
+    next_due_ns: u64,
+}
+
+impl Schedule {
+    /// The schedule of thread `thread` of `threads`, which share `rate_qps` queries a second.
+    pub fn new(rate_qps: f64, threads: usize, thread: usize, arrivals: Arrivals, seed: u64) -> Self {
+        let period_ns = 1e9 * threads as f64 / rate_qps;
+        let offset_ns = 1e9 * thread as f64 / rate_qps;
+        let poisson = match arrivals {
+            Arrivals::Even => None,
+            Arrivals::Poisson => Some((fastrand::Rng::with_seed(seed.wrapping_add(thread as u64)), 0.0)),
+        };
+        let mut schedule = Self { period_ns, offset_ns, taken: 0, poisson, next_due_ns: 0 };
+        schedule.next_due_ns = schedule.due_of_next();
+        schedule
+    }
+
+    /// When the next query is due.
+    #[inline]
+    pub fn next_due_ns(&self) -> u64 {
+        self.next_due_ns
+    }
+
+    /// Takes the next query off the schedule; its due time is what [`Self::next_due_ns`] said.
+    #[inline]
+    pub fn take(&mut self) -> u64 {
+        let due_ns = self.next_due_ns;
+        self.taken += 1;
+        self.next_due_ns = self.due_of_next();
+        due_ns
+    }
+
+    /// The longest whole number of mean periods, at most `most`, within `within_ns`.
+    #[inline]
+    pub fn whole_periods_ns(&self, within_ns: u64, most: u64) -> u64 {
+        let periods = (within_ns as f64 / self.period_ns).floor().min(most as f64);
+        (periods * self.period_ns) as u64
+    }
+
+    #[inline]
+    fn due_of_next(&mut self) -> u64 {
+        match &mut self.poisson {
+            // Multiplied, not added up, so that a rate holds over hours.
+            None => (self.offset_ns + self.taken as f64 * self.period_ns) as u64,
+            Some((random, sum_ns)) => {
+                *sum_ns -= (1.0 - random.f64()).ln() * self.period_ns;
+                *sum_ns as u64
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dues_before(schedule: &mut Schedule, end_ns: u64) -> Vec<u64> {
+        let mut dues = Vec::new();
+        while schedule.next_due_ns() < end_ns {
+            dues.push(schedule.take());
+        }
+        dues
+    }
+
+    #[test]
+    fn an_hour_at_a_third_of_a_megahertz_loses_no_query() {
+        let mut schedule = Schedule::new(333_333.0, 1, 0, Arrivals::Even, 0);
+        schedule.taken = 333_333 * 3600;
+        let due_ns = schedule.due_of_next();
+        assert!(due_ns.abs_diff(3_600_000_000_000) <= 1, "{due_ns}");
+    }
+
+    #[test]
+    fn threads_take_turns_and_add_up() {
+        let mut all = Vec::new();
+        for thread in 0..3 {
+            all.extend(dues_before(&mut Schedule::new(1000.0, 3, thread, Arrivals::Even, 0), 1_000_000_000));
+        }
+        all.sort_unstable();
+        let expected: Vec<u64> = (0..1000).map(|number| number * 1_000_000).collect();
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn poisson_gaps_have_the_mean_and_the_spread_of_an_exponential() {
+        let mut schedule = Schedule::new(100_000.0, 1, 0, Arrivals::Poisson, 7);
+        let dues = dues_before(&mut schedule, 10_000_000_000);
+        assert!((dues.len() as f64 / 1e6 - 1.0).abs() < 0.005, "{}", dues.len());
+        let gaps: Vec<f64> = dues.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((variance.sqrt() / mean - 1.0).abs() < 0.01);
+    }
+}

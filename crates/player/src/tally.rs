@@ -1,0 +1,130 @@
+//! What one thread counts. Plain numbers, no lock: every thread has its own, and they are added up at the end.
+
+use std::collections::BTreeMap;
+
+use kqps_observation::{Accounts, Histogram};
+
+use crate::reply::Cause;
+
+/// Nanoseconds in a bin of [`Tally::sent_per_100ms`].
+const BIN_NS: u64 = 100_000_000;
+
+/// Bins in one second.
+const BINS_IN_1S: usize = 10;
+
+/// One thread's counts.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Every query's bucket. `lost` is booked as time goes by, the identities hold at the end.
+    pub accounts: Accounts,
+    /// By [`Cause`].
+    pub wrong_causes: [u64; Cause::ALL.len()],
+    /// Correct replies by rcode.
+    pub rcodes: [u64; 16],
+    /// How many of `accounts.unsent` were given up because every ID of their socket was outstanding.
+    pub unsent_for_ids: u64,
+    /// The kernel's error number → queries that it refused.
+    pub send_errors: BTreeMap<i32, u64>,
+    /// DNS bytes of sent queries.
+    pub request_bytes: u64,
+    /// DNS bytes of correct replies.
+    pub response_bytes: u64,
+    /// Intended send time to arrival, of correct and late replies; lost queries at the timeout.
+    pub latency: Histogram,
+    /// Actual send time minus intended.
+    pub lag: Histogram,
+    /// Time between successive sends.
+    pub gap: Histogram,
+    /// Queries sent, by 100 ms.
+    pub sent_per_100ms: Vec<u64>,
+    /// Correct replies, by 100 ms of arrival.
+    pub correct_per_100ms: Vec<u64>,
+    last_send_ns: Option<u64>,
+}
+
+impl Tally {
+    /// `count` queries were handed to the kernel at `now_ns`.
+    #[inline]
+    pub fn sent(&mut self, now_ns: u64, count: u64) {
+        self.accounts.sent += count;
+        add(&mut self.sent_per_100ms, now_ns, count);
+    }
+
+    /// A send to the kernel began at `now_ns`.
+    #[inline]
+    pub fn send_began(&mut self, now_ns: u64) {
+        if let Some(last_ns) = self.last_send_ns {
+            self.gap.record_us((now_ns - last_ns) / 1000);
+        }
+        self.last_send_ns = Some(now_ns);
+    }
+
+    /// The kernel refused `count` queries.
+    pub fn refused(&mut self, errno: i32, count: u64) {
+        self.accounts.send_failed += count;
+        *self.send_errors.entry(errno).or_default() += count;
+    }
+
+    /// A correct reply of `bytes` arrived at `at_ns`.
+    #[inline]
+    pub fn correct(&mut self, at_ns: u64, latency_ns: u64, rcode: u8, truncated: bool, bytes: usize) {
+        self.accounts.correct += 1;
+        self.accounts.truncated += u64::from(truncated);
+        self.rcodes[usize::from(rcode & 15)] += 1;
+        self.response_bytes += bytes as u64;
+        self.latency.record_us(latency_ns / 1000);
+        add(&mut self.correct_per_100ms, at_ns, 1);
+    }
+
+    /// `count` queries were lost: censored samples at the timeout.
+    pub fn lost(&mut self, timeout_ns: u64, count: u64) {
+        self.accounts.lost += count;
+        if count > 0 {
+            self.latency.record_many_us(timeout_ns / 1000, count);
+        }
+    }
+
+    /// Adds another thread's counts.
+    pub fn add(&mut self, other: &Self) {
+        self.accounts.add(&other.accounts);
+        add_each(&mut self.wrong_causes, &other.wrong_causes);
+        add_each(&mut self.rcodes, &other.rcodes);
+        self.unsent_for_ids += other.unsent_for_ids;
+        for (errno, count) in &other.send_errors {
+            *self.send_errors.entry(*errno).or_default() += count;
+        }
+        self.request_bytes += other.request_bytes;
+        self.response_bytes += other.response_bytes;
+        self.latency.add(&other.latency);
+        self.lag.add(&other.lag);
+        self.gap.add(&other.gap);
+        for (ours, theirs) in [
+            (&mut self.sent_per_100ms, &other.sent_per_100ms),
+            (&mut self.correct_per_100ms, &other.correct_per_100ms),
+        ] {
+            ours.resize(ours.len().max(theirs.len()), 0);
+            add_each(ours, theirs);
+        }
+    }
+}
+
+/// One-second sums of 100 ms bins.
+pub fn per_second(per_100ms: &[u64]) -> Vec<u64> {
+    per_100ms.chunks(BINS_IN_1S).map(|second| second.iter().sum()).collect()
+}
+
+/// Adds to the bin of `at_ns`, making room for it. A bin that is far off is a clock's slip, not worth memory.
+#[inline]
+fn add(bins: &mut Vec<u64>, at_ns: u64, count: u64) {
+    let index = (at_ns / BIN_NS) as usize;
+    if index >= bins.len() {
+        bins.resize(index + 1, 0);
+    }
+    bins[index] += count;
+}
+
+fn add_each(ours: &mut [u64], theirs: &[u64]) {
+    for (our, their) in ours.iter_mut().zip(theirs) {
+        *our += their;
+    }
+}
