@@ -66,9 +66,9 @@ pub fn plan(budget_s: f64, work: Work) -> Spending {
         [latency, false].map(|latency| spending(cost, blocks, latency, work))
     });
     let mut candidates = candidates.collect::<Vec<_>>().into_iter();
-    candidates.find(|spending| spending.estimate_s <= budget_s).unwrap_or_else(|| {
-        Spending { over_budget: true, ..spending(&QUICK, 1, false, work) }
-    })
+    candidates
+        .find(|spending| spending.estimate_s <= budget_s)
+        .unwrap_or_else(|| Spending { over_budget: true, ..spending(&QUICK, 1, false, work) })
 }
 
 fn spending(cost: &Cost, blocks: u32, latency: bool, work: Work) -> Spending {

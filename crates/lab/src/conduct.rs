@@ -200,3 +200,6 @@ struct Place {
     block: u32,
     start: u64,
 }
+
+#[cfg(test)]
+mod tests;

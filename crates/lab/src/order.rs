@@ -4,7 +4,8 @@
 /// The cells of one block, in the order in which they are measured.
 pub fn of_block(seed: u64, block: u32, cells: usize) -> Vec<usize> {
     // Blocks must not share a stream: a run that skips to block 3 needs no knowledge of blocks 0 to 2.
-    let mut random = fastrand::Rng::with_seed(seed ^ (u64::from(block) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut random =
+        fastrand::Rng::with_seed(seed ^ (u64::from(block) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut order: Vec<usize> = (0..cells).collect();
     random.shuffle(&mut order);
     order

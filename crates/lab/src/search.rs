@@ -1,7 +1,7 @@
 //! A rate search over real trials: asks `verdict` what it wants next, has it played, and asks again.
 
-use kqps_observation::run::Purpose;
 use kqps_observation::Trial;
+use kqps_observation::run::Purpose;
 use kqps_verdict::search::{Bounds, Goal, Next, Probe, Start, next_trial};
 
 use crate::evidence::counted;

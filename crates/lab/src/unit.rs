@@ -54,9 +54,8 @@ impl Unit {
     /// The unit as the store has it.
     pub fn of(run: &Run, goal: &Goal, cell: usize, block: u32) -> Self {
         let facts = &run.cells[cell];
-        let stored = || {
-            run.trials.iter().filter(move |trial| trial.cell as usize == cell && trial.block == block)
-        };
+        let stored =
+            || run.trials.iter().filter(move |trial| trial.cell as usize == cell && trial.block == block);
         let failed = stored().find_map(|trial| match &trial.outcome {
             Outcome::Failed { reason, .. } => Some(reason.clone()),
             Outcome::Measured(_) => None,
@@ -183,7 +182,9 @@ mod tests {
     #[test]
     fn a_subject_is_a_search_and_then_latency_by_load_in_the_first_block_only() {
         let mut run = run_of(Role::Subject);
-        let Next::Over(Ending::Found(bounds)) = play(&mut run, 0, Simulated::default(), 200) else { panic!() };
+        let Next::Over(Ending::Found(bounds)) = play(&mut run, 0, Simulated::default(), 200) else {
+            panic!()
+        };
         let latency: Vec<_> =
             run.trials.iter().filter(|trial| trial.purpose == Purpose::Latency).cloned().collect();
         let figure_qps = bounds.throughput_qps.unwrap();

@@ -225,7 +225,11 @@ within_s = 1
         let cases = [
             ("title =", "titel =", "fake.toml:3:1: unknown field `titel`"),
             ("title =", "titel =", "did you mean `title`?"),
-            ("{workers}", "{worker}", "fake.toml:7:24: unknown placeholder {worker}; did you mean {workers}?"),
+            (
+                "{workers}",
+                "{worker}",
+                "fake.toml:7:24: unknown placeholder {worker}; did you mean {workers}?",
+            ),
             ("{port}", "53", "fake.toml:8:1: no command or file uses {port}"),
             ("within_s = 1", "within_s = 0", "fake.toml:10:1: within_s is a number of seconds above 0"),
             ("\"soa\"", "\"sao\"", "did you mean `soa`?"),

@@ -24,8 +24,11 @@ pub struct Probe {
 impl Probe {
     /// A probe of the zone `origin` (`bench.test.`) at `target`.
     pub fn new(target: SocketAddr, origin: &str, kind: ReadyKind) -> io::Result<Self> {
-        let any: SocketAddr =
-            if target.is_ipv4() { ([127, 0, 0, 1], 0).into() } else { (std::net::Ipv6Addr::LOCALHOST, 0).into() };
+        let any: SocketAddr = if target.is_ipv4() {
+            ([127, 0, 0, 1], 0).into()
+        } else {
+            (std::net::Ipv6Addr::LOCALHOST, 0).into()
+        };
         let socket = UdpSocket::bind(any)?;
         socket.connect(target)?;
         socket.set_read_timeout(Some(PATIENCE))?;

@@ -1,15 +1,17 @@
 //! Asking a program its version.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::definition::Definition;
 use super::programs;
 use super::template::Values;
 
-/// The version that a subject tells, or none when it cannot be asked or says something else.
-pub fn ask(definition: &Definition, values: &Values) -> Option<String> {
+/// The version that a subject tells, or none when it cannot be asked or says something else. `kqps` is the
+/// program that is running.
+pub fn ask(definition: &Definition, kqps: &Path) -> Option<String> {
     let version = definition.version.as_ref()?;
+    let values = Values::default().with("kqps", kqps.display());
     let mut words = version.command.iter().map(|word| values.fill(word));
     let program: PathBuf = programs::find(&words.next()?)?;
     let output = Command::new(program).args(words).stdin(Stdio::null()).output().ok()?;

@@ -1,0 +1,178 @@
+//! Runs over simulated subjects: their order, their failures, and their death at any moment.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use kqps_observation::trial::LoadMode;
+use kqps_verdict::search::Preset;
+
+use super::*;
+use crate::simulated::Simulated;
+use crate::study::{self, Found, Given};
+
+const BLOCKS: u32 = 3;
+
+/// A run of the default study with three subjects, before its first trial.
+fn plan() -> Run {
+    let found = |name: &str| Found { name: name.into(), io: "mmsg".into(), version: None };
+    let subjects = vec![found("swift"), found("slow"), found("broken")];
+    let layout = study::layout(&Given { subjects, latency: true, ..Given::default() });
+    Run { blocks: BLOCKS, seed: 7, cells: layout.cells, ..Run::default() }
+}
+
+/// The subject of a cell: how fast it is, or why it does not start.
+fn subject(cell: &Cell) -> Result<Simulated, NoTrial> {
+    let knee_qps = match cell.name.as_str() {
+        "broken" => return Err(NoTrial::Failed { reason: "it is broken".into(), output: vec!["oh".into()] }),
+        "slow" => 20_000.0,
+        _ => 300_000.0,
+    };
+    Ok(Simulated { knee_qps, ..Simulated::default() })
+}
+
+/// Conducts what is missing in the store; `before_trial` may end it.
+fn conduct(
+    store: &Store,
+    clock: Option<(Clock, Instant)>,
+    before_trial: &dyn Fn() -> Result<(), NoTrial>,
+    tell: &mut dyn FnMut(&Event<'_>),
+) -> Result<Conducted, StoreError> {
+    let mut run = store.run().unwrap();
+    let cells = run.cells.clone();
+    let mut start = |cell: usize, _: u64| -> Result<Play<'_>, NoTrial> {
+        let subject = subject(&cells[cell])?;
+        Ok(Box::new(move |load| {
+            before_trial()?;
+            Ok(subject.play(load).unwrap_or_else(|never| match never {}))
+        }))
+    };
+    let goal = Preset::Quick.goal();
+    Conductor { store, goal, clock, start: &mut start, tell }.conduct(&mut run)
+}
+
+/// What identifies a trial in a run that is not bound to its starts.
+fn essence(run: &Run) -> Vec<String> {
+    let wanted = run.trials.iter().filter(|trial| trial.purpose != Purpose::WarmUp);
+    wanted
+        .map(|trial| {
+            let load = trial.measured().map(|trial| trial.load.intended_qps);
+            format!("{} {} {:?} {load:?}", trial.block, trial.cell, trial.purpose)
+        })
+        .collect()
+}
+
+fn whole_run(folder: &Path) -> Run {
+    let store = Store::create(&folder.join("run.sqlite"), &plan()).unwrap();
+    assert_eq!(conduct(&store, None, &|| Ok(()), &mut |_| ()).unwrap(), Conducted::Whole);
+    store.run().unwrap()
+}
+
+#[test]
+fn every_cell_is_measured_in_every_block() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = whole_run(folder.path());
+    let mut units: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    for trial in &run.trials {
+        *units.entry((trial.cell, trial.block)).or_default() += 1;
+    }
+    assert_eq!(units.len(), run.cells.len() * BLOCKS as usize);
+    let numbers: Vec<u64> = run.trials.iter().map(|trial| trial.number).collect();
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+    // A start of its own for every cell of every block, but none for what never started.
+    let mut starts: Vec<u64> = run.trials.iter().map(|trial| trial.start).collect();
+    starts.dedup();
+    assert_eq!(starts, (1..=units.len() as u64).collect::<Vec<_>>());
+    let broken = run.trials.iter().filter(|trial| trial.measured().is_none());
+    assert_eq!(broken.count(), BLOCKS as usize);
+    let closed = |trial: &&RunTrial| trial.measured().is_some_and(|one| one.load.mode == LoadMode::Closed);
+    assert!(run.trials.iter().filter(closed).all(|trial| trial.purpose != Purpose::Search));
+}
+
+#[test]
+fn an_interrupted_run_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = whole_run(folder.path());
+    let path = folder.path().join("again.sqlite");
+    std::fs::create_dir(folder.path().join("other")).unwrap();
+    let store = Store::create(&folder.path().join("other/run.sqlite"), &plan()).unwrap();
+    for most in [1, 5, 17, 30, 1000] {
+        let left = std::cell::Cell::new(most);
+        let limited = || match left.get() {
+            0 => Err(NoTrial::Interrupted),
+            more => {
+                left.set(more - 1);
+                Ok(())
+            }
+        };
+        let conducted = conduct(&store, None, &limited, &mut |_| ()).unwrap();
+        assert_eq!(conducted == Conducted::Whole, most == 1000);
+    }
+    assert!(!path.exists());
+    assert_eq!(essence(&store.run().unwrap()), essence(&whole));
+}
+
+#[test]
+fn what_does_not_fit_the_budget_is_dropped_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(&folder.path().join("run.sqlite"), &plan()).unwrap();
+    let mut dropped = None;
+    let clock = Some((Clock::new(0.0), Instant::now()));
+    conduct(&store, clock, &|| Ok(()), &mut |event| {
+        if let Event::Dropped { from_block } = event {
+            dropped = Some(*from_block);
+        }
+    })
+    .unwrap();
+    assert_eq!(dropped, Some(1));
+    assert!(store.run().unwrap().trials.iter().all(|trial| trial.block == 0));
+}
+
+/// Names the folder in which this test program, started again, conducts a run.
+const FOLDER: &str = "KQPS_CONDUCT_IN";
+
+/// Not a test unless a folder was named: then it conducts the run that lies there until it is killed or done.
+#[test]
+fn conducted_in_a_child() {
+    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let store = Store::open(&Path::new(&folder).join("run.sqlite")).unwrap();
+    conduct(&store, None, &|| Ok(()), &mut |_| ()).unwrap();
+    store.finish(1).unwrap();
+}
+
+#[test]
+fn killed_at_any_moment_it_loses_and_repeats_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = whole_run(folder.path());
+    let expected = essence(&whole);
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.sqlite");
+    drop(Store::create(&path, &plan()).unwrap());
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut committed = 0;
+    for kill in 0.. {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "conduct::tests::conducted_in_a_child"])
+            .env(FOLDER, folder.path())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        if kill < 12 {
+            std::thread::sleep(Duration::from_millis(random.u64(10..90)));
+            child.kill().unwrap();
+        }
+        child.wait().unwrap();
+        let run = Store::read(&path).unwrap();
+        let so_far = essence(&run);
+        assert_eq!(so_far, expected[..so_far.len()], "after kill {kill}");
+        assert!(so_far.len() >= committed, "a committed trial is gone");
+        committed = so_far.len();
+        let numbers = run.trials.iter().map(|trial| trial.number);
+        assert!(numbers.eq(1..=run.trials.len() as u64));
+        if run.finished_unix_ms.is_some() {
+            break;
+        }
+    }
+    assert_eq!(committed, expected.len());
+}

@@ -1,0 +1,155 @@
+//! Installing the Debian packages of missing name servers, for whoever runs kqps from a checkout: `cargo run` sets
+//! [`VARIABLE`], an installed kqps does not, so no one else is surprised. No service is started by it.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::subject::{Definition, programs};
+
+/// Set to `debian` it allows packages to be installed. `.cargo/config.toml` does so for runs through cargo.
+pub const VARIABLE: &str = "KQPS_INSTALL_SUBJECTS";
+
+/// Packages of subjects whose programs are not on this host, each once, in the order of the subjects.
+pub fn missing(subjects: &[Definition]) -> Vec<String> {
+    let absent =
+        |subject: &&Definition| subject.programs.iter().any(|program| programs::find(program).is_none());
+    let mut packages = Vec::new();
+    for package in subjects.iter().filter(absent).filter_map(|subject| subject.package.as_ref()) {
+        if !packages.contains(package) {
+            packages.push(package.clone());
+        }
+    }
+    packages
+}
+
+/// Whether packages may and can be installed here: asked for, on Debian, by root. The reason where not.
+pub fn allowed() -> Result<(), String> {
+    if std::env::var(VARIABLE).as_deref() != Ok("debian") {
+        return Err("kqps installs nothing by itself".into());
+    }
+    if !Path::new("/etc/debian_version").exists() || programs::find("apt-get").is_none() {
+        return Err("this is no Debian system".into());
+    }
+    // The owner of our own folder in /proc is our effective user.
+    match fs::metadata("/proc/self").map(|facts| facts.uid()) {
+        Ok(0) => Ok(()),
+        _ => Err("only root may install packages".into()),
+    }
+}
+
+/// Installs packages, and tells the reason for each that could not be. `tell` hears of each before it begins.
+pub fn install(packages: &[String], mut tell: impl FnMut(&str)) -> Vec<(String, String)> {
+    let policy = match Policy::set(Path::new("/usr/sbin/policy-rc.d")) {
+        Ok(policy) => policy,
+        Err(error) => {
+            let reason = format!("services cannot be kept from starting: {error}");
+            return packages.iter().map(|package| (package.clone(), reason.clone())).collect();
+        }
+    };
+    let mut failed = Vec::new();
+    let mut updated = false;
+    for package in packages {
+        tell(package);
+        let mut outcome = apt_get(&["install", "--yes", "--no-install-recommends", package]);
+        if outcome.is_err() && !updated {
+            updated = true;
+            // Lists that are missing or old are the usual cause; if this fails too, so will what follows.
+            let _ = apt_get(&["update"]);
+            outcome = apt_get(&["install", "--yes", "--no-install-recommends", package]);
+        }
+        if let Err(reason) = outcome {
+            failed.push((package.clone(), reason));
+        }
+    }
+    drop(policy);
+    failed
+}
+
+fn apt_get(arguments: &[&str]) -> Result<(), String> {
+    let output = Command::new("apt-get")
+        .args(["--quiet", "-o", "DPkg::Lock::Timeout=60", "-o", "Acquire::Retries=1"])
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("apt-get: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
+    Err(format!("apt-get {} failed: {}", arguments[0], last.trim()))
+}
+
+/// While it lives, packages that are installed start no service.
+#[derive(Debug)]
+struct Policy {
+    /// Ours, to be removed; none when the host has a policy of its own, which stays.
+    ours: Option<PathBuf>,
+}
+
+/// `invoke-rc.d` takes status 101 for "this action is not allowed".
+const POLICY: &str =
+    "#!/bin/sh\n# Written by kqps while it installs name servers, and removed afterwards.\nexit 101\n";
+
+impl Policy {
+    fn set(path: &Path) -> io::Result<Self> {
+        match fs::read_to_string(path) {
+            // One of ours that was left by a kqps that was killed.
+            Ok(found) if found == POLICY => Ok(Self { ours: Some(path.into()) }),
+            Ok(_) => Ok(Self { ours: None }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::write(path, POLICY)?;
+                let policy = Self { ours: Some(path.into()) };
+                fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
+                Ok(policy)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Policy {
+    fn drop(&mut self) {
+        if let Some(path) = &self.ours {
+            // There is nobody to tell; the next run finds it and takes it for its own.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject::builtin;
+
+    #[test]
+    fn only_our_own_policy_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy-rc.d");
+        drop(Policy::set(&path).unwrap());
+        assert!(!path.exists());
+
+        fs::write(&path, POLICY).unwrap();
+        drop(Policy::set(&path).unwrap());
+        assert!(!path.exists(), "one that was left behind is cleared away");
+
+        fs::write(&path, "#!/bin/sh\nexit 0\n").unwrap();
+        drop(Policy::set(&path).unwrap());
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn packages_of_absent_programs_are_missing() {
+        let mut subjects = builtin::servers();
+        for subject in &mut subjects {
+            subject.programs = vec!["no-such-program-anywhere".into()];
+        }
+        assert_eq!(missing(&subjects), ["nsd", "knot", "bind9"]);
+        subjects[1].programs = vec!["sh".into()];
+        assert_eq!(missing(&subjects), ["nsd", "bind9"]);
+    }
+}

@@ -1,0 +1,156 @@
+//! The player as a child: `kqps load … --json`, one process for one trial, so that a trial never inherits
+//! anything from the one before it.
+
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use kqps_kernel::process::{self, Signal};
+use kqps_observation::Trial;
+
+use crate::conduct::NoTrial;
+use crate::load::{Load, Pace};
+use crate::setup::Setup;
+
+/// Seconds that a trial may take beyond sending and draining: opening the dataset and reading counters.
+const SLACK_S: f64 = 20.0;
+
+/// How often a flag that says "interrupted" is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A player that is aimed at a subject.
+#[derive(Clone, Copy, Debug)]
+pub struct Player<'a> {
+    /// The program that is running.
+    pub kqps: &'a Path,
+    /// Where the queries go.
+    pub target: SocketAddr,
+    /// The query file.
+    pub queries: &'a Path,
+    /// Sockets, window, timeout.
+    pub setup: Setup,
+    /// The player's cores.
+    pub cpus: &'a [u32],
+    /// The subject's process.
+    pub subject_pid: u32,
+    /// The subject's cores.
+    pub subject_cpus: &'a [u32],
+    /// Set when the user ends the run.
+    pub interrupted: &'a AtomicBool,
+}
+
+impl Player<'_> {
+    /// Plays one trial. The kernel kills the player when the calling thread ends, so call it from the main one.
+    pub fn play(&self, load: &Load) -> Result<Trial, NoTrial> {
+        let failed = |reason: String| NoTrial::Failed { reason, output: Vec::new() };
+        let mut command = Command::new(self.kqps);
+        command.args(self.arguments(load));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        process::tie(&mut command);
+        let child =
+            command.spawn().map_err(|error| failed(format!("the player could not be started: {error}")))?;
+        let limit_s = load.duration_s + 2.0 * self.setup.timeout_s + SLACK_S;
+        let said = self
+            .wait(child, Duration::from_secs_f64(limit_s))
+            .map_err(|error| failed(format!("the player was lost: {error}")))?;
+        self.trial_of(&said, limit_s)
+    }
+
+    fn arguments(&self, load: &Load) -> Vec<String> {
+        let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let (pace, how_much) = match load.pace {
+            Pace::Open { rate_qps } => ("-Q", rate_qps.to_string()),
+            Pace::Closed => ("-q", self.setup.window.to_string()),
+        };
+        let mut arguments: Vec<String> = vec!["load".into(), self.target.to_string()];
+        let mut add = |flag: &str, value: String| arguments.extend([flag.to_string(), value]);
+        add("-d", self.queries.display().to_string());
+        add(pace, how_much);
+        add("-l", format!("{}s", load.duration_s));
+        add("-t", format!("{}s", self.setup.timeout_s));
+        add("-c", self.setup.sockets.to_string());
+        add("--subject-pid", self.subject_pid.to_string());
+        if !self.cpus.is_empty() {
+            add("-T", self.cpus.len().to_string());
+            add("--cpus", list(self.cpus));
+        }
+        if !self.subject_cpus.is_empty() {
+            add("--subject-cpus", list(self.subject_cpus));
+        }
+        arguments.push("--json".into());
+        arguments
+    }
+
+    fn wait(&self, mut child: Child, limit: Duration) -> io::Result<Said> {
+        let stdout = read_all(child.stdout.take());
+        let stderr = read_all(child.stderr.take());
+        let deadline = Instant::now() + limit;
+        let mut asked_to_end = false;
+        let mut too_long = false;
+        // Its standard output is closed when it ends.
+        let stdout = loop {
+            match stdout.recv_timeout(LOOK) {
+                Ok(text) => break text,
+                Err(RecvTimeoutError::Disconnected) => break String::new(),
+                Err(RecvTimeoutError::Timeout) => (),
+            }
+            if !asked_to_end && self.interrupted.load(Ordering::Relaxed) {
+                asked_to_end = true;
+                process::signal(child.id(), Signal::Interrupt)?;
+            }
+            if !too_long && Instant::now() >= deadline {
+                too_long = true;
+                child.kill()?;
+            }
+        };
+        let status = child.wait()?;
+        Ok(Said { status, too_long, stdout, stderr: stderr.recv().unwrap_or_default() })
+    }
+
+    fn trial_of(&self, said: &Said, limit_s: f64) -> Result<Trial, NoTrial> {
+        let output = || said.stderr.lines().map(str::to_string).collect();
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(NoTrial::Interrupted);
+        }
+        if said.too_long {
+            let reason = format!("the player did not end within {limit_s:.0} s and was killed");
+            return Err(NoTrial::Failed { reason, output: output() });
+        }
+        if !said.status.success() {
+            let last = said.stderr.lines().last().unwrap_or("it printed nothing");
+            let reason = format!("the player failed ({}): {last}", said.status);
+            return Err(NoTrial::Failed { reason, output: output() });
+        }
+        serde_json::from_str(&said.stdout).map_err(|error| {
+            let reason = format!("what the player printed is not a trial: {error}");
+            NoTrial::Failed { reason, output: output() }
+        })
+    }
+}
+
+/// What a player that has ended leaves.
+struct Said {
+    status: ExitStatus,
+    too_long: bool,
+    stdout: String,
+    stderr: String,
+}
+
+/// Reads a pipe to its end beside the caller, so that neither pipe of a child can fill up.
+fn read_all(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What was read before an error is all that there is to tell.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        // The caller may have given up.
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    receiver
+}
