@@ -48,10 +48,10 @@ pub struct Inflight {
     head: u64,
     /// All queries numbered below are settled, or stand in one of the two queues.
     tail: u64,
-    /// Slots that the head came round to while their query still waited, oldest first.
-    lapped: VecDeque<u32>,
-    /// Slots of overdue queries, oldest first.
-    overdue: VecDeque<u32>,
+    /// Numbers of queries whose slot the head came round to while they still waited, oldest first.
+    lapped: VecDeque<u64>,
+    /// Numbers of overdue queries, oldest first.
+    overdue: VecDeque<u64>,
     /// Queries in state `Waiting`.
     waiting: u32,
     /// Queries in state `Waiting` or `Overdue`.
@@ -159,26 +159,23 @@ impl Inflight {
     /// `lost_before_ns` is lost.
     pub fn expire(&mut self, overdue_before_ns: u64, lost_before_ns: u64) -> Expired {
         let mut expired = Expired::default();
-        while let Some(&index) = self.lapped.front() {
-            if self.slots[index as usize].due_ns >= overdue_before_ns && self.is_waiting(index) {
+        while let Some(&number) = self.lapped.front() {
+            if self.waits_since(number).is_some_and(|due_ns| due_ns >= overdue_before_ns) {
                 break;
             }
             self.lapped.pop_front();
-            self.turn_overdue(index, &mut expired);
+            self.turn_overdue(number, &mut expired);
         }
         while self.tail < self.head {
-            let index = self.tail as u32 & self.mask;
-            if self.tail_waits() {
-                if self.slots[index as usize].due_ns >= overdue_before_ns {
-                    break;
-                }
-                self.turn_overdue(index, &mut expired);
+            if self.waits_since(self.tail).is_some_and(|due_ns| due_ns >= overdue_before_ns) {
+                break;
             }
+            self.turn_overdue(self.tail, &mut expired);
             self.tail += 1;
         }
-        while let Some(&index) = self.overdue.front() {
-            let slot = &mut self.slots[index as usize];
-            if slot.state == State::Overdue {
+        while let Some(&number) = self.overdue.front() {
+            let slot = self.slot_of(number);
+            if slot.is_in(number, State::Overdue) {
                 if slot.due_ns >= lost_before_ns {
                     break;
                 }
@@ -199,30 +196,39 @@ impl Inflight {
     /// The head has come round to the tail: a query that still waits there is set aside, and its slot is
     /// passed over.
     fn pass_tail(&mut self) {
-        if self.tail_waits() {
-            self.lapped.push_back(self.tail as u32 & self.mask);
+        if self.waits_since(self.tail).is_some() {
+            self.lapped.push_back(self.tail);
         }
         self.tail += 1;
     }
 
-    /// Whether query number `tail` still waits. Its slot may hold an earlier query, which was passed over.
-    fn tail_waits(&self) -> bool {
-        let slot = &self.slots[(self.tail as u32 & self.mask) as usize];
-        slot.state == State::Waiting && slot.id == self.tail as u16 && slot.round == (self.tail >> 16) as u8
-    }
-
-    fn is_waiting(&self, index: u32) -> bool {
-        self.slots[index as usize].state == State::Waiting
-    }
-
-    fn turn_overdue(&mut self, index: u32, expired: &mut Expired) {
-        let slot = &mut self.slots[index as usize];
-        if slot.state == State::Waiting {
+    fn turn_overdue(&mut self, number: u64, expired: &mut Expired) {
+        let slot = self.slot_of(number);
+        if slot.is_in(number, State::Waiting) {
             slot.state = State::Overdue;
             self.waiting -= 1;
-            self.overdue.push_back(index);
+            self.overdue.push_back(number);
             expired.overdue += 1;
         }
+    }
+
+    /// When query `number` was due, if it waits. Its slot may hold another one: an earlier one that was passed
+    /// over, or a later one since it was settled.
+    fn waits_since(&mut self, number: u64) -> Option<u64> {
+        let slot = self.slot_of(number);
+        slot.is_in(number, State::Waiting).then_some(slot.due_ns)
+    }
+
+    #[inline]
+    fn slot_of(&mut self, number: u64) -> &mut Slot {
+        &mut self.slots[(number as u32 & self.mask) as usize]
+    }
+}
+
+impl Slot {
+    /// Whether it holds query `number`, in this state.
+    fn is_in(&self, number: u64, state: State) -> bool {
+        self.state == state && self.id == number as u16 && self.round == (number >> 16) as u8
     }
 }
 

@@ -26,21 +26,23 @@ pub enum Chosen {
     Mmsg,
     /// The same with segmentation.
     Gso,
+    /// `io_uring`.
+    Uring,
 }
 
 impl Chosen {
     /// What the plan asks for, or the best that the host offers.
     pub fn choose(plan: &Plan) -> Result<Self, PlayError> {
-        match plan.io {
-            Io::Plain => Ok(Self::Plain),
-            Io::Mmsg => Ok(Self::Mmsg),
-            Io::Auto => Ok(if offers_segmentation().is_ok() { Self::Gso } else { Self::Mmsg }),
-            Io::Gso => match offers_segmentation() {
-                Ok(()) => Ok(Self::Gso),
-                Err(error) => Err(PlayError::Io { io: "gso", reason: error.to_string() }),
-            },
-            Io::Uring => Err(PlayError::Io { io: "uring", reason: "not yet".into() }),
-        }
+        let chosen = match plan.io {
+            Io::Plain => Self::Plain,
+            Io::Mmsg => Self::Mmsg,
+            Io::Gso => Self::Gso,
+            Io::Uring => Self::Uring,
+            Io::Auto if offers(Io::Gso).is_ok() => Self::Gso,
+            Io::Auto => Self::Mmsg,
+        };
+        offers(plan.io).map_err(|reason| PlayError::Io { io: chosen.name(), reason })?;
+        Ok(chosen)
     }
 
     /// The name in records.
@@ -49,6 +51,7 @@ impl Chosen {
             Self::Plain => "plain",
             Self::Mmsg => "mmsg",
             Self::Gso => "gso",
+            Self::Uring => "uring",
         }
     }
 
@@ -58,12 +61,21 @@ impl Chosen {
             Self::Plain => plain::play(stage),
             Self::Mmsg => mmsg::play(stage),
             Self::Gso => gso::play(stage),
+            Self::Uring => unreachable!(),
         }
     }
 }
 
-/// Whether a socket takes `UDP_GRO`, which came with Linux 5.0, after `UDP_SEGMENT` in 4.18.
-fn offers_segmentation() -> io::Result<()> {
-    let options = UdpOptions { gro: true, ..UdpOptions::default() };
-    UdpSocket::bind(([127, 0, 0, 1], 0).into(), &options).map(drop)
+/// Whether this host offers an I/O model, or why not.
+pub fn offers(io: Io) -> Result<(), String> {
+    match io {
+        Io::Auto | Io::Plain | Io::Mmsg => Ok(()),
+        // UDP_GRO came with Linux 5.0, after UDP_SEGMENT in 4.18.
+        Io::Gso => {
+            let options = UdpOptions { gro: true, ..UdpOptions::default() };
+            let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &options);
+            socket.map(drop).map_err(|error| error.to_string())
+        }
+        Io::Uring => Err("not yet".into()),
+    }
 }

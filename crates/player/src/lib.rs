@@ -23,5 +23,6 @@ pub mod schedule;
 pub mod tally;
 
 pub use crew::{Control, PlayError, play};
+pub use io::offers;
 pub use live::Live;
 pub use plan::{Arrivals, Io, LoadPlan, Plan, Stop};

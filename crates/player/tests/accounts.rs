@@ -1,0 +1,229 @@
+//! Known answers for the accounts: a subject that treats every query in a way that its name tells, so that
+//! each bucket is known to the last query, under every I/O model and both loops.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use kqps_dataset::{Dataset, Options};
+use kqps_observation::{Accounts, Trial};
+use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, Stop, play};
+
+const TIMEOUT: Duration = Duration::from_millis(200);
+
+/// What the subject does to a query.
+#[derive(Clone, Copy, PartialEq)]
+enum Fate {
+    Answer,
+    Truncate,
+    Drop,
+    Double,
+    WrongId,
+    OtherQuestion,
+    CaseChanged,
+    NoReply,
+    OtherRcode,
+    Short,
+    OtherPort,
+    Late,
+}
+
+/// The first label of a query's name and what becomes of it.
+const FATES: [(&str, Fate); 12] = [
+    ("answer", Fate::Answer),
+    ("truncate", Fate::Truncate),
+    ("drop", Fate::Drop),
+    ("double", Fate::Double),
+    ("wrongid", Fate::WrongId),
+    ("question", Fate::OtherQuestion),
+    ("case", Fate::CaseChanged),
+    ("noreply", Fate::NoReply),
+    ("rcode", Fate::OtherRcode),
+    ("short", Fate::Short),
+    ("port", Fate::OtherPort),
+    ("late", Fate::Late),
+];
+
+/// How many queries of each fate a pass has: different numbers, so that no two buckets can be mistaken.
+fn copies(index: usize) -> u64 {
+    3 + index as u64
+}
+
+fn passes_of(fate: Fate) -> u64 {
+    copies(FATES.iter().position(|(_, other)| *other == fate).unwrap()) * PASSES
+}
+
+const PASSES: u64 = 5;
+
+/// Serves until told to stop; late replies leave after one and a half timeouts.
+fn subject(socket: &UdpSocket, stop: &AtomicBool) {
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut later: Vec<(Instant, Vec<u8>, SocketAddr)> = Vec::new();
+    let mut buffer = [0; 512];
+    socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
+    while !stop.load(Relaxed) {
+        let now = Instant::now();
+        for (_, reply, from) in later.extract_if(.., |(due, ..)| *due <= now) {
+            socket.send_to(&reply, from).unwrap();
+        }
+        let (bytes, from) = match socket.recv_from(&mut buffer) {
+            Ok(received) => received,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
+            Err(error) => panic!("{error}"),
+        };
+        let mut reply = buffer[..bytes].to_vec();
+        let label = String::from_utf8(reply[13..13 + usize::from(reply[12])].to_vec()).unwrap();
+        let fate = FATES.iter().find(|(name, _)| *name == label).unwrap().1;
+        reply[2] |= 0x80;
+        match fate {
+            Fate::Drop => continue,
+            Fate::Late => {
+                later.push((now + TIMEOUT * 3 / 2, reply, from));
+                continue;
+            }
+            Fate::OtherPort => {
+                stranger.send_to(&reply, from).unwrap();
+                continue;
+            }
+            Fate::Double => assert_eq!(socket.send_to(&reply, from).unwrap(), reply.len()),
+            Fate::Truncate => reply[2] |= 0x02,
+            // The player counts IDs upwards: half of all IDs away, none is outstanding.
+            Fate::WrongId => reply[0] ^= 0x80,
+            Fate::OtherQuestion => reply[14] ^= 0x01,
+            Fate::CaseChanged => reply[14] ^= 0x20,
+            Fate::NoReply => reply[2] &= 0x7f,
+            Fate::OtherRcode => reply[3] |= 2,
+            Fate::Short => reply.truncate(20),
+            Fate::Answer => (),
+        }
+        socket.send_to(&reply, from).unwrap();
+    }
+}
+
+fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
+    Plan {
+        target,
+        load,
+        stop: Stop { after: None, passes: Some(PASSES) },
+        timeout: TIMEOUT,
+        drain: TIMEOUT * 2,
+        lag_allowed: Duration::from_secs(5),
+        burst: 32,
+        sockets: 3,
+        threads: 2,
+        cpus: Vec::new(),
+        io,
+        buffer_bytes: None,
+        local_address: None,
+        local_port: None,
+        seed: 1,
+        subject_pid: None,
+        subject_cpus: Vec::new(),
+    }
+}
+
+fn played(load: LoadPlan, io: Io) -> Trial {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queries");
+    let mut text = String::new();
+    for (index, (label, _)) in FATES.iter().enumerate() {
+        for _ in 0..copies(index) {
+            text += &format!("{label}.example A NOERROR\n");
+        }
+    }
+    std::fs::write(&file, text).unwrap();
+    let options = Options { cache_dir: Some(folder.path().join("cache")), ..Options::default() };
+    let dataset = Dataset::open(&file, &options).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let plan = plan(socket.local_addr().unwrap(), load, io);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| subject(&socket, &stop));
+        let trial = play(&plan, &dataset, &Control::new(plan.threads));
+        stop.store(true, Relaxed);
+        trial.unwrap()
+    })
+}
+
+fn check(trial: &Trial) {
+    let all: u64 = (0..FATES.len()).map(copies).sum::<u64>() * PASSES;
+    let wrong = [Fate::OtherQuestion, Fate::NoReply, Fate::OtherRcode, Fate::Short].map(passes_of).iter().sum();
+    let correct = [Fate::Answer, Fate::Truncate, Fate::Double, Fate::CaseChanged].map(passes_of).iter().sum();
+    let expected = Accounts {
+        intended: all,
+        unsent: 0,
+        send_failed: 0,
+        sent: all,
+        correct,
+        wrong,
+        late: passes_of(Fate::Late),
+        lost: [Fate::Drop, Fate::WrongId, Fate::OtherPort].map(passes_of).iter().sum(),
+        truncated: passes_of(Fate::Truncate),
+        duplicate: passes_of(Fate::Double),
+        unsolicited: passes_of(Fate::WrongId) + passes_of(Fate::OtherPort),
+    };
+    assert_eq!(trial.accounts, expected, "{} {:?}", trial.player.io, trial.load.mode);
+    let causes = [
+        ("question", Fate::OtherQuestion),
+        ("not-a-response", Fate::NoReply),
+        ("rcode", Fate::OtherRcode),
+        ("short", Fate::Short),
+    ];
+    assert_eq!(trial.wrong_causes, causes.map(|(cause, fate)| (cause.to_string(), passes_of(fate))).into());
+    assert_eq!(trial.intervals.iter().map(|interval| interval.sent).sum::<u64>(), all);
+    assert_eq!(trial.intervals.iter().map(|interval| interval.correct).sum::<u64>(), correct);
+}
+
+/// Every I/O model; one that this host lacks is told with its reason.
+fn every_io(load: LoadPlan) {
+    for io in [Io::Plain, Io::Mmsg, Io::Gso, Io::Uring] {
+        match kqps_player::offers(io) {
+            Ok(()) => check(&played(load, io)),
+            Err(reason) => println!("skipped: {}: {reason}", io.name()),
+        }
+    }
+}
+
+#[test]
+fn an_open_loop_accounts_for_every_query() {
+    every_io(LoadPlan::Open { rate_qps: 2_000.0, arrivals: Arrivals::Even });
+}
+
+#[test]
+fn poisson_arrivals_are_accounted_for_too() {
+    check(&played(LoadPlan::Open { rate_qps: 2_000.0, arrivals: Arrivals::Poisson }, Io::Auto));
+}
+
+#[test]
+fn a_closed_loop_accounts_for_every_query() {
+    every_io(LoadPlan::Closed { outstanding: 40 });
+}
+
+#[test]
+fn a_trial_that_is_stopped_accounts_for_what_it_did() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queries");
+    std::fs::write(&file, "answer.example A\n").unwrap();
+    let options = Options { cache_dir: Some(folder.path().join("cache")), ..Options::default() };
+    let dataset = Dataset::open(&file, &options).unwrap();
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: Arrivals::Even };
+    let mut plan = plan(silent.local_addr().unwrap(), load, Io::Auto);
+    plan.stop = Stop { after: Some(Duration::from_secs(3600)), passes: None };
+    let control = Control::new(plan.threads);
+    let trial = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut buffer = [0; 512];
+            // Stop once the trial is under way: at the tenth query.
+            for _ in 0..10 {
+                silent.recv_from(&mut buffer).unwrap();
+            }
+            control.stop.store(true, Relaxed);
+        });
+        play(&plan, &dataset, &control).unwrap()
+    });
+    assert!(trial.interrupted);
+    assert!(trial.accounts.intended >= 10 && trial.accounts.lost == trial.accounts.sent);
+    assert!(trial.load.duration_s < 3600.0);
+}
