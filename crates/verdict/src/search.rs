@@ -6,6 +6,7 @@
 mod bounds;
 mod class;
 mod goal;
+mod level;
 mod next;
 mod probe;
 

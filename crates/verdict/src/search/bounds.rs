@@ -19,7 +19,8 @@ pub struct Bounds {
     pub irregular: bool,
     /// The lower bound no longer held when it was tried once more at the end.
     pub drifted: bool,
-    /// The limit on the number of trials came before the bounds were close enough.
+    /// The time or the number of trials was used up first: the bounds are farther apart than the goal's width,
+    /// and the upper one may rest on fewer trials.
     pub incomplete: bool,
     /// Share of the load that the subject's buffers could have hidden in a full-length trial at the lower
     /// bound, where their size is known.

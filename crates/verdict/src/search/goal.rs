@@ -25,6 +25,9 @@ pub struct Goal {
     pub min_qps: f64,
     /// The largest load that is tried, queries a second.
     pub max_qps: f64,
+    /// Seconds of trials, drains included, after which the search only makes sure of a lower bound and ends
+    /// with bounds that may be farther apart than the width.
+    pub limit_s: f64,
     /// A trial with more than 1 % of its latencies above this, in microseconds, is bad too.
     pub p99_us: Option<u64>,
 }
@@ -71,14 +74,24 @@ impl Preset {
 
     /// The goal it stands for, over loads from 10 to 100 million queries a second.
     pub fn goal(self) -> Goal {
-        let (final_s, sum_s, loss, exceed, width) = match self {
-            Self::Quick => (0.5, 3.0, 0.001, 0.5, 0.02),
-            Self::Default => (1.0, 21.0, 0.0001, 0.5, 0.01),
-            Self::Lossless => (1.0, 21.0, 0.0, 0.5, 0.01),
-            Self::Rfc2544 => (60.0, 60.0, 0.0, 0.0, 0.005),
+        let (final_s, sum_s, loss, exceed, width, limit_s) = match self {
+            Self::Quick => (0.5, 3.0, 0.001, 0.5, 0.02, 15.0),
+            Self::Default => (1.0, 21.0, 0.0001, 0.5, 0.01, 180.0),
+            Self::Lossless => (1.0, 21.0, 0.0, 0.5, 0.01, 180.0),
+            Self::Rfc2544 => (60.0, 60.0, 0.0, 0.0, 0.005, 3600.0),
         };
-        let (min_qps, max_qps) = (10.0, 1e8);
-        Goal { name: self.name().into(), final_s, sum_s, loss, exceed, width, min_qps, max_qps, p99_us: None }
+        Goal {
+            name: self.name().into(),
+            final_s,
+            sum_s,
+            loss,
+            exceed,
+            width,
+            min_qps: 10.0,
+            max_qps: 1e8,
+            limit_s,
+            p99_us: None,
+        }
     }
 }
 
@@ -119,6 +132,9 @@ impl Goal {
         }
         if !(0.0001..1.0).contains(&self.width) {
             return fail("the width", self.width, "from 0.0001 to below 1");
+        }
+        if self.limit_s.is_nan() || self.limit_s <= 0.0 {
+            return fail("the time limit", self.limit_s, "more than 0 s");
         }
         if !(self.min_qps > 0.0 && self.min_qps < self.max_qps && self.max_qps.is_finite()) {
             return fail("the least load", self.min_qps, "more than 0 and less than the greatest");

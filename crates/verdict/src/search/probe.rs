@@ -13,6 +13,8 @@ pub struct Probe {
     pub load_qps: f64,
     /// Seconds in which queries were sent.
     pub duration_s: f64,
+    /// Seconds that it took, the drain included.
+    pub wall_s: f64,
     /// Share of the intended queries that were not answered correctly in time, 0 to 1.
     pub bad_ratio: f64,
     /// Whether its latency exceeded the goal's limit.
@@ -39,6 +41,7 @@ impl Probe {
         Self {
             load_qps,
             duration_s: trial.load.duration_s,
+            wall_s: trial.load.duration_s + trial.load.drain_s,
             bad_ratio: trial.accounts.bad_ratio(),
             too_slow: goal.p99_us.is_some_and(|limit_us| is_slow(trial, limit_us)),
             answered_qps: trial.load.answered_qps,

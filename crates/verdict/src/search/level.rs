@@ -1,0 +1,162 @@
+//! One level of a search: the goal itself, or the goal with a smaller duration sum, which settles a load
+//! with fewer trials. Given the trials so far, a level knows its bounds, or which load it wants tried next.
+
+use super::bounds::{AtLoad, Pair};
+use super::class::{Class, classify};
+use super::goal::Goal;
+
+/// Duration sums of the coarse levels, between one trial (0) and the goal's sum (1) in logarithms.
+const COARSE_SUMS: [f64; 2] = [0.0, 0.5];
+
+/// A final trial lasts this many times as long as the buffers could hide a relative loss of the width.
+const BUFFERS_OUTLASTED: f64 = 5.0;
+
+/// No step of an expansion is longer than a factor of four.
+const LONGEST_STEP: f64 = 4.0;
+
+pub(super) struct Level {
+    goal: Goal,
+    /// Set at the last level only: buffers hide loss, so that trials at low loads must last longer.
+    buffer_packets: Option<f64>,
+}
+
+/// What a level says.
+pub(super) enum Step {
+    /// A trial at this load is missing.
+    Ask(f64),
+    /// These are its bounds; one is missing where the range of loads ended first.
+    Settled(Pair),
+}
+
+impl Level {
+    /// All levels, the coarsest first and the goal itself last.
+    pub(super) fn all(goal: &Goal, buffer_packets: Option<u64>) -> Vec<Self> {
+        let coarse = COARSE_SUMS.iter().map(|share| {
+            let sum_s = goal.final_s * (goal.sum_s / goal.final_s).powf(*share);
+            Self { goal: Goal { sum_s, ..goal.clone() }, buffer_packets: None }
+        });
+        let last = Self { goal: goal.clone(), buffer_packets: buffer_packets.map(|packets| packets as f64) };
+        coarse.chain([last]).collect()
+    }
+
+    /// This level's goal at a load. Trials never become longer than the duration sum.
+    pub(super) fn goal_at(&self, load_qps: f64) -> Goal {
+        let mut goal = self.goal.clone();
+        if let Some(packets) = self.buffer_packets {
+            let outlasted_s = BUFFERS_OUTLASTED * packets / (goal.width * load_qps);
+            goal.final_s = goal.final_s.max(outlasted_s.min(goal.sum_s));
+        }
+        goal
+    }
+
+    /// The share of a load that the buffers can hide in a full-length trial, where their size is known.
+    pub(super) fn hidden_share(&self, load_qps: f64) -> Option<f64> {
+        self.buffer_packets.map(|packets| packets / (load_qps * self.goal_at(load_qps).final_s))
+    }
+
+    pub(super) fn class_at(&self, loads: &[AtLoad<'_>], load_qps: f64) -> Class {
+        let probes = at(loads, load_qps).map(|at| at.probes.as_slice()).unwrap_or_default();
+        classify(&self.goal_at(load_qps), probes.iter().copied())
+    }
+
+    pub(super) fn bounds(&self, loads: &[AtLoad<'_>]) -> Pair {
+        Pair::relevant(loads, |load_qps| self.goal_at(load_qps))
+    }
+
+    /// How long the next trial at a load lasts. Where all have been bad so far it is a hundredth longer than
+    /// final: three bad trials then take more than half of a sum of six, and no fourth is needed.
+    pub(super) fn duration_s(&self, loads: &[AtLoad<'_>], load_qps: f64) -> f64 {
+        let goal = self.goal_at(load_qps);
+        let only_bad =
+            at(loads, load_qps).is_some_and(|at| at.probes.iter().all(|probe| probe.is_bad(&goal)));
+        if only_bad { goal.final_s * 1.01 } else { goal.final_s }
+    }
+
+    /// The next load to try, or the bounds. The hint is what the level before believes: its loads are
+    /// confirmed or refuted before any other is tried.
+    pub(super) fn step(&self, loads: &[AtLoad<'_>], hint: Pair) -> Step {
+        let found = self.bounds(loads);
+        let hinted = [hint.lower_qps, hint.upper_qps].into_iter().flatten();
+        for load_qps in hinted.filter(|load_qps| found.holds(*load_qps)) {
+            if self.class_at(loads, load_qps) == Class::Undecided {
+                return Step::Ask(load_qps);
+            }
+        }
+        let next_qps = match (found.lower_qps, found.upper_qps) {
+            (Some(lower_qps), Some(upper_qps)) => self.between(loads, lower_qps, upper_qps),
+            (Some(lower_qps), None) => (lower_qps < self.goal.max_qps).then(|| self.above(loads, lower_qps)),
+            (None, Some(upper_qps)) => (upper_qps > self.goal.min_qps).then(|| self.below(loads, upper_qps)),
+            (None, None) => Some(self.goal.round_load((self.goal.min_qps * self.goal.max_qps).sqrt())),
+        };
+        next_qps.map_or(Step::Settled(found), Step::Ask)
+    }
+
+    /// A load between two bounds: one near the middle that was begun already, else what the upper bound's
+    /// loss says, else the middle of the logarithms. None when the bounds are close enough, or nothing lies
+    /// between them after rounding.
+    fn between(&self, loads: &[AtLoad<'_>], lower_qps: f64, upper_qps: f64) -> Option<f64> {
+        // The rounding of loads may make a step of exactly the width a hair wider.
+        if (upper_qps - lower_qps) / upper_qps <= self.goal.width * 1.000_001 {
+            return None;
+        }
+        let whole = (upper_qps / lower_qps).ln();
+        let off_middle = |load_qps: f64| ((load_qps / lower_qps).ln() / whole - 0.5).abs();
+        let is_inside = |load_qps: &f64| *load_qps > lower_qps && *load_qps < upper_qps;
+        let begun = loads.iter().map(|at| at.load_qps).filter(is_inside);
+        begun
+            .filter(|load_qps| off_middle(*load_qps) <= 0.25)
+            .filter(|load_qps| self.class_at(loads, *load_qps) == Class::Undecided)
+            .min_by(|a, b| off_middle(*a).total_cmp(&off_middle(*b)))
+            .or_else(|| self.beside_answered(loads, lower_qps, upper_qps))
+            .or_else(|| Some(self.goal.round_load((lower_qps * upper_qps).sqrt())).filter(is_inside))
+    }
+
+    /// When the upper bound is far above what the subject answered there, the truth is probably near that
+    /// answered rate: half a width below it, or half a width above. A small loss tells nothing, for with a
+    /// soft knee it would lead down in tiny steps.
+    fn beside_answered(&self, loads: &[AtLoad<'_>], lower_qps: f64, upper_qps: f64) -> Option<f64> {
+        let width = self.goal.width;
+        let answered_qps = self.answered_at(loads, upper_qps);
+        if answered_qps >= upper_qps * (1.0 - 1.5 * width) || lower_qps >= upper_qps * (1.0 - 2.0 * width) {
+            return None;
+        }
+        let beside = [answered_qps * (1.0 - width / 2.0), answered_qps * (1.0 + width / 2.0)];
+        beside
+            .map(|load_qps| self.goal.round_load(load_qps))
+            .into_iter()
+            .find(|load_qps| *load_qps > lower_qps * (1.0 + width / 2.0) && *load_qps < upper_qps)
+    }
+
+    /// The load that would have met the goal if the subject had answered no more than it did at this one, in
+    /// the best of its trials: a stall tells nothing.
+    fn answered_at(&self, loads: &[AtLoad<'_>], load_qps: f64) -> f64 {
+        let probes = at(loads, load_qps).map(|at| at.probes.as_slice()).unwrap_or_default();
+        let least_bad = probes.iter().map(|probe| probe.bad_ratio).fold(1.0, f64::min);
+        load_qps * (1.0 - least_bad) / (1.0 - self.goal.loss)
+    }
+
+    /// How far the next step of an expansion goes, as a factor above 1: two widths, squared anew for every
+    /// bound of the same kind that this level has found.
+    fn stride(&self, loads: &[AtLoad<'_>], class: Class) -> f64 {
+        let found = loads.iter().filter(|at| self.class_at(loads, at.load_qps) == class).count();
+        let doublings = found.saturating_sub(1).min(16) as f64;
+        let first = 1.0 / (1.0 - (2.0 * self.goal.width).min(0.5));
+        first.powf(doublings.exp2()).min(LONGEST_STEP)
+    }
+
+    fn above(&self, loads: &[AtLoad<'_>], lower_qps: f64) -> f64 {
+        self.goal.round_load(lower_qps * self.stride(loads, Class::Lower))
+    }
+
+    /// A load below an upper bound: one step, or further if what was answered there says so.
+    pub(super) fn below(&self, loads: &[AtLoad<'_>], upper_qps: f64) -> f64 {
+        let step_qps = upper_qps / self.stride(loads, Class::Upper);
+        let answered_qps = self.answered_at(loads, upper_qps) * (1.0 - self.goal.width / 2.0);
+        self.goal.round_load(step_qps.min(answered_qps.max(upper_qps / LONGEST_STEP)))
+    }
+}
+
+fn at<'a, 'p>(loads: &'a [AtLoad<'p>], load_qps: f64) -> Option<&'a AtLoad<'p>> {
+    let index = loads.binary_search_by(|at| at.load_qps.total_cmp(&load_qps)).ok()?;
+    Some(&loads[index])
+}

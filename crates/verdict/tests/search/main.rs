@@ -1,0 +1,6 @@
+//! The rate search against worked examples, simulated subjects and an independent implementation.
+
+mod examples;
+mod properties;
+mod simulate;
+mod subjects;

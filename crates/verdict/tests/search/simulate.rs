@@ -1,0 +1,134 @@
+//! Subjects that exist only as a formula, and a search that is run against them. `python/compare.py` has the
+//! same formulas, so that another implementation can search the same subjects.
+
+use kqps_observation::run::Purpose;
+use kqps_verdict::search::{Bounds, Goal, Next, Probe, Start, next_trial};
+use serde::Serialize;
+
+/// How a subject loses queries.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Shape {
+    /// Nothing up to its capacity, and everything above.
+    Sharp,
+    /// From 90 % of its capacity on a little, and everything above.
+    Soft,
+    /// Sharp, with a capacity that differs from trial to trial by up to this share either way.
+    Noisy(f64),
+    /// Sharp, and every trial begins with an empty buffer of so many packets.
+    Buffered(f64),
+    /// Sharp, and 1 % lost between 60 and 65 % of its capacity.
+    Gap,
+    /// Sharp, and one trial in ten loses 5 % whatever the load.
+    Stalling,
+}
+
+/// A simulated subject.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Subject {
+    pub(crate) shape: Shape,
+    pub(crate) capacity_qps: f64,
+    pub(crate) seed: u64,
+}
+
+/// A number from 0 to below 1, the same for the same seed and index on every machine (`SplitMix64`).
+pub(crate) fn chance(seed: u64, index: u64) -> f64 {
+    let mut z = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+impl Subject {
+    pub(crate) fn new(shape: Shape, capacity_qps: f64, seed: u64) -> Self {
+        Self { shape, capacity_qps, seed }
+    }
+
+    /// The bad ratio of the trial with this index.
+    pub(crate) fn bad_ratio(&self, load_qps: f64, duration_s: f64, index: u64) -> f64 {
+        let over = |capacity_qps: f64| (1.0 - capacity_qps / load_qps).max(0.0);
+        let capacity_qps = self.capacity_qps;
+        match self.shape {
+            Shape::Soft => {
+                let above = (load_qps / capacity_qps - 0.9).max(0.0);
+                over(capacity_qps).max((above * above).min(1.0))
+            }
+            Shape::Noisy(share) => {
+                over(capacity_qps * (1.0 + share * (2.0 * chance(self.seed, index) - 1.0)))
+            }
+            Shape::Buffered(packets) => (over(capacity_qps) - packets / (load_qps * duration_s)).max(0.0),
+            Shape::Gap if load_qps > 0.6 * capacity_qps && load_qps < 0.65 * capacity_qps => 0.01,
+            Shape::Stalling if chance(self.seed, index) < 0.1 => over(capacity_qps).max(0.05),
+            Shape::Sharp | Shape::Gap | Shape::Stalling => over(capacity_qps),
+        }
+    }
+
+    /// The greatest load that meets a goal: what the bounds should enclose.
+    pub(crate) fn truth_qps(&self, goal: &Goal) -> f64 {
+        match self.shape {
+            Shape::Soft => self.capacity_qps * (0.9 + goal.loss.sqrt()),
+            _ => self.capacity_qps / (1.0 - goal.loss),
+        }
+    }
+}
+
+/// A trial of the search that needs no drain when it lost nothing.
+pub(crate) fn probe_of(load_qps: f64, duration_s: f64, bad_ratio: f64) -> Probe {
+    Probe {
+        load_qps,
+        duration_s,
+        wall_s: duration_s + if bad_ratio > 0.0 { 1.0 } else { 0.05 },
+        bad_ratio,
+        too_slow: false,
+        answered_qps: load_qps * (1.0 - bad_ratio),
+        purpose: Purpose::Search,
+    }
+}
+
+/// A search that came to its end.
+pub(crate) struct Searched {
+    pub(crate) bounds: Bounds,
+    pub(crate) probes: Vec<Probe>,
+    /// Seconds it would have taken, with a drain of one second after every trial that lost queries.
+    pub(crate) wall_s: f64,
+}
+
+impl Searched {
+    /// Whether the bounds enclose a load, give or take the rounding of loads.
+    pub(crate) fn encloses(&self, load_qps: f64) -> bool {
+        self.bounds.lower_qps.is_some_and(|lower_qps| lower_qps <= load_qps * 1.0005)
+            && self.bounds.upper_qps.is_some_and(|upper_qps| upper_qps >= load_qps * 0.9995)
+    }
+}
+
+/// Runs a search to its end. The overload answers `overload_share` of the subject's capacity.
+pub(crate) fn search(goal: &Goal, start: &Start, subject: &Subject, overload_share: f64) -> Searched {
+    let answer = |load_qps, duration_s, index| subject.bad_ratio(load_qps, duration_s, index);
+    search_with(goal, start, answer, subject.capacity_qps * overload_share)
+}
+
+/// The same, for any function of load, duration and index of the trial to its bad ratio.
+pub(crate) fn search_with(
+    goal: &Goal,
+    start: &Start,
+    bad_ratio: impl Fn(f64, f64, u64) -> f64,
+    overload_qps: f64,
+) -> Searched {
+    let mut probes = Vec::new();
+    let mut wall_s = 0.0;
+    loop {
+        let probe = match next_trial(goal, start, &probes) {
+            Next::Done(bounds) => return Searched { bounds, probes, wall_s },
+            Next::Overload { duration_s } => {
+                let answered = probe_of(0.0, duration_s, 0.0);
+                Probe { answered_qps: overload_qps, purpose: Purpose::Ceiling, ..answered }
+            }
+            Next::Trial { rate_qps, duration_s, purpose } => {
+                let bad_ratio = bad_ratio(rate_qps, duration_s, probes.len() as u64);
+                Probe { purpose, ..probe_of(rate_qps, duration_s, bad_ratio) }
+            }
+        };
+        wall_s += probe.wall_s;
+        probes.push(probe);
+    }
+}

@@ -1,0 +1,159 @@
+//! Searches of simulated subjects: the bounds must enclose the truth, and come soon enough.
+
+use kqps_verdict::search::{Goal, Preset, Start};
+
+use crate::simulate::{Searched, Shape, Subject, search, search_with};
+
+/// Searches of subjects of one shape whose capacities spread over a decade, with an overload that answered
+/// from 90 to 120 % of the capacity.
+fn searches(goal: &Goal, shape: Shape) -> Vec<(Subject, Searched)> {
+    let starts = 0..100_u64;
+    starts
+        .map(|seed| {
+            let share = seed as f64 / 100.0;
+            let subject = Subject::new(shape, 50_000.0 * 10f64.powf(share), seed);
+            let overload_share = 0.9 + 0.3 * ((share * 7.77) % 1.0);
+            (subject, search(goal, &Start::default(), &subject, overload_share))
+        })
+        .collect()
+}
+
+/// How many of a hundred enclose the truth.
+fn enclosing(goal: &Goal, searches: &[(Subject, Searched)]) -> usize {
+    searches.iter().filter(|(subject, searched)| searched.encloses(subject.truth_qps(goal))).count()
+}
+
+fn seconds(searches: &[(Subject, Searched)]) -> Vec<f64> {
+    let mut seconds: Vec<f64> = searches.iter().map(|(_, searched)| searched.wall_s).collect();
+    seconds.sort_by(f64::total_cmp);
+    seconds
+}
+
+#[test]
+fn bounds_of_a_steady_subject_always_enclose_the_truth_within_the_width() {
+    for preset in Preset::ALL {
+        let goal = preset.goal();
+        for shape in [Shape::Sharp, Shape::Soft] {
+            let found = searches(&goal, shape);
+            assert_eq!(enclosing(&goal, &found), 100, "{preset} {shape:?}");
+            for (subject, searched) in &found {
+                let bounds = &searched.bounds;
+                let (lower_qps, upper_qps) = (bounds.lower_qps.unwrap(), bounds.upper_qps.unwrap());
+                assert!(!bounds.drifted && !bounds.irregular, "{subject:?} {bounds:?}");
+                assert!(
+                    bounds.incomplete || (upper_qps - lower_qps) / upper_qps <= goal.width * 1.001,
+                    "{subject:?} {bounds:?}"
+                );
+                let throughput_qps = bounds.throughput_qps.unwrap();
+                assert!(throughput_qps >= lower_qps * (1.0 - goal.loss) && throughput_qps <= lower_qps);
+            }
+        }
+    }
+}
+
+#[test]
+fn quick_typically_takes_twelve_seconds_and_never_twenty_with_a_steady_subject() {
+    let goal = Preset::Quick.goal();
+    let sharp = seconds(&searches(&goal, Shape::Sharp));
+    assert!(sharp[50] < 12.0 && sharp[90] < 15.0, "median {}, ninth decile {}", sharp[50], sharp[90]);
+    for shape in [Shape::Sharp, Shape::Soft, Shape::Gap, Shape::Buffered(100.0)] {
+        let longest = *seconds(&searches(&goal, shape)).last().unwrap();
+        assert!(longest < 20.0, "{shape:?} took {longest:.1} s");
+    }
+}
+
+#[test]
+fn noise_costs_time_within_limits_and_the_bounds_stay_near() {
+    for (preset, noise, median_s) in [(Preset::Quick, 0.1, 18.0), (Preset::Default, 0.02, 120.0)] {
+        let goal = preset.goal();
+        let found = searches(&goal, Shape::Noisy(noise));
+        assert!(seconds(&found)[50] < median_s, "{preset}: {:.1} s", seconds(&found)[50]);
+        let (early, late) = (1.0 - 2.0 * noise, 1.0 + noise);
+        for (subject, searched) in &found {
+            let lower_qps = searched.bounds.lower_qps.expect("a lower bound is found in spite of noise");
+            let truth_qps = subject.truth_qps(&goal);
+            assert!(lower_qps > truth_qps * early && lower_qps < truth_qps * late, "{:?}", searched.bounds);
+        }
+    }
+}
+
+#[test]
+fn a_subject_that_stalls_now_and_then_is_not_mistaken_for_a_slow_one() {
+    let goal = Preset::Default.goal();
+    let enclosing = enclosing(&goal, &searches(&goal, Shape::Stalling));
+    assert!(enclosing >= 98, "only {enclosing} of 100 enclose the truth");
+}
+
+#[test]
+fn the_smallest_upper_bound_counts_where_a_lower_load_loses_more() {
+    let goal = Preset::Default.goal();
+    let subject = Subject::new(Shape::Gap, 100_000.0, 0);
+    // A first guess in the gap: the search goes down, for nothing above an upper bound can be relied on.
+    let start = Start { guess_qps: Some(63_000.0), ..Start::default() };
+    let bounds = search(&goal, &start, &subject, 1.0).bounds;
+    assert!(bounds.lower_qps.unwrap() <= 60_000.0 && bounds.upper_qps.unwrap() <= 65_000.0, "{bounds:?}");
+    // A first guess at the top never sees it.
+    let bounds = search(&goal, &Start::default(), &subject, 1.0).bounds;
+    assert!(bounds.lower_qps.unwrap() > 98_000.0, "{bounds:?}");
+}
+
+#[test]
+fn a_buffer_hides_loss_unless_the_search_knows_of_it() {
+    let goal = Preset::Quick.goal();
+    let subject = Subject::new(Shape::Buffered(3_000.0), 100_000.0, 0);
+    let fooled = search(&goal, &Start::default(), &subject, 1.0).bounds;
+    assert!(fooled.lower_qps.unwrap() > 104_000.0, "{fooled:?}");
+
+    let start = Start { buffer_packets: Some(3_000), ..Start::default() };
+    let searched = search(&goal, &start, &subject, 1.0);
+    let bounds = &searched.bounds;
+    // Three seconds are the goal's sum, and the longest trial: 1 % of loss can still hide in them.
+    assert!(bounds.lower_qps.unwrap() < 102_100.0, "{bounds:?}");
+    assert!((bounds.hidden_share.unwrap() - 3_000.0 / (3.0 * bounds.lower_qps.unwrap())).abs() < 1e-9);
+    assert!(searched.probes.iter().any(|probe| probe.duration_s >= 3.0));
+
+    let goal = Preset::Default.goal();
+    let bounds = search(&goal, &start, &subject, 1.0).bounds;
+    assert!(bounds.lower_qps.unwrap() < 100_300.0, "{bounds:?}");
+}
+
+#[test]
+fn the_greatest_load_that_holds_is_irregular() {
+    let goal = Goal { max_qps: 200_000.0, ..Preset::Quick.goal() };
+    let subject = Subject::new(Shape::Sharp, 1e6, 0);
+    let bounds = search(&goal, &Start::default(), &subject, 0.1).bounds;
+    assert_eq!(bounds.lower_qps, Some(200_000.0));
+    assert_eq!(bounds.upper_qps, None);
+    assert!(bounds.irregular && !bounds.drifted);
+}
+
+#[test]
+fn a_subject_that_fails_even_the_least_load_has_no_figure() {
+    let goal = Preset::Quick.goal();
+    let dead = |_, _, _| 1.0;
+    let bounds = search_with(&goal, &Start::default(), dead, 0.0).bounds;
+    assert_eq!((bounds.lower_qps, bounds.throughput_qps), (None, None));
+    assert_eq!(bounds.upper_qps, Some(goal.min_qps));
+}
+
+#[test]
+fn a_lower_bound_that_fails_at_the_end_has_drifted() {
+    let goal = Preset::Quick.goal();
+    let start = Start { bounds_qps: Some((99_000.0, 100_500.0)), ..Start::default() };
+    // Once it has answered six trials it is slower. Both bounds are settled by then.
+    let slowing = |load_qps: f64, _, index| if index < 6 && load_qps <= 100_000.0 { 0.0 } else { 0.1 };
+    let searched = search_with(&goal, &start, slowing, 0.0);
+    assert!(searched.bounds.drifted, "{:?} after {} trials", searched.bounds, searched.probes.len());
+    assert!(searched.bounds.throughput_qps.is_some(), "the figure is kept, and marked");
+}
+
+#[test]
+fn a_warm_start_takes_half_the_trials() {
+    let goal = Preset::Quick.goal();
+    let subject = Subject::new(Shape::Sharp, 123_000.0, 0);
+    let cold = search(&goal, &Start::default(), &subject, 1.2);
+    let bounds_qps = cold.bounds.lower_qps.zip(cold.bounds.upper_qps);
+    let warm = search(&goal, &Start { bounds_qps, ..Start::default() }, &subject, 1.2);
+    assert_eq!(warm.bounds.lower_qps, cold.bounds.lower_qps);
+    assert_eq!(warm.probes.len(), 3 + 3 + 1, "both bounds and one re-test");
+}
