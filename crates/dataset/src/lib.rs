@@ -1,1 +1,20 @@
-//! placeholder
+//! What is asked, and what the right answer is.
+//!
+//! For: reading query files, encoding their queries once into a file that is mapped into memory, handing them
+//! out in a few nanoseconds, and generating zones and query files from a seed. Not for: when a query is sent,
+//! or what became of it.
+//!
+//! Invariant: a dataset is frozen. It is named by the hash of its source's content, never changes once it is
+//! open, and costs no anonymous memory however many queries it holds.
+
+mod binary;
+mod cache;
+mod compile;
+mod dataset;
+mod encoded;
+mod error;
+mod text;
+
+pub use compile::compile;
+pub use dataset::{Dataset, Format, Options, Position, Query};
+pub use error::{DatasetError, LineFault, RecordFault};

@@ -95,7 +95,9 @@ proptest! {
     #[test]
     fn a_compressed_name_ends_where_the_oracle_says(mut bytes in prop::collection::vec(any::<u8>(), 12..80), small: bool) {
         if small {
-            bytes.iter_mut().for_each(|byte| *byte &= 0xc7);
+            for byte in &mut bytes {
+                *byte &= 0xc7;
+            }
         }
         let mut parser = domain::dep::octseq::Parser::from_ref(&bytes[..]);
         parser.advance(12).expect("twelve bytes");

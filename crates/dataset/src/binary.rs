@@ -1,0 +1,51 @@
+//! A binary query file: 16-bit big-endian lengths, each followed by that many bytes of a message.
+
+use std::io::{self, BufRead, Read};
+
+use kqps_message::{Edns, HEADER_BYTES, Header, edns, header, question};
+
+use crate::encoded::Facts;
+use crate::error::RecordFault;
+
+/// Reads the next message into `message`, which is cleared. Returns false at the end of the file, and a fault
+/// where the file ends within the message.
+pub(crate) fn read(
+    source: &mut impl BufRead,
+    message: &mut Vec<u8>,
+) -> io::Result<Result<bool, RecordFault>> {
+    message.clear();
+    let taken = source.by_ref().take(2).read_to_end(message)?;
+    let Some(&length) = message.first_chunk() else {
+        return Ok(if taken == 0 {
+            Ok(false)
+        } else {
+            Err(RecordFault::Truncated { expected: 2, found: taken })
+        });
+    };
+    let length = usize::from(u16::from_be_bytes(length));
+    message.clear();
+    let taken = source.by_ref().take(length as u64).read_to_end(message)?;
+    Ok(if taken == length {
+        Ok(true)
+    } else {
+        Err(RecordFault::Truncated { expected: 2 + length, found: 2 + taken })
+    })
+}
+
+/// Makes a query of a message as it was read: its ID becomes 0, and it gets an OPT record where `edns` asks
+/// for one and it has none.
+pub(crate) fn encode(message: &mut Vec<u8>, edns: Option<Edns>) -> Result<Facts, RecordFault> {
+    let header = Header::of(message).ok_or(RecordFault::Short(message.len()))?;
+    if header.is_reply() {
+        return Err(RecordFault::Reply);
+    }
+    let question_bytes = question::end(message).ok_or(RecordFault::Question)? - HEADER_BYTES;
+    header::set_id(message, 0);
+    if let Some(edns) = edns
+        && edns::find(message)?.is_none()
+        && !(edns::append(message, 0, &edns) && u16::try_from(message.len()).is_ok())
+    {
+        return Err(RecordFault::TooLong);
+    }
+    Ok(Facts { question_bytes: question_bytes as u16, expected_rcode: None })
+}

@@ -1,0 +1,178 @@
+//! From a query file to its encoded form, in one pass that holds a line and a few buffers in memory.
+
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
+use std::path::Path;
+
+use kqps_message::Edns;
+
+use crate::binary;
+use crate::dataset::{Format, Options};
+use crate::encoded::{Header, WriteError, Writer};
+use crate::error::DatasetError;
+use crate::text::{self, LINE_BYTES_MAX};
+
+const BUFFER_BYTES: usize = 1 << 20;
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Why a source was not compiled.
+#[derive(Debug)]
+pub(crate) enum CompileError {
+    /// The source is at fault.
+    Source(DatasetError),
+    /// The output could not be written.
+    Output(io::Error),
+}
+
+/// Encodes the queries of `source` to `out` and returns how many there are. `path` stands in messages.
+pub fn compile(
+    source: impl Read,
+    path: &Path,
+    options: &Options,
+    out: impl Write + Seek,
+) -> Result<u64, DatasetError> {
+    encode(source, path, options, out).map(|header| header.queries).map_err(|error| match error {
+        CompileError::Source(error) => error,
+        CompileError::Output(error) => DatasetError::io("write the encoded form of", path, error),
+    })
+}
+
+pub(crate) fn encode(
+    source: impl Read,
+    path: &Path,
+    options: &Options,
+    out: impl Write + Seek,
+) -> Result<Header, CompileError> {
+    let writer = Writer::new(out).map_err(CompileError::Output)?;
+    let hashing = Hashing { source, hasher: blake3::Hasher::new() };
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, hashing);
+    let mut compiler =
+        Compiler { path, edns: options.every_query(), skip_bad: options.skip_bad, skipped: 0, writer };
+    if is_binary(&mut reader, options.format).map_err(|error| compiler.unreadable(error))? {
+        compiler.binary(&mut reader)?;
+    } else {
+        compiler.text(&mut reader)?;
+    }
+    let hash = *reader.into_inner().hasher.finalize().as_bytes();
+    let skipped = compiler.skipped;
+    let header = compiler.writer.finish(hash, skipped).map_err(CompileError::Output)?;
+    if header.queries == 0 {
+        return Err(CompileError::Source(DatasetError::Empty { path: path.to_owned(), skipped }));
+    }
+    Ok(header)
+}
+
+/// A text file begins with a printable byte or white space. A binary one begins with the upper byte of a
+/// length, which is below 9 for every message shorter than 2304 bytes.
+fn is_binary(reader: &mut impl BufRead, format: Format) -> io::Result<bool> {
+    Ok(match format {
+        Format::Text => false,
+        Format::Binary => true,
+        Format::Auto => reader.fill_buf()?.first().is_some_and(|&byte| byte < b'\t'),
+    })
+}
+
+struct Compiler<'a, W> {
+    path: &'a Path,
+    edns: Option<Edns>,
+    skip_bad: bool,
+    skipped: u64,
+    writer: Writer<W>,
+}
+
+impl<W: Write + Seek> Compiler<'_, W> {
+    fn text(&mut self, reader: &mut impl BufRead) -> Result<(), CompileError> {
+        let mut line = Vec::with_capacity(LINE_BYTES_MAX + 1);
+        let mut message = Vec::with_capacity(512);
+        let mut number = 0;
+        while self.read_line(reader, &mut line)? {
+            number += 1;
+            let mark =
+                if number == 1 && line.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+            message.clear();
+            match text::encode(&line[mark..], self.edns, &mut message) {
+                Ok(None) => {}
+                Ok(Some(facts)) => {
+                    self.writer.push(&message, facts).map_err(|error| self.unwritable(error))?;
+                }
+                Err((column, fault)) => {
+                    let column = mark + column;
+                    self.bad(DatasetError::Line { path: self.path.to_owned(), line: number, column, fault })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a line with its end, or the head of one that is too long. Returns false at the end of the file.
+    fn read_line(&self, reader: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool, CompileError> {
+        line.clear();
+        // Two more for CRLF, one to see that it is too long.
+        let limit = LINE_BYTES_MAX as u64 + 3;
+        let taken = reader.take(limit).read_until(b'\n', line).map_err(|error| self.unreadable(error))?;
+        if taken as u64 == limit && line.last() != Some(&b'\n') {
+            reader.skip_until(b'\n').map_err(|error| self.unreadable(error))?;
+        } else {
+            let end = line.strip_suffix(b"\n").map(|line| line.strip_suffix(b"\r").unwrap_or(line).len());
+            line.truncate(end.unwrap_or(taken));
+        }
+        Ok(taken > 0)
+    }
+
+    fn binary(&mut self, reader: &mut impl BufRead) -> Result<(), CompileError> {
+        let mut message = Vec::new();
+        let (mut number, mut offset) = (0, 0);
+        loop {
+            number += 1;
+            let read = binary::read(reader, &mut message).map_err(|error| self.unreadable(error))?;
+            let next = offset + 2 + message.len() as u64;
+            let encoded = match read {
+                Ok(false) => return Ok(()),
+                Ok(true) => binary::encode(&mut message, self.edns),
+                Err(fault) => Err(fault),
+            };
+            match encoded {
+                Ok(facts) => {
+                    self.writer.push(&message, facts).map_err(|error| self.unwritable(error))?;
+                }
+                Err(fault) => {
+                    self.bad(DatasetError::Record { path: self.path.to_owned(), number, offset, fault })?;
+                }
+            }
+            offset = next;
+        }
+    }
+
+    /// Counts what is bad, or ends there.
+    fn bad(&mut self, error: DatasetError) -> Result<(), CompileError> {
+        if !self.skip_bad {
+            return Err(CompileError::Source(error));
+        }
+        self.skipped += 1;
+        Ok(())
+    }
+
+    fn unreadable(&self, error: io::Error) -> CompileError {
+        CompileError::Source(DatasetError::io("read", self.path, error))
+    }
+
+    fn unwritable(&self, error: WriteError) -> CompileError {
+        match error {
+            WriteError::Io(error) => CompileError::Output(error),
+            WriteError::Full => CompileError::Source(DatasetError::TooLarge { path: self.path.to_owned() }),
+        }
+    }
+}
+
+/// A reader that hashes what passes.
+struct Hashing<R> {
+    source: R,
+    hasher: blake3::Hasher,
+}
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let taken = self.source.read(into)?;
+        self.hasher.update(&into[..taken]);
+        Ok(taken)
+    }
+}

@@ -1,0 +1,254 @@
+//! An open dataset: queries by position, straight from the memory map.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::path::{Path, PathBuf};
+
+use kqps_kernel::map::MappedFile;
+use kqps_message::Edns;
+use tempfile::NamedTempFile;
+
+use crate::cache;
+use crate::compile::{self, CompileError};
+use crate::encoded::{HEADER_BYTES, Header, NO_RCODE, PREFIX_BYTES, STRIDE, UNIT_BYTES};
+use crate::error::DatasetError;
+
+/// Queries, frozen. It can be shared between threads.
+#[derive(Debug)]
+pub struct Dataset {
+    path: PathBuf,
+    file: MappedFile,
+    header: Header,
+    note: Option<String>,
+}
+
+/// How a query file is read.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Text or binary.
+    pub format: Format,
+    /// Gives every query an OPT record that has none.
+    pub edns: bool,
+    /// The same with the DO flag.
+    pub dnssec: bool,
+    /// Counts bad lines and messages and leaves them out, where otherwise the first is an error.
+    pub skip_bad: bool,
+    /// Where encoded datasets are kept, instead of the user's cache directory.
+    pub cache_dir: Option<PathBuf>,
+}
+
+/// The form of a query file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Binary where the first byte is below 9, which begins no line of text and every length below 2304; text
+    /// otherwise.
+    #[default]
+    Auto,
+    /// `name type [further columns]` a line.
+    Text,
+    /// 16-bit big-endian lengths and messages.
+    Binary,
+}
+
+/// The place of a query in its dataset. One of another dataset names no query of this one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position(u32);
+
+/// A query as it is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Query<'a> {
+    /// The whole message. Its ID is 0, to be overwritten.
+    pub message: &'a [u8],
+    /// The length of the question section, which follows the header.
+    pub question_bytes: usize,
+    /// The rcode of a right answer, where it is known.
+    pub expected_rcode: Option<u16>,
+}
+
+impl Options {
+    /// The OPT record that every query has.
+    pub(crate) fn every_query(&self) -> Option<Edns> {
+        (self.edns || self.dnssec).then(|| Edns { dnssec_ok: self.dnssec, ..Edns::default() })
+    }
+
+    /// What of these options shapes the encoded form.
+    fn shape(&self) -> [u8; 4] {
+        [self.format as u8, self.edns.into(), self.dnssec.into(), self.skip_bad.into()]
+    }
+}
+
+impl Dataset {
+    /// Opens a query file: hashes it, and maps its encoded form, which is made first where it is not yet kept.
+    /// A source that is no regular file, a pipe say, is read once.
+    pub fn open(path: &Path, options: &Options) -> Result<Self, DatasetError> {
+        let mut source = File::open(path).map_err(|error| DatasetError::io("open", path, error))?;
+        let facts = source.metadata().map_err(|error| DatasetError::io("read", path, error))?;
+        if facts.is_dir() {
+            return Err(DatasetError::Directory { path: path.to_owned() });
+        }
+        let directory = options.cache_dir.clone().or_else(cache::directory);
+        if facts.is_file()
+            && let Some(directory) = &directory
+        {
+            let hash = hash(&mut source).map_err(|error| DatasetError::io("read", path, error))?;
+            let kept = directory.join(cache::file_name(&hash, &options.shape()));
+            if let Some((file, header)) = load(&kept, &hash) {
+                cache::touch(&kept);
+                return Ok(Self { path: path.to_owned(), file, header, note: None });
+            }
+        }
+        let (file, header, note) = build(path, options, &source, directory.as_deref())?;
+        Ok(Self { path: path.to_owned(), file, header, note })
+    }
+
+    /// The query file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// BLAKE3 of the query file's content, in hex.
+    pub fn hash(&self) -> String {
+        blake3::Hash::from_bytes(self.header.source_hash).to_hex().to_string()
+    }
+
+    /// How many queries there are; at least one.
+    pub fn queries(&self) -> u64 {
+        self.header.queries
+    }
+
+    /// How many bad lines or messages were left out.
+    pub fn skipped(&self) -> u64 {
+        self.header.skipped
+    }
+
+    /// The length of the longest message, in bytes.
+    pub fn longest_bytes(&self) -> usize {
+        self.header.longest_bytes as usize
+    }
+
+    /// What a user should know about how it was opened: that its encoded form could not be kept, and why.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
+    /// The position of the first query.
+    #[inline]
+    pub fn first(&self) -> Position {
+        Position((HEADER_BYTES / UNIT_BYTES) as u32)
+    }
+
+    /// The position after the last query, where there is none.
+    #[inline]
+    pub fn end(&self) -> Position {
+        Position((self.header.records_end / UNIT_BYTES as u64) as u32)
+    }
+
+    /// The position of the query of this index, counted from 0; the end where there are not so many. It steps
+    /// over 1023 queries at most.
+    pub fn position(&self, index: u64) -> Position {
+        if index >= self.header.queries {
+            return self.end();
+        }
+        let at = self.header.records_end as usize + (index / STRIDE) as usize * 4;
+        let entry = self.file[at..].first_chunk().copied().unwrap_or_default();
+        (0..index % STRIDE).fold(Position(u32::from_le_bytes(entry)), |position, _| self.after(position))
+    }
+
+    /// The query at a position, which is not the end.
+    #[inline]
+    pub fn query(&self, position: Position) -> Query<'_> {
+        let record = &self.file[position.0 as usize * UNIT_BYTES..];
+        let word = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
+        let (message_bytes, question_bytes, rcode) = (word(0), word(2), word(4));
+        Query {
+            message: &record[PREFIX_BYTES..PREFIX_BYTES + usize::from(message_bytes)],
+            question_bytes: usize::from(question_bytes),
+            expected_rcode: (rcode != NO_RCODE).then_some(rcode),
+        }
+    }
+
+    /// The position after this one, which is not the end.
+    #[inline]
+    pub fn after(&self, position: Position) -> Position {
+        let at = position.0 as usize * UNIT_BYTES;
+        let message_bytes = u16::from_le_bytes([self.file[at], self.file[at + 1]]);
+        let units = (PREFIX_BYTES + usize::from(message_bytes)).div_ceil(UNIT_BYTES);
+        Position(position.0 + units as u32)
+    }
+
+    /// Every query once, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Query<'_>> {
+        let positions = std::iter::successors(Some(self.first()), |&position| Some(self.after(position)));
+        positions.take(self.header.queries as usize).map(|position| self.query(position))
+    }
+}
+
+/// Maps an encoded file that is kept, if it is there, whole and undamaged.
+fn load(kept: &Path, source_hash: &[u8; 32]) -> Option<(MappedFile, Header)> {
+    let file = MappedFile::open(kept).ok()?;
+    let header = Header::read(&file)?;
+    (header.source_hash == *source_hash && header.matches_body(&file)).then_some((file, header))
+}
+
+/// Encodes a source into the cache directory; where that cannot be written into a temporary file, with a note
+/// that says so.
+fn build(
+    path: &Path,
+    options: &Options,
+    mut source: &File,
+    directory: Option<&Path>,
+) -> Result<(MappedFile, Header, Option<String>), DatasetError> {
+    let why = match directory.map(|directory| (directory, cache::begin(directory))) {
+        None => "neither XDG_CACHE_HOME nor HOME is set".to_owned(),
+        Some((directory, Err(error))) => format!("cannot write {}: {error}", directory.display()),
+        Some((directory, Ok(out))) => match keep(path, options, source, directory, out) {
+            Ok((file, header)) => return Ok((file, header, None)),
+            Err(CompileError::Source(error)) => return Err(error),
+            Err(CompileError::Output(error)) if source.rewind().is_ok() => {
+                format!("cannot write {}: {error}", directory.display())
+            }
+            Err(CompileError::Output(error)) => return Err(DatasetError::io("write", directory, error)),
+        },
+    };
+    let directory = std::env::temp_dir();
+    let unwritable = |error| DatasetError::io("write", &directory, error);
+    let mut out = NamedTempFile::new_in(&directory).map_err(unwritable)?;
+    let header = compile::encode(source, path, options, out.as_file_mut()).map_err(|error| match error {
+        CompileError::Source(error) => error,
+        CompileError::Output(error) => unwritable(error),
+    })?;
+    let file = MappedFile::open(out.path()).map_err(unwritable)?;
+    Ok((file, header, Some(format!("the encoded dataset is not kept for the next time: {why}"))))
+}
+
+/// Encodes a source to `out`, which is in `directory`, maps it, and gives it its name there.
+fn keep(
+    path: &Path,
+    options: &Options,
+    source: &File,
+    directory: &Path,
+    mut out: NamedTempFile,
+) -> Result<(MappedFile, Header), CompileError> {
+    let header = compile::encode(source, path, options, out.as_file_mut())?;
+    // Mapped under its first name: under its last one, another process may already be making room.
+    let file = MappedFile::open(out.path()).map_err(CompileError::Output)?;
+    // Named by what was read just now, should the source have changed since it was hashed.
+    let kept = directory.join(cache::file_name(&header.source_hash, &options.shape()));
+    out.persist(&kept).map_err(|error| CompileError::Output(error.error))?;
+    cache::tidy(directory, &kept);
+    Ok((file, header))
+}
+
+/// BLAKE3 of a whole file, which is left at its start.
+fn hash(source: &mut File) -> io::Result<[u8; 32]> {
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        match source.read(&mut buffer)? {
+            0 => break,
+            taken => hasher.update(&buffer[..taken]),
+        };
+    }
+    source.rewind()?;
+    Ok(*hasher.finalize().as_bytes())
+}

@@ -1,0 +1,117 @@
+//! A line of a query file: `name type [further columns]`, as dnsperf, kxdpgun and flamethrower write them.
+//!
+//! Columns are parted by spaces or tabs. What a further column is, is decided by its content: letters E and
+//! D, a client subnet, or the rcode that is expected. Names are bytes; a line need not be UTF-8.
+
+use kqps_message::{ClientSubnet, Edns, query, rcode, rtype};
+
+use crate::encoded::Facts;
+use crate::error::LineFault;
+
+/// A line's length at most, in bytes. A name takes 1012 at most, every byte of it escaped.
+pub(crate) const LINE_BYTES_MAX: usize = 4096;
+
+/// How like a word must be to be named as the one that was meant, from 0 to 1.
+const LIKENESS_MIN: f64 = 0.6;
+
+/// Appends the query of `line` to `message` and says what is known of it; none where the line is blank or a
+/// comment. `edns` is what every query of the file has. An error comes with its column, counted from 1.
+pub(crate) fn encode(
+    line: &[u8],
+    edns: Option<Edns>,
+    message: &mut Vec<u8>,
+) -> Result<Option<Facts>, (usize, LineFault)> {
+    let mut fields = Fields { line, at: 0 };
+    let Some((name_at, name)) = fields.next() else { return Ok(None) };
+    if matches!(name[0], b';' | b'#') {
+        return Ok(None);
+    }
+    if line.len() > LINE_BYTES_MAX {
+        return Err((LINE_BYTES_MAX + 1, LineFault::TooLong));
+    }
+    let (type_at, type_text) = fields.next().ok_or((line.len() + 1, LineFault::NoType))?;
+    let qtype = rtype::parse(type_text).ok_or_else(|| (type_at + 1, unknown_type(type_text)))?;
+    let mut columns = Columns { edns, ..Columns::default() };
+    for (at, field) in fields {
+        columns.take(field).map_err(|fault| (at + 1, fault))?;
+    }
+    let question_bytes = query::write(message, name, qtype, columns.edns.as_ref())
+        .map_err(|error| (name_at + error.column, error.fault.into()))?;
+    Ok(Some(Facts { question_bytes: question_bytes as u16, expected_rcode: columns.expected_rcode }))
+}
+
+/// The columns of a line, each with its position. A backslash takes the byte that follows it into the column.
+struct Fields<'a> {
+    line: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = (usize, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+        let start = self.at + self.line[self.at..].iter().position(|byte| !blank(byte))?;
+        let mut end = start;
+        while let Some(byte) = self.line.get(end).filter(|byte| !blank(byte)) {
+            end += if *byte == b'\\' { 2 } else { 1 };
+        }
+        self.at = end.min(self.line.len());
+        Some((start, &self.line[start..self.at]))
+    }
+}
+
+/// What the further columns said so far.
+#[derive(Default)]
+struct Columns {
+    edns: Option<Edns>,
+    expected_rcode: Option<u16>,
+    flags_seen: bool,
+    subnet_seen: bool,
+}
+
+impl Columns {
+    fn take(&mut self, field: &[u8]) -> Result<(), LineFault> {
+        if field.iter().all(|byte| matches!(byte, b'E' | b'D' | b'e' | b'd')) {
+            once(&mut self.flags_seen, "EDNS column")?;
+            let edns = self.edns.get_or_insert_default();
+            edns.dnssec_ok |= field.iter().any(|byte| matches!(byte, b'D' | b'd'));
+        } else if field[0].is_ascii_digit() || field.contains(&b'/') || field.contains(&b':') {
+            once(&mut self.subnet_seen, "client subnet")?;
+            let subnet = std::str::from_utf8(field).ok().and_then(ClientSubnet::parse);
+            let subnet = subnet.ok_or_else(|| LineFault::Subnet(shown(field)))?;
+            self.edns.get_or_insert_default().client_subnet = Some(subnet);
+        } else {
+            let rcode = rcode::parse(field).ok_or_else(|| unknown_column(field))?;
+            once(&mut self.expected_rcode.is_some(), "expected rcode")?;
+            self.expected_rcode = Some(rcode);
+        }
+        Ok(())
+    }
+}
+
+fn once(seen: &mut bool, what: &'static str) -> Result<(), LineFault> {
+    if std::mem::replace(seen, true) { Err(LineFault::Repeated(what)) } else { Ok(()) }
+}
+
+fn unknown_type(found: &[u8]) -> LineFault {
+    LineFault::Type { nearest: nearest(found, rtype::TYPES), found: shown(found) }
+}
+
+fn unknown_column(found: &[u8]) -> LineFault {
+    LineFault::Column { nearest: nearest(found, rcode::RCODES), found: shown(found) }
+}
+
+/// The known word that `found` is most like, if it is like any.
+fn nearest(found: &[u8], known: &[(&'static str, u16)]) -> Option<&'static str> {
+    let found = std::str::from_utf8(found).ok().filter(|text| text.len() < 32)?.to_ascii_uppercase();
+    let like = known.iter().map(|&(name, _)| (strsim::jaro_winkler(&found, name), name));
+    let best = like.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (best.0 >= LIKENESS_MIN).then_some(best.1)
+}
+
+/// Bytes of a file in a message to a person: printable, and not endless.
+fn shown(bytes: &[u8]) -> String {
+    let (head, rest) = bytes.split_at(bytes.len().min(64));
+    format!("{}{}", head.escape_ascii(), if rest.is_empty() { "" } else { "…" })
+}

@@ -1,0 +1,338 @@
+//! Query files as users write them, opened and read back: known bytes, every kind of bad file, the cache.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kqps_dataset::{Dataset, DatasetError, Format, Options};
+use kqps_message::{edns, rcode};
+
+/// A directory with a query file in it and a cache beside it.
+struct Desk {
+    directory: tempfile::TempDir,
+    options: Options,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let options = Options { cache_dir: Some(directory.path().join("cache")), ..Options::default() };
+        Self { directory, options }
+    }
+
+    fn with(change: impl FnOnce(&mut Options)) -> Self {
+        let mut desk = Self::new();
+        change(&mut desk.options);
+        desk
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("queries")
+    }
+
+    fn open(&self, content: impl AsRef<[u8]>) -> Result<Dataset, DatasetError> {
+        fs::write(self.path(), content).expect("a query file");
+        Dataset::open(&self.path(), &self.options)
+    }
+
+    /// What an error says after the path of the file.
+    fn refused(&self, content: impl AsRef<[u8]>) -> String {
+        let error = self.open(content).expect_err("a bad file").to_string();
+        error.strip_prefix(&self.path().display().to_string()).unwrap_or(&error).to_owned()
+    }
+
+    fn cached(&self) -> Vec<PathBuf> {
+        let cache = self.options.cache_dir.as_deref().expect("a cache");
+        fs::read_dir(cache).expect("the cache").map(|entry| entry.expect("an entry").path()).collect()
+    }
+}
+
+/// One query's message, expected rcode and question length.
+fn only(dataset: &Dataset) -> (Vec<u8>, Option<u16>, usize) {
+    assert_eq!(dataset.queries(), 1);
+    let query = dataset.query(dataset.first());
+    (query.message.to_vec(), query.expected_rcode, query.question_bytes)
+}
+
+const WWW: &[u8] = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x03www\x04test\0\x00\x01\x00\x01";
+
+#[test]
+fn a_line_becomes_a_query_of_known_bytes() {
+    for text in
+        ["www.test A\n", "www.test. A", "www.test\tTYPE1\r\n", "  www.test \t a  \n", "\u{feff}www.test A"]
+    {
+        let dataset = Desk::new().open(text).expect(text);
+        assert_eq!(only(&dataset), (WWW.to_vec(), None, 14), "{text}");
+    }
+}
+
+#[test]
+fn comments_and_blank_lines_are_no_queries() {
+    let text = "; a comment\n\n# another\n   \t\n  ;x\nwww.test A\n\r\n";
+    assert_eq!(only(&Desk::new().open(text).expect("a query")).0, WWW);
+    let long = format!("# {}\nwww.test A", "x".repeat(100_000));
+    assert_eq!(only(&Desk::new().open(long).expect("a query")).0, WWW);
+}
+
+#[test]
+fn a_name_is_bytes() {
+    let dataset = Desk::new().open(b"\xff\\032\\.\\ b.test A").expect("a query");
+    assert_eq!(only(&dataset).0[12..24], *b"\x05\xff . b\x04test\0");
+    let root = Desk::new().open(". NS").expect("a query");
+    assert_eq!(only(&root).0[12..], *b"\0\x00\x02\x00\x01");
+}
+
+#[test]
+fn further_columns_are_told_apart_by_content() {
+    let opt = |columns: &str| {
+        let dataset = Desk::new().open(format!("www.test A {columns}")).expect(columns);
+        let (message, rcode, _) = only(&dataset);
+        let opt = edns::find(&message)
+            .expect("well formed")
+            .map(|opt| (opt.ttl_s & edns::DO != 0, opt.data.to_vec()));
+        (opt, rcode)
+    };
+    let subnet = b"\x00\x08\x00\x07\x00\x01\x18\x00\xc0\x00\x02".to_vec();
+    let subnet_v6 = b"\x00\x08\x00\x08\x00\x02\x20\x00\x20\x01\x0d\xb8".to_vec();
+    assert_eq!(opt(""), (None, None));
+    assert_eq!(opt("E"), (Some((false, vec![])), None));
+    assert_eq!(opt("D"), (Some((true, vec![])), None));
+    assert_eq!(opt("192.0.2.0/24"), (Some((false, subnet.clone())), None));
+    assert_eq!(opt("2001:db8::/32"), (Some((false, subnet_v6)), None));
+    assert_eq!(opt("NXDOMAIN"), (None, Some(rcode::NXDOMAIN)));
+    assert_eq!(opt("rcode23"), (None, Some(23)));
+    assert_eq!(opt("D 192.0.2.0/24\tnoerror"), (Some((true, subnet)), Some(rcode::NOERROR)));
+}
+
+#[test]
+fn edns_for_all_queries_adds_to_what_a_line_says() {
+    let desk = Desk::with(|options| options.dnssec = true);
+    let (message, _, question_bytes) = only(&desk.open("www.test A E").expect("a query"));
+    assert_eq!(message[26..], *b"\0\x00\x29\x04\xd0\x00\x00\x80\x00\x00\x00");
+    assert_eq!((message[11], question_bytes), (1, 14));
+    let desk = Desk::with(|options| options.edns = true);
+    let (message, ..) = only(&desk.open("www.test A").expect("a query"));
+    assert_eq!(message[26..], *b"\0\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x00");
+}
+
+#[test]
+fn a_bad_line_is_named_with_its_place_and_what_was_expected() {
+    for (text, error) in [
+        ("www.test A\nwww..test A", ":2:5: bad name: a label is empty"),
+        ("www.test", ":1:9: expected a type after the name, such as A or TYPE65"),
+        ("\n\n www.test\r\n", ":3:10: expected a type after the name, such as A or TYPE65"),
+        (
+            "www.test AAAAA",
+            ":1:10: unknown type \"AAAAA\"; expected one such as A or TYPE65; did you mean AAAA?",
+        ),
+        ("www.test \u{fc}", r#":1:10: unknown type "\xc3\xbc"; expected one such as A or TYPE65"#),
+        ("a\\999 A", ":1:2: bad name: an escape is above \\255"),
+        ("www.test A D E", ":1:14: a second EDNS column in one line"),
+        ("www.test A NXDOMAIN NOERROR", ":1:21: a second expected rcode in one line"),
+        (
+            "www.test A 192.0.2.0/33",
+            ":1:12: bad client subnet \"192.0.2.0/33\"; expected an address and a length such as 192.0.2.0/24 or \
+             2001:db8::/32",
+        ),
+        (
+            "www.test A NXDOMAN",
+            ":1:12: unknown column \"NXDOMAN\"; expected E (EDNS), D (EDNS and DO), a client subnet such as \
+             192.0.2.0/24 or 2001:db8::/32, or an expected rcode such as NXDOMAIN; did you mean NXDOMAIN?",
+        ),
+    ] {
+        assert_eq!(Desk::new().refused(text), error, "{text}");
+    }
+    let long = Desk::new().refused(format!("{} A", "x".repeat(5000)));
+    assert_eq!(long, ":1:4097: the line is longer than 4096 bytes; binary messages are read with -B");
+}
+
+#[test]
+fn bad_lines_are_counted_where_that_is_asked_for() {
+    let desk = Desk::with(|options| options.skip_bad = true);
+    let text = format!("a.. A\nwww.test A\nx\n{} A\nwww.test AAAAA\n", "x".repeat(9000));
+    let dataset = desk.open(text).expect("one query");
+    assert_eq!((only(&dataset).0, dataset.skipped()), (WWW.to_vec(), 4));
+    assert_eq!(
+        desk.refused("x\ny\n"),
+        format!("{} holds no query; 2 bad ones were skipped", desk.path().display())
+            [desk.path().display().to_string().len()..]
+    );
+}
+
+/// A binary file of these messages.
+fn binary(messages: &[&[u8]]) -> Vec<u8> {
+    messages.iter().flat_map(|message| [&(message.len() as u16).to_be_bytes(), *message].concat()).collect()
+}
+
+#[test]
+fn binary_messages_are_kept_but_for_their_id() {
+    let mut message = WWW.to_vec();
+    message[..2].copy_from_slice(&[0xab, 0xcd]);
+    for format in [Format::Auto, Format::Binary] {
+        let desk = Desk::with(|options| options.format = format);
+        let dataset = desk.open(binary(&[&message, &message])).expect("two queries");
+        let all: Vec<_> = dataset.iter().map(|query| (query.message, query.question_bytes)).collect();
+        assert_eq!(all, [(WWW, 14), (WWW, 14)]);
+    }
+}
+
+#[test]
+fn a_binary_message_gets_one_opt_record() {
+    let desk = Desk::with(|options| options.edns = true);
+    let (first, ..) = only(&desk.open(binary(&[WWW])).expect("a query"));
+    assert_eq!(first[26..], *b"\0\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x00");
+    assert_eq!(only(&desk.open(binary(&[&first])).expect("a query")).0, first);
+}
+
+#[test]
+fn a_bad_message_is_named_with_its_place() {
+    let good = binary(&[WWW]);
+    let after_good = |bytes: &[u8]| [&good, bytes].concat();
+    let mut reply = WWW.to_vec();
+    reply[2] |= 0x80;
+    let mut counts_a_record = WWW.to_vec();
+    counts_a_record[7] = 1;
+    let long = [WWW, &vec![0; 65_535 - WWW.len()]].concat();
+    for (content, error) in [
+        (after_good(&good[..9]), ": message 2, at byte 28: the file ends after 9 of 28 bytes"),
+        (after_good(&[0]), ": message 2, at byte 28: the file ends after 1 of 2 bytes"),
+        (
+            after_good(&[0, 3, 1, 2, 3]),
+            ": message 2, at byte 28: 3 bytes are too few for a DNS message, whose header has 12",
+        ),
+        (binary(&[&reply]), ": message 1, at byte 0: it is a reply (QR=1); expected queries"),
+        (binary(&[&WWW[..20]]), ": message 1, at byte 0: its question section is cut short or malformed"),
+        (
+            binary(&[&counts_a_record]),
+            ": message 1, at byte 0: no OPT record can be added: its sections do not hold what its header counts",
+        ),
+        (
+            after_good(&binary(&[&long])),
+            ": message 2, at byte 28: it is too long for an OPT record to be added",
+        ),
+    ] {
+        let desk = Desk::with(|options| options.edns = true);
+        assert_eq!(desk.refused(&content), error);
+        let desk = Desk::with(|options| options.skip_bad = true);
+        let skipping = desk.open([good.clone(), content].concat()).expect("a query");
+        assert!(skipping.iter().any(|query| query.message == WWW));
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let desk = Desk::new();
+    assert_eq!(desk.refused(""), " holds no query");
+    assert_eq!(desk.refused("# nothing\n"), " holds no query");
+    let open = |path: &Path| Dataset::open(path, &desk.options).expect_err("no dataset").to_string();
+    let directory = desk.directory.path();
+    let expected = format!("{} is a directory; expected a file of queries", directory.display());
+    assert_eq!(open(directory), expected);
+    let missing = directory.join("missing");
+    let expected = format!("cannot open {}: No such file or directory (os error 2)", missing.display());
+    assert_eq!(open(&missing), expected);
+    assert!(desk.cached().is_empty(), "nothing is kept of what failed");
+}
+
+#[test]
+fn positions_lead_to_every_query() {
+    let text: String = (0..5000).map(|index| format!("{}.test A\n", "x".repeat(1 + index % 60))).collect();
+    let dataset = Desk::new().open(text).expect("5000 queries");
+    let mut position = dataset.first();
+    for index in 0..5000 {
+        assert_eq!(dataset.position(index), position);
+        assert_eq!(dataset.query(position).message[12], 1 + (index % 60) as u8);
+        position = dataset.after(position);
+    }
+    assert_eq!(position, dataset.end());
+    assert_eq!(dataset.position(5000), dataset.end());
+    assert_eq!(dataset.longest_bytes(), 12 + 67 + 4);
+}
+
+#[test]
+fn the_hash_is_that_of_the_content() {
+    let dataset = Desk::new().open("www.test A").expect("a query");
+    assert_eq!(dataset.hash(), blake3_hex(b"www.test A"));
+    assert_eq!(dataset.note(), None);
+}
+
+fn blake3_hex(content: &[u8]) -> String {
+    blake3::hash(content).to_hex().to_string()
+}
+
+#[test]
+fn an_encoded_file_is_made_once_for_each_content_and_shape() {
+    let mut desk = Desk::new();
+    desk.open("www.test A").expect("a query");
+    let first = desk.cached();
+    assert_eq!(first.len(), 1);
+    let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).expect("a file"));
+    let before = inode(&first[0]);
+    desk.open("www.test A").expect("a query");
+    assert_eq!((desk.cached(), inode(&first[0])), (first, before));
+    desk.options.edns = true;
+    assert_eq!(only(&desk.open("www.test A").expect("a query")).0.len(), WWW.len() + 11);
+    desk.open("www.test AAAA").expect("a query");
+    assert_eq!(desk.cached().len(), 3);
+}
+
+#[test]
+fn a_damaged_encoded_file_is_made_again() {
+    let desk = Desk::new();
+    desk.open("www.test A").expect("a query");
+    let kept = desk.cached().remove(0);
+    let whole = fs::read(&kept).expect("the file");
+    let mut damaged: Vec<Vec<u8>> =
+        (0..whole.len()).step_by(7).map(|bytes| whole[..bytes].to_vec()).collect();
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x10;
+        damaged.push(bytes);
+    }
+    damaged.push([&whole[..], b"more"].concat());
+    for bytes in damaged {
+        fs::write(&kept, bytes).expect("damage");
+        assert_eq!(only(&desk.open("www.test A").expect("a query")).0, WWW);
+        assert_eq!(fs::read(&kept).expect("the file"), whole);
+    }
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_said_and_done_without() {
+    let desk = Desk::new();
+    fs::write(desk.options.cache_dir.as_deref().expect("a cache"), "a file, not a directory")
+        .expect("a file");
+    let dataset = desk.open("www.test A").expect("a query");
+    assert_eq!(only(&dataset).0, WWW);
+    let note = dataset.note().expect("a note");
+    assert!(note.contains("not kept") && note.contains("cannot write"), "{note}");
+}
+
+#[test]
+fn writers_at_the_same_time_do_not_disturb_each_other() {
+    let desk = Desk::new();
+    let text: String = (0..20_000).map(|index| format!("n{index}.test A\n")).collect();
+    fs::write(desk.path(), text).expect("a query file");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let dataset = Dataset::open(&desk.path(), &desk.options).expect("20,000 queries");
+                assert_eq!(dataset.iter().count(), 20_000);
+            });
+        }
+    });
+    assert_eq!(desk.cached().len(), 1);
+}
+
+#[test]
+fn a_pipe_is_read_once() {
+    let desk = Desk::new();
+    let mut child = std::process::Command::new("echo")
+        .arg("www.test A")
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("echo runs");
+    let pipe = child.stdout.take().expect("its output");
+    let path = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pipe)));
+    assert_eq!(only(&Dataset::open(&path, &desk.options).expect("a query")).0, WWW);
+    child.wait().expect("echo ends");
+}
