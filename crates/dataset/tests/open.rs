@@ -46,6 +46,11 @@ impl Desk {
     }
 }
 
+/// A query file that asks for the address of each label under `test`.
+fn lines(labels: impl Iterator<Item = String>) -> String {
+    labels.fold(String::new(), |text, label| text + &label + ".test A\n")
+}
+
 /// One query's message, expected rcode and question length.
 fn only(dataset: &Dataset) -> (Vec<u8>, Option<u16>, usize) {
     assert_eq!(dataset.queries(), 1);
@@ -235,7 +240,7 @@ fn a_file_that_cannot_be_read_is_named() {
 
 #[test]
 fn positions_lead_to_every_query() {
-    let text: String = (0..5000).map(|index| format!("{}.test A\n", "x".repeat(1 + index % 60))).collect();
+    let text = lines((0..5000).map(|index| "x".repeat(1 + index % 60)));
     let dataset = Desk::new().open(text).expect("5000 queries");
     let mut position = dataset.first();
     for index in 0..5000 {
@@ -310,7 +315,7 @@ fn a_cache_that_cannot_be_written_is_said_and_done_without() {
 #[test]
 fn writers_at_the_same_time_do_not_disturb_each_other() {
     let desk = Desk::new();
-    let text: String = (0..20_000).map(|index| format!("n{index}.test A\n")).collect();
+    let text = lines((0..20_000).map(|index| format!("n{index}")));
     fs::write(desk.path(), text).expect("a query file");
     std::thread::scope(|scope| {
         for _ in 0..4 {
