@@ -16,6 +16,9 @@ pub(crate) struct Control(pub(crate) [u8; CONTROL_BYTES]);
 
 const HEADER: usize = align(size_of::<libc::cmsghdr>());
 
+/// How many of the written bytes ask for segmentation; they come first.
+pub(crate) const SEGMENT_BYTES: usize = HEADER + align(size_of::<u16>());
+
 const fn align(bytes: usize) -> usize {
     bytes.next_multiple_of(size_of::<usize>())
 }

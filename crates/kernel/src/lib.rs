@@ -13,6 +13,7 @@ pub mod affinity;
 pub mod batch;
 pub mod clock;
 pub mod epoll;
+pub mod errno;
 pub mod map;
 pub mod namespace;
 pub mod poll;
@@ -23,6 +24,7 @@ pub mod signal;
 pub mod steer;
 pub mod udp;
 pub mod uring;
+pub mod uring_send;
 
 mod control;
 mod memory;

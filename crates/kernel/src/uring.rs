@@ -60,6 +60,10 @@ const NAME_BYTES: usize = size_of::<Address>();
 const PAYLOAD_AT: usize = HEAD_BYTES + NAME_BYTES + CONTROL_BYTES;
 const GROUP: u16 = 0;
 
+/// `IORING_ENTER_GETEVENTS`: with deferred task work nothing is finished unless it is asked for.
+const GET_EVENTS: u32 = 1;
+
+
 const RECEIVED: u64 = 1 << 32;
 const SENT: u64 = 2 << 32;
 const WOKEN: u64 = 3 << 32;
@@ -118,6 +122,14 @@ impl Ring {
         done_or_busy(self.ring.submit_and_wait(1))
     }
 
+    /// Submits what was asked for, and lets the kernel finish what is ready, without waiting.
+    pub fn submit_and_look(&mut self) -> io::Result<()> {
+        self.ring.submission().sync();
+        let waiting = self.ring.submission().len() as u32;
+        // SAFETY: no argument is passed; what the entries point to was vouched for when they were pushed.
+        done_or_busy(unsafe { self.ring.submitter().enter::<libc::sigset_t>(waiting, 0, GET_EVENTS, None) })
+    }
+
     /// The next finished thing, if there is one.
     #[inline]
     pub fn completion(&mut self) -> Option<Completion> {
@@ -163,11 +175,23 @@ impl Ring {
         Address::from_kernel(name)
     }
 
+    /// When the kernel took in the datagram in a buffer, nanoseconds of `CLOCK_REALTIME`; with
+    /// [`crate::UdpOptions::timestamps`].
+    #[inline]
+    pub fn arrived_ns(&mut self, buffer: &Buffer) -> Option<u64> {
+        self.told(buffer).arrived_ns
+    }
+
     /// The address that the datagram was sent to; with [`crate::UdpOptions::pktinfo`].
     fn asked(&mut self, buffer: &Buffer) -> Option<LocalAddress> {
+        self.told(buffer).to
+    }
+
+    /// What the control messages beside the datagram say.
+    fn told(&mut self, buffer: &Buffer) -> control::Told {
         let whole = self.whole_mut(buffer);
         let told = u32::from_ne_bytes([whole[4], whole[5], whole[6], whole[7]]) as usize;
-        control::read(&whole[HEAD_BYTES + NAME_BYTES..][..told.min(CONTROL_BYTES)]).to
+        control::read(&whole[HEAD_BYTES + NAME_BYTES..][..told.min(CONTROL_BYTES)])
     }
 
     /// Queues the first `bytes` bytes of a buffer's payload as the reply to its sender.

@@ -1,9 +1,65 @@
-//! Not there yet.
+//! `kqps probe`: what works on this host, and why the rest does not.
 
-/// probe
-#[derive(clap::Args, Default)]
-pub(crate) struct Args {}
+use std::io::{self, Write as _};
+use std::process::ExitCode;
 
-pub(crate) fn run(_args: Args) -> anyhow::Result<std::process::ExitCode> {
-    anyhow::bail!("probe is not there yet")
+use comfy_table::{Table, presets};
+use kqps_kernel::probe::probe;
+use serde::Serialize;
+
+/// Say what works on this host, and why the rest does not
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "kind", rename = "probe")]
+struct Probe {
+    capabilities: Vec<Capability>,
+}
+
+#[derive(Serialize)]
+struct Capability {
+    name: &'static str,
+    purpose: &'static str,
+    works: bool,
+    /// Why not; none where it works.
+    reason: Option<String>,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let capabilities = probe()
+        .into_iter()
+        .map(|told| Capability {
+            name: told.name,
+            purpose: told.purpose,
+            works: told.outcome.is_ok(),
+            reason: told.outcome.err(),
+        })
+        .collect();
+    let probe = Probe { capabilities };
+    let mut out = io::stdout();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&probe)?)?;
+    } else {
+        writeln!(out, "{}", table(&probe))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(probe: &Probe) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header([
+        "",
+        "works",
+        "what it is good for, or why it does not work",
+    ]);
+    for capability in &probe.capabilities {
+        let works = if capability.works { "yes" } else { "no" };
+        table.add_row([capability.name, works, capability.reason.as_deref().unwrap_or(capability.purpose)]);
+    }
+    table
 }

@@ -77,6 +77,11 @@ impl SendBatch {
         place
     }
 
+    /// The headers of all messages, for a ring that sends them while this batch is borrowed.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = *const libc::msghdr> {
+        (0..self.messages).map(|index| &raw const self.headers.headers[index].msg_hdr)
+    }
+
     /// Hands messages from `first` on to the kernel, and returns how many of them it took: fewer than there
     /// are when the next one failed, in which case sending again from there tells the error. 0 when the
     /// socket has no room for now.

@@ -91,6 +91,31 @@ fn a_wildcard_socket_learns_which_address_was_asked_and_answers_from_it() {
 }
 
 #[test]
+fn a_segmented_reply_can_be_sent_apart() {
+    let server = bind("0.0.0.0:0", UdpOptions { gro: true, pktinfo: true, ..UdpOptions::default() });
+    let asked = SocketAddr::from(([127, 0, 0, 3], server.local_addr().unwrap().port()));
+    let client = bind("127.0.0.1:0", UdpOptions::default());
+    let mut sent = SendBatch::new(1, 100);
+    sent.add(&asked.into(), 100, Some(40)).fill(7);
+    assert_eq!(sent.send(&client, 0).unwrap(), 1);
+
+    let mut turn = TurnBatch::new(1, SEGMENTED_BYTES, 2);
+    assert_eq!(turn.recv(&server, Wait::ForOne).unwrap(), 1);
+    turn.reply(0, 0, 100, Some(40));
+    turn.reply(0, 0, 40, Some(40));
+    assert_eq!((turn.segments(0), turn.segments(1)), (3, 1));
+    let mut taken = 0;
+    turn.send_apart(&server, 0, |outcome| taken += usize::from(outcome.is_ok()));
+    assert_eq!(taken, 3);
+    assert_eq!(turn.send(&server, 0).unwrap(), 2);
+    for expected in [40, 40, 20, 40, 40, 20, 40] {
+        let (mut buffer, mut from) = ([0; 64], Peer::default());
+        assert_eq!(client.recv(&mut buffer, &mut from, Wait::ForOne).unwrap(), Some(expected));
+        assert_eq!(from.address.to_socket_addr(), Some(asked));
+    }
+}
+
+#[test]
 fn what_a_full_buffer_drops_is_counted() {
     const SENT: u64 = 200;
     let options = UdpOptions { recv_buffer: Some(2048), overflow_count: true, ..UdpOptions::default() };

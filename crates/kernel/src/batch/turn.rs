@@ -4,6 +4,7 @@ use std::io;
 
 use crate::batch::recv::{Received, RecvBatch};
 use crate::batch::{Headers, send_headers};
+use crate::control;
 use crate::udp::{UdpSocket, Wait};
 
 /// A received batch and the replies to it. Nothing is copied: a reply is a part of its query's buffer, goes
@@ -11,6 +12,8 @@ use crate::udp::{UdpSocket, Wait};
 pub struct TurnBatch {
     received: RecvBatch,
     replies: Headers,
+    /// The segment length of every reply, 0 where it is one datagram.
+    segments: Box<[u16]>,
     queued: usize,
 }
 
@@ -18,7 +21,7 @@ impl TurnBatch {
     /// Allocates buffers for `messages` messages of up to `bytes_each` bytes, and for `replies` replies.
     pub fn new(messages: usize, bytes_each: usize, replies: usize) -> Self {
         let received = RecvBatch::new(messages, bytes_each);
-        Self { received, replies: Headers::new(replies), queued: 0 }
+        Self { received, replies: Headers::new(replies), segments: vec![0; replies].into(), queued: 0 }
     }
 
     /// Receives up to a batch, as [`RecvBatch::recv`] does, and forgets all replies.
@@ -73,6 +76,7 @@ impl TurnBatch {
         let header = &mut self.replies.headers[reply].msg_hdr;
         header.msg_namelen = to.length();
         header.msg_controllen = self.replies.controls[reply].write(segment_bytes, from.as_ref());
+        self.segments[reply] = segment_bytes.unwrap_or(0);
         self.queued += 1;
     }
 
@@ -84,9 +88,41 @@ impl TurnBatch {
         unsafe { send_headers(&mut self.replies.headers, socket, first, self.queued) }
     }
 
-    /// The length and segment length of a queued reply, bytes.
+    /// How many datagrams a queued reply makes.
     #[inline]
-    pub fn queued_bytes(&self, reply: usize) -> usize {
-        self.replies.slices[reply].iov_len
+    pub fn segments(&self, reply: usize) -> usize {
+        match self.segments[reply] {
+            0 => 1,
+            segment => self.replies.slices[reply].iov_len.div_ceil(usize::from(segment)),
+        }
+    }
+
+    /// Sends the datagrams of one segmented reply as messages of their own, and tells of each whether the
+    /// kernel took it: for devices that refuse segmentation.
+    pub fn send_apart(&mut self, socket: &UdpSocket, reply: usize, mut each: impl FnMut(io::Result<()>)) {
+        assert!(reply < self.queued && self.segments[reply] > 0, "a segmented reply that is queued");
+        let segment = usize::from(self.segments[reply]);
+        let whole = self.replies.slices[reply];
+        let header = &mut self.replies.headers[reply].msg_hdr;
+        let (control, control_bytes) = (header.msg_control, header.msg_controllen);
+        // The segment size was written first; what follows says where to send from.
+        header.msg_control = control.wrapping_byte_add(control::SEGMENT_BYTES);
+        header.msg_controllen = control_bytes - control::SEGMENT_BYTES;
+        for offset in (0..whole.iov_len).step_by(segment) {
+            self.replies.slices[reply] = libc::iovec {
+                iov_base: whole.iov_base.wrapping_byte_add(offset),
+                iov_len: segment.min(whole.iov_len - offset),
+            };
+            // SAFETY: as in `send`; each slice is a part of the whole one, and the control bytes are the end
+            // of those that `reply` wrote.
+            let sent = unsafe { send_headers(&mut self.replies.headers, socket, reply, reply + 1) };
+            each(
+                sent.and_then(|sent| if sent == 1 { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }),
+            );
+        }
+        self.replies.slices[reply] = whole;
+        let header = &mut self.replies.headers[reply].msg_hdr;
+        header.msg_control = control;
+        header.msg_controllen = control_bytes;
     }
 }

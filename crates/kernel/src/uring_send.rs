@@ -1,0 +1,87 @@
+//! `io_uring` for sending: a whole batch of messages in one submission.
+
+use std::io;
+use std::os::fd::AsRawFd as _;
+
+use io_uring::types::Fd;
+use io_uring::{IoUring, opcode};
+
+use crate::batch::SendBatch;
+use crate::udp::UdpSocket;
+
+/// A ring that sends, and waits until the kernel took or refused every message.
+pub struct SendRing {
+    ring: IoUring,
+}
+
+impl SendRing {
+    /// A ring for batches of up to `messages` messages.
+    pub fn new(messages: u32) -> io::Result<Self> {
+        Ok(Self { ring: IoUring::builder().setup_coop_taskrun().build(messages)? })
+    }
+
+    /// Sends all messages of a batch. `outcomes` is emptied and receives what became of each, in their order.
+    pub fn send(
+        &mut self,
+        batch: &SendBatch,
+        socket: &UdpSocket,
+        outcomes: &mut Vec<io::Result<()>>,
+    ) -> io::Result<()> {
+        outcomes.clear();
+        let count = batch.messages();
+        for (index, header) in batch.headers().enumerate() {
+            let entry = opcode::SendMsg::new(Fd(socket.as_raw_fd()), header).build().user_data(index as u64);
+            // SAFETY: the header and what it points to belong to the batch, which is borrowed until every
+            // message has its completion.
+            unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
+            outcomes.push(Ok(()));
+        }
+        let mut done = 0;
+        while done < count {
+            match self.ring.submit_and_wait(count - done) {
+                Err(error) if !matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY)) => return Err(error),
+                _ => (),
+            }
+            for entry in self.ring.completion() {
+                done += 1;
+                if entry.result() < 0 {
+                    let error = io::Error::from_raw_os_error(-entry.result());
+                    outcomes[entry.user_data() as usize] = Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::udp::{Peer, UdpOptions, Wait};
+
+    #[test]
+    fn a_batch_leaves_whole_and_a_refused_message_is_told() {
+        let Ok(mut ring) = SendRing::new(8) else {
+            eprintln!("skipped: this kernel offers no io_uring");
+            return;
+        };
+        let bind = || UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &UdpOptions::default()).unwrap();
+        let (from, to) = (bind(), bind());
+        let mut batch = SendBatch::new(8, 1 << 18);
+        let target = to.local_addr().unwrap().into();
+        batch.add(&target, 3, None).copy_from_slice(b"one");
+        // One byte more than a datagram over IPv4 holds (RFC 791: 65,535 less both headers).
+        batch.add(&target, 65_508, None).fill(0);
+        batch.add(&target, 5, None).copy_from_slice(b"three");
+        let mut outcomes = Vec::new();
+        ring.send(&batch, &from, &mut outcomes).unwrap();
+        let errors: Vec<Option<i32>> =
+            outcomes.iter().map(|outcome| outcome.as_ref().err().and_then(io::Error::raw_os_error)).collect();
+        assert_eq!(errors, [None, Some(libc::EMSGSIZE), None]);
+        for expected in [b"one".as_slice(), b"three"] {
+            let mut buffer = [0; 16];
+            let bytes = to.recv(&mut buffer, &mut Peer::default(), Wait::ForOne).unwrap().unwrap();
+            assert_eq!(&buffer[..bytes], expected);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What a worker counts. Plain numbers of its own thread, read when it has ended: no atomics on the way.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use kqps_kernel::errno;
+
+/// Why a query got no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Shorter than a DNS header.
+    QueryTooShort,
+    /// Longer than [`crate::echo::QUERY_BYTES`].
+    QueryTooLong,
+    /// QR is set.
+    IsResponse,
+    /// It came from port 0.
+    PortZero,
+}
+
+impl Cause {
+    const ALL: [Self; 4] = [Self::QueryTooShort, Self::QueryTooLong, Self::IsResponse, Self::PortZero];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::QueryTooShort => "query-too-short",
+            Self::QueryTooLong => "query-too-long",
+            Self::IsResponse => "is-response",
+            Self::PortZero => "port-zero",
+        }
+    }
+}
+
+/// Counts of one worker. `received = answered + Σ dropped`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Datagrams taken from the sockets.
+    pub received: u64,
+    /// Replies that the kernel took.
+    pub answered: u64,
+    dropped: [u64; Cause::ALL.len()],
+    /// Replies that the kernel refused, by error number. Few kinds, so a list.
+    refused: Vec<(i32, u64)>,
+}
+
+impl Counts {
+    /// A query that gets no answer.
+    #[inline]
+    pub fn drop(&mut self, cause: Cause) {
+        self.dropped[cause as usize] += 1;
+    }
+
+    /// A reply that was handed to the kernel, and what the kernel said.
+    #[inline]
+    pub fn sent(&mut self, outcome: io::Result<()>) {
+        match outcome {
+            Ok(()) => self.answered += 1,
+            Err(error) => self.refused(&error, 1),
+        }
+    }
+
+    /// Replies that the kernel refused.
+    #[cold]
+    pub fn refused(&mut self, error: &io::Error, replies: u64) {
+        let number = error.raw_os_error().unwrap_or(0);
+        match self.refused.iter_mut().find(|(known, _)| *known == number) {
+            Some((_, count)) => *count += replies,
+            None => self.refused.push((number, replies)),
+        }
+    }
+
+    /// What was dropped, by cause; only causes that happened. A refused reply is `send-failed-` and the name
+    /// of the error.
+    pub fn dropped(&self) -> BTreeMap<String, u64> {
+        let mut dropped: BTreeMap<String, u64> = Cause::ALL
+            .iter()
+            .map(|&cause| (cause.name().to_owned(), self.dropped[cause as usize]))
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        for &(number, count) in &self.refused {
+            dropped.insert(format!("send-failed-{}", errno::name(number)), count);
+        }
+        dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_told_by_name() {
+        let mut counts = Counts::default();
+        counts.drop(Cause::PortZero);
+        counts.drop(Cause::PortZero);
+        counts.sent(Ok(()));
+        counts.sent(Err(io::Error::from_raw_os_error(1)));
+        counts.refused(&io::Error::from_raw_os_error(1), 2);
+        counts.refused(&io::Error::from_raw_os_error(4095), 1);
+        let told: Vec<_> = counts.dropped().into_iter().collect();
+        let expected = [("port-zero", 2), ("send-failed-EPERM", 3), ("send-failed-errno-4095", 1)];
+        assert_eq!(told, expected.map(|(name, count)| (name.to_owned(), count)));
+        assert_eq!(counts.answered, 1);
+    }
+}

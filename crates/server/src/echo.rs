@@ -1,0 +1,108 @@
+//! The echo: a query comes back as its own reply. It does the least that a DNS server can do, so its rate is
+//! the ceiling of an I/O model on this host.
+
+use kqps_kernel::clock::now_ns;
+use kqps_message::header::{CD, HEADER_BYTES, QR, RD};
+
+use crate::answer::{Answer, Packet};
+use crate::counts::Cause;
+
+/// The longest query that is answered, bytes; the size that EDNS clients offer at most (RFC 6891, section
+/// 6.2.5). Every I/O model has room for exactly this much.
+pub const QUERY_BYTES: usize = 4096;
+
+const OPCODE: u8 = 0x78;
+
+/// Returns queries, after an optional amount of work.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Echo {
+    /// How long to spin for each query, nanoseconds.
+    pub work_ns: u64,
+}
+
+impl Answer for Echo {
+    /// Sets QR; keeps ID, opcode, RD and CD (RFC 1035, section 4.1.1; RFC 4035, section 3.2.2) and everything
+    /// behind the header, the question's case included; clears AA, TC, RA, Z, the rcode, and AD, since nothing
+    /// was authenticated (RFC 6840, section 5.7). Replies, queries from port 0 and what has no whole header
+    /// get no answer, so that two servers can never play ping-pong and nothing is sent to nowhere.
+    #[inline]
+    fn answer(&mut self, packet: Packet<'_>) -> Result<usize, Cause> {
+        let length = packet.bytes.len();
+        if length < HEADER_BYTES {
+            return Err(Cause::QueryTooShort);
+        }
+        if length > QUERY_BYTES {
+            return Err(Cause::QueryTooLong);
+        }
+        if packet.bytes[2] & QR != 0 {
+            return Err(Cause::IsResponse);
+        }
+        if packet.source_port == 0 {
+            return Err(Cause::PortZero);
+        }
+        packet.bytes[2] = packet.bytes[2] & (OPCODE | RD) | QR;
+        packet.bytes[3] &= CD;
+        if self.work_ns > 0 {
+            spin(self.work_ns);
+        }
+        Ok(length)
+    }
+}
+
+fn spin(work_ns: u64) {
+    let end_ns = now_ns() + work_ns;
+    while now_ns() < end_ns {
+        std::hint::spin_loop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `WwW.eXaMpLe. A IN` with all the flags that the arguments set, and EDNS.
+    fn query(flags: [u8; 2]) -> Vec<u8> {
+        let mut bytes = vec![0xab, 0xcd, flags[0], flags[1], 0, 1, 0, 0, 0, 0, 0, 1];
+        bytes.extend(b"\x03WwW\x07eXaMpLe\x00\x00\x01\x00\x01");
+        bytes.extend(b"\x00\x00\x29\x04\xd0\x00\x00\x80\x00\x00\x00");
+        bytes
+    }
+
+    fn answer(bytes: &mut [u8], source_port: u16) -> Result<usize, Cause> {
+        Echo::default().answer(Packet { bytes, source_port })
+    }
+
+    #[test]
+    fn every_flag_is_set_kept_or_cleared_as_told() {
+        for flags in 0..=u16::MAX {
+            let mut bytes = query(flags.to_be_bytes());
+            let outcome = answer(&mut bytes, 1024);
+            if flags & 0x8000 != 0 {
+                assert_eq!(outcome, Err(Cause::IsResponse));
+                continue;
+            }
+            assert_eq!(outcome, Ok(bytes.len()));
+            // QR set; opcode, RD and CD kept; AA, TC, RA, Z, AD and rcode cleared.
+            let told = 0x8000 | flags & 0x7910;
+            assert_eq!(bytes, query(told.to_be_bytes()), "flags {flags:#06x}");
+        }
+    }
+
+    #[test]
+    fn what_must_not_be_answered_is_not() {
+        assert_eq!(answer(&mut query([1, 0])[..11], 53), Err(Cause::QueryTooShort));
+        assert_eq!(answer(&mut [], 53), Err(Cause::QueryTooShort));
+        assert_eq!(answer(&mut query([1, 0])[..12], 53), Ok(12));
+        assert_eq!(answer(&mut query([1, 0]), 0), Err(Cause::PortZero));
+        assert_eq!(answer(&mut [0; QUERY_BYTES], 53), Ok(QUERY_BYTES));
+        assert_eq!(answer(&mut [0; QUERY_BYTES + 1], 53), Err(Cause::QueryTooLong));
+    }
+
+    #[test]
+    fn work_takes_at_least_its_time() {
+        let before_ns = now_ns();
+        let mut bytes = query([1, 0]);
+        Echo { work_ns: 50_000 }.answer(Packet { bytes: &mut bytes, source_port: 53 }).unwrap();
+        assert!(now_ns() - before_ns >= 50_000);
+    }
+}

@@ -1,0 +1,128 @@
+//! The I/O models: ways to take datagrams from sockets and to hand datagrams back. Each file owns its whole
+//! loop, top to bottom; one `match` picks it, once per thread, before it starts. What they have in common is
+//! only what surrounds them: [`Worker`] has the sockets, the answer, the counts, and whether to go on.
+//!
+//! A loop ends soon after its worker is told to: whoever stops it wakes the readers of all sockets, which ends
+//! a blocking call and makes a readiness call return.
+
+mod blocking;
+mod epoll;
+mod event;
+mod mmsg;
+mod poll;
+mod segment;
+mod select;
+mod spin;
+mod uring;
+
+use std::io;
+use std::str::FromStr;
+
+use kqps_kernel::probe::probe_one;
+
+use crate::answer::Answer;
+use crate::echo::QUERY_BYTES;
+use crate::worker::Worker;
+
+/// The I/O models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Model {
+    /// `recvfrom` that waits, `sendto`.
+    Blocking,
+    /// `recvfrom` that does not wait, again and again.
+    Spin,
+    /// `poll`, then `recvfrom` and `sendto`.
+    Poll,
+    /// `select`, then `recvfrom` and `sendto`.
+    Select,
+    /// `epoll`, then `recvfrom` and `sendto`.
+    Epoll,
+    /// An event library (mio), then `recvfrom` and `sendto`.
+    Event,
+    /// `recvmmsg` and `sendmmsg`.
+    Mmsg,
+    /// The same with segmentation offload: `UDP_GRO` in, `UDP_SEGMENT` out.
+    Segment,
+    /// `io_uring`: multishot receive into provided buffers.
+    Uring,
+}
+
+impl Model {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Blocking,
+        Self::Spin,
+        Self::Poll,
+        Self::Select,
+        Self::Epoll,
+        Self::Event,
+        Self::Mmsg,
+        Self::Segment,
+        Self::Uring,
+    ];
+
+    /// Its name in flags and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Blocking => "blocking",
+            Self::Spin => "spin",
+            Self::Poll => "poll",
+            Self::Select => "select",
+            Self::Epoll => "epoll",
+            Self::Event => "event",
+            Self::Mmsg => "mmsg",
+            Self::Segment => "segment",
+            Self::Uring => "uring",
+        }
+    }
+
+    /// Whether this host offers it; the reason where it does not.
+    pub fn available(self) -> Result<(), String> {
+        match self {
+            Self::Segment => probe_one("gro").and_then(|()| probe_one("gso")),
+            Self::Uring => probe_one("uring"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether one worker can serve several sockets.
+    pub fn serves_many(self) -> bool {
+        self != Self::Blocking
+    }
+
+    /// Whether its sockets are to hand over equal datagrams as one message.
+    pub fn takes_segments(self) -> bool {
+        self == Self::Segment
+    }
+}
+
+impl FromStr for Model {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|model| model.name() == name).ok_or_else(|| {
+            format!("no I/O model `{name}`; there are {}", Self::ALL.map(Self::name).join(", "))
+        })
+    }
+}
+
+/// Room for one datagram: one byte more than the longest query, so that a longer one is known for what it is.
+const BUFFER_BYTES: usize = QUERY_BYTES + 1;
+
+/// How many datagrams are taken from one socket before the others have their turn.
+const TURNS: usize = 100;
+
+/// Runs a worker's loop until it is told to stop, or cannot go on.
+pub(crate) fn run(model: Model, worker: &mut Worker<impl Answer>) -> io::Result<()> {
+    match model {
+        Model::Blocking => blocking::run(worker),
+        Model::Spin => spin::run(worker),
+        Model::Poll => poll::run(worker),
+        Model::Select => select::run(worker),
+        Model::Epoll => epoll::run(worker),
+        Model::Event => event::run(worker),
+        Model::Mmsg => mmsg::run(worker),
+        Model::Segment => segment::run(worker),
+        Model::Uring => uring::run(worker),
+    }
+}

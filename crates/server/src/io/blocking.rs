@@ -1,0 +1,28 @@
+//! `blocking`: one datagram a call, and the call waits. The plainest server there is. A thread that waits on
+//! one socket cannot wait on another, so it serves one.
+
+use std::io;
+
+use kqps_kernel::Wait;
+use kqps_kernel::udp::Peer;
+
+use super::BUFFER_BYTES;
+use crate::answer::{Answer, Packet};
+use crate::worker::Worker;
+
+pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
+    let Worker { endpoints, answer, counts, going } = worker;
+    let endpoint = &endpoints[0];
+    let mut buffer = [0; BUFFER_BYTES];
+    let mut peer = Peer::default();
+    going.ready()?;
+    while going.on() {
+        let Some(bytes) = endpoint.receiver.recv(&mut buffer, &mut peer, Wait::ForOne)? else { continue };
+        counts.received += 1;
+        match answer.answer(Packet { bytes: &mut buffer[..bytes], source_port: peer.address.port() }) {
+            Ok(bytes) => counts.sent(endpoint.sender.send(&buffer[..bytes], &peer)),
+            Err(cause) => counts.drop(cause),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! `epoll`: the kernel keeps the list of sockets and tells which can be read; then one datagram a call.
+
+use std::io;
+
+use kqps_kernel::Wait;
+use kqps_kernel::epoll::Epoll;
+use kqps_kernel::udp::Peer;
+
+use super::{BUFFER_BYTES, TURNS};
+use crate::answer::{Answer, Packet};
+use crate::worker::Worker;
+
+pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
+    let Worker { endpoints, answer, counts, going } = worker;
+    let mut set = Epoll::new(endpoints.len())?;
+    for (endpoint, key) in endpoints.iter().zip(0..) {
+        set.add(&*endpoint.receiver, key)?;
+    }
+    let mut buffer = [0; BUFFER_BYTES];
+    let mut peer = Peer::default();
+    going.ready()?;
+    while going.on() {
+        for key in set.wait()? {
+            let endpoint = &endpoints[key as usize];
+            for _ in 0..TURNS {
+                let Some(bytes) = endpoint.receiver.recv(&mut buffer, &mut peer, Wait::No)? else { break };
+                counts.received += 1;
+                match answer.answer(Packet { bytes: &mut buffer[..bytes], source_port: peer.address.port() })
+                {
+                    Ok(bytes) => counts.sent(endpoint.sender.send(&buffer[..bytes], &peer)),
+                    Err(cause) => counts.drop(cause),
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! `event`: an event library in between, mio, the counterpart of libevent here. It tells of a socket only when
+//! something new has come, so a socket stays on the list of those to be read until it was found empty.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use kqps_kernel::Wait;
+use kqps_kernel::udp::Peer;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+
+use super::{BUFFER_BYTES, TURNS};
+use crate::answer::{Answer, Packet};
+use crate::worker::Worker;
+
+pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
+    let Worker { endpoints, answer, counts, going } = worker;
+    let mut poll = Poll::new()?;
+    for (index, endpoint) in endpoints.iter().enumerate() {
+        let descriptor = endpoint.receiver.as_raw_fd();
+        poll.registry().register(&mut SourceFd(&descriptor), Token(index), Interest::READABLE)?;
+    }
+    let mut events = Events::with_capacity(endpoints.len());
+    let mut readable = vec![false; endpoints.len()];
+    let mut buffer = [0; BUFFER_BYTES];
+    let mut peer = Peer::default();
+    going.ready()?;
+    while going.on() {
+        let timeout = readable.contains(&true).then_some(Duration::ZERO);
+        match poll.poll(&mut events, timeout) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => events.iter().for_each(|event| readable[event.token().0] = true),
+        }
+        for (endpoint, readable) in endpoints.iter().zip(&mut readable).filter(|(_, readable)| **readable) {
+            for _ in 0..TURNS {
+                let Some(bytes) = endpoint.receiver.recv(&mut buffer, &mut peer, Wait::No)? else {
+                    *readable = false;
+                    break;
+                };
+                counts.received += 1;
+                match answer.answer(Packet { bytes: &mut buffer[..bytes], source_port: peer.address.port() })
+                {
+                    Ok(bytes) => counts.sent(endpoint.sender.send(&buffer[..bytes], &peer)),
+                    Err(cause) => counts.drop(cause),
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! `mmsg`: up to 64 datagrams in by one `recvmmsg` and out by one `sendmmsg`, replies in the buffers of their
+//! queries. With one socket it waits in the receiving call, which returns as soon as there is one datagram;
+//! with several it polls.
+
+use std::io;
+
+use kqps_kernel::batch::{TurnBatch, Wait};
+use kqps_kernel::poll::{FOREVER_NS, PollSet};
+
+use super::BUFFER_BYTES;
+use crate::answer::{Answer, Packet};
+use crate::worker::Worker;
+
+const MESSAGES: usize = 64;
+
+pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
+    let Worker { endpoints, answer, counts, going } = worker;
+    let mut batch = TurnBatch::new(MESSAGES, BUFFER_BYTES, MESSAGES);
+    let mut set = PollSet::new(endpoints.iter().map(|endpoint| &*endpoint.receiver));
+    let wait = if endpoints.len() == 1 { Wait::ForOne } else { Wait::No };
+    going.ready()?;
+    while going.on() {
+        if wait == Wait::No {
+            set.wait(FOREVER_NS)?;
+        }
+        for endpoint in endpoints.iter() {
+            let received = batch.recv(&endpoint.receiver, wait)?;
+            counts.received += received as u64;
+            for index in 0..received {
+                let source_port = batch.message(index).from.port();
+                match answer.answer(Packet { bytes: batch.message_mut(index), source_port }) {
+                    Ok(bytes) => batch.reply(index, 0, bytes, None),
+                    Err(cause) => counts.drop(cause),
+                }
+            }
+            let mut first = 0;
+            while first < batch.queued() {
+                match batch.send(&endpoint.sender, first) {
+                    Ok(sent) => {
+                        counts.answered += sent as u64;
+                        first += sent;
+                    }
+                    Err(error) => {
+                        counts.refused(&error, 1);
+                        first += 1;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}

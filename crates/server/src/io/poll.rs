@@ -1,0 +1,40 @@
+//! `poll`: asks the kernel which sockets can be read, handing it the whole list every time, and then reads
+//! one datagram a call.
+
+use std::io;
+
+use kqps_kernel::Wait;
+use kqps_kernel::poll::{FOREVER_NS, PollSet};
+use kqps_kernel::udp::Peer;
+
+use super::{BUFFER_BYTES, TURNS};
+use crate::answer::{Answer, Packet};
+use crate::worker::Worker;
+
+pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
+    let Worker { endpoints, answer, counts, going } = worker;
+    let mut set = PollSet::new(endpoints.iter().map(|endpoint| &*endpoint.receiver));
+    let mut buffer = [0; BUFFER_BYTES];
+    let mut peer = Peer::default();
+    going.ready()?;
+    while going.on() {
+        if !set.wait(FOREVER_NS)? {
+            continue;
+        }
+        for (index, endpoint) in endpoints.iter().enumerate() {
+            if !set.is_ready(index) {
+                continue;
+            }
+            for _ in 0..TURNS {
+                let Some(bytes) = endpoint.receiver.recv(&mut buffer, &mut peer, Wait::No)? else { break };
+                counts.received += 1;
+                match answer.answer(Packet { bytes: &mut buffer[..bytes], source_port: peer.address.port() })
+                {
+                    Ok(bytes) => counts.sent(endpoint.sender.send(&buffer[..bytes], &peer)),
+                    Err(cause) => counts.drop(cause),
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! `spin`: one datagram a call, and no call waits. It keeps a core busy, and never sleeps while there is work.
+
+use std::io;
+
+use kqps_kernel::Wait;
+use kqps_kernel::udp::Peer;
+
+use super::BUFFER_BYTES;
+use crate::answer::{Answer, Packet};
+use crate::worker::Worker;
+
+pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
+    let Worker { endpoints, answer, counts, going } = worker;
+    let mut buffer = [0; BUFFER_BYTES];
+    let mut peer = Peer::default();
+    going.ready()?;
+    while going.on() {
+        for endpoint in endpoints.iter() {
+            let Some(bytes) = endpoint.receiver.recv(&mut buffer, &mut peer, Wait::No)? else { continue };
+            counts.received += 1;
+            match answer.answer(Packet { bytes: &mut buffer[..bytes], source_port: peer.address.port() }) {
+                Ok(bytes) => counts.sent(endpoint.sender.send(&buffer[..bytes], &peer)),
+                Err(cause) => counts.drop(cause),
+            }
+        }
+    }
+    Ok(())
+}

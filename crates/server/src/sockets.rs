@@ -1,0 +1,152 @@
+//! The sockets of all workers, bound before any worker starts.
+//!
+//! A reply socket of one's own must send from the address that was asked, so it is bound to the same address
+//! and port, and yet no query may land in it. It shares the port by `SO_REUSEADDR` alone, which keeps it out
+//! of the group over which `SO_REUSEPORT` spreads packets, and it is connected to its own address, which makes
+//! the kernel pass it over for packets from anybody else (net/ipv4/udp.c, `compute_score`). A connected
+//! socket still sends to whomever a call names.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use kqps_kernel::{UdpOptions, UdpSocket, steer};
+
+use crate::setup::{Reply, Setup, Sockets};
+
+/// One address that a worker serves.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// Queries come in here.
+    pub receiver: Arc<UdpSocket>,
+    /// Replies leave here.
+    pub sender: Arc<UdpSocket>,
+}
+
+/// The sockets of a server.
+#[derive(Debug)]
+pub struct Bound {
+    /// The addresses listened on, each once.
+    pub addresses: Vec<SocketAddr>,
+    /// What each worker serves.
+    pub workers: Vec<Vec<Endpoint>>,
+    /// Every receiving socket once.
+    pub receivers: Vec<Arc<UdpSocket>>,
+}
+
+/// An address could not be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {reason}")]
+pub struct BindError {
+    address: SocketAddr,
+    reason: String,
+}
+
+/// Binds all sockets that a setup calls for.
+pub fn bind(setup: &Setup) -> Result<Bound, BindError> {
+    let workers = setup.workers() as usize;
+    let mut bound =
+        Bound { addresses: Vec::new(), workers: vec![Vec::new(); workers], receivers: Vec::new() };
+    for &address in &setup.listen {
+        let mut add = |address, worker: &mut [Vec<Endpoint>]| -> io::Result<()> {
+            let receivers = receivers(setup, address, worker.len())?;
+            bound.addresses.push(receivers[0].local_addr()?);
+            for (index, worker) in worker.iter_mut().enumerate() {
+                let receiver = receivers[index % receivers.len()].clone();
+                let sender = match setup.reply {
+                    Reply::Same => receiver.clone(),
+                    Reply::Own => Arc::new(sender(setup, receiver.local_addr()?)?),
+                };
+                worker.push(Endpoint { receiver, sender });
+            }
+            bound.receivers.extend(receivers);
+            Ok(())
+        };
+        if setup.sockets == Sockets::PortEach {
+            for (worker, port) in bound.workers.iter_mut().zip(0..) {
+                let address = port_of(address, port)?;
+                add(address, std::slice::from_mut(worker)).map_err(|error| refused(address, &error))?;
+            }
+        } else {
+            add(address, &mut bound.workers).map_err(|error| refused(address, &error))?;
+        }
+    }
+    Ok(bound)
+}
+
+fn refused(address: SocketAddr, error: &io::Error) -> BindError {
+    let reason = match error.kind() {
+        io::ErrorKind::AddrInUse => "another program listens there; choose another --listen".to_owned(),
+        io::ErrorKind::PermissionDenied => format!("{error}; ports below 1024 need the right to bind them"),
+        io::ErrorKind::AddrNotAvailable => "this host has no such address".to_owned(),
+        _ => error.to_string(),
+    };
+    BindError { address, reason }
+}
+
+/// The address of a worker with a port of its own; port 0 stays 0, and each worker gets a free one.
+fn port_of(address: SocketAddr, worker: u16) -> Result<SocketAddr, BindError> {
+    let port = match address.port() {
+        0 => 0,
+        port => port.checked_add(worker).ok_or_else(|| BindError {
+            address,
+            reason: format!("worker {worker} would need a port above 65535"),
+        })?,
+    };
+    Ok(SocketAddr::new(address.ip(), port))
+}
+
+/// One socket for all of `workers` workers, or one for each.
+fn receivers(setup: &Setup, address: SocketAddr, workers: usize) -> io::Result<Vec<Arc<UdpSocket>>> {
+    let (group, own) = (setup.sockets == Sockets::ReusePort, setup.reply == Reply::Own);
+    // The first is bound alone: a port in use is an error, even if its user would share it.
+    let first = UdpSocket::bind(address, &options(setup, address))?;
+    first.share_port(group, own)?;
+    let address = first.local_addr()?;
+    let mut receivers = vec![Arc::new(first)];
+    if group {
+        let options = UdpOptions { reuse_port: true, reuse_address: own, ..options(setup, address) };
+        for _ in 1..workers {
+            receivers.push(Arc::new(UdpSocket::bind(address, &options)?));
+        }
+        if setup.steer && workers > 1 {
+            steer(setup, &receivers)?;
+        }
+    }
+    Ok(receivers)
+}
+
+fn options(setup: &Setup, address: SocketAddr) -> UdpOptions {
+    UdpOptions {
+        recv_buffer: Some(setup.buffer_bytes),
+        send_buffer: Some(setup.buffer_bytes),
+        gro: setup.io.takes_segments(),
+        pktinfo: address.ip().is_unspecified(),
+        ..UdpOptions::default()
+    }
+}
+
+/// Steers by a program, or, where the kernel takes none, by each socket's preference.
+fn steer(setup: &Setup, group: &[Arc<UdpSocket>]) -> io::Result<()> {
+    let workers = group.len() as u32;
+    let cpus: Vec<u32> = (0..workers).filter_map(|worker| setup.cpu(worker)).collect();
+    steer::by_cpu(&group[0], &cpus, workers).or_else(|_| {
+        group
+            .iter()
+            .zip(0..)
+            .try_for_each(|(socket, worker)| steer::incoming_cpu(socket, setup.cpu(worker).unwrap_or(worker)))
+    })
+}
+
+/// A socket that sends from this address and receives nothing: see above.
+fn sender(setup: &Setup, address: SocketAddr) -> io::Result<UdpSocket> {
+    let options = UdpOptions { reuse_address: true, gro: false, ..options(setup, address) };
+    let sender = UdpSocket::bind(address, &options)?;
+    let itself = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => (Ipv4Addr::LOCALHOST, address.port()).into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => (Ipv6Addr::LOCALHOST, address.port()).into(),
+        _ => address,
+    };
+    sender.connect(itself)?;
+    Ok(sender)
+}

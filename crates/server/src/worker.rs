@@ -1,0 +1,75 @@
+//! One worker thread: what surrounds its loop.
+
+use std::io::{self, PipeWriter, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use kqps_kernel::affinity::pin_thread;
+
+use crate::answer::Answer;
+use crate::counts::Counts;
+use crate::io::{self as models, Model};
+use crate::sockets::Endpoint;
+
+/// What a loop works with.
+pub(crate) struct Worker<A> {
+    /// The addresses it serves, at least one.
+    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) answer: A,
+    pub(crate) counts: Counts,
+    pub(crate) going: Going,
+}
+
+/// Whether to go on, and whom to tell about it.
+pub(crate) struct Going {
+    stop: Arc<AtomicBool>,
+    /// Told once when the worker can answer, and once more when it has ended, however it ended.
+    news: PipeWriter,
+}
+
+impl Going {
+    /// The loop is set up and about to begin.
+    pub(crate) fn ready(&mut self) -> io::Result<()> {
+        self.news.write_all(b"r")
+    }
+
+    /// Whether to go on. Asked once per turn of a loop.
+    #[inline]
+    pub(crate) fn on(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        // Nobody listens any more when everything is being stopped.
+        let _ = self.news.write_all(b"e");
+    }
+}
+
+/// A worker thread that was started.
+pub(crate) struct Started {
+    pub(crate) cpu: Option<u32>,
+    pub(crate) thread: JoinHandle<io::Result<Counts>>,
+}
+
+/// Starts a worker thread on its core.
+pub(crate) fn start<A: Answer + Send + 'static>(
+    number: usize,
+    model: Model,
+    cpu: Option<u32>,
+    endpoints: Vec<Endpoint>,
+    answer: A,
+    stop: Arc<AtomicBool>,
+    news: PipeWriter,
+) -> io::Result<Started> {
+    let going = Going { stop, news };
+    let thread = std::thread::Builder::new().name(format!("worker {number}")).spawn(move || {
+        let mut worker = Worker { endpoints, answer, counts: Counts::default(), going };
+        cpu.map_or(Ok(()), pin_thread)?;
+        models::run(model, &mut worker)?;
+        Ok(worker.counts)
+    })?;
+    Ok(Started { cpu, thread })
+}
