@@ -62,21 +62,19 @@ pub(crate) fn parse_list(text: &str) -> Option<Vec<u32>> {
 }
 
 /// The other way: numbers in ascending order as `0,2-5`.
-pub(crate) fn write_list(numbers: &[u32]) -> String {
-    let mut text = String::new();
+pub fn write_list(numbers: &[u32]) -> String {
+    let mut parts = Vec::new();
     let mut rest = numbers;
     while let [first, ..] = rest {
         let run = rest.iter().zip(*first..).take_while(|(number, wanted)| **number == *wanted).count();
-        if !text.is_empty() {
-            text.push(',');
-        }
-        text += &first.to_string();
-        if run > 1 {
-            text += &format!("{}{}", if run == 2 { ',' } else { '-' }, rest[run - 1]);
-        }
+        parts.push(match run {
+            1 => first.to_string(),
+            2 => format!("{first},{}", rest[1]),
+            _ => format!("{first}-{}", rest[run - 1]),
+        });
         rest = &rest[run..];
     }
-    text
+    parts.join(",")
 }
 
 #[cfg(test)]

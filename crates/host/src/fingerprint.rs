@@ -175,28 +175,20 @@ fn folder(root: &Root, folder: &str, wanted: impl Fn(&str) -> bool) -> BTreeMap<
 
 /// Settings that move packets, timers or memory, by their dotted names.
 fn sysctls(root: &Root) -> BTreeMap<String, String> {
-    let ip = |name: &str| {
-        name.starts_with("udp_") || matches!(name, "ip_local_port_range" | "ip_early_demux" | "tcp_mem")
+    let wanted = |group: &str, name: &str| match group {
+        "net/core" => true,
+        "net/ipv4" => {
+            name.starts_with("udp_") || ["ip_local_port_range", "ip_early_demux", "tcp_mem"].contains(&name)
+        }
+        "kernel" => {
+            let moves = ["numa_balancing", "sched_rt_runtime_us", "timer_migration", "nmi_watchdog"];
+            moves.contains(&name) || name == "io_uring_disabled"
+        }
+        _ => ["swappiness", "overcommit_memory", "nr_hugepages"].contains(&name),
     };
-    let kernel = |name: &str| {
-        matches!(
-            name,
-            "numa_balancing"
-                | "sched_rt_runtime_us"
-                | "timer_migration"
-                | "nmi_watchdog"
-                | "io_uring_disabled"
-        )
-    };
-    let groups: [(&str, &dyn Fn(&str) -> bool); 4] = [
-        ("net/core", &|_| true),
-        ("net/ipv4", &ip),
-        ("kernel", &kernel),
-        ("vm", &|name| matches!(name, "swappiness" | "overcommit_memory" | "nr_hugepages")),
-    ];
     let mut sysctls = BTreeMap::new();
-    for (group, wanted) in groups {
-        for (name, value) in folder(root, &format!("proc/sys/{group}"), wanted) {
+    for group in ["net/core", "net/ipv4", "kernel", "vm"] {
+        for (name, value) in folder(root, &format!("proc/sys/{group}"), |name| wanted(group, name)) {
             let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
             sysctls.insert(format!("{}.{name}", group.replace('/', ".")), value);
         }

@@ -14,13 +14,14 @@ pub mod watch;
 
 mod cpu_time;
 mod files;
+#[cfg(test)]
+mod fixture;
 mod interrupts;
 mod network;
 mod process;
 mod split;
 mod subject;
 
-pub use interrupts::Interrupt;
 pub use ledger::ledger;
 pub use topology::{Split, Topology, split};
 pub use watch::{Seen, Watch, Watched};

@@ -15,7 +15,9 @@ pub(crate) struct Stat {
     pub(crate) user_ticks: u64,
     pub(crate) system_ticks: u64,
     /// Of children that have ended and were waited for.
-    pub(crate) children_ticks: u64,
+    pub(crate) children_user_ticks: u64,
+    /// The same.
+    pub(crate) children_system_ticks: u64,
     /// In ticks since boot: tells a process from a later one of the same number.
     pub(crate) started: u64,
     pub(crate) cpu: u32,
@@ -34,7 +36,8 @@ pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
         parent: field(4)? as u32,
         user_ticks: field(14)?,
         system_ticks: field(15)?,
-        children_ticks: field(16)? + field(17)?,
+        children_user_ticks: field(16)?,
+        children_system_ticks: field(17)?,
         started: field(22)?,
         cpu: field(39)? as u32,
     })
@@ -91,6 +94,11 @@ impl Process {
         Ok(Self { pid, stat, cpu_ns, threads })
     }
 
+    /// CPU time of its children that have ended and were waited for, in ticks.
+    pub(crate) fn children_ticks(&self) -> u64 {
+        self.stat.children_user_ticks + self.stat.children_system_ticks
+    }
+
     /// Whether both are readings of one process.
     pub(crate) fn is(&self, other: &Self) -> bool {
         (self.pid, self.stat.started) == (other.pid, other.stat.started)
@@ -105,6 +113,11 @@ pub(crate) fn ticks_ns(ticks: u64) -> u64 {
 fn read_stat(folder: &str) -> io::Result<Stat> {
     parse_stat(&fs::read_to_string(format!("{folder}/stat"))?)
         .ok_or_else(|| io::Error::other("stat has another form than expected"))
+}
+
+/// Whether a process is there and has not ended.
+pub(crate) fn lives(pid: u32) -> bool {
+    read_stat(&format!("/proc/{pid}")).is_ok_and(|stat| !stat.ended)
 }
 
 /// The threads of a process, by number.
@@ -211,7 +224,8 @@ mod tests {
             parent: 9889,
             user_ticks: 101,
             system_ticks: 7,
-            children_ticks: 5,
+            children_user_ticks: 2,
+            children_system_ticks: 3,
             started: 129_566,
             cpu: 3,
         };

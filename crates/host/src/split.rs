@@ -84,3 +84,54 @@ fn home_node(physical: &[(&CoreFacts, Vec<u32>)]) -> u32 {
     let nodes = physical.iter().map(|(core, _)| core.numa_node);
     nodes.max_by_key(|&node| (size(node), std::cmp::Reverse(node))).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{DESKTOP, Machine, SMALL, TWO_SOCKETS};
+
+    fn split_of(topology: &Topology, player: usize, subject: usize) -> (Vec<u32>, Vec<u32>, bool) {
+        let split = split(topology, player, subject);
+        (split.player_cpus, split.subject_cpus, split.shared)
+    }
+
+    #[test]
+    fn two_cores_are_one_each() {
+        let two = SMALL.topology(&[]);
+        assert_eq!(split_of(&two, 1, 1), (vec![0], vec![1], false));
+        assert_eq!(split_of(&two, 3, 5), (vec![0], vec![1], false));
+    }
+
+    #[test]
+    fn the_player_takes_the_core_that_is_interrupted() {
+        let two = Machine { interrupts: &[(40, "eth0-rx-0", 1, 5)], ..SMALL }.topology(&[]);
+        assert_eq!(split_of(&two, 1, 1), (vec![1], vec![0], false));
+    }
+
+    #[test]
+    fn one_core_is_shared() {
+        let one = SMALL.topology(&[1]);
+        assert_eq!(split_of(&one, 1, 1), (vec![1], vec![1], true));
+        let siblings = DESKTOP.topology(&[3, 11]);
+        assert_eq!(split_of(&siblings, 1, 1), (vec![3], vec![11], true));
+    }
+
+    #[test]
+    fn siblings_and_interrupted_cores_come_last() {
+        let desktop = DESKTOP.topology(&[]);
+        // Interrupted are cores 1 and 8, and with 8 its sibling 0.
+        assert_eq!(split_of(&desktop, 2, 4), (vec![6, 7], vec![2, 3, 4, 5], false));
+        assert_eq!(split_of(&desktop, 4, 4), (vec![0, 1, 6, 7], vec![2, 3, 4, 5], false));
+        // More than there are cores: both threads of a core go to one side.
+        let (player, subject, shared) = split_of(&desktop, 4, 12);
+        assert_eq!((player, shared), (vec![0, 1, 8, 9], false));
+        assert_eq!(subject, [2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15]);
+    }
+
+    #[test]
+    fn one_node_is_enough_when_it_is() {
+        let sockets = TWO_SOCKETS.topology(&[]);
+        assert_eq!(split_of(&sockets, 1, 2), (vec![0], vec![2, 3], false));
+        assert_eq!(split_of(&sockets, 2, 4), (vec![4, 5], vec![0, 1, 2, 3], false));
+    }
+}

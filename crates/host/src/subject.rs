@@ -24,11 +24,6 @@ impl CpuReading {
         }
     }
 
-    /// Whether a process lives.
-    pub(crate) fn lives(&self, pid: u32) -> bool {
-        self.processes.iter().any(|process| process.pid == pid && !process.stat.ended)
-    }
-
     fn find(&self, wanted: &Process) -> Option<&Process> {
         self.processes.iter().find(|process| process.is(wanted))
     }
@@ -111,15 +106,15 @@ fn ended_ns(before: &CpuReading, after: &CpuReading) -> i128 {
         .processes
         .iter()
         .map(|process| {
-            let earlier = before.find(process).map_or(0, |earlier| earlier.stat.children_ticks);
-            process.stat.children_ticks.saturating_sub(earlier)
+            let earlier = before.find(process).map_or(0, Process::children_ticks);
+            process.children_ticks().saturating_sub(earlier)
         })
         .sum();
     let known: u64 = before
         .processes
         .iter()
         .filter(|process| after.find(process).is_none())
-        .map(|process| process.cpu_ns + process::ticks_ns(process.stat.children_ticks))
+        .map(|process| process.cpu_ns + process::ticks_ns(process.children_ticks()))
         .sum();
     (i128::from(process::ticks_ns(waited_for)) - i128::from(known)).max(0)
 }
@@ -129,7 +124,11 @@ fn ended_ns(before: &CpuReading, after: &CpuReading) -> i128 {
 fn user_share(before: &CpuReading, after: &CpuReading) -> f64 {
     let sum = |reading: &CpuReading| {
         reading.processes.iter().fold((0, 0), |(user, system), process| {
-            (user + process.stat.user_ticks, system + process.stat.system_ticks)
+            let stat = &process.stat;
+            (
+                user + stat.user_ticks + stat.children_user_ticks,
+                system + stat.system_ticks + stat.children_system_ticks,
+            )
         })
     };
     let ((user_before, system_before), (user_after, system_after)) = (sum(before), sum(after));
@@ -175,7 +174,7 @@ pub(crate) fn facts(
     unreadable: &mut BTreeMap<String, String>,
 ) -> SubjectFacts {
     let [before, after] = readings.cpu;
-    let alive = CpuReading::take(pid).lives(pid);
+    let alive = process::lives(pid);
     if !alive {
         unreadable.insert("subject".into(), format!("process {pid} was not alive at the end"));
     }

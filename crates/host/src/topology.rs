@@ -9,6 +9,7 @@ use kqps_observation::fingerprint::CoreFacts;
 use crate::files::Root;
 use crate::interrupts;
 
+pub use crate::files::write_list;
 pub use crate::interrupts::Interrupt;
 pub use crate::split::{Split, split};
 
@@ -118,4 +119,62 @@ fn numa_nodes(root: &Root) -> BTreeMap<u32, u32> {
         nodes.extend(cpus.into_iter().map(|cpu| (cpu, node)));
     }
     nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{DESKTOP, TWO_SOCKETS};
+
+    #[test]
+    fn threads_of_one_core_know_each_other() {
+        let topology = DESKTOP.topology(&[]);
+        assert_eq!(topology.cores.len(), 16);
+        assert_eq!(topology.unreadable, BTreeMap::new());
+        let tenth = &topology.cores[10];
+        assert_eq!((tenth.cpu, tenth.core, tenth.smt.as_slice()), (10, 2, [2, 10].as_slice()));
+        assert_eq!(tenth.caches["L1"], [2, 10]);
+        assert_eq!(tenth.caches["L3"], (0..16).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn sockets_nodes_and_shared_caches_are_told_apart() {
+        let topology = TWO_SOCKETS.topology(&[]);
+        let seventh = &topology.cores[7];
+        assert_eq!((seventh.package, seventh.core, seventh.numa_node), (1, 3, 1));
+        assert_eq!(seventh.caches["L2"], [6, 7]);
+        assert_eq!(seventh.caches["L3"], [4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn only_cores_in_the_mask_are_offered() {
+        let offered = TWO_SOCKETS.topology(&[2, 5, 99]).cores;
+        assert_eq!(offered.iter().map(|core| core.cpu).collect::<Vec<_>>(), [2, 5]);
+    }
+
+    #[test]
+    fn interrupts_of_network_devices_that_came_at_least_once_count() {
+        let topology = DESKTOP.topology(&[]);
+        assert_eq!(
+            topology.interrupts.iter().map(|interrupt| interrupt.irq).collect::<Vec<_>>(),
+            [40, 41, 42]
+        );
+        assert_eq!(topology.interrupts[1].device, "eth0");
+        let on = |cpu| topology.interrupts_on(cpu);
+        assert_eq!([on(1), on(8), on(5), on(3)], [1, 1, 0, 0]);
+    }
+
+    #[test]
+    fn a_machine_that_tells_nothing_has_the_cores_of_the_mask() {
+        let empty = tempfile::TempDir::new().unwrap();
+        let topology = Topology::from(&Root::at(empty.path()), &[0, 1], BTreeMap::new());
+        assert_eq!(topology.cores.iter().map(|core| core.smt.clone()).collect::<Vec<_>>(), [[0], [1]]);
+        assert!(topology.unreadable.contains_key("cpu/online"));
+    }
+
+    #[test]
+    fn this_machine_offers_what_may_be_used() {
+        let offered: Vec<u32> = Topology::read().cores.iter().map(|core| core.cpu).collect();
+        assert_eq!(offered, kqps_kernel::affinity::allowed().unwrap());
+    }
 }

@@ -26,7 +26,7 @@ pub struct Watched {
     /// Thread IDs of the player's sending threads, which are threads of this process. They must live until
     /// [`Watch::sending_ended`], or [`Watch::end`] where that is not called.
     pub player_threads: Vec<u32>,
-    /// The cores that player and subject run on. Empty when they are not pinned: then foreign CPU time is not
+    /// The cores that player and subject run on, in any order. Empty when they are not pinned: then foreign CPU time is not
     /// known.
     pub cpus: Vec<u32>,
 }
@@ -57,11 +57,14 @@ pub struct Watch {
 impl Watch {
     /// Takes the first reading. What cannot be read is told by [`Watch::end`].
     pub fn begin(watched: &Watched) -> Self {
+        let mut watched = watched.clone();
+        watched.cpus.sort_unstable();
+        watched.cpus.dedup();
         let mut unreadable = BTreeMap::new();
-        let counters = Counters::read(watched, &mut unreadable);
+        let counters = Counters::read(&watched, &mut unreadable);
         // Last, so that reading the counters is not charged to the player.
-        let cpu = CpuReading::take(watched, &mut unreadable);
-        Self { watched: watched.clone(), unreadable, counters, cpu, cpu_at_end: None }
+        let cpu = CpuReading::take(&watched, &mut unreadable);
+        Self { watched, unreadable, counters, cpu, cpu_at_end: None }
     }
 
     /// Tells that the last query was sent: CPU time is counted up to here.

@@ -254,3 +254,34 @@ fn must_be_a_store(path: &Path, connection: &Connection) -> Result<(), StoreErro
         _ => Err(foreign("it is a database of another program")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{Outcome, Purpose};
+
+    #[test]
+    fn a_commit_that_does_not_fit_changes_nothing() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let run = Run { cells: vec![crate::Cell::default()], ..Run::default() };
+        let store = Store::create(&folder.path().join("run.sqlite"), &run).unwrap();
+        let trial = |number| RunTrial {
+            number,
+            cell: 0,
+            block: 0,
+            start: 1,
+            purpose: Purpose::Search,
+            outcome: Outcome::Failed { reason: "x".repeat(20_000), output: Vec::new() },
+        };
+        store.commit(&trial(1)).unwrap();
+        let limit = |pages: u32| {
+            store.connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
+        };
+        limit(1);
+        assert!(matches!(store.commit(&trial(2)), Err(StoreError::Full { .. })));
+        assert_eq!(store.run().unwrap().trials, [trial(1)]);
+        limit(1000);
+        store.commit(&trial(2)).unwrap();
+        assert_eq!(store.run().unwrap().trials, [trial(1), trial(2)]);
+    }
+}

@@ -1,0 +1,141 @@
+//! A watch over real processes: what it tells must be what they did.
+
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use kqps_host::{Watch, Watched};
+
+/// A child that ends with its test.
+struct Guard(Child);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+fn shell(script: &str) -> Guard {
+    Guard(
+        Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap(),
+    )
+}
+
+fn watched(pid: u32) -> Watched {
+    Watched { subject_pid: Some(pid), ..Watched::default() }
+}
+
+/// Waits for a fact about a process, and fails when it does not come true.
+fn until(mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited too long");
+        std::thread::yield_now();
+    }
+}
+
+fn on_cpu_ns(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    text.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_busy_subject_is_charged_what_the_kernel_charges_it() {
+    let subject = shell("while :; do :; done");
+    let pid = subject.0.id();
+    until(|| on_cpu_ns(pid) > 0);
+    let watch = Watch::begin(&watched(pid));
+    let before_ns = on_cpu_ns(pid);
+    until(|| on_cpu_ns(pid) > before_ns + 200_000_000);
+    let seen = watch.end();
+    let facts = seen.subject.unwrap();
+    let cpu_s = facts.cpu_user_s + facts.cpu_system_s;
+    assert!((0.19..=seen.host.wall_s + 0.02).contains(&cpu_s), "{cpu_s} s in {} s", seen.host.wall_s);
+    assert_eq!((facts.alive, facts.processes, facts.threads.len()), (true, 1, 1));
+    assert_eq!((facts.threads[0].pid, facts.threads[0].name.as_str()), (pid, "sh"));
+    assert!((facts.threads[0].cpu_s - cpu_s).abs() < 0.05);
+    assert!(facts.rss_bytes > 100_000);
+    assert_eq!(facts.socket_drops, None);
+    assert!(seen.host.unreadable.contains_key("subject sockets"));
+}
+
+#[test]
+fn children_are_the_subjects_too_even_when_they_are_gone() {
+    // A child that burns CPU and ends between the readings, then one that stays.
+    let burn = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+    let mut subject = shell(&format!("read go; sh -c '{burn}'; sleep 60 & wait"));
+    let watch = Watch::begin(&watched(subject.0.id()));
+    drop(subject.0.stdin.take());
+    let pid = subject.0.id();
+    let children = format!("/proc/{pid}/task/{pid}/children");
+    let names_sleep = |pid: &str| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sleep")
+    };
+    until(|| std::fs::read_to_string(&children).is_ok_and(|text| text.split_whitespace().any(names_sleep)));
+    let seen = watch.end();
+    let sleeper = std::fs::read_to_string(&children).unwrap();
+    let facts = seen.subject.unwrap();
+    assert_eq!(facts.processes, 2);
+    assert!(facts.cpu_user_s > 0.02, "{facts:?}");
+    let status = Command::new("kill").arg(sleeper.trim()).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn a_subject_that_dies_is_told_dead() {
+    let mut subject = shell("read go");
+    let watch = Watch::begin(&watched(subject.0.id()));
+    subject.0.kill().unwrap();
+    let zombie = format!("/proc/{}/stat", subject.0.id());
+    until(|| std::fs::read_to_string(&zombie).unwrap().contains(") Z "));
+    assert!(!watch.end().subject.unwrap().alive);
+
+    subject.0.wait().unwrap();
+    let seen = Watch::begin(&watched(subject.0.id())).end();
+    assert!(!seen.subject.unwrap().alive);
+    assert!(seen.host.unreadable["subject"].contains("not alive"));
+}
+
+#[test]
+fn drops_of_the_subjects_sockets_are_counted_to_the_packet() {
+    // This very process is the subject: its socket holds one datagram and drops the rest.
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = socket.local_addr().unwrap();
+    let watch = Watch::begin(&watched(std::process::id()));
+    let sent = 4000u64;
+    for _ in 0..sent {
+        sender.send_to(&[0; 512], to).unwrap();
+    }
+    socket.set_nonblocking(true).unwrap();
+    let seen = watch.end();
+    let held = std::iter::from_fn(|| socket.recv(&mut [0; 512]).ok()).count() as u64;
+    let facts = seen.subject.unwrap();
+    assert_eq!(facts.socket_drops, Some(sent - held));
+    assert!(seen.host.udp.rcvbuf_errors >= sent - held);
+    assert!(seen.host.udp.out_datagrams >= sent);
+}
+
+#[test]
+fn player_threads_are_told_apart() {
+    let tid = || -> u32 {
+        let link = std::fs::read_link("/proc/thread-self").unwrap();
+        link.file_name().unwrap().to_str().unwrap().parse().unwrap()
+    };
+    let mine = tid();
+    let mut watch = Watch::begin(&Watched { player_threads: vec![mine], ..Watched::default() });
+    let started_ns = kqps_kernel::clock::thread_cpu_ns();
+    while kqps_kernel::clock::thread_cpu_ns() < started_ns + 60_000_000 {}
+    watch.sending_ended();
+    let ended_ns = kqps_kernel::clock::thread_cpu_ns();
+    // What comes after sending is not counted.
+    while kqps_kernel::clock::thread_cpu_ns() < ended_ns + 60_000_000 {}
+    let seen = watch.end();
+    let thread = &seen.player_threads[0];
+    assert_eq!(thread.tid, mine);
+    assert!((0.05..0.085).contains(&thread.cpu_s), "{thread:?}");
+    assert!(seen.player_cpu_s >= 0.06);
+    assert_eq!(seen.host.foreign_cpu_s, None);
+    assert_eq!(seen.host.cpus.len(), std::thread::available_parallelism().unwrap().get());
+}

@@ -1,0 +1,41 @@
+//! `kqps host` as a user runs it.
+
+use std::process::{Command, Output};
+
+fn host(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_kqps")).arg("host").args(args).output().unwrap()
+}
+
+#[test]
+fn it_tells_cores_limits_and_settings() {
+    let shown = host(&["show"]);
+    assert!(shown.status.success());
+    let text = String::from_utf8(shown.stdout).unwrap();
+    for wanted in ["Kernel", "Clock source", "Governor", "same L2", "net.core.rmem_max", "Max open files"] {
+        assert!(text.contains(wanted), "no {wanted} in:\n{text}");
+    }
+    assert_eq!(String::from_utf8(shown.stderr).unwrap(), "");
+    assert_eq!(String::from_utf8(host(&[]).stdout).unwrap().lines().next(), text.lines().next());
+}
+
+#[test]
+fn its_json_is_one_object_and_nothing_else() {
+    for args in [["--json", "show"], ["show", "--json"]] {
+        let shown: serde_json::Value = serde_json::from_slice(&host(&args).stdout).unwrap();
+        assert_eq!((&shown["kind"], &shown["schema"]), (&"host".into(), &1.into()));
+        let offered = std::thread::available_parallelism().unwrap().get();
+        assert_eq!(shown["cores"].as_array().unwrap().len(), offered);
+        assert!(shown["sysctls"]["net.core.rmem_max"].is_string());
+    }
+}
+
+#[test]
+fn only_cores_of_the_affinity_mask_are_offered() {
+    let cpu = kqps_kernel::affinity::allowed().unwrap()[0].to_string();
+    let shown = Command::new("taskset")
+        .args(["--cpu-list", &cpu, env!("CARGO_BIN_EXE_kqps"), "host", "--json"])
+        .output()
+        .unwrap();
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!((shown["cores"].as_array().unwrap().len(), &shown["shared"]), (1, &true.into()));
+}

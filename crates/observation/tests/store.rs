@@ -1,0 +1,186 @@
+//! The store as the lab uses it: what was committed is there, whatever happens next.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kqps_observation::run::{Outcome, Purpose, Role};
+use kqps_observation::{Cell, Run, RunTrial, SCHEMA, Store, StoreError, Trial};
+use tempfile::TempDir;
+
+fn a_run() -> Run {
+    let cell = |name: &str, role| Cell { name: name.into(), role, workers: 1, ..Cell::default() };
+    Run {
+        schema: SCHEMA,
+        study: "default".into(),
+        command: vec!["kqps".into(), "run".into()],
+        started_unix_ms: 1_763_763_000_123,
+        budget_s: 120.0,
+        seed: u64::MAX / 3,
+        cells: vec![cell("echo mmsg", Role::EchoCeiling), cell("nsd", Role::Subject)],
+        ..Run::default()
+    }
+}
+
+fn a_trial(number: u64, start: u64) -> RunTrial {
+    let mut trial = Trial { schema: SCHEMA, kind: "trial".into(), ..Trial::default() };
+    trial.accounts.intended = u64::MAX;
+    trial.load.answered_qps = 99_999.700_000_000_1 / 3.0;
+    trial.latency_us.p99 = Some(210);
+    RunTrial {
+        number,
+        cell: (number % 2) as u32,
+        block: 1,
+        start,
+        purpose: Purpose::Retest,
+        outcome: Outcome::Measured(Box::new(trial)),
+    }
+}
+
+fn a_failure(number: u64, start: u64) -> RunTrial {
+    let outcome =
+        Outcome::Failed { reason: "nsd ended".into(), output: vec!["error: \u{1F4A5} 'quoted'".into()] };
+    RunTrial { outcome, ..a_trial(number, start) }
+}
+
+fn store_in(folder: &TempDir) -> PathBuf {
+    folder.path().join("run.sqlite")
+}
+
+#[test]
+fn what_was_committed_is_read_as_it_was() {
+    let folder = TempDir::new().unwrap();
+    let path = store_in(&folder);
+    let store = Store::create(&path, &a_run()).unwrap();
+    assert_eq!((store.next_number().unwrap(), store.next_start().unwrap()), (1, 1));
+    let trials = vec![a_trial(1, 1), a_failure(2, 1), a_trial(3, 2)];
+    for trial in &trials {
+        store.commit(trial).unwrap();
+    }
+    store.set_cell_version(1, "NSD 4.6.1").unwrap();
+    let mut wanted = Run { trials, ..a_run() };
+    wanted.cells[1].version = Some("NSD 4.6.1".into());
+    assert_eq!(store.run().unwrap(), wanted);
+    // While it is being written, others may read.
+    assert_eq!(Store::read(&path).unwrap(), wanted);
+    drop(store);
+
+    let resumed = Store::open(&path).unwrap();
+    assert_eq!((resumed.next_number().unwrap(), resumed.next_start().unwrap()), (4, 3));
+    resumed.finish(1_763_763_999_000).unwrap();
+    wanted.finished_unix_ms = Some(1_763_763_999_000);
+    drop(resumed);
+    assert_eq!(Store::read(&path).unwrap(), wanted);
+    let files: Vec<_> =
+        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(files, ["run.sqlite"], "a finished run is one file");
+}
+
+#[test]
+fn a_number_is_given_once() {
+    let folder = TempDir::new().unwrap();
+    let store = Store::create(&store_in(&folder), &a_run()).unwrap();
+    store.commit(&a_trial(1, 1)).unwrap();
+    let again = store.commit(&a_failure(1, 1)).unwrap_err();
+    assert!(matches!(again, StoreError::Duplicate { number: 1, .. }), "{again}");
+    let nowhere = store.commit(&RunTrial { cell: 2, ..a_trial(2, 1) }).unwrap_err();
+    assert!(matches!(nowhere, StoreError::NoSuchCell { cell: 2, cells: 2, .. }), "{nowhere}");
+    assert_eq!(store.run().unwrap().trials, [a_trial(1, 1)]);
+}
+
+#[test]
+fn nothing_is_stored_that_could_not_be_read_again() {
+    let folder = TempDir::new().unwrap();
+    let store = Store::create(&store_in(&folder), &a_run()).unwrap();
+    let mut trial = Trial::default();
+    trial.load.offered_qps = f64::NAN;
+    let bad = RunTrial { outcome: Outcome::Measured(Box::new(trial)), ..a_trial(1, 1) };
+    let error = store.commit(&bad).unwrap_err();
+    assert!(matches!(error, StoreError::Unwritable { .. }), "{error}");
+    assert!(error.to_string().contains("trial 1"), "{error}");
+    store.commit(&a_trial(1, 1)).unwrap();
+    assert_eq!(store.run().unwrap().trials, [a_trial(1, 1)]);
+}
+
+#[test]
+fn one_writer_in_a_folder() {
+    let folder = TempDir::new().unwrap();
+    let path = store_in(&folder);
+    let store = Store::create(&path, &a_run()).unwrap();
+    for second in [Store::open(&path), Store::create(&folder.path().join("other.sqlite"), &a_run())] {
+        let error = second.unwrap_err();
+        assert!(matches!(error, StoreError::Locked { .. }), "{error}");
+    }
+    drop(store);
+    Store::open(&path).unwrap();
+}
+
+/// The error of opening a path, to write and to read, which must be the same.
+fn refused(path: &Path) -> StoreError {
+    let error = Store::open(path).unwrap_err();
+    assert_eq!(Store::read(path).unwrap_err().to_string(), error.to_string());
+    error
+}
+
+#[test]
+fn what_is_not_a_store_is_called_so() {
+    let folder = TempDir::new().unwrap();
+    let in_folder = |name: &str| folder.path().join(name);
+    assert!(matches!(refused(folder.path()), StoreError::Directory { .. }));
+    assert!(matches!(refused(&in_folder("none.sqlite")), StoreError::Io { .. }));
+
+    fs::write(in_folder("text"), "name type\n".repeat(1000)).unwrap();
+    assert!(matches!(refused(&in_folder("text")), StoreError::NotAStore { .. }));
+    assert_eq!(fs::read_to_string(in_folder("text")).unwrap().len(), 10_000);
+
+    fs::write(in_folder("empty"), "").unwrap();
+    assert!(refused(&in_folder("empty")).to_string().ends_with("it is empty"));
+
+    let other = rusqlite::Connection::open(in_folder("other")).unwrap();
+    other.execute_batch("CREATE TABLE trials (a)").unwrap();
+    assert!(refused(&in_folder("other")).to_string().ends_with("it is a database of another program"));
+
+    let store = Store::create(&in_folder("run.sqlite"), &a_run()).unwrap();
+    drop(store);
+    let again = Store::create(&in_folder("run.sqlite"), &a_run()).unwrap_err();
+    assert!(matches!(again, StoreError::Exists { .. }), "{again}");
+
+    let missing = Store::create(&in_folder("no/such/run.sqlite"), &a_run()).unwrap_err();
+    assert!(matches!(missing, StoreError::Io { .. }), "{missing}");
+}
+
+#[test]
+fn a_newer_record_is_refused_and_a_broken_one_named() {
+    let folder = TempDir::new().unwrap();
+    let path = store_in(&folder);
+    Store::create(&path, &a_run()).unwrap().commit(&a_trial(1, 1)).unwrap();
+    let change = |sql: &str| rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+
+    change("UPDATE trials SET schema = 99");
+    let error = refused(&path);
+    assert!(matches!(error, StoreError::Newer { found: 99, known: SCHEMA, .. }), "{error}");
+    assert!(error.to_string().contains("newer kqps"), "{error}");
+
+    change("UPDATE trials SET schema = 1, record = '{\"number\":1}'");
+    let error = refused(&path);
+    assert!(error.to_string().contains("trial 1 cannot be read: missing field `cell`"), "{error}");
+
+    change("PRAGMA user_version = 2");
+    assert!(matches!(refused(&path), StoreError::Newer { found: 2, known: 1, .. }));
+}
+
+#[test]
+fn records_of_the_first_schema_stay_readable() {
+    let folder = TempDir::new().unwrap();
+    let path = store_in(&folder);
+    let dump = include_str!("fixtures/schema1.sql");
+    rusqlite::Connection::open(&path).unwrap().execute_batch(dump).unwrap();
+    let run = Store::read(&path).unwrap();
+    assert_eq!((run.study.as_str(), run.cells.len(), run.trials.len()), ("default", 2, 3));
+    assert_eq!(run.fingerprint.sysctls["net.core.rmem_max"], "212992");
+    let trial = run.trials[1].measured().unwrap();
+    trial.accounts.check().unwrap();
+    assert_eq!(trial.accounts.lost, 10);
+    assert_eq!(trial.subject.as_ref().unwrap().threads[0].name, "nsd: server 1");
+    assert!(matches!(&run.trials[2].outcome, Outcome::Failed { reason, .. } if reason == "nsd ended"));
+    assert_eq!(Store::open(&path).unwrap().next_number().unwrap(), 4);
+}
