@@ -106,7 +106,7 @@ pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, 
             let own: Vec<UdpSocket> = sockets.drain(..per_thread.min(sockets.len())).collect();
             let (tell, start, over) = (tell.clone(), &start, &watched_to_the_end);
             let play = move || {
-                let heard = one_thread(plan, dataset, control, chosen, number, own, &tell, start);
+                let heard = one_thread(plan, dataset, control, chosen, number, &own, &tell, start);
                 drop(tell);
                 // A thread that is gone has no times left to read.
                 over.wait();
@@ -159,7 +159,7 @@ fn one_thread(
     control: &Control,
     chosen: Chosen,
     number: usize,
-    sockets: Vec<UdpSocket>,
+    sockets: &[UdpSocket],
     tell: &mpsc::Sender<Told>,
     start: &OnceLock<u64>,
 ) -> Result<Heard, PlayError> {
@@ -176,7 +176,7 @@ fn one_thread(
     let deck = Deck::new(setting(plan, dataset, control, number, sockets.len(), start_ns));
     deck.sleep_until_ns(0);
     let all_sent = || drop(tell.send(Told::Sent));
-    let mut stage = Stage::new(plan, &sockets, deck, &control.stop, &all_sent);
+    let mut stage = Stage::new(plan, sockets, deck, &control.stop, &all_sent);
     chosen.play(&mut stage).map_err(|source| PlayError::Loop { io: chosen.name(), source })?;
     let Stage { deck, fallbacks, .. } = stage;
     let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();

@@ -7,6 +7,7 @@ mod hear;
 mod mmsg;
 mod plain;
 mod stage;
+mod uring;
 
 use std::io;
 
@@ -35,11 +36,10 @@ impl Chosen {
     pub fn choose(plan: &Plan) -> Result<Self, PlayError> {
         let chosen = match plan.io {
             Io::Plain => Self::Plain,
-            Io::Mmsg => Self::Mmsg,
             Io::Gso => Self::Gso,
             Io::Uring => Self::Uring,
             Io::Auto if offers(Io::Gso).is_ok() => Self::Gso,
-            Io::Auto => Self::Mmsg,
+            Io::Mmsg | Io::Auto => Self::Mmsg,
         };
         offers(plan.io).map_err(|reason| PlayError::Io { io: chosen.name(), reason })?;
         Ok(chosen)
@@ -61,7 +61,7 @@ impl Chosen {
             Self::Plain => plain::play(stage),
             Self::Mmsg => mmsg::play(stage),
             Self::Gso => gso::play(stage),
-            Self::Uring => unreachable!(),
+            Self::Uring => uring::play(stage),
         }
     }
 }
@@ -76,6 +76,6 @@ pub fn offers(io: Io) -> Result<(), String> {
             let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &options);
             socket.map(drop).map_err(|error| error.to_string())
         }
-        Io::Uring => Err("not yet".into()),
+        Io::Uring => uring::offered().map_err(|error| error.to_string()),
     }
 }

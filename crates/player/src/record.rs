@@ -1,11 +1,11 @@
 //! What the threads counted and what was seen around them, joined into one record.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use kqps_dataset::Dataset;
 use kqps_host::ledger::ledger;
 use kqps_host::watch::Seen;
+use kqps_kernel::errno;
 use kqps_message::rcode;
 use kqps_observation::trial::{DatasetFacts, Interval, Load, LoadMode, PlayerFacts};
 use kqps_observation::{SCHEMA, Trial};
@@ -56,13 +56,13 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
         target: played.plan.target.to_string(),
         dataset: DatasetFacts {
             path: played.dataset.path().display().to_string(),
-            hash: played.dataset.hash().to_string(),
+            hash: played.dataset.hash(),
             queries: played.dataset.queries(),
         },
         load: load(&played, &tally),
         accounts,
         wrong_causes: by_name(Cause::ALL.map(Cause::name).into_iter().map(String::from).zip(tally.wrong_causes)),
-        send_failed_causes: by_name(tally.send_errors.iter().map(|(&errno, &count)| (error_name(errno), count))),
+        send_failed_causes: by_name(tally.send_errors.iter().map(|(&errno, &count)| (errno::name(errno), count))),
         response_rcodes: by_name((0..).map(|code| rcode::Shown(code).to_string()).zip(tally.rcodes)),
         request_bytes_mean: mean(tally.request_bytes, accounts.sent),
         response_bytes_mean: mean(tally.response_bytes, accounts.correct),
@@ -141,11 +141,6 @@ fn intervals(tally: &Tally) -> Vec<Interval> {
 /// Counts by name, without those that are 0.
 fn by_name(counts: impl Iterator<Item = (String, u64)>) -> BTreeMap<String, u64> {
     counts.filter(|(_, count)| *count > 0).collect()
-}
-
-/// The kernel's error in words, such as `EAGAIN` would be understood by few: "Resource temporarily unavailable".
-fn error_name(errno: i32) -> String {
-    io::Error::from_raw_os_error(errno).to_string()
 }
 
 fn mean(sum: u64, count: u64) -> Option<f64> {

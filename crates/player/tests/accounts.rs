@@ -129,7 +129,8 @@ fn played(load: LoadPlan, io: Io) -> Trial {
     let mut text = String::new();
     for (index, (label, _)) in FATES.iter().enumerate() {
         for _ in 0..copies(index) {
-            text += &format!("{label}.example A NOERROR\n");
+            text += label;
+            text += ".example A NOERROR\n";
         }
     }
     std::fs::write(&file, text).unwrap();
