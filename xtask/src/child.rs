@@ -1,2 +1,170 @@
-//! A program that runs beside this one: started with its output taken, watched through `/proc`, signalled,
-//! and ended at the latest when it is dropped.
+//! A program that runs beside this one: pinned, watched through `/proc`, signalled, and ended at the latest
+//! when it is dropped.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use kqps_kernel::process::{self, Signal};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::shell;
+
+/// Ticks of `utime` and `stime` in one second: Linux shows 100 to every program (proc(5), `USER_HZ`).
+const TICKS_PER_S: f64 = 100.0;
+
+/// For how long a program may take to end after it was told to.
+const END_WITHIN: Duration = Duration::from_secs(10);
+
+/// How often it is looked at meanwhile.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// A program at work.
+pub struct Running {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    words: String,
+}
+
+/// A program that has ended.
+pub struct Ended {
+    /// Its exit status; none when a signal ended it.
+    pub code: Option<i32>,
+    /// What it wrote to standard output since it was last read.
+    pub output: String,
+    /// What its threads used of the CPU, user and system, seconds. To 10 ms.
+    pub cpu_s: f64,
+}
+
+/// The line in which a server tells that it can answer.
+#[derive(Deserialize)]
+struct Ready {
+    addresses: Vec<std::net::SocketAddr>,
+}
+
+impl Running {
+    /// Starts a program. Its standard output is ours to read; its standard error is the user's.
+    pub fn start(command: &mut Command) -> Result<Self> {
+        let words = shell::words(command);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = process::tie(command).spawn().with_context(|| format!("cannot start {words}"))?;
+        let output = BufReader::new(child.stdout.take().context("standard output is piped")?);
+        Ok(Self { child, output, words })
+    }
+
+    /// Reads the next line that it prints, as JSON.
+    pub fn json_line<T: DeserializeOwned>(&mut self) -> Result<T> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        serde_json::from_str(&line).with_context(|| format!("{} printed {line:?}", self.words))
+    }
+
+    /// Waits for a server's ready line, and tells its first address.
+    pub fn ready(&mut self) -> Result<std::net::SocketAddr> {
+        let ready: Ready = self.json_line()?;
+        ready.addresses.first().copied().with_context(|| format!("{} listens nowhere", self.words))
+    }
+
+    /// Its process ID.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What its threads used of the CPU so far, user and system, seconds. To 10 ms. Also told of a process
+    /// that has ended and was not waited for.
+    pub fn cpu_s(&self) -> Result<f64> {
+        Ok(cpu_s(&self.stat()?))
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&self) -> Result<bool> {
+        Ok(has_ended(&self.stat()?))
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        process::signal(self.pid(), signal).with_context(|| format!("cannot signal {}", self.words))
+    }
+
+    /// Asks it to end, and waits for that.
+    pub fn terminate(self) -> Result<Ended> {
+        self.signal(Signal::Terminate)?;
+        self.wait(END_WITHIN)
+    }
+
+    /// Reads what it still prints, and waits for its end.
+    pub fn wait(mut self, within: Duration) -> Result<Ended> {
+        let deadline = Instant::now() + within;
+        let mut output = String::new();
+        // It may close its output long before it ends, and print more than a pipe holds before that.
+        self.output.read_to_string(&mut output)?;
+        // Only until it is waited for does /proc tell what it used.
+        while !self.has_ended()? {
+            if Instant::now() > deadline {
+                bail!("{} did not end within {} s", self.words, within.as_secs());
+            }
+            std::thread::sleep(LOOK);
+        }
+        let cpu_s = self.cpu_s()?;
+        Ok(Ended { code: self.child.wait()?.code(), output, cpu_s })
+    }
+
+    fn stat(&self) -> Result<String> {
+        let path = format!("/proc/{}/stat", self.pid());
+        fs::read_to_string(&path).with_context(|| format!("cannot read {path} of {}", self.words))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail when it has ended, and then there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Fields 14 and 15 of `/proc/PID/stat` (proc(5)), counted after the name, which may hold anything.
+fn cpu_s(stat: &str) -> f64 {
+    let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    let ticks: u64 =
+        after_name.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+    ticks as f64 / TICKS_PER_S
+}
+
+/// Whether the process is a zombie: field 3 is `Z`.
+fn has_ended(stat: &str) -> bool {
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
+}
+
+/// A command that runs pinned to cores, given as `0` or `0,2`.
+pub fn pinned(cpus: &str, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["--cpu-list", cpus]).arg(program);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_read_after_a_strange_name() {
+        let stat = "7 (a ) b) Z 1 7 7 0 -1 4194304 90 0 0 0 150 25 9 9 20 0 1 0 100 0 0";
+        assert!((cpu_s(stat) - 1.75).abs() < 1e-9);
+        assert!(has_ended(stat) && !has_ended("7 (Z) R 1"));
+    }
+
+    #[test]
+    fn a_program_that_ended_tells_what_it_used() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo '{\"addresses\": [\"127.0.0.1:9\"]}'; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo rest; exit 3"]);
+        let mut running = Running::start(&mut command).unwrap();
+        assert_eq!(running.ready().unwrap(), "127.0.0.1:9".parse().unwrap());
+        let ended = running.wait(Duration::from_secs(20)).unwrap();
+        assert_eq!((ended.code, ended.output.as_str()), (Some(3), "rest\n"));
+        assert!(ended.cpu_s > 0.0);
+    }
+}

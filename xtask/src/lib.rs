@@ -7,6 +7,7 @@
 //! Invariant: no check is looser here than it is described; a chore that cannot be done says why and fails.
 
 pub mod child;
+pub mod kqps;
 pub mod peers;
 pub mod prove;
 pub mod relay;

@@ -1,8 +1,115 @@
-//! x
-/// o
+//! `cargo xtask prove NAME`: what kqps must find when the answer is known beforehand. Each proof has a small
+//! form, which the tests run, so that none can rot.
+
+mod accounts;
+mod delay;
+mod freeze;
+mod kill;
+mod soak;
+mod starved;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use clap::ValueEnum;
+use tempfile::TempDir;
+
+use crate::kqps::{self, Kqps};
+use crate::workspace;
+
+/// What is proved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Proof {
+    /// Accounts agree with a relay that makes faults, to the last query
+    Accounts,
+    /// A subject that stands still for a second shows in the quantiles
+    Freeze,
+    /// A constant delay moves the median by just that
+    Delay,
+    /// A player without CPU gives no rate
+    Starved,
+    /// A run that is killed loses and repeats no trial
+    Kill,
+    /// A long trial stays exact, and its memory stays the same
+    Soak,
+}
+
+/// How thoroughly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Size {
+    /// Seconds: what the tests run
+    Small,
+    /// As long as it takes
+    Whole,
+}
+
+/// The command line.
 #[derive(clap::Args)]
-pub struct Options {}
-/// r
-pub fn run(_o: &Options) -> anyhow::Result<()> {
+pub struct Options {
+    /// What to prove (repeatable)
+    #[arg(required = true)]
+    proofs: Vec<Proof>,
+    /// How thoroughly
+    #[arg(long, default_value = "whole")]
+    size: Size,
+    /// The program to prove it of; without it the release build, made now
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+}
+
+/// What a proof works with.
+struct Bench {
+    kqps: Kqps,
+    size: Size,
+    /// A folder of its own.
+    folder: TempDir,
+}
+
+/// Queries in a proof's file.
+const QUERIES: u32 = 100_000;
+
+impl Bench {
+    /// A query file that expects NOERROR throughout.
+    fn queries(&self, count: u32) -> Result<PathBuf> {
+        let path = self.folder.path().join(format!("{count}.queries"));
+        kqps::write_queries(&path, count, true)?;
+        Ok(path)
+    }
+
+    /// One of two values, by size.
+    fn choose<T>(&self, small: T, whole: T) -> T {
+        match self.size {
+            Size::Small => small,
+            Size::Whole => whole,
+        }
+    }
+}
+
+/// Proves what was asked for, one after the other.
+pub fn run(options: &Options) -> Result<()> {
+    let program = match &options.program {
+        Some(program) => program.clone(),
+        None => workspace::release_build()?,
+    };
+    for proof in &options.proofs {
+        let began = Instant::now();
+        prove(*proof, options.size, &program)?;
+        eprintln!("proved: {proof:?}, in {:.1} s", began.elapsed().as_secs_f64());
+    }
     Ok(())
+}
+
+/// Proves one thing of a program; an error says what is not so.
+pub fn prove(proof: Proof, size: Size, program: &Path) -> Result<()> {
+    let folder = tempfile::tempdir().context("cannot make a folder for the proof")?;
+    let bench = Bench { kqps: Kqps::new(program)?, size, folder };
+    match proof {
+        Proof::Accounts => accounts::prove(&bench),
+        Proof::Freeze => freeze::prove(&bench),
+        Proof::Delay => delay::prove(&bench),
+        Proof::Starved => starved::prove(&bench),
+        Proof::Kill => kill::prove(&bench),
+        Proof::Soak => soak::prove(&bench),
+    }
 }

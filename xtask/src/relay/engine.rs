@@ -10,7 +10,7 @@ use kqps_kernel::{Address, RecvBatch, UdpOptions, UdpSocket, Wait, clock, poll};
 use super::Settings;
 use super::counts::Counts;
 use super::fault::Fault;
-use super::flow::{Flow, Held};
+use super::flow::{Flow, Held, Stray};
 use super::outbox::Outbox;
 use super::waiting::{Queue, Waiting};
 use super::wire;
@@ -150,9 +150,9 @@ impl Engine {
                 let reply = self.inbox.message(index);
                 let decided = match reply.bytes.len() {
                     wire::HEADER.. => self.flows[flow].answered(wire::id(reply.bytes)),
-                    _ => None,
+                    _ => Err(Stray),
                 };
-                let Some(fault) = decided else {
+                let Ok(fault) = decided else {
                     self.counts.stray_replies += 1;
                     continue;
                 };

@@ -29,6 +29,9 @@ enum UsedBy {
     Relay,
 }
 
+/// A reply of the subject that answers no open query.
+pub(super) struct Stray;
+
 /// A reply that waits for the next one on its flow.
 pub(super) struct Held {
     pub(super) bytes: Box<[u8]>,
@@ -65,11 +68,11 @@ impl Flow {
         *entry = Id { used_by: UsedBy::Player, passed_on, fault };
     }
 
-    /// What was decided for the query that this reply of the subject answers; none when it answers none.
+    /// What was decided for the query that this reply of the subject answers.
     #[inline]
-    pub(super) fn answered(&mut self, id: u16) -> Option<Option<Fault>> {
+    pub(super) fn answered(&mut self, id: u16) -> Result<Option<Fault>, Stray> {
         let entry = &mut self.ids[usize::from(id)];
-        std::mem::take(&mut entry.passed_on).then_some(entry.fault)
+        if std::mem::take(&mut entry.passed_on) { Ok(entry.fault) } else { Err(Stray) }
     }
 
     /// Queries that were passed on and never answered.

@@ -41,7 +41,7 @@ fn walk(tokens: TokenStream, is_kernel: bool, found: &mut Vec<(usize, &'static s
             }
             TokenTree::Group(group) => {
                 if is_hash(place.checked_sub(1).and_then(|before| tokens.get(before))) {
-                    found.extend(attribute_fault(group.stream()).map(|what| (line, what)));
+                    found.extend(attribute_fault(&group.stream()).map(|what| (line, what)));
                 }
                 walk(group.stream(), is_kernel, found);
             }
@@ -59,7 +59,7 @@ fn is_hash(token: Option<&TokenTree>) -> bool {
 }
 
 /// What is wrong with an attribute, given what stands in its brackets.
-fn attribute_fault(content: TokenStream) -> Option<&'static str> {
+fn attribute_fault(content: &TokenStream) -> Option<&'static str> {
     let text = content.to_string();
     if text == "ignore" || text.starts_with("ignore ") {
         return Some("a test that does not run");

@@ -1,0 +1,130 @@
+//! kqps itself, run as a user would run it: its echo as a subject, its player, and the queries they need.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use kqps_kernel::affinity;
+use kqps_observation::Trial;
+use serde::Deserialize;
+
+use crate::child::{Running, pinned};
+
+/// A built kqps, and the cores that player and subject are given.
+pub struct Kqps {
+    /// The program.
+    pub program: PathBuf,
+    /// Where players run.
+    pub player_cpu: u32,
+    /// Where subjects run: another core, where there is one.
+    pub subject_cpu: u32,
+}
+
+/// A trial that `kqps load` played.
+pub struct Played {
+    /// Its record; none when none was printed.
+    pub trial: Option<Trial>,
+    /// The codes of its warnings.
+    pub warnings: Vec<String>,
+    /// The exit status; none when a signal ended it.
+    pub code: Option<i32>,
+    /// What the player used of the CPU, seconds, from its start to its end.
+    pub cpu_s: f64,
+}
+
+/// What `kqps load --json` prints.
+#[derive(Deserialize)]
+struct Printed {
+    #[serde(flatten)]
+    trial: Trial,
+    #[serde(default)]
+    warnings: Vec<WarningPrinted>,
+}
+
+#[derive(Deserialize)]
+struct WarningPrinted {
+    code: String,
+}
+
+impl Kqps {
+    /// A program, with the first and the last core that this process may use.
+    pub fn new(program: impl Into<PathBuf>) -> Result<Self> {
+        let program = program.into();
+        if !program.is_file() {
+            bail!("there is no program {}; build it first", program.display());
+        }
+        let cpus = affinity::allowed().context("cannot read which cores may be used")?;
+        let (Some(&player_cpu), Some(&subject_cpu)) = (cpus.first(), cpus.last()) else {
+            bail!("no core may be used");
+        };
+        Ok(Self { program, player_cpu, subject_cpu })
+    }
+
+    /// Starts an echo with one worker under an I/O model, and waits until it can answer.
+    pub fn echo(&self, io: &str) -> Result<(Running, SocketAddr)> {
+        let cpu = self.subject_cpu.to_string();
+        let mut command = pinned(&cpu, &self.program);
+        command.args(["serve", "echo", "--json", "--listen", "127.0.0.1:0", "--io", io, "--cpus", &cpu]);
+        // An end of its own, should this program die without ending it, and room for a second of queries.
+        command.args(["--for", "1h", "--buffer", "64MiB"]);
+        let mut echo = Running::start(&mut command)?;
+        let address = echo.ready()?;
+        Ok((echo, address))
+    }
+
+    /// Starts `kqps load` against a target; `flags` say the load.
+    pub fn start_load(&self, target: SocketAddr, queries: &Path, flags: &[&str]) -> Result<Running> {
+        let cpu = self.player_cpu.to_string();
+        let mut command = pinned(&cpu, &self.program);
+        command.args(["load", &target.to_string(), "--json", "--cpus", &cpu, "--queries"]).arg(queries);
+        command.args(flags);
+        Running::start(&mut command)
+    }
+
+    /// Plays a trial to its end.
+    pub fn load(&self, target: SocketAddr, queries: &Path, flags: &[&str]) -> Result<Played> {
+        finish(self.start_load(target, queries, flags)?)
+    }
+
+    /// Plays a trial that must be measured, whatever it is warned of.
+    pub fn trial(&self, target: SocketAddr, queries: &Path, flags: &[&str]) -> Result<Trial> {
+        self.load(target, queries, flags)?.measured()
+    }
+}
+
+impl Played {
+    /// The record, which must be there.
+    pub fn measured(self) -> Result<Trial> {
+        self.trial.with_context(|| format!("kqps load measured nothing; it ended with {:?}", self.code))
+    }
+}
+
+/// The longest that a trial is waited for after its output ended.
+const END_WITHIN: Duration = Duration::from_secs(10);
+
+/// Waits for a player, and reads its record.
+pub fn finish(player: Running) -> Result<Played> {
+    let ended = player.wait(END_WITHIN)?;
+    let printed: Option<Printed> = match ended.output.trim() {
+        "" => None,
+        text => Some(serde_json::from_str(text).context("kqps load printed what is not a trial")?),
+    };
+    let (trial, warnings) = printed.map(|printed| (printed.trial, printed.warnings)).unzip();
+    let codes = warnings.unwrap_or_default().into_iter().map(|warning| warning.code).collect();
+    Ok(Played { trial, warnings: codes, code: ended.code, cpu_s: ended.cpu_s })
+}
+
+/// Writes a query file of `count` names of equal length, in a seeded random order. With `expect` every line
+/// says that NOERROR is the right rcode, which dnsperf would not understand.
+pub fn write_queries(path: &Path, count: u32, expect: bool) -> Result<()> {
+    let mut names: Vec<u32> = (0..count).collect();
+    fastrand::Rng::with_seed(1).shuffle(&mut names);
+    let mut text = String::new();
+    for name in names {
+        writeln!(text, "n{name:06}.example.test A{}", if expect { " NOERROR" } else { "" })?;
+    }
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}

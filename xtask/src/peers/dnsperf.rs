@@ -1,0 +1,57 @@
+//! dnsperf: how it is run, and what its words say.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::Bench;
+use super::side::Reported;
+use crate::child::{Running, pinned};
+use crate::shell;
+
+/// How long it may take to end after it has printed.
+const END_WITHIN: Duration = Duration::from_secs(10);
+
+pub(super) fn is_there() -> bool {
+    shell::find("dnsperf").is_some()
+}
+
+/// Plays with one thread, pinned to the player's core.
+pub(super) fn play(bench: &Bench<'_>, flags: &[&str], target: SocketAddr) -> Result<Reported> {
+    let mut command = pinned(&bench.kqps.player_cpu.to_string(), "dnsperf");
+    command.args(["-T", "1", "-s", &target.ip().to_string(), "-p", &target.port().to_string()]);
+    // Its durations are whole seconds; a shorter one would be taken for none at all.
+    command.args(["-l", &bench.seconds.ceil().to_string(), "-d"]).arg(bench.queries).args(flags);
+    // Whatever it warns of while it plays would be printed among our own lines.
+    command.stderr(std::process::Stdio::null());
+    let ended = Running::start(&mut command)?.wait(END_WITHIN)?;
+    if ended.code != Some(0) {
+        bail!("{} ended with {:?}: {}", shell::words(&command), ended.code, ended.output);
+    }
+    let answered = value(&ended.output, "Queries completed:")? as u64;
+    let answered_qps = value(&ended.output, "Queries per second:")?;
+    Ok(Reported { answered, answered_qps, cpu_s: ended.cpu_s })
+}
+
+/// The number after a label: `  Queries completed:    999990 (100.00%)`.
+fn value(words: &str, label: &str) -> Result<f64> {
+    words
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(label)?.split_whitespace().next()?.parse().ok())
+        .with_context(|| format!("dnsperf did not say {label}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_words_are_read() {
+        let words = "Statistics:\n\n  Queries sent:         350622\n  Queries completed:    350600 (99.99%)\n\
+                     \n  Queries per second:   116606.194440\n";
+        assert!((value(words, "Queries completed:").unwrap() - 350_600.0).abs() < 1e-9);
+        assert!((value(words, "Queries per second:").unwrap() - 116_606.194_440).abs() < 1e-9);
+        assert!(value(words, "Queries lost:").is_err());
+    }
+}

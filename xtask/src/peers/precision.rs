@@ -1,0 +1,97 @@
+//! The open loop's precision: how far the queries of each second, and of each tenth of a second, are from the
+//! rate that was asked for.
+
+use anyhow::Result;
+use kqps_observation::Trial;
+use serde::Serialize;
+
+use super::Bench;
+use super::block::Spread;
+
+/// The rates that are asked for, queries a second.
+const RATES_QPS: [u32; 3] = [10_000, 100_000, 200_000];
+
+/// How far a bin of one second may be off, as a share.
+pub(super) const SECOND_WITHIN: f64 = 0.001;
+/// How far a bin of 100 ms may be off, as a share.
+pub(super) const TENTH_WITHIN: f64 = 0.01;
+
+/// The worst bins of one rate, over all blocks.
+#[derive(Serialize)]
+pub(super) struct Precision {
+    pub(super) rate_qps: u32,
+    /// The worst one-second bin of each block, as a share of the rate.
+    pub(super) second_off: Spread,
+    /// The worst 100 ms bin of each block, as a share of the rate.
+    pub(super) tenth_off: Spread,
+}
+
+impl Precision {
+    /// Every bin of every block counts.
+    pub(super) fn is_met(&self) -> bool {
+        self.second_off.high <= SECOND_WITHIN && self.tenth_off.high <= TENTH_WITHIN
+    }
+}
+
+/// Plays each rate once in every block.
+pub(super) fn measure(bench: &Bench<'_>, blocks: u32) -> Result<Vec<Precision>> {
+    let mut worst = RATES_QPS.map(|rate_qps| (rate_qps, Vec::new()));
+    for number in 0..blocks {
+        for (rate_qps, found) in &mut worst {
+            let trial = play(bench, *rate_qps)?;
+            let off = bins_off(&trial, f64::from(*rate_qps));
+            eprintln!(
+                "open loop at {rate_qps} {}/{blocks}: 1 s {:.5}, 100 ms {:.5}",
+                number + 1,
+                off.0,
+                off.1
+            );
+            found.push(off);
+        }
+    }
+    let precision = |(rate_qps, found): (u32, Vec<(f64, f64)>)| Precision {
+        rate_qps,
+        second_off: Spread::of(found.iter().map(|off| off.0)),
+        tenth_off: Spread::of(found.iter().map(|off| off.1)),
+    };
+    Ok(worst.map(precision).into())
+}
+
+fn play(bench: &Bench<'_>, rate_qps: u32) -> Result<Trial> {
+    let (_echo, address) = bench.kqps.echo("mmsg")?;
+    // A second at least, so that there is one whole bin.
+    let duration = format!("{}s", bench.seconds.max(1.0));
+    bench.kqps.trial(address, bench.queries, &["-Q", &rate_qps.to_string(), "-l", &duration])
+}
+
+/// How far the worst one-second bin and the worst 100 ms bin are off, as shares of the rate. A last bin that
+/// was not played to its end does not count.
+fn bins_off(trial: &Trial, rate_qps: f64) -> (f64, f64) {
+    let whole = |bin_s: f64| (trial.load.duration_s / bin_s + 1e-6) as usize;
+    let worst = |sent: &mut dyn Iterator<Item = u64>, bin_s: f64| {
+        let wanted = rate_qps * bin_s;
+        sent.take(whole(bin_s)).map(|sent| (sent as f64 / wanted - 1.0).abs()).fold(0.0, f64::max)
+    };
+    let second = worst(&mut trial.intervals.iter().map(|interval| interval.sent), 1.0);
+    let tenth = worst(&mut trial.sent_per_100ms.iter().copied(), 0.1);
+    (second, tenth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kqps_observation::trial::{Interval, Load};
+
+    #[test]
+    fn the_worst_whole_bin_counts() {
+        let interval = |at_s, sent| Interval { at_s, sent, correct: sent };
+        let trial = Trial {
+            load: Load { duration_s: 2.05, ..Load::default() },
+            intervals: vec![interval(1, 1_000), interval(2, 1_010), interval(3, 40)],
+            sent_per_100ms: [100; 20].into_iter().chain([40]).collect(),
+            ..Trial::default()
+        };
+        let (second, tenth) = bins_off(&trial, 1_000.0);
+        assert!((second - 0.01).abs() < 1e-9 && tenth.abs() < 1e-9, "{second} {tenth}");
+    }
+}

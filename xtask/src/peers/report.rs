@@ -1,0 +1,121 @@
+//! What was found: one table for people, one JSON file for programs.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use comfy_table::Table;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use serde_json::{Value, json};
+
+use super::Bench;
+use super::block::{Block, Compared, Spread};
+use super::precision::{Precision, SECOND_WITHIN, TENTH_WITHIN};
+use super::side::Measured;
+
+/// The version of the JSON file.
+const SCHEMA: u32 = 1;
+
+/// Prints a row for every comparison and every rate.
+pub(super) fn print(compared: &[Compared], precise: &[Precision]) {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_header([
+        "what",
+        "median",
+        "interval",
+        "target",
+        "",
+        "A: kqps, CPU s/M player, server",
+        "B: the same",
+    ]);
+    for one in compared {
+        let ratio = one.ratio();
+        table.add_row([
+            one.row.what.to_owned(),
+            format!("{:.3}", ratio.median),
+            format!("{:.3} to {:.3}", ratio.low, ratio.high),
+            one.row.target.words(),
+            verdict(one.is_met()),
+            figures(&all(one, |block| block.a)),
+            figures(&all(one, |block| block.b)),
+        ]);
+    }
+    for one in precise {
+        for (bin, off, within) in
+            [("1 s", one.second_off, SECOND_WITHIN), ("100 ms", one.tenth_off, TENTH_WITHIN)]
+        {
+            table.add_row([
+                format!("open loop at {} q/s: worst {bin} bin", one.rate_qps),
+                percent(off.median),
+                format!("{} to {}", percent(off.low), percent(off.high)),
+                format!("every ≤ {}", percent(within)),
+                verdict(off.high <= within),
+            ]);
+        }
+    }
+    println!("{table}");
+}
+
+/// Writes all figures.
+pub(super) fn write(
+    path: &Path,
+    bench: &Bench<'_>,
+    blocks: u32,
+    compared: &[Compared],
+    precise: &[Precision],
+) -> Result<()> {
+    let rows: Vec<Value> = compared.iter().map(row).collect();
+    let open_loop: Vec<Value> =
+        precise.iter().map(|one| json!({"open_loop": one, "pass": one.is_met()})).collect();
+    let record = json!({
+        "schema": SCHEMA,
+        "kind": "peers",
+        "blocks": blocks,
+        "seconds": bench.seconds,
+        "player_cpu": bench.kqps.player_cpu,
+        "server_cpu": bench.kqps.subject_cpu,
+        "rows": rows,
+        "open_loop": open_loop,
+    });
+    fs::write(path, format!("{record:#}\n")).with_context(|| format!("cannot write {}", path.display()))?;
+    eprintln!("the figures are in {}", path.display());
+    Ok(())
+}
+
+fn row(one: &Compared) -> Value {
+    let side = |side: super::side::Side| json!({"player": format!("{:?}", side.player).to_lowercase(), "flags": side.flags, "echo": side.echo});
+    json!({
+        "what": one.row.what,
+        "target": one.row.target.words(),
+        "pass": one.is_met(),
+        "ratio": one.ratio(),
+        "a": side(one.row.a),
+        "b": side(one.row.b),
+        "blocks": one.blocks,
+    })
+}
+
+/// One side's measurements, of all blocks.
+fn all(one: &Compared, side: fn(&Block) -> [Measured; 2]) -> Vec<Measured> {
+    one.blocks.iter().flat_map(side).collect()
+}
+
+/// Medians of a side: its rate in thousands a second, and CPU seconds of player and server per million.
+fn figures(side: &[Measured]) -> String {
+    let median = |figure: fn(&Measured) -> f64| Spread::of(side.iter().map(figure)).median;
+    format!(
+        "{:.0}, {:.2}, {:.2}",
+        median(|one| one.answered_qps) / 1000.0,
+        median(|one| one.player_cpu_s_per_million),
+        median(|one| one.server_cpu_s_per_million),
+    )
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.3} %", share * 100.0)
+}
+
+fn verdict(is_met: bool) -> String {
+    if is_met { "pass" } else { "short" }.to_owned()
+}

@@ -1,0 +1,102 @@
+//! The accounts: a relay makes faults, and the player must report every one of them, to the last query.
+
+use anyhow::{Context as _, Result, bail};
+use kqps_observation::{Accounts, Trial};
+
+use super::{Bench, QUERIES};
+use crate::relay::{Counts, Plan, Relay, Settings};
+
+/// How trials are loaded, in turn: both loops, every I/O that a host can be expected to have.
+const LOADS: [&[&str]; 6] = [
+    &["-q", "2000", "--io", "auto"],
+    &["-Q", "40k", "--io", "mmsg"],
+    &["-q", "500", "--io", "plain"],
+    &["-Q", "60k", "--io", "gso"],
+    &["-q", "1000", "--io", "mmsg"],
+    &["-Q", "60k", "--io", "auto", "--arrivals", "poisson"],
+];
+
+/// A reply after this is late.
+const TIMEOUT: &str = "500ms";
+/// When the relay sends what must be late, microseconds: far from both ends.
+const LATE_US: u64 = 1_000_000;
+/// How long the player listens after its last query: long enough for what is late.
+const DRAIN: &str = "1500ms";
+
+/// Each of the 14 faults strikes this share of queries.
+const SHARE_EACH: f64 = 0.002;
+
+/// Queries that one socket may send, so that the relay can still make up an ID that the socket never used.
+const PER_SOCKET: u64 = 50_000;
+
+/// A trial in which the relay or the player's sockets lost packets proves nothing, and is made again so often.
+const ATTEMPTS: u32 = 3;
+
+/// Plays trials through the relay, 10⁸ queries in all, and compares.
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    let queries = bench.choose(50_000, 100_000_000);
+    let (names, passes) = bench.choose((QUERIES / 4, 1), (QUERIES, 32));
+    let mut seen = 0;
+    for (seed, load) in (1..).zip(LOADS.iter().cycle()) {
+        let trial =
+            play(bench, load, names, passes, seed).with_context(|| format!("with seed {seed}, {load:?}"))?;
+        seen += trial.accounts.sent;
+        if bench.choose(false, true) {
+            eprintln!("{seen} queries agree ({} {load:?})", trial.player.io);
+        }
+        if seen >= queries {
+            return Ok(());
+        }
+    }
+    unreachable!("the loads go on for ever")
+}
+
+/// Plays one trial, until one proves something, and compares it with the relay's counts.
+fn play(bench: &Bench, load: &[&str], names: u32, passes: u64, seed: u64) -> Result<Trial> {
+    let file = bench.queries(names)?;
+    let sockets = (u64::from(names) * passes).div_ceil(PER_SOCKET).max(2).to_string();
+    let passes = passes.to_string();
+    let mut flags = vec!["-n", &passes, "-c", &sockets, "-T", "1", "-t", TIMEOUT, "--drain", DRAIN];
+    flags.extend(load);
+    let mut doubts = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let relay = Relay::start(Settings {
+            plan: Plan::every(SHARE_EACH)?,
+            seed,
+            late_us: LATE_US,
+            cpu: Some(bench.kqps.subject_cpu),
+            ..Settings::default()
+        })?;
+        let trial = bench.kqps.trial(relay.address(), &file, &flags)?;
+        let counts = relay.stop()?;
+        match doubt(&trial, &counts) {
+            None => return compare(&trial, &counts).map(|()| trial),
+            Some(doubt) => doubts.push(doubt),
+        }
+    }
+    bail!("no trial of {ATTEMPTS} proves anything: {}", doubts.join(" | "));
+}
+
+/// Why the trial says nothing about the player's accounts, if it does not.
+fn doubt(trial: &Trial, counts: &Counts) -> Option<String> {
+    let drops = trial.player.socket_drops;
+    counts
+        .doubt()
+        .or_else(|| (drops > 0).then(|| format!("{drops} replies were dropped by the player's sockets")))
+}
+
+/// Both identities hold, and every count is the relay's.
+fn compare(trial: &Trial, counts: &Counts) -> Result<()> {
+    trial.accounts.check()?;
+    let truth = counts.expected();
+    // What never left the player is not the relay's to know.
+    let told = Accounts { intended: trial.accounts.sent, unsent: 0, send_failed: 0, ..trial.accounts };
+    if told != truth {
+        bail!("the player reports\n  {told:?}\nand the relay counted\n  {truth:?}\n  {counts:?}");
+    }
+    let causes = counts.expected_wrong_causes();
+    if trial.wrong_causes.iter().filter(|(_, count)| **count > 0).ne(&causes) {
+        bail!("the player reports {:?}, and the relay counted {causes:?}", trial.wrong_causes);
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Endurance: a long trial loses nothing, keeps its rate in every second, and uses no more memory at its end
+//! than near its beginning.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::{Bench, QUERIES};
+use crate::kqps::finish;
+
+/// By how much the player's memory may grow, KiB. Time bins grow by a few bytes a second.
+const GROWTH_KIB: u64 = 4096;
+
+/// Plays an echo for an hour, or for seconds.
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    let (rate, duration_s) = bench.choose(("20k", 3), ("100k", 3600));
+    let (_echo, address) = bench.kqps.echo("mmsg")?;
+    let file = bench.queries(QUERIES)?;
+    let duration = format!("{duration_s}s");
+    let player = bench.kqps.start_load(address, &file, &["-Q", rate, "-l", &duration])?;
+
+    let sixth = Duration::from_secs(duration_s) / 6;
+    std::thread::sleep(2 * sixth);
+    let early_kib = resident_kib(player.pid())?;
+    std::thread::sleep(3 * sixth);
+    let late_kib = resident_kib(player.pid())?;
+
+    let trial = finish(player)?.measured()?;
+    trial.accounts.check()?;
+    let in_intervals: u64 = trial.intervals.iter().map(|interval| interval.sent).sum();
+    if in_intervals != trial.accounts.sent {
+        bail!("{} queries were sent, and {in_intervals} of them in some interval", trial.accounts.sent);
+    }
+    if late_kib > early_kib + GROWTH_KIB {
+        bail!("the player's memory grew from {early_kib} KiB to {late_kib} KiB");
+    }
+    eprintln!("{duration_s} s at {rate}: {:?}; memory {early_kib} KiB, then {late_kib} KiB", trial.accounts);
+    Ok(())
+}
+
+/// `VmRSS` of `/proc/PID/status` (proc(5)).
+fn resident_kib(pid: u32) -> Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    let line =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("a process has a VmRSS")?;
+    let kib = line.trim().trim_end_matches(" kB");
+    kib.parse().with_context(|| format!("VmRSS of {path} is {kib}"))
+}
