@@ -43,16 +43,18 @@ pub struct Store {
 
 impl Store {
     /// Makes a new store of a run and its cells. The run's trials are left out: they are committed one by one.
-    /// Refuses to touch a file that exists.
+    /// Refuses to touch a file that exists, unless it is empty: a run that was killed before it began.
     pub fn create(path: &Path, run: &Run) -> Result<Self, StoreError> {
         let folder = lock_folder(path)?;
-        if path.exists() {
-            return Err(StoreError::Exists { path: path.into() });
+        match path.metadata() {
+            Ok(found) if found.is_dir() => return Err(StoreError::Directory { path: path.into() }),
+            Ok(found) if found.len() > 0 => return Err(StoreError::Exists { path: path.into() }),
+            _ => {}
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let connection = connect(path, flags)?;
         let store = Self { path: path.into(), connection, cells: run.cells.len() as u32, _folder: folder };
-        store.prepare_for_writing()?;
+        // Before there is a log, so that whoever is killed in here leaves an empty file.
         store.transact(|transaction| {
             transaction.execute_batch(TABLES)?;
             transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
@@ -64,6 +66,7 @@ impl Store {
             }
             Ok(())
         })?;
+        store.prepare_for_writing()?;
         Ok(store)
     }
 
@@ -126,6 +129,15 @@ impl Store {
         self.transact(|transaction| {
             record::change(transaction, Table::Cells, u64::from(cell), |cell: &mut crate::Cell| {
                 cell.version = Some(version.to_owned());
+            })
+        })
+    }
+
+    /// Adds something that was left out, and why.
+    pub fn add_skipped(&self, what: &str, reason: &str) -> Result<(), StoreError> {
+        self.transact(|transaction| {
+            record::change(transaction, Table::Runs, THE_RUN, |run: &mut Run| {
+                run.skipped.insert(what.to_owned(), reason.to_owned());
             })
         })
     }
@@ -250,7 +262,9 @@ fn must_be_a_store(path: &Path, connection: &Connection) -> Result<(), StoreErro
         (APPLICATION_ID, newer) => {
             Err(StoreError::Newer { path: path.into(), found: newer as u32, known: LAYOUT as u32 })
         }
-        (0, 0) if path.metadata().is_ok_and(|file| file.len() == 0) => Err(foreign("it is empty")),
+        (0, 0) if path.metadata().is_ok_and(|file| file.len() == 0) => {
+            Err(foreign("it is empty, its run never began"))
+        }
         _ => Err(foreign("it is a database of another program")),
     }
 }

@@ -79,7 +79,9 @@ fn an_acknowledged_trial_survives_kill_9() {
     let mut random = fastrand::Rng::with_seed(2015);
     for _ in 0..KILLS {
         let acknowledged = commit_and_kill(&path, &mut random);
+        let as_left = Store::read(&path).unwrap();
         let trials = Store::open(&path).unwrap().run().unwrap().trials;
+        assert_eq!(as_left.trials, trials);
         let stored = trials.len() as u64;
         // The one after may have been stored and not yet been acknowledged.
         assert!(
