@@ -15,6 +15,8 @@ mod encoded;
 mod error;
 mod text;
 
+pub mod generate;
+
 pub use compile::compile;
 pub use dataset::{Dataset, Format, Options, Position, Query};
 pub use error::{DatasetError, LineFault, RecordFault};

@@ -1,0 +1,151 @@
+//! Random draws that stay the same in later versions: a stream of numbers, and choices by weight.
+
+use super::GenerateError;
+
+/// `SplitMix64` (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014). It is written out
+/// here, because what a seed gives must never change, which libraries do not promise.
+#[derive(Clone, Debug)]
+pub(super) struct Stream(u64);
+
+impl Stream {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The stream that belongs to one number under a seed.
+    pub(super) fn of(seed: u64, number: u64) -> Self {
+        Self(Self(seed).next() ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93))
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`, each as likely but for a bias below `end` / 2^64.
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+    }
+
+    /// A number from 0 up to but not including 1.
+    pub(super) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// Which names are asked how often.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Popularity {
+    /// All alike.
+    #[default]
+    Uniform,
+    /// The *n*-th name 1 / *n*^*s* as often as the first. *s* is 0 to 10, about 1 for real traffic.
+    Zipf(f64),
+}
+
+impl Popularity {
+    pub(super) fn draws(self, records: u64) -> Result<Draws, GenerateError> {
+        match self {
+            Self::Uniform => Ok(Draws::Uniform(records)),
+            Self::Zipf(exponent) if (0.0..=10.0).contains(&exponent) => {
+                let weights: Vec<f64> = (1..=records).map(|rank| (rank as f64).powf(-exponent)).collect();
+                Ok(Draws::weighted(&weights))
+            }
+            Self::Zipf(exponent) => Err(GenerateError::Exponent(exponent)),
+        }
+    }
+}
+
+/// Draws of an index.
+#[derive(Clone, Debug)]
+pub(super) enum Draws {
+    /// Each below this as likely.
+    Uniform(u64),
+    /// By weight, in constant time: the alias method (Walker 1977, built as by Vose 1991). A slot holds the
+    /// chance that its own index is drawn, and the index that is drawn otherwise.
+    Alias(Vec<(f64, u32)>),
+}
+
+impl Draws {
+    /// Draws by weight. There are weights, fewer than 2^32, each finite and none negative, and not all are 0.
+    pub(super) fn weighted(weights: &[f64]) -> Self {
+        let mean = weights.iter().sum::<f64>() / weights.len() as f64;
+        let mut slots: Vec<(f64, u32)> =
+            weights.iter().zip(0..).map(|(weight, index)| (weight / mean, index)).collect();
+        let (mut poor, mut rich): (Vec<u32>, Vec<u32>) =
+            (0..slots.len() as u32).partition(|&index| slots[index as usize].0 < 1.0);
+        while let (Some(&giver), Some(taker)) = (rich.last(), poor.pop()) {
+            slots[taker as usize].1 = giver;
+            let given = 1.0 - slots[taker as usize].0;
+            slots[giver as usize].0 -= given;
+            if slots[giver as usize].0 < 1.0 {
+                rich.pop();
+                poor.push(giver);
+            }
+        }
+        // Whatever is left over is 1 but for rounding, and is its own alias.
+        Self::Alias(slots)
+    }
+
+    pub(super) fn draw(&self, stream: &mut Stream) -> u64 {
+        match self {
+            Self::Uniform(end) => stream.below(*end),
+            Self::Alias(slots) => {
+                let index = stream.below(slots.len() as u64);
+                let (chance, alias) = slots[index as usize];
+                if stream.unit() < chance { index } else { u64::from(alias) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often each index comes in a million draws, and how often it should.
+    fn compare(draws: &Draws, weights: &[f64]) {
+        const COUNT: u64 = 1_000_000;
+        let mut stream = Stream::new(7);
+        let mut seen = vec![0u64; weights.len()];
+        for _ in 0..COUNT {
+            seen[draws.draw(&mut stream) as usize] += 1;
+        }
+        let total: f64 = weights.iter().sum();
+        for (index, (&seen, weight)) in seen.iter().zip(weights).enumerate() {
+            let expected = COUNT as f64 * weight / total;
+            let off = (seen as f64 - expected).abs();
+            assert!(off <= 5.0 * expected.sqrt(), "index {index}: {seen} draws for {expected}");
+        }
+    }
+
+    #[test]
+    fn the_stream_has_the_published_numbers() {
+        let mut stream = Stream::new(1_234_567);
+        let numbers: Vec<u64> = (0..3).map(|_| stream.next()).collect();
+        assert_eq!(
+            numbers,
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
+        );
+    }
+
+    #[test]
+    fn draws_follow_their_weights() {
+        for weights in [&[1.0][..], &[1.0, 0.0, 3.0], &[60.0, 20.0, 10.0, 4.0, 3.0, 3.0]] {
+            compare(&Draws::weighted(weights), weights);
+        }
+        compare(&Popularity::Uniform.draws(10).unwrap(), &[1.0; 10]);
+        let zipf: Vec<f64> = (1..=1000).map(|rank| 1.0 / f64::from(rank)).collect();
+        compare(&Popularity::Zipf(1.0).draws(1000).unwrap(), &zipf);
+    }
+
+    #[test]
+    fn an_exponent_has_bounds() {
+        for exponent in [-0.1, 10.1, f64::NAN, f64::INFINITY] {
+            assert!(Popularity::Zipf(exponent).draws(10).is_err());
+        }
+    }
+}
