@@ -7,6 +7,9 @@
 //! Invariant: pure. No file, clock or socket; randomness only from a seed that it is given. The same
 //! records give the same answer, years later.
 
+pub mod bottleneck;
+pub mod evidence;
 pub mod grade;
+pub mod interval;
 pub mod search;
 pub mod warning;

@@ -13,5 +13,5 @@ mod probe;
 pub use bounds::Bounds;
 pub use class::{Class, classify, conditional_throughput};
 pub use goal::{BadGoal, Goal, Preset};
-pub use next::{Next, Start, most_trials, next_trial};
+pub use next::{Next, Start, bounds_found, most_trials, next_trial};
 pub use probe::Probe;

@@ -130,7 +130,8 @@ impl fmt::Display for Warning {
 /// What is known of a trial's surroundings beside its own record. Whatever is not known is not judged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
-    /// Whether player and subject are on one host; when none it is known only for loopback targets.
+    /// Whether player and subject are on one host; when none it is known only for loopback
+    /// targets and for subjects that were watched.
     pub one_host: Option<bool>,
     /// The cores that the subject was given; empty when it was given none.
     pub subject_cpus: Vec<u32>,

@@ -71,6 +71,20 @@ pub fn next_trial(goal: &Goal, start: &Start, probes: &[Probe]) -> Next {
     search.finish(hint, false)
 }
 
+/// What the trials of a search amount to, whether or not it came to its end: for judging stored trials. It
+/// needs no hint of where the search began.
+pub fn bounds_found(goal: &Goal, buffer_packets: Option<u64>, probes: &[Probe]) -> Bounds {
+    let loads = by_load(probes, |probe| probe.purpose == Purpose::Search);
+    let search = Search { goal, levels: Level::all(goal, buffer_packets), loads, probes };
+    let last = search.last_level();
+    let mut found = last.bounds(&search.loads);
+    let settled = matches!(last.step(&search.loads, Pair::default()), Step::Settled(_));
+    if !settled {
+        found.upper_qps = found.upper_qps.or_else(|| search.coarse_upper_qps(found.lower_qps));
+    }
+    search.result(found, !settled)
+}
+
 /// Where to begin: the bounds of an earlier search, or a load a little below the guess.
 fn first_hint(goal: &Goal, start: &Start, probes: &[Probe]) -> Option<Pair> {
     if let Some((lower_qps, upper_qps)) = start.bounds_qps {
@@ -129,15 +143,35 @@ impl Search<'_> {
                 return self.ask(last, next_qps);
             }
         }
-        // An upper bound of a coarser level is better than none.
-        let is_above = |upper_qps: &f64| found.lower_qps.is_none_or(|lower_qps| *upper_qps > lower_qps);
-        let upper = self.levels.iter().rev().filter_map(|level| level.bounds(&self.loads).upper_qps);
-        found.upper_qps = found.upper_qps.or(upper.into_iter().find(is_above));
+        found.upper_qps = found.upper_qps.or_else(|| self.coarse_upper_qps(found.lower_qps));
         self.finish(found, true)
     }
 
-    /// The last re-tests, and the result.
+    /// The upper bound of a coarser level, which is better than none.
+    fn coarse_upper_qps(&self, lower_qps: Option<f64>) -> Option<f64> {
+        let uppers = self.levels.iter().rev().filter_map(|level| level.bounds(&self.loads).upper_qps);
+        uppers.into_iter().find(|upper_qps| lower_qps.is_none_or(|lower_qps| *upper_qps > lower_qps))
+    }
+
+    /// The last re-tests, or the result.
     fn finish(&self, found: Pair, incomplete: bool) -> Next {
+        let bounds = self.result(found, incomplete);
+        let Some(lower_qps) = found.lower_qps else { return Next::Done(bounds) };
+        let goal = self.last_level().goal_at(lower_qps);
+        let most = if goal.exceed > 0.0 { RETESTS } else { 1 };
+        let retests = self.retests(lower_qps);
+        if retests.iter().all(|probe| probe.is_bad(&goal)) && retests.len() < most && self.has_trials() {
+            return Next::Trial { rate_qps: lower_qps, duration_s: goal.final_s, purpose: Purpose::Retest };
+        }
+        Next::Done(bounds)
+    }
+
+    fn retests(&self, lower_qps: f64) -> Vec<&Probe> {
+        let retests = self.probes.iter().filter(|probe| probe.purpose == Purpose::Retest);
+        retests.filter(|probe| probe.load_qps.total_cmp(&lower_qps).is_eq()).collect()
+    }
+
+    fn result(&self, found: Pair, incomplete: bool) -> Bounds {
         let mut bounds = Bounds {
             lower_qps: found.lower_qps,
             upper_qps: found.upper_qps,
@@ -146,24 +180,16 @@ impl Search<'_> {
             trials: self.probes.len() as u32,
             ..Bounds::default()
         };
-        let Some(lower_qps) = found.lower_qps else { return Next::Done(bounds) };
-
-        let last = self.last_level();
-        let goal = last.goal_at(lower_qps);
-        let at_lower = self.loads.iter().filter(|at| at.load_qps.total_cmp(&lower_qps).is_eq());
-        let at_lower = at_lower.flat_map(|at| at.probes.iter().copied());
-        bounds.throughput_qps = Some(conditional_throughput(&goal, lower_qps, at_lower));
-        bounds.hidden_share = last.hidden_share(lower_qps);
-
-        let is_retest =
-            |probe: &&Probe| probe.purpose == Purpose::Retest && probe.load_qps.total_cmp(&lower_qps).is_eq();
-        let retests: Vec<&Probe> = self.probes.iter().filter(is_retest).collect();
-        let holds = retests.iter().any(|probe| !probe.is_bad(&goal));
-        let most = if goal.exceed > 0.0 { RETESTS } else { 1 };
-        if !holds && retests.len() < most && self.has_trials() {
-            return Next::Trial { rate_qps: lower_qps, duration_s: goal.final_s, purpose: Purpose::Retest };
+        if let Some(lower_qps) = found.lower_qps {
+            let last = self.last_level();
+            let goal = last.goal_at(lower_qps);
+            let at_lower = self.loads.iter().filter(|at| at.load_qps.total_cmp(&lower_qps).is_eq());
+            let at_lower = at_lower.flat_map(|at| at.probes.iter().copied());
+            bounds.throughput_qps = Some(conditional_throughput(&goal, lower_qps, at_lower));
+            bounds.hidden_share = last.hidden_share(lower_qps);
+            let retests = self.retests(lower_qps);
+            bounds.drifted = !retests.is_empty() && retests.iter().all(|probe| probe.is_bad(&goal));
         }
-        bounds.drifted = !holds && !retests.is_empty();
-        Next::Done(bounds)
+        bounds
     }
 }

@@ -3,11 +3,12 @@
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::LoadMode;
 use kqps_observation::{Histogram, Trial};
+use serde::{Deserialize, Serialize};
 
 use super::goal::Goal;
 
 /// One trial, as the search sees it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
     /// Intended load in queries a second, rounded by [`Goal::round_load`]. 0 for a closed loop.
     pub load_qps: f64,

@@ -39,10 +39,11 @@ pub fn shared_cores(trial: &Trial, setting: &Setting) -> Option<Warning> {
     })
 }
 
-/// Player and subject were on one host.
+/// Player and subject were on one host: so it was told, or the target is a loopback address, or the subject's
+/// processes could be watched from here.
 pub fn single_host(trial: &Trial, setting: &Setting) -> Option<Warning> {
-    let is_loopback = || trial.target.parse::<SocketAddr>().is_ok_and(|target| target.ip().is_loopback());
-    setting.one_host.unwrap_or_else(is_loopback).then(|| {
+    let is_loopback = trial.target.parse::<SocketAddr>().is_ok_and(|target| target.ip().is_loopback());
+    setting.one_host.unwrap_or(is_loopback || trial.subject.is_some()).then(|| {
         let advice = "Player and subject were on one host and shared its memory, caches and kernel: the \
                       figure is relative only, for comparison with others of the same host and session. \
                       Play from a second host for an absolute one.";

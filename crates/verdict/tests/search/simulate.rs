@@ -2,7 +2,7 @@
 //! same formulas, so that another implementation can search the same subjects.
 
 use kqps_observation::run::Purpose;
-use kqps_verdict::search::{Bounds, Goal, Next, Probe, Start, next_trial};
+use kqps_verdict::search::{Bounds, Goal, Next, Probe, Start, bounds_found, next_trial};
 use serde::Serialize;
 
 /// How a subject loses queries.
@@ -118,7 +118,11 @@ pub(crate) fn search_with(
     let mut wall_s = 0.0;
     loop {
         let probe = match next_trial(goal, start, &probes) {
-            Next::Done(bounds) => return Searched { bounds, probes, wall_s },
+            Next::Done(bounds) => {
+                let again = bounds_found(goal, start.buffer_packets, &probes);
+                assert_eq!(again, bounds, "stored trials are judged as the search did");
+                return Searched { bounds, probes, wall_s };
+            }
             Next::Overload { duration_s } => {
                 let answered = probe_of(0.0, duration_s, 0.0);
                 Probe { answered_qps: overload_qps, purpose: Purpose::Ceiling, ..answered }

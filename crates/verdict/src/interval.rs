@@ -1,0 +1,150 @@
+//! Medians with an interval that needs no model: order statistics for repeated figures, a seeded bootstrap
+//! over blocks for ratios.
+
+use serde::{Deserialize, Serialize};
+
+/// A figure with the range that covers its true median.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// The median of what was measured.
+    pub median: f64,
+    /// The least that the true median may be.
+    pub low: f64,
+    /// The most that it may be.
+    pub high: f64,
+    /// The probability that the range covers it, 0 to 1. Fewer than six figures cannot reach 0.95.
+    pub coverage: f64,
+    /// How many figures were measured.
+    pub count: u32,
+}
+
+impl Interval {
+    /// Half of the range as a share of the median; 0 when the median is 0.
+    pub fn half_width(&self) -> f64 {
+        if self.median == 0.0 { 0.0 } else { (self.high - self.low) / 2.0 / self.median.abs() }
+    }
+}
+
+/// What an interval should cover at least.
+const WANTED_COVERAGE: f64 = 0.95;
+
+/// The median with its order-statistic interval: the narrowest pair of the k-th smallest and the k-th
+/// largest figure that covers the true median with a probability of 95 % or more. With fewer than six
+/// figures that is the smallest and the largest, and the coverage says how little they tell. None without
+/// figures; those that are no numbers are left out.
+pub fn median_interval(figures: &[f64]) -> Option<Interval> {
+    let mut sorted: Vec<f64> = figures.iter().copied().filter(|figure| figure.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    let count = sorted.len();
+    let (mut rank, mut coverage) = (0, rank_coverage(count, 0));
+    while rank + 1 < count.div_ceil(2) {
+        let narrower = rank_coverage(count, rank + 1);
+        if narrower < WANTED_COVERAGE {
+            break;
+        }
+        (rank, coverage) = (rank + 1, narrower);
+    }
+    let (low, high) = (*sorted.get(rank)?, *sorted.get(count.checked_sub(rank + 1)?)?);
+    Some(Interval { median: median(&sorted), low, high, coverage, count: count as u32 })
+}
+
+/// The probability that the true median lies between the figures of this rank from below and from above,
+/// counted from 0: one less twice the chance that at most `rank` of `count` fair coins show heads.
+fn rank_coverage(count: usize, rank: usize) -> f64 {
+    let mut chance = 0.5f64.powi(count as i32);
+    let mut tail = chance;
+    for heads in 1..=rank {
+        chance *= (count - heads + 1) as f64 / heads as f64;
+        tail += chance;
+    }
+    (1.0 - 2.0 * tail).max(0.0)
+}
+
+fn median(sorted: &[f64]) -> f64 {
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => f64::NAN,
+        odd if odd % 2 == 1 => sorted[middle],
+        _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
+    }
+}
+
+/// How often the bootstrap draws.
+const DRAWS: usize = 10_000;
+
+/// The median ratio with its 95 % bootstrap interval: whole blocks are drawn with replacement, for what was
+/// measured in one block shares that block's conditions. `blocks` holds the ratios of each block; the same
+/// seed gives the same interval. None when there is no ratio.
+pub fn bootstrap_ratio(blocks: &[Vec<f64>], seed: u64) -> Option<Interval> {
+    let blocks: Vec<&Vec<f64>> = blocks.iter().filter(|ratios| !ratios.is_empty()).collect();
+    let mut all: Vec<f64> = blocks.iter().copied().flatten().copied().collect();
+    if all.is_empty() {
+        return None;
+    }
+    all.sort_by(f64::total_cmp);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut drawn = Vec::with_capacity(all.len());
+    let mut medians: Vec<f64> = (0..DRAWS)
+        .map(|_| {
+            drawn.clear();
+            for _ in 0..blocks.len() {
+                drawn.extend_from_slice(blocks[random.usize(..blocks.len())]);
+            }
+            drawn.sort_by(f64::total_cmp);
+            median(&drawn)
+        })
+        .collect();
+    medians.sort_by(f64::total_cmp);
+    let at = |share: f64| medians[((DRAWS - 1) as f64 * share).round() as usize];
+    Some(Interval {
+        median: median(&all),
+        low: at((1.0 - WANTED_COVERAGE) / 2.0),
+        high: at(f64::midpoint(1.0, WANTED_COVERAGE)),
+        coverage: WANTED_COVERAGE,
+        count: all.len() as u32,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(count: u32) -> Interval {
+        let figures: Vec<f64> = (1..=count).rev().map(f64::from).collect();
+        median_interval(&figures).unwrap()
+    }
+
+    #[test]
+    fn it_is_the_pair_of_order_statistics_that_tables_give() {
+        // n, ranks from 1, coverage: the sign test's table.
+        for (count, low, high, coverage) in
+            [(6, 1, 6, 0.969), (8, 1, 8, 0.992), (9, 2, 8, 0.961), (10, 2, 9, 0.979), (20, 6, 15, 0.959)]
+        {
+            let interval = of(count);
+            assert!((interval.low - f64::from(low)).abs() < 1e-9, "{count}: {interval:?}");
+            assert!((interval.high - f64::from(high)).abs() < 1e-9, "{count}: {interval:?}");
+            assert!((interval.coverage - coverage).abs() < 0.000_9, "{count}: {interval:?}");
+            assert!((interval.median - f64::from(count + 1) / 2.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn few_figures_say_how_little_they_cover() {
+        assert_eq!(median_interval(&[]), None);
+        let one = median_interval(&[7.0]).unwrap();
+        assert_eq!((one.low, one.high, one.coverage, one.count), (7.0, 7.0, 0.0, 1));
+        assert!((of(3).coverage - 0.75).abs() < 1e-12);
+        assert!((of(5).coverage - 0.9375).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_bootstrap_repeats_with_its_seed_and_encloses_the_ratio() {
+        let blocks: Vec<Vec<f64>> = (0..6).map(|block| vec![1.1 + f64::from(block) / 100.0; 2]).collect();
+        let interval = bootstrap_ratio(&blocks, 7).unwrap();
+        assert_eq!(bootstrap_ratio(&blocks, 7), Some(interval));
+        assert!((interval.median - 1.125).abs() < 1e-9);
+        assert!(interval.low >= 1.1 && interval.low < 1.125, "{interval:?}");
+        assert!(interval.high <= 1.15 && interval.high > 1.125, "{interval:?}");
+        assert_eq!(bootstrap_ratio(&[vec![]], 7), None);
+    }
+}
