@@ -1,6 +1,6 @@
 //! Worker processes: kqps itself, started again, with the parent's sockets open in it. A child is told what to
 //! do by one argument and tells what happened by two lines on its standard output: that it can answer, and its
-//! counts. It dies with its parent.
+//! counts or the reason why it ends without. It dies with its parent.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -76,9 +76,12 @@ pub(crate) fn tell_ready() -> io::Result<()> {
     writeln!(io::stdout(), "{READY}")
 }
 
-/// Tells the parent what was counted.
-pub(crate) fn tell_report(report: &Report) -> io::Result<()> {
-    writeln!(io::stdout(), "{}", serde_json::to_string(report)?)
+/// Tells the parent what was counted, or why it was not.
+pub(crate) fn tell_end(outcome: Result<Report, ServeError>) -> io::Result<()> {
+    match outcome {
+        Ok(report) => writeln!(io::stdout(), "{}", serde_json::to_string(&report)?),
+        Err(error) => writeln!(io::stdout(), "{error}"),
+    }
 }
 
 /// All worker processes, as their parent sees them.
@@ -97,8 +100,9 @@ impl Family {
             family.0.push(Member::start(setup, workers)?);
         }
         for process in 0..family.0.len() {
-            if family.0[process].read_line()? != READY {
-                return Err(family.ended(process)?);
+            let line = family.0[process].read_line()?;
+            if line != READY {
+                return Err(family.0[process].ended(process, line)?);
             }
         }
         Ok(family)
@@ -111,7 +115,8 @@ impl Family {
 
     /// Why there is no sum: a process that has ended by itself.
     pub(crate) fn ended(&mut self, process: usize) -> io::Result<ServeError> {
-        Ok(ServeError::Process { process, how: self.0[process].end()? })
+        let line = self.0[process].read_line()?;
+        self.0[process].ended(process, line)
     }
 
     /// Stops all processes and adds up their counts.
@@ -121,9 +126,10 @@ impl Family {
         }
         let mut report = Report::default();
         for process in 0..self.0.len() {
-            match serde_json::from_str::<Report>(&self.0[process].read_line()?) {
+            let line = self.0[process].read_line()?;
+            match serde_json::from_str::<Report>(&line) {
                 Ok(counted) => report.add(counted),
-                Err(_) => return Err(self.ended(process)?),
+                Err(_) => return Err(self.0[process].ended(process, line)?),
             }
         }
         Ok(report)
@@ -169,8 +175,9 @@ impl Member {
         Ok(line.trim_end().to_owned())
     }
 
-    /// How it ended.
-    fn end(&mut self) -> io::Result<String> {
-        Ok(self.process.wait()?.to_string())
+    /// Why it ended: by its last line, or by its exit status.
+    fn ended(&mut self, process: usize, line: String) -> io::Result<ServeError> {
+        let how = if line.is_empty() { self.process.wait()?.to_string() } else { line };
+        Ok(ServeError::Process { process, how })
     }
 }

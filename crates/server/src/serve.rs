@@ -15,7 +15,7 @@ use kqps_kernel::signal::EndSignals;
 
 use crate::answer::Answer;
 use crate::echo::Echo;
-use crate::family::{Child, Family};
+use crate::family::{self, Child, Family};
 use crate::io::Model;
 use crate::report::Report;
 use crate::setup::{Setup, Sockets};
@@ -220,16 +220,19 @@ impl Drop for Threads {
     }
 }
 
-/// Serves as a worker process, from the description that the parent wrote (see [`Child`]), and tells the parent
-/// what was counted.
-pub fn run_as_child(description: &str) -> Result<(), ServeError> {
+/// Serves as a worker process, from the description that the parent wrote, and tells the parent what was
+/// counted, or what went wrong. An error means that the parent cannot be told.
+pub fn run_as_child(description: &str) -> io::Result<()> {
+    family::tell_end(count_as_child(description))
+}
+
+fn count_as_child(description: &str) -> Result<Report, ServeError> {
     let signals = EndSignals::take()?;
     let child = Child::read(description)?;
     let receivers = child.receivers();
     let echo = Echo { work_ns: child.work_ns };
     let mut threads = Threads::start(child.io, child.assigned, &echo, &receivers)?;
-    crate::family::tell_ready()?;
+    family::tell_ready()?;
     wait(&signals, &[threads.news.as_raw_fd()], None)?;
-    crate::family::tell_report(&threads.stop()?)?;
-    Ok(())
+    threads.stop()
 }
