@@ -97,6 +97,10 @@ impl<'a> Conductor<'a> {
         let mut last_block = Duration::ZERO;
         for block in 0..run.blocks {
             if !self.fits(block, last_block) {
+                let (what, why) =
+                    (format!("blocks {} to {}", block + 1, run.blocks), "the budget was used up");
+                self.store.add_skipped(&what, why)?;
+                run.skipped.insert(what, why.to_string());
                 (self.tell)(&Event::Dropped { from_block: block });
                 break;
             }

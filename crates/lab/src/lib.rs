@@ -9,17 +9,21 @@
 
 pub mod budget;
 pub mod conduct;
-pub mod evidence;
+pub mod folder;
 pub mod load;
+pub mod materials;
 pub mod order;
 pub mod packages;
 pub mod player;
 pub mod search;
+pub mod session;
 pub mod setup;
 pub mod study;
 pub mod subject;
 pub mod toml_file;
 pub mod unit;
+
+mod record;
 
 #[cfg(test)]
 mod simulated;

@@ -1,8 +1,8 @@
 //! What the lab asks of the player: one load for one duration.
 
 use kqps_observation::run::Purpose;
-use kqps_observation::trial::LoadMode;
 use kqps_observation::{RunTrial, Trial};
+use kqps_verdict::evidence;
 
 /// One load for one duration.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,20 +27,6 @@ pub enum Pace {
     Closed,
 }
 
-/// What tells the loads of two stored trials apart: their purpose and their rate.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Key {
-    purpose: Purpose,
-    rate_qps: Option<f64>,
-}
-
-impl Key {
-    pub(crate) fn of(purpose: Purpose, trial: &Trial) -> Self {
-        let open = trial.load.mode == LoadMode::Open;
-        Self { purpose, rate_qps: trial.load.intended_qps.filter(|_| open) }
-    }
-}
-
 /// A trial and why it was made: all that the search and the plan of a unit need of a stored trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Played {
@@ -55,4 +41,10 @@ impl Played {
     pub fn of(stored: &RunTrial) -> Option<Self> {
         stored.measured().map(|trial| Self { purpose: stored.purpose, trial: trial.clone() })
     }
+}
+
+/// The trials that count: a trial that the player spoiled does not, so whatever asked for it asks for the same
+/// again. Redoing needs no memory but the stored trials.
+pub fn counted(played: &[Played]) -> Vec<&Played> {
+    evidence::counted(played, |one| (one.purpose, &one.trial))
 }

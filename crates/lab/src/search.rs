@@ -4,8 +4,7 @@ use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_verdict::search::{Bounds, Goal, Next, Probe, Start, next_trial};
 
-use crate::evidence::counted;
-use crate::load::{Load, Pace, Played};
+use crate::load::{Load, Pace, Played, counted};
 
 /// What a search wants.
 #[derive(Clone, Debug, PartialEq)]

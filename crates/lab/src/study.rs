@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kqps_observation::Cell;
 use kqps_observation::run::Role;
 
+use crate::materials::RECORDS_FACTOR;
 use crate::setup::Setup;
 use crate::unit::LATENCY_FACTOR;
 
@@ -35,6 +36,11 @@ const MODELS: [Model; 9] = [
     Model { name: "uring", needs: &["uring"] },
 ];
 
+/// The names of the echo's I/O models.
+pub fn models() -> impl Iterator<Item = &'static str> {
+    MODELS.iter().map(|model| model.name)
+}
+
 /// The cheapest I/O model comes first: the player against it is the player's own ceiling.
 const CHEAPEST: [&str; 3] = ["segment", "mmsg", "blocking"];
 
@@ -51,8 +57,12 @@ pub struct Given {
     pub player_cpus: Vec<u32>,
     /// The subject's cores.
     pub subject_cpus: Vec<u32>,
+    /// Records of the zone that subjects serve.
+    pub zone_records: u64,
     /// Whether latency by load is wanted.
     pub latency: bool,
+    /// The I/O models of the echo that are wanted; empty for all.
+    pub models: Vec<String>,
 }
 
 /// A subject that can be started.
@@ -79,7 +89,9 @@ pub struct Layout {
 pub fn layout(given: &Given) -> Layout {
     let mut layout = Layout::default();
     let mut models = Vec::new();
-    for model in &MODELS {
+    let wanted =
+        |model: &&Model| given.models.is_empty() || given.models.iter().any(|name| name == model.name);
+    for model in MODELS.iter().filter(wanted) {
         match model.needs.iter().find_map(|need| Some((need, given.lacking.get(*need)?))) {
             None => models.push(model.name),
             Some((need, reason)) => {
@@ -115,6 +127,7 @@ fn echo(given: &Given, model: &str) -> Cell {
 
 fn subject(given: &Given, found: &Found) -> Cell {
     let mut factors = Setup::MANY_FLOWS.factors();
+    factors.insert(RECORDS_FACTOR.into(), given.zone_records.to_string());
     if given.latency {
         factors.insert(LATENCY_FACTOR.into(), LATENCY_AT.into());
     }
@@ -150,6 +163,13 @@ mod tests {
         let last = layout.cells.last().unwrap();
         assert_eq!((last.role, last.io.as_str(), last.workers), (Role::Subject, "mmsg", 1));
         assert_eq!(last.factors[LATENCY_FACTOR], LATENCY_AT);
+    }
+
+    #[test]
+    fn only_the_models_that_are_wanted_are_measured() {
+        let layout = layout(&Given { models: vec!["mmsg".into(), "poll".into()], ..Given::default() });
+        assert_eq!(names(&layout), ["player ceiling", "echo poll", "echo mmsg"]);
+        assert_eq!(layout.cells[0].io, "mmsg");
     }
 
     #[test]

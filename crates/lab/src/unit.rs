@@ -5,8 +5,7 @@ use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::{Cell, Run};
 use kqps_verdict::search::{Bounds, Goal, Start};
 
-use crate::evidence::counted;
-use crate::load::{Load, Pace, Played};
+use crate::load::{Load, Pace, Played, counted};
 use crate::search::{self, Wanted};
 
 /// Seconds of a closed-loop trial that finds a ceiling.

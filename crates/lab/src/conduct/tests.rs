@@ -125,7 +125,9 @@ fn what_does_not_fit_the_budget_is_dropped_and_told() {
     })
     .unwrap();
     assert_eq!(dropped, Some(1));
-    assert!(store.run().unwrap().trials.iter().all(|trial| trial.block == 0));
+    let run = store.run().unwrap();
+    assert!(run.trials.iter().all(|trial| trial.block == 0));
+    assert_eq!(run.skipped["blocks 2 to 3"], "the budget was used up");
 }
 
 /// Names the folder in which this test program, started again, conducts a run.

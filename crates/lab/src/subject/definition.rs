@@ -37,6 +37,9 @@ pub struct Definition {
     /// How it tells its version.
     #[serde(default)]
     pub version: Option<Version>,
+    /// The text that it was read from.
+    #[serde(skip)]
+    pub text: String,
 }
 
 /// How a subject starts: in the foreground.
@@ -139,7 +142,7 @@ impl Definition {
     pub fn read(file: &str, text: &str) -> Result<Self, TomlError> {
         let definition: Self = toml_file::read(file, text)?;
         definition.check(file, text)?;
-        Ok(definition)
+        Ok(Self { text: text.into(), ..definition })
     }
 
     fn check(&self, file: &str, text: &str) -> Result<(), TomlError> {

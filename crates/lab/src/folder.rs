@@ -1,0 +1,128 @@
+//! The folder of a run: everything of it lies in there, so that it can be read, moved and gone on with.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The folder of one run. Its path is absolute: subjects work in folders of their own.
+#[derive(Clone, Debug)]
+pub struct Folder(PathBuf);
+
+/// A file or folder of the run could not be made, read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {error}", path = .path.display())]
+pub struct FolderError {
+    /// Which.
+    pub path: PathBuf,
+    /// The system's word.
+    pub error: io::Error,
+}
+
+impl Folder {
+    /// Makes the folder, and those above it, where they are missing.
+    pub fn make(path: &Path) -> Result<Self, FolderError> {
+        at(path, fs::create_dir_all(path))?;
+        Self::open(path)
+    }
+
+    /// A folder that exists.
+    pub fn open(path: &Path) -> Result<Self, FolderError> {
+        let absolute = at(path, path.canonicalize())?;
+        // Its path is put into configuration files of every kind of server, quoted at best.
+        match absolute.to_str() {
+            Some(text) if !text.contains(['"', '\\', '\n', ';']) => Ok(Self(absolute)),
+            _ => {
+                let error = io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "name servers cannot be told of a folder whose path is not plain text",
+                );
+                Err(FolderError { path: path.into(), error })
+            }
+        }
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The store.
+    pub fn store(&self) -> PathBuf {
+        self.0.join("run.sqlite")
+    }
+
+    /// The page.
+    pub fn report(&self) -> PathBuf {
+        self.0.join("report.html")
+    }
+
+    /// The study as it was run.
+    pub fn study(&self) -> PathBuf {
+        self.0.join("study.toml")
+    }
+
+    /// The generated zone and queries.
+    pub fn dataset(&self) -> PathBuf {
+        self.0.join("dataset")
+    }
+
+    /// The definition of a subject, as it was used.
+    pub fn definition(&self, subject: &str) -> PathBuf {
+        self.0.join("subjects").join(format!("{subject}.toml"))
+    }
+
+    /// The work folder of one start of a cell's subject.
+    pub fn work(&self, cell: &str, start: u64) -> PathBuf {
+        self.0.join("subjects").join(format!("{}-{start}", cell.replace(' ', "-")))
+    }
+
+    /// Makes a folder in it.
+    pub fn make_folder(&self, path: &Path) -> Result<(), FolderError> {
+        at(path, fs::create_dir_all(path))
+    }
+
+    /// Writes a file whole or not at all.
+    pub fn write(&self, path: &Path, content: &[u8]) -> Result<(), FolderError> {
+        if let Some(parent) = path.parent() {
+            self.make_folder(parent)?;
+        }
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(".part");
+        let part = path.with_file_name(name);
+        let written = fs::write(&part, content).and_then(|()| fs::rename(&part, path));
+        if written.is_err() {
+            // What is left of it is of no use; that it cannot be removed either is no further news.
+            let _ = fs::remove_file(&part);
+        }
+        at(path, written)
+    }
+}
+
+fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, FolderError> {
+    result.map_err(|error| FolderError { path: path.into(), error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_appears_whole_or_not_at_all() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = Folder::make(&temporary.path().join("a/b")).unwrap();
+        folder.write(&folder.definition("nsd"), b"name").unwrap();
+        assert_eq!(fs::read(folder.definition("nsd")).unwrap(), b"name");
+
+        fs::create_dir(folder.study()).unwrap();
+        fs::write(folder.study().join("in the way"), b"").unwrap();
+        assert!(folder.write(&folder.study(), b"study").is_err());
+        assert!(!folder.path().join("study.toml.part").exists());
+    }
+
+    #[test]
+    fn a_path_that_would_break_a_configuration_is_refused() {
+        let temporary = tempfile::tempdir().unwrap();
+        let error = Folder::make(&temporary.path().join("a\"b")).unwrap_err();
+        assert!(error.to_string().contains("not plain text"), "{error}");
+    }
+}
