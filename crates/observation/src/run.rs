@@ -133,4 +133,12 @@ impl RunTrial {
             Outcome::Failed { .. } => None,
         }
     }
+
+    /// Why it could not be measured, if so.
+    pub fn failure(&self) -> Option<&str> {
+        match &self.outcome {
+            Outcome::Measured(_) => None,
+            Outcome::Failed { reason, .. } => Some(reason),
+        }
+    }
 }

@@ -11,5 +11,6 @@ pub mod bottleneck;
 pub mod evidence;
 pub mod grade;
 pub mod interval;
+pub mod judge;
 pub mod search;
 pub mod warning;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::grade::Grade;
 
 pub use host::{noisy_host, shared_cores, single_host};
-pub use player::{Starved, busiest_thread, client_drops, lagging, player_limited, starved};
+pub use player::{Starved, busiest_thread, client_drops, lagging, player_headroom, player_limited, starved};
 pub use subject::{no_steady_state, uneven, unexplained_loss, wrong_answers};
 
 /// Which warning. The names are METHOD's.

@@ -115,6 +115,30 @@ pub fn lagging(trial: &Trial) -> Option<Warning> {
     })
 }
 
+/// The player's own ceiling must be this many times a figure.
+const HEADROOM: f64 = 2.2;
+
+/// With less than this the player was measured.
+const HEADROOM_LEAST: f64 = 1.2;
+
+/// The player's own ceiling, ceiling (a), is less than 2.2 times the figure, which makes the figure doubtful,
+/// or less than 1.2 times, which makes it the player's.
+pub fn player_headroom(times: f64) -> Option<Warning> {
+    if times >= HEADROOM {
+        return None;
+    }
+    let (effect, says) = if times < HEADROOM_LEAST {
+        (Effect::Refuse, "this measures the player")
+    } else {
+        (Effect::Cap(Grade::C), "the player may have been the limit")
+    };
+    let advice = format!(
+        "The player itself reaches only {times:.2} times this rate, so {says} (2.2 times are wanted). Give it more \
+         threads on cores of their own (-T, --cpus)."
+    );
+    Some(Warning::new(Code::PlayerLimited, effect, times, advice))
+}
+
 /// 50 µs, or a tenth of the median latency where that is more.
 fn lag_limit_us(latency_us: &Quantiles) -> u64 {
     latency_us.p50.map_or(50, |p50_us| (p50_us / 10).max(50))

@@ -1,0 +1,130 @@
+//! The judgement of a whole run, or of one search: figures with their intervals, each with the trials behind
+//! it, its share of the echo ceiling, its bottleneck, its warnings and its grade.
+
+mod ceiling;
+mod points;
+mod search;
+mod start;
+mod weigh;
+
+use kqps_observation::Run;
+use kqps_observation::run::Role;
+use serde::{Deserialize, Serialize};
+
+use crate::bottleneck::Bottleneck;
+use crate::grade::Grade;
+use crate::interval::{Interval, median_interval};
+use crate::search::{Goal, Preset};
+use crate::warning::{Setting, Warning};
+
+pub use ceiling::{Ceiling, Ceilings};
+pub use points::{LoadPoint, Losses, PlaceLoss};
+pub use search::{Known, SearchVerdict, judge_search};
+pub use start::StartVerdict;
+
+/// What a run means.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunVerdict {
+    /// The goal of every search in the run.
+    pub goal: Goal,
+    /// What the player reached, and the echo under each I/O model.
+    pub ceilings: Ceilings,
+    /// Every subject, in the order of the run's cells.
+    pub subjects: Vec<CellVerdict>,
+}
+
+/// What the trials of one cell mean.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellVerdict {
+    /// Index into the run's cells.
+    pub cell: u32,
+    /// The cell's name.
+    pub name: String,
+    /// The goal that the figure meets.
+    pub goal: Goal,
+    /// The highest reliable rate, correct answers a second: the median of the starts' conditional
+    /// throughputs. None when it is refused (grade F).
+    pub figure_qps: Option<Interval>,
+    /// The median of the starts' lower bounds, queries a second.
+    pub lower_bound_qps: Option<f64>,
+    /// The median of the starts' upper bounds, queries a second.
+    pub upper_bound_qps: Option<f64>,
+    /// How many times the figure the player's own ceiling is: ceiling (a).
+    pub player_headroom: Option<f64>,
+    /// The name of the echo cell whose I/O is the subject's: ceiling (b).
+    pub ceiling: Option<String>,
+    /// The figure as a share of that ceiling, 0 to 1 and rarely above.
+    pub ceiling_share: Option<f64>,
+    /// What ended the climb.
+    pub bottleneck: Bottleneck,
+    /// How far the figure can be trusted.
+    pub grade: Grade,
+    /// Why, the gravest first, each a sentence.
+    pub reasons: Vec<String>,
+    /// What casts doubt on it.
+    pub warnings: Vec<Warning>,
+    /// Every start of the subject.
+    pub starts: Vec<StartVerdict>,
+    /// Numbers of the trials behind the figure: those at the starts' bounds.
+    pub trials: Vec<u64>,
+    /// Latency at every load that was played, in rising order.
+    pub latency: Vec<LoadPoint>,
+    /// Where queries were lost, over all trials of the search.
+    pub losses: Losses,
+}
+
+/// Judges a run, finished or not. The same run always gets the same verdict.
+pub fn judge(run: &Run) -> RunVerdict {
+    let goal = goal_of(run);
+    let ceilings = ceiling::of(run);
+    let subjects = run.cells.iter().enumerate().filter(|(_, cell)| cell.role == Role::Subject);
+    let subjects = subjects.map(|(index, _)| judge_cell(run, index, &goal, &ceilings)).collect();
+    RunVerdict { goal, ceilings, subjects }
+}
+
+/// The goal that the run names; a name that this version does not know is judged as the default.
+fn goal_of(run: &Run) -> Goal {
+    let preset = run.goal.parse().unwrap_or(Preset::Default);
+    Goal { name: run.goal.clone(), ..preset.goal() }
+}
+
+fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> CellVerdict {
+    let cell = &run.cells[index];
+    let starts = start::of_cell(run, index, goal);
+    let setting = Setting {
+        subject_cpus: cell.subject_cpus.clone(),
+        workers: (cell.workers > 0).then_some(cell.workers),
+        ..Setting::default()
+    };
+    let echo = ceilings.for_cell(cell);
+    let case = weigh::Case {
+        setting: &setting,
+        starts: &starts,
+        player_qps: ceilings.player.as_ref().and_then(Ceiling::median_qps),
+        echo_qps: echo.and_then(Ceiling::median_qps),
+    };
+    let weighed = weigh::weigh(&case);
+    let median_of = |bound: fn(&StartVerdict) -> Option<f64>| {
+        let bounds: Vec<f64> = starts.iter().filter_map(|start| bound(&start.verdict)).collect();
+        median_interval(&bounds).map(|interval| interval.median).filter(|_| !weighed.grade.refuses())
+    };
+    CellVerdict {
+        cell: index as u32,
+        name: cell.name.clone(),
+        goal: goal.clone(),
+        figure_qps: weighed.figure_qps,
+        lower_bound_qps: median_of(|start| start.bounds.as_ref()?.lower_qps),
+        upper_bound_qps: median_of(|start| start.bounds.as_ref()?.upper_qps),
+        player_headroom: weighed.player_headroom,
+        ceiling: echo.map(|ceiling| ceiling.name.clone()),
+        ceiling_share: weighed.ceiling_share,
+        bottleneck: weighed.bottleneck,
+        grade: weighed.grade,
+        reasons: weighed.reasons,
+        warnings: weighed.warnings,
+        trials: starts.iter().flat_map(|start| start.verdict.trials.iter().copied()).collect(),
+        latency: points::latency(run, index, goal),
+        losses: points::losses(run, index),
+        starts: starts.into_iter().map(|start| start.verdict).collect(),
+    }
+}

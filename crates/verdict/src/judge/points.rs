@@ -1,0 +1,100 @@
+//! What the report draws of a cell beside its figure: latency at every load, and the losses by place.
+
+use std::collections::BTreeMap;
+
+use kqps_observation::run::{Purpose, Run, RunTrial};
+use kqps_observation::trial::LoadMode;
+use kqps_observation::{Accounts, Histogram, Place, Quantiles, Trial};
+use serde::{Deserialize, Serialize};
+
+use crate::search::Goal;
+
+/// Latency at one load, over all trials at it: their histograms are added, never their quantiles averaged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadPoint {
+    /// Queries a second.
+    pub load_qps: f64,
+    /// Microseconds from intended send time to the reply; a lost query counts as the timeout.
+    pub latency_us: Quantiles,
+    /// Share of the intended queries that were not answered correctly in time, 0 to 1.
+    pub bad_ratio: f64,
+    /// Numbers of the trials.
+    pub trials: Vec<u64>,
+}
+
+/// Where queries were lost, over several trials.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Losses {
+    /// What became of all queries.
+    pub accounts: Accounts,
+    /// Losses by place, in the order in which a query passes them.
+    pub places: Vec<PlaceLoss>,
+    /// What no counter explains; negative where the counters explain more than was lost.
+    pub unexplained: i64,
+}
+
+/// What was lost at one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceLoss {
+    /// Where.
+    pub place: Place,
+    /// How many packets.
+    pub count: u64,
+    /// Whether other traffic moves the counter too, in any of the trials.
+    pub shared: bool,
+}
+
+fn played(run: &Run, cell: usize) -> impl Iterator<Item = (&RunTrial, &Trial)> {
+    let of_cell = run.trials.iter().filter(move |one| one.cell as usize == cell);
+    let judged = of_cell.filter(|one| one.purpose != Purpose::WarmUp);
+    judged.filter_map(|one| one.measured().map(|trial| (one, trial)))
+}
+
+pub(super) fn latency(run: &Run, cell: usize, goal: &Goal) -> Vec<LoadPoint> {
+    // Loads are positive, and the bits of positive numbers are in their order.
+    let mut by_load: BTreeMap<u64, Vec<(&RunTrial, &Trial)>> = BTreeMap::new();
+    for (one, trial) in played(run, cell) {
+        if let (LoadMode::Open, Some(load_qps)) = (trial.load.mode, trial.load.intended_qps) {
+            by_load.entry(goal.round_load(load_qps).to_bits()).or_default().push((one, trial));
+        }
+    }
+    by_load.into_iter().map(|(bits, trials)| point(f64::from_bits(bits), &trials)).collect()
+}
+
+fn point(load_qps: f64, trials: &[(&RunTrial, &Trial)]) -> LoadPoint {
+    let mut accounts = Accounts::default();
+    let mut histogram = Histogram::default();
+    for (_, trial) in trials {
+        accounts.add(&trial.accounts);
+        if let Some(latency) = trial.histograms.get("latency").and_then(|text| Histogram::decode(text)) {
+            histogram.add(&latency);
+        }
+    }
+    // A record without a histogram has its figures still, if it stands alone.
+    let latency_us = match trials {
+        [(_, trial)] if histogram.is_empty() => trial.latency_us,
+        _ => histogram.quantiles(),
+    };
+    LoadPoint {
+        load_qps,
+        latency_us,
+        bad_ratio: accounts.bad_ratio(),
+        trials: trials.iter().map(|(one, _)| one.number).collect(),
+    }
+}
+
+pub(super) fn losses(run: &Run, cell: usize) -> Losses {
+    let mut losses = Losses::default();
+    let mut places: BTreeMap<Place, (u64, bool)> = BTreeMap::new();
+    for (_, trial) in played(run, cell).filter(|(_, trial)| trial.load.mode == LoadMode::Open) {
+        losses.accounts.add(&trial.accounts);
+        losses.unexplained += trial.ledger.unexplained;
+        for placed in &trial.ledger.places {
+            let sum = places.entry(placed.place).or_default();
+            *sum = (sum.0 + placed.count, sum.1 || placed.shared);
+        }
+    }
+    let of_place = |(place, (count, shared))| PlaceLoss { place, count, shared };
+    losses.places = places.into_iter().map(of_place).collect();
+    losses
+}

@@ -1,0 +1,86 @@
+//! The judgement of one search: what `kqps find` prints.
+
+use kqps_observation::Trial;
+use kqps_observation::run::Purpose;
+use serde::{Deserialize, Serialize};
+
+use super::start::{Played, Start};
+use super::weigh::{Case, weigh};
+use crate::bottleneck::Bottleneck;
+use crate::grade::Grade;
+use crate::search::{Bounds, Goal, Probe};
+use crate::warning::{Setting, Warning};
+
+/// What one search means.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SearchVerdict {
+    /// [`kqps_observation::SCHEMA`].
+    pub schema: u32,
+    /// `"verdict"`.
+    pub kind: String,
+    /// What was searched for.
+    pub goal: Goal,
+    /// The Relevant Lower Bound, queries a second; none when the figure is refused.
+    pub lower_bound_qps: Option<f64>,
+    /// The Relevant Upper Bound, queries a second; none when the figure is refused or there is none.
+    pub upper_bound_qps: Option<f64>,
+    /// The figure: conditional throughput in correct answers a second; none when it is refused.
+    pub throughput_qps: Option<f64>,
+    /// Whether the search ran out of time or trials before its bounds were close enough.
+    pub incomplete: bool,
+    /// The figure as a share of the echo's ceiling, where that was measured.
+    pub ceiling_share: Option<f64>,
+    /// What ended the climb.
+    pub bottleneck: Bottleneck,
+    /// How far the figure can be trusted.
+    pub grade: Grade,
+    /// Why, the gravest first, each a sentence.
+    pub reasons: Vec<String>,
+    /// What casts doubt on it.
+    pub warnings: Vec<Warning>,
+    /// What the search saw of each trial, in the order in which they were made.
+    pub trials: Vec<Probe>,
+}
+
+/// What is known when one search is judged.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// The surroundings of its trials.
+    pub setting: Setting,
+    /// Ceiling (a), correct answers a second, where it was measured.
+    pub player_qps: Option<f64>,
+    /// Ceiling (b), correct answers a second, where it was measured.
+    pub echo_qps: Option<f64>,
+    /// How many packets the subject's buffers hold, as the search was told.
+    pub buffer_packets: Option<u64>,
+}
+
+/// Judges the trials of one search, given in the order in which they were made.
+pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) -> SearchVerdict {
+    let played: Vec<Played<'_>> =
+        trials.iter().map(|(purpose, trial)| Played { number: 0, purpose: *purpose, trial }).collect();
+    let starts = [Start::of_search(goal, known.buffer_packets, &played)];
+    let weighed = weigh(&Case {
+        setting: &known.setting,
+        starts: &starts,
+        player_qps: known.player_qps,
+        echo_qps: known.echo_qps,
+    });
+    let bounds: Bounds = starts[0].bounds().cloned().unwrap_or_default();
+    let unless_refused = |figure: Option<f64>| figure.filter(|_| !weighed.grade.refuses());
+    SearchVerdict {
+        schema: kqps_observation::SCHEMA,
+        kind: "verdict".into(),
+        goal: goal.clone(),
+        lower_bound_qps: unless_refused(bounds.lower_qps),
+        upper_bound_qps: unless_refused(bounds.upper_qps),
+        throughput_qps: unless_refused(bounds.throughput_qps),
+        incomplete: bounds.incomplete,
+        ceiling_share: weighed.ceiling_share,
+        bottleneck: weighed.bottleneck,
+        grade: weighed.grade,
+        reasons: weighed.reasons,
+        warnings: weighed.warnings,
+        trials: trials.iter().map(|(purpose, trial)| Probe::of(trial, goal, *purpose)).collect(),
+    }
+}
