@@ -1,6 +1,7 @@
 //! The rate search against worked examples, simulated subjects and an independent implementation.
 
 mod examples;
+mod package;
 mod properties;
 mod simulate;
 mod subjects;
