@@ -1,9 +1,237 @@
-//! Not there yet.
+//! `kqps run`: the default study on this machine, from laying it out to the page that tells what came of it.
 
-/// run
+mod progress;
+mod subjects;
+mod words;
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use kqps_dataset::generate::RECORDS_MAX;
+use kqps_lab::budget::Spending;
+use kqps_lab::conduct::Conducted;
+use kqps_lab::session::{Session, Wish};
+use kqps_verdict::judge::{RunVerdict, judge};
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::macros::format_description;
+
+use crate::exit::{self, bad_input};
+use crate::value::{parse_count, parse_duration};
+use progress::Progress;
+
+/// Measure this machine: the echo under each I/O model, then every name server that is installed
 #[derive(clap::Args, Default)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// A study; without one, the default study
+    #[arg(value_name = "STUDY.toml")]
+    study: Option<PathBuf>,
 
-pub(crate) fn run(_args: Args) -> anyhow::Result<std::process::ExitCode> {
-    anyhow::bail!("run is not there yet")
+    /// The folder of the run (default: kqps-runs/TIME-STUDY)
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Go on with the run in --out, or with the newest one that is unfinished
+    #[arg(long, conflicts_with_all = ["study", "budget", "seed", "subject", "echo", "records"])]
+    resume: bool,
+
+    /// How long it may take (default: 2m)
+    #[arg(long, value_parser = parse_duration)]
+    budget: Option<Duration>,
+
+    /// The seed of every random choice (default: another one every time)
+    #[arg(long)]
+    seed: Option<u64>,
+
+    /// Measure this subject only: nsd, knot, bind, or a definition such as ./mine.toml (repeatable)
+    #[arg(long, value_name = "NAME|FILE")]
+    subject: Vec<String>,
+
+    /// Measure the echo under these I/O models only, such as mmsg,segment
+    #[arg(long, value_name = "MODELS", value_delimiter = ',')]
+    echo: Vec<String>,
+
+    /// Records of the generated zone (default: 100k)
+    #[arg(long, value_parser = parse_count)]
+    records: Option<u64>,
+
+    /// Print the verdict as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+const BUDGET: Duration = Duration::from_secs(120);
+
+const RECORDS: u64 = 100_000;
+
+/// Where runs lie, unless told otherwise.
+const RUNS: &str = "kqps-runs";
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if let Some(study) = &args.study {
+        return Err(bad_input(format!(
+            "{}: this version knows the default study only; run it with `kqps run`",
+            study.display()
+        )));
+    }
+    let began = Instant::now();
+    let interrupted = take_signals()?;
+    let mut session = if args.resume { resume(&args)? } else { begin(&args, began)? };
+    let mut progress = Progress::new(session.run());
+    let conducted = session.conduct(&interrupted, &mut |event| progress.tell(event));
+    progress.end();
+    let go_on = format!("kqps run --resume --out {}", session.folder().path().display());
+    let conducted = conducted.with_context(|| format!("what was measured is stored; to go on: {go_on}"))?;
+    let verdict = judge(session.run());
+    let page = kqps_report::page(session.run(), &verdict);
+    session.folder().write(&session.folder().report(), page.as_bytes())?;
+    tell(&args, &session, &verdict, conducted)?;
+    match conducted {
+        Conducted::Interrupted => {
+            eprintln!("Interrupted; what was measured is stored. To go on: {go_on}");
+            Ok(ExitCode::FAILURE)
+        }
+        Conducted::Whole if words::is_refused(&verdict) => Ok(ExitCode::from(exit::REFUSED)),
+        Conducted::Whole => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// A flag that the first signal sets; the second ends the program, and the kernel its children.
+fn take_signals() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&interrupted))?;
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    Ok(interrupted)
+}
+
+fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
+    let records = args.records.unwrap_or(RECORDS);
+    if !(1..=RECORDS_MAX).contains(&records) {
+        return Err(bad_input(format!("--records {records}: expected 1 to {RECORDS_MAX}")));
+    }
+    let budget = args.budget.unwrap_or(BUDGET);
+    if budget.is_zero() {
+        return Err(bad_input("--budget 0: nothing could be measured"));
+    }
+    let subjects = subjects::chosen(&args.subject)?;
+    // Installing is no part of measuring, and not paid for by the budget.
+    let installing = Instant::now();
+    subjects::install_missing(&subjects);
+    let wish = Wish {
+        folder: args.out.clone().map_or_else(default_folder, Ok)?,
+        subjects,
+        models: subjects::models(&args.echo)?,
+        budget_s: budget.as_secs_f64(),
+        seed: args.seed.unwrap_or_else(random_seed),
+        records,
+        command: std::env::args().collect(),
+        kqps: std::env::current_exe().context("finding the running program")?,
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    let (session, spending) = Session::begin(&wish, began + installing.elapsed())?;
+    announce(&session, &spending, budget);
+    Ok(session)
+}
+
+fn resume(args: &Args) -> anyhow::Result<Session> {
+    let folder = match &args.out {
+        Some(folder) => folder.clone(),
+        None => newest_run().ok_or_else(|| bad_input(format!("no run in {RUNS}/ to resume; name it with --out DIR")))?,
+    };
+    let session = Session::resume(&folder, std::env::current_exe().context("finding the running program")?)?;
+    let run = session.run();
+    eprintln!(
+        "Going on with the run in {}: {} trials are stored, {} blocks of {} cells are planned.",
+        folder.display(),
+        run.trials.len(),
+        run.blocks,
+        run.cells.len()
+    );
+    Ok(session)
+}
+
+/// Says what will be done and how long it takes.
+fn announce(session: &Session, spending: &Spending, budget: Duration) {
+    let run = session.run();
+    let names: Vec<&str> = run.cells.iter().map(|cell| cell.name.as_str()).collect();
+    eprintln!("Measuring {}.", names.join(", "));
+    for (what, reason) in &run.skipped {
+        eprintln!("Left out: {what}: {reason}.");
+    }
+    eprintln!(
+        "{} {} in random order, goal `{}`{}: about {:.0} s of the {:.0} s budget.",
+        spending.blocks,
+        if spending.blocks == 1 { "block" } else { "blocks" },
+        spending.goal,
+        if spending.latency { ", then latency by load" } else { "" },
+        spending.estimate_s,
+        budget.as_secs_f64()
+    );
+    if spending.over_budget {
+        eprintln!("That is more than the budget: less than one block measures nothing.");
+    }
+    eprintln!("Everything of this run lies in {}.", session.folder().path().display());
+}
+
+fn tell(
+    args: &Args,
+    session: &Session,
+    verdict: &RunVerdict,
+    conducted: Conducted,
+) -> anyhow::Result<()> {
+    let report = session.folder().report();
+    let mut out = io::stdout().lock();
+    if args.json {
+        let told = Told {
+            schema: kqps_observation::SCHEMA,
+            kind: "run",
+            interrupted: conducted == Conducted::Interrupted,
+            folder: session.folder().path(),
+            report: &report,
+            verdict,
+        };
+        serde_json::to_writer(&mut out, &told)?;
+        writeln!(out)?;
+    } else {
+        out.write_all(words::of(session.run(), verdict, &report).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Told<'a> {
+    schema: u32,
+    kind: &'static str,
+    interrupted: bool,
+    folder: &'a Path,
+    report: &'a Path,
+    verdict: &'a RunVerdict,
+}
+
+/// `kqps-runs/20261121T220507Z-default`.
+fn default_folder() -> anyhow::Result<PathBuf> {
+    let form = format_description!("[year][month][day]T[hour][minute][second]Z");
+    let now = OffsetDateTime::now_utc().format(form).context("writing the time")?;
+    Ok(Path::new(RUNS).join(format!("{now}-{}", kqps_lab::study::NAME)))
+}
+
+/// The newest run that is unfinished; names of default folders sort by time.
+fn newest_run() -> Option<PathBuf> {
+    let folders = std::fs::read_dir(RUNS).ok()?.flatten().map(|entry| entry.path());
+    let unfinished = |folder: &PathBuf| {
+        kqps_observation::Store::read(&folder.join("run.sqlite")).is_ok_and(|run| run.finished_unix_ms.is_none())
+    };
+    folders.filter(unfinished).max()
+}
+
+fn random_seed() -> u64 {
+    OffsetDateTime::now_utc().unix_timestamp_nanos() as u64
 }

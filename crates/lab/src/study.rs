@@ -169,7 +169,7 @@ mod tests {
     fn only_the_models_that_are_wanted_are_measured() {
         let layout = layout(&Given { models: vec!["mmsg".into(), "poll".into()], ..Given::default() });
         assert_eq!(names(&layout), ["player ceiling", "echo poll", "echo mmsg"]);
-        assert_eq!(layout.cells[0].io, "mmsg");
+        assert_eq!(layout.cells[0].io, "segment");
     }
 
     #[test]

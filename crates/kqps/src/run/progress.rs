@@ -1,0 +1,137 @@
+//! What is shown while a run goes on: on a terminal a bar, and above it a line for every cell that is done;
+//! elsewhere the lines alone. All of it goes to stderr.
+
+use std::io::{self, IsTerminal as _};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use kqps_lab::conduct::Event;
+use kqps_lab::unit::Ending;
+use kqps_observation::run::{Outcome, Purpose};
+use kqps_observation::{Cell, Run, RunTrial};
+
+/// Shows what happens.
+pub(super) struct Progress {
+    bar: Option<ProgressBar>,
+    blocks: u32,
+    width: usize,
+    trials: u32,
+}
+
+impl Progress {
+    pub(super) fn new(run: &Run) -> Self {
+        let units = run.cells.len() as u64 * u64::from(run.blocks);
+        let template = "{elapsed_precise} {bar:30.cyan/blue} {pos}/{len} {msg}";
+        let style = ProgressStyle::with_template(template).expect("the template is valid");
+        let bar = io::stderr().is_terminal().then(|| ProgressBar::new(units).with_style(style));
+        if let Some(bar) = &bar {
+            bar.enable_steady_tick(Duration::from_millis(250));
+        }
+        let width = run.cells.iter().map(|cell| cell.name.len()).max().unwrap_or(0);
+        Self { bar, blocks: run.blocks, width, trials: 0 }
+    }
+
+    pub(super) fn tell(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Block { .. } => (),
+            Event::Start { cell, .. } => {
+                self.trials = 0;
+                self.message(format!("{}: starting", cell.name));
+            }
+            Event::Trial { cell, trial } => {
+                self.trials += 1;
+                self.message(format!("{}: trial {}, {}", cell.name, self.trials, words(trial)));
+            }
+            Event::Over { cell, block, ending } => {
+                self.line(&self.over(cell, *block, ending));
+                if let Some(bar) = &self.bar {
+                    bar.inc(1);
+                }
+            }
+            Event::Dropped { from_block } => self.line(&format!(
+                "It takes longer than planned: blocks {} to {} are left out to keep to the budget.",
+                from_block + 1,
+                self.blocks
+            )),
+        }
+    }
+
+    /// Takes the bar away.
+    pub(super) fn end(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn over(&self, cell: &Cell, block: u32, ending: &Ending) -> String {
+        let found = match ending {
+            Ending::Ceiling(rate_qps) => format!("{} q/s", rate(*rate_qps)),
+            Ending::Found(bounds) => match (bounds.lower_qps, bounds.upper_qps) {
+                (Some(lower_qps), Some(upper_qps)) => {
+                    format!(
+                        "between {} and {} q/s, {} trials",
+                        rate(lower_qps),
+                        rate(upper_qps),
+                        bounds.trials
+                    )
+                }
+                (Some(lower_qps), None) => format!("{} q/s or more", rate(lower_qps)),
+                (None, _) => "no rate meets the goal".to_string(),
+            },
+            Ending::Failed(reason) => reason.clone(),
+        };
+        format!("block {}/{}  {:width$}  {found}", block + 1, self.blocks, cell.name, width = self.width)
+    }
+
+    fn message(&self, message: String) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(message);
+        }
+    }
+
+    fn line(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            None => eprintln!("{line}"),
+        }
+    }
+}
+
+fn words(trial: &RunTrial) -> String {
+    match &trial.outcome {
+        Outcome::Failed { reason, .. } => reason.clone(),
+        Outcome::Measured(seen) => match (trial.purpose, seen.load.intended_qps) {
+            (Purpose::WarmUp, _) => "warming up".to_string(),
+            (_, None) => format!("{} q/s in closed loop", rate(seen.load.answered_qps)),
+            (_, Some(load_qps)) => {
+                format!("{} q/s, {:.3} % bad", rate(load_qps), seen.accounts.bad_ratio() * 100.0)
+            }
+        },
+    }
+}
+
+/// A rate with its thousands apart: `1,234,567`.
+pub(super) fn rate(rate_qps: f64) -> String {
+    let digits = format!("{rate_qps:.0}");
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!(rate(0.4), "0");
+        assert_eq!(rate(999.0), "999");
+        assert_eq!(rate(123_456.0), "123,456");
+        assert_eq!(rate(1_234_567.0), "1,234,567");
+    }
+}

@@ -1,0 +1,91 @@
+//! Which subjects a run has: the name servers that kqps knows, or those that the user names, with the packages
+//! of missing ones installed where that was asked for.
+
+use std::path::Path;
+
+use kqps_lab::packages;
+use kqps_lab::study;
+use kqps_lab::subject::{Definition, builtin};
+use kqps_lab::toml_file::nearest;
+
+use crate::exit::bad_input;
+
+/// The subjects that were asked for: all that kqps knows, or those named. A name with a dot or a slash is a file.
+pub(super) fn chosen(words: &[String]) -> anyhow::Result<Vec<Definition>> {
+    let known = builtin::servers();
+    if words.is_empty() {
+        return Ok(known);
+    }
+    let names: Vec<&str> = known.iter().map(|server| server.name.as_str()).collect();
+    let named = |word: &String| {
+        if word.contains(['.', '/']) {
+            return Definition::open(Path::new(word)).map_err(bad_input);
+        }
+        known.iter().find(|server| server.name == *word).cloned().ok_or_else(|| {
+            let hint =
+                nearest(word, &names).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+            let known = names.join(", ");
+            bad_input(format!(
+                "no subject is called `{word}`{hint} (known: {known}, or a file such as ./mine.toml)"
+            ))
+        })
+    };
+    words.iter().map(named).collect()
+}
+
+/// The I/O models of the echo that were asked for.
+pub(super) fn models(words: &[String]) -> anyhow::Result<Vec<String>> {
+    let known: Vec<&str> = study::models().collect();
+    if let Some(word) = words.iter().find(|word| !known.contains(&word.as_str())) {
+        let hint = nearest(word, &known).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+        return Err(bad_input(format!(
+            "the echo has no I/O model `{word}`{hint} (known: {})",
+            known.join(", ")
+        )));
+    }
+    Ok(words.to_vec())
+}
+
+/// Installs what is missing where that was asked for, and says what it does.
+pub(super) fn install_missing(subjects: &[Definition]) {
+    let missing = packages::missing(subjects);
+    if missing.is_empty() {
+        return;
+    }
+    match packages::allowed() {
+        Ok(()) => {
+            eprintln!(
+                "Installing {} with apt-get, since this is a run from a checkout ({}=debian in \
+                 .cargo/config.toml). No service is started.",
+                missing.join(", "),
+                packages::VARIABLE
+            );
+            for (package, reason) in packages::install(&missing, |_| ()) {
+                eprintln!("{package} could not be installed, and is left out: {reason}");
+            }
+        }
+        Err(reason) => eprintln!(
+            "Not measured, since not installed: {} ({reason}; on Debian: apt install {}).",
+            missing.join(", "),
+            missing.join(" ")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(word: &str) -> String {
+        chosen(&[word.to_string()]).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn subjects_are_named_or_files() {
+        assert_eq!(chosen(&[]).unwrap().len(), 3);
+        assert_eq!(chosen(&["knot".into()]).unwrap()[0].title, "Knot DNS");
+        assert!(error("nds").contains("did you mean `nsd`?"));
+        assert!(models(&["mmsgs".into()]).unwrap_err().to_string().contains("did you mean `mmsg`?"));
+        assert!(error("./none.toml").contains("cannot read ./none.toml"));
+    }
+}

@@ -1,0 +1,174 @@
+//! The words at the end of a run: every subject's figure with what it is worth, then the ceilings.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use comfy_table::{CellAlignment, Table, presets};
+use kqps_observation::{Cell, Run};
+use kqps_verdict::interval::Interval;
+use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict};
+
+use super::progress::rate;
+
+/// Whether any subject's figure is refused, which is the program's exit status.
+pub(super) fn is_refused(verdict: &RunVerdict) -> bool {
+    verdict.subjects.iter().any(|subject| subject.grade.refuses())
+}
+
+/// Everything that is printed.
+pub(super) fn of(run: &Run, verdict: &RunVerdict, report: &Path) -> String {
+    let mut text = String::new();
+    for subject in &verdict.subjects {
+        text += &of_subject(&run.cells[subject.cell as usize], subject, verdict);
+        text.push('\n');
+    }
+    if verdict.subjects.is_empty() {
+        text += "No name server was measured: none of those that kqps knows is installed. On Debian,\n\
+                 `apt install nsd knot bind9` adds three; `--subject FILE.toml` adds your own.\n\n";
+    }
+    let reasons = common_reasons(verdict);
+    if !reasons.is_empty() {
+        text += "For all of them:\n";
+        for reason in reasons {
+            text += &wrapped("- ", reason);
+        }
+        text.push('\n');
+    }
+    text += &of_ceilings(verdict);
+    for (what, reason) in &run.skipped {
+        let _ = writeln!(text, "Left out: {what}: {reason}");
+    }
+    let _ = writeln!(text, "\nThe whole of it, with the trials behind every figure: {}", report.display());
+    text
+}
+
+fn of_subject(cell: &Cell, subject: &CellVerdict, verdict: &RunVerdict) -> String {
+    let version = cell.version.as_deref().unwrap_or("of unknown version");
+    let mut text = format!("{} {version}: grade {}\n", subject.name, subject.grade);
+    let mut line = |label: &str, value: &str| {
+        let _ = writeln!(text, "  {label:<12} {value}");
+    };
+    match subject.figure_qps {
+        Some(figure) => {
+            line("figure", &format!("{} correct answers a second", with_range(&figure)));
+            if let (Some(lower_qps), Some(upper_qps)) = (subject.lower_bound_qps, subject.upper_bound_qps) {
+                line("bounds", &format!("{} holds, {} does not (q/s)", rate(lower_qps), rate(upper_qps)));
+            }
+        }
+        None => line("figure", "refused"),
+    }
+    line("goal", &goal(subject));
+    if let (Some(share), Some(ceiling)) = (subject.ceiling_share, &subject.ceiling) {
+        line("ceiling", &format!("{:.0} % of {ceiling}", share * 100.0));
+    }
+    line("bottleneck", &subject.bottleneck.to_string());
+    let common = common_reasons(verdict);
+    for reason in subject.reasons.iter().filter(|reason| !common.contains(&reason.as_str())) {
+        text += &wrapped("  - ", reason);
+    }
+    text
+}
+
+fn goal(subject: &CellVerdict) -> String {
+    let goal = &subject.goal;
+    format!(
+        "{}: trials of {} s, at most {} % unanswered, bounds within {} %",
+        goal.name,
+        goal.final_s,
+        share(goal.loss),
+        share(goal.width)
+    )
+}
+
+/// A share in percent without the dust of binary fractions.
+fn share(share: f64) -> f64 {
+    (share * 1e8).round() / 1e6
+}
+
+/// Reasons that every one of several subjects has; said once, they are easier to take in.
+fn common_reasons(verdict: &RunVerdict) -> Vec<&str> {
+    let [first, others @ ..] = verdict.subjects.as_slice() else { return Vec::new() };
+    if others.is_empty() {
+        return Vec::new();
+    }
+    let by_all = |reason: &&String| others.iter().all(|other| other.reasons.contains(reason));
+    first.reasons.iter().filter(by_all).map(String::as_str).collect()
+}
+
+fn of_ceilings(verdict: &RunVerdict) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["ceiling", "q/s", "range", "starts"]);
+    let player =
+        verdict.ceilings.player.iter().map(|ceiling| (format!("{} ({})", ceiling.name, ceiling.io), ceiling));
+    let echoes = verdict.ceilings.echoes.iter().map(|ceiling| (ceiling.name.clone(), ceiling));
+    for (name, ceiling) in player.chain(echoes) {
+        table.add_row(ceiling_row(name, ceiling));
+    }
+    for column in [1, 3] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let lines = table.lines().map(|line| line.trim_end().to_string() + "\n");
+    lines.collect::<String>() + "\n"
+}
+
+fn ceiling_row(name: String, ceiling: &Ceiling) -> [String; 4] {
+    match (ceiling.figure_qps, ceiling.failures.first()) {
+        (Some(figure), _) => [name, rate(figure.median), range(&figure), figure.count.to_string()],
+        (None, Some(failure)) => [name, "-".into(), failure.clone(), "0".into()],
+        (None, None) => [name, "-".into(), "not measured".into(), "0".into()],
+    }
+}
+
+fn range(figure: &Interval) -> String {
+    format!("{} to {}", rate(figure.low), rate(figure.high))
+}
+
+fn with_range(figure: &Interval) -> String {
+    match figure.count {
+        1 => format!("{} (one start)", rate(figure.median)),
+        count => format!("{} ({}, {count} starts)", rate(figure.median), range(figure)),
+    }
+}
+
+/// Columns of a line.
+const COLUMNS: usize = 100;
+
+/// Text in lines, the first with `head` before it and the others indented as far.
+fn wrapped(head: &str, text: &str) -> String {
+    let mut lines = head.to_string();
+    let mut column = head.chars().count();
+    for (index, word) in text.split_whitespace().enumerate() {
+        let length = word.chars().count();
+        if index > 0 && column + 1 + length > COLUMNS {
+            lines.push('\n');
+            lines.extend(std::iter::repeat_n(' ', head.chars().count()));
+            column = head.chars().count();
+        } else if index > 0 {
+            lines.push(' ');
+            column += 1;
+        }
+        lines += word;
+        column += length;
+    }
+    lines + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_wrapped_under_their_head() {
+        let text = wrapped("- ", &"word ".repeat(30));
+        assert!(text.lines().all(|line| line.len() <= COLUMNS));
+        assert!(text.lines().nth(1).unwrap().starts_with("  word"));
+        assert_eq!(wrapped("- ", "short"), "- short\n");
+    }
+
+    #[test]
+    fn shares_have_no_dust() {
+        assert_eq!(format!("{} {} {}", share(0.001), share(0.0001), share(0.02)), "0.1 0.01 2");
+    }
+}

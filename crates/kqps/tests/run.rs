@@ -1,0 +1,271 @@
+//! `kqps run` as a user runs it: small, but with real sockets, real children and real deaths.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use kqps_observation::run::{Outcome, Role};
+use kqps_observation::{Run, Store};
+use tempfile::TempDir;
+
+/// The echo, taken for a name server: quick to start, and always there.
+const ECHO_AS_SUBJECT: &str = r#"
+name = "mirror"
+title = "The mirror"
+programs = []
+io = "mmsg"
+[start]
+command = ["{kqps}", "serve", "echo", "--listen", "127.0.0.1:{port}", "--io", "mmsg", "--threads", "{workers}"]
+[ready]
+kind = "reply"
+within_s = 20
+[stop]
+signal = "TERM"
+within_s = 5
+"#;
+
+struct Lab {
+    folder: TempDir,
+}
+
+impl Lab {
+    fn new(subject: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("subject.toml"), subject).unwrap();
+        Self { folder }
+    }
+
+    fn out(&self) -> PathBuf {
+        self.folder.path().join("out")
+    }
+
+    /// A small run: one echo, one subject, a tiny zone.
+    fn command(&self) -> Command {
+        let mut command = kqps();
+        command.args(["run", "--budget", "1s", "--records", "200", "--seed", "5", "--echo", "mmsg"]);
+        command.arg("--subject").arg(self.folder.path().join("subject.toml"));
+        command.arg("--out").arg(self.out());
+        command
+    }
+
+    fn resume(&self) -> Command {
+        let mut command = kqps();
+        command.args(["run", "--resume", "--out"]).arg(self.out());
+        command
+    }
+
+    fn stored(&self) -> Option<Run> {
+        Store::read(&self.out().join("run.sqlite")).ok()
+    }
+
+    fn trials(&self) -> usize {
+        self.stored().map_or(0, |run| run.trials.len())
+    }
+
+    /// Processes that were started in this lab and still live.
+    fn left_behind(&self) -> Vec<String> {
+        let ours = self.out().display().to_string();
+        let commands = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+            let folder = std::fs::read_link(entry.path().join("cwd")).unwrap_or_default();
+            let words = std::fs::read(entry.path().join("cmdline")).ok()?;
+            let words = String::from_utf8_lossy(&words).replace('\0', " ");
+            (words.contains(&ours) || folder.starts_with(&ours)).then_some(words)
+        });
+        commands.collect()
+    }
+}
+
+fn kqps() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
+    command.env_remove("KQPS_INSTALL_SUBJECTS").stdin(Stdio::null());
+    command
+}
+
+fn spawn(mut command: Command) -> Child {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Waits for something that is about to happen; fails when it does not for a long time.
+fn soon(what: &str, mut happened: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !happened() {
+        assert!(Instant::now() < deadline, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn check_numbers(run: &Run) {
+    let numbers: Vec<u64> = run.trials.iter().map(|trial| trial.number).collect();
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+    for trial in &run.trials {
+        if let Some(measured) = trial.measured() {
+            measured.accounts.check().unwrap();
+        }
+    }
+}
+
+#[test]
+fn killed_again_and_again_it_ends_with_every_trial_once() {
+    let lab = Lab::new(ECHO_AS_SUBJECT);
+    let mut command = lab.command();
+    let mut stored_before: Vec<kqps_observation::RunTrial> = Vec::new();
+    for more in [1, 3, 4, 2] {
+        let mut child = spawn(command);
+        let wanted = stored_before.len() + more;
+        soon("a trial", || lab.trials() >= wanted || child.try_wait().unwrap().is_some());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        soon("the death of its children", || lab.left_behind().is_empty());
+        let run = lab.stored().unwrap();
+        check_numbers(&run);
+        assert_eq!(run.trials[..stored_before.len()], stored_before, "a committed trial was lost or changed");
+        stored_before = run.trials;
+        command = lab.resume();
+    }
+    let output = command.output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", stderr(&output));
+    let run = lab.stored().unwrap();
+    check_numbers(&run);
+    assert!(run.finished_unix_ms.is_some());
+    assert_eq!(run.trials[..stored_before.len()], stored_before);
+    let measured: BTreeSet<u32> = run.trials.iter().map(|trial| trial.cell).collect();
+    assert_eq!(measured.len(), run.cells.len());
+    // Killed in the middle of a search, it went on in another start of the same subject.
+    let subject = run.cells.iter().position(|cell| cell.role == Role::Subject).unwrap() as u32;
+    let starts: BTreeSet<u64> =
+        run.trials.iter().filter(|trial| trial.cell == subject).map(|trial| trial.start).collect();
+    let all: BTreeSet<u64> = run.trials.iter().map(|trial| trial.start).collect();
+    assert!(all.len() > run.cells.len() && !starts.is_empty(), "{all:?}");
+
+    assert!(lab.left_behind().is_empty());
+    let page = std::fs::read_to_string(lab.out().join("report.html")).unwrap();
+    assert!(page.contains("mirror"));
+    assert!(lab.out().join("study.toml").exists() && lab.out().join("subjects/mirror.toml").exists());
+
+    let again = lab.resume().output().unwrap();
+    assert_eq!(again.status.code(), output.status.code());
+    assert_eq!(lab.stored().unwrap(), run, "a finished run is not changed by resuming it");
+}
+
+#[test]
+fn sigint_ends_it_and_says_how_to_go_on() {
+    let lab = Lab::new(ECHO_AS_SUBJECT);
+    let mut command = lab.command();
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    soon("a trial", || lab.trials() >= 2);
+    kqps_kernel::process::signal(child.id(), kqps_kernel::process::Signal::Interrupt).unwrap();
+    let asked = Instant::now();
+    let output = child.wait_with_output().unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(20));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("kqps run --resume --out"), "{}", stderr(&output));
+    assert!(lab.left_behind().is_empty(), "{:?}", lab.left_behind());
+    let run = lab.stored().unwrap();
+    check_numbers(&run);
+    assert!(run.trials.iter().filter_map(|trial| trial.measured()).all(|trial| !trial.interrupted));
+    assert_eq!(run.finished_unix_ms, None);
+}
+
+#[test]
+fn a_subject_that_dies_is_a_result_with_its_last_words() {
+    let mortal = ECHO_AS_SUBJECT.replace("\"--io\"", "\"--for\", \"1500ms\", \"--io\"");
+    let lab = Lab::new(&mortal);
+    let output = lab.command().arg("--json").output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let run = lab.stored().unwrap();
+    let failed: Vec<_> = run.trials.iter().filter(|trial| trial.measured().is_none()).collect();
+    assert_eq!(failed.len(), 1);
+    let Outcome::Failed { reason, .. } = &failed[0].outcome else { unreachable!() };
+    assert!(reason.contains("The mirror ended with status") && reason.contains("during a trial"), "{reason}");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["kind"], "run");
+}
+
+#[test]
+fn a_subject_that_does_not_start_leaves_the_rest_measured() {
+    let broken = ECHO_AS_SUBJECT.replace("\"--io\"", "\"--no-such-flag\", \"--io\"");
+    let lab = Lab::new(&broken);
+    let output = lab.command().output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let run = lab.stored().unwrap();
+    assert!(run.finished_unix_ms.is_some());
+    let reasons = run.trials.iter().filter_map(|trial| match &trial.outcome {
+        Outcome::Failed { reason, output } => Some((reason.clone(), output.join("\n"))),
+        Outcome::Measured(_) => None,
+    });
+    let reasons: Vec<_> = reasons.collect();
+    assert_eq!(reasons.len(), 1);
+    assert!(reasons[0].0.contains("before it was ready"), "{reasons:?}");
+    assert!(reasons[0].1.contains("--no-such-flag"), "{reasons:?}");
+    assert_eq!(run.trials.iter().filter(|trial| trial.measured().is_some()).count(), run.cells.len() - 1);
+}
+
+/// A disk of its own for the run, which is full after some trials; what it holds then is copied out.
+#[test]
+fn a_full_disk_ends_it_with_one_error_and_keeps_what_was_stored() {
+    let lab = Lab::new(ECHO_AS_SUBJECT);
+    std::fs::create_dir(lab.out()).unwrap();
+    let kept = lab.folder.path().join("kept");
+    std::fs::create_dir(&kept).unwrap();
+    let run = lab.command();
+    let script = "mount -t tmpfs -o size=1m kqps-test \"$1\" || exit 77
+        shift; kept=\"$1\"; out=\"$2\"; shift 2; \"$@\"; status=$?
+        cp \"$out\"/run.sqlite* \"$kept\"; exit $status";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(lab.out()).arg(&kept).arg(lab.out());
+    command.arg(run.get_program()).args(run.get_args()).env_remove("KQPS_INSTALL_SUBJECTS");
+    let output = command.output().unwrap();
+    if output.status.code() == Some(77) || stderr(&output).starts_with("unshare:") {
+        eprintln!("no file system may be mounted here: {}", stderr(&output));
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no space is left"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--resume"), "{}", stderr(&output));
+    let run = Store::read(&kept.join("run.sqlite")).unwrap();
+    assert!(!run.trials.is_empty());
+    check_numbers(&run);
+}
+
+#[test]
+fn bad_usage_is_one_clear_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let said = |arguments: &[&str]| {
+        let output = kqps().arg("run").args(arguments).arg("--out").arg(&out).output().unwrap();
+        (output.status.code(), stderr(&output))
+    };
+    let cases: [(&[&str], &str); 6] = [
+        (&["study.toml"], "this version knows the default study only"),
+        (&["--subject", "nds"], "did you mean `nsd`?"),
+        (&["--subject", "./none.toml"], "cannot read ./none.toml"),
+        (&["--echo", "mmsgs"], "did you mean `mmsg`?"),
+        (&["--budget", "0s"], "nothing could be measured"),
+        (&["--resume", "--seed", "1"], "cannot be used with"),
+    ];
+    for (arguments, expected) in cases {
+        let (status, error) = said(arguments);
+        assert_eq!(status, Some(2), "{arguments:?}: {error}");
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+    }
+    assert!(!out.exists(), "nothing is half-made");
+    let (status, error) = said(&["--resume"]);
+    assert_eq!(status, Some(1), "{error}");
+}
+
+#[test]
+fn a_folder_that_holds_a_run_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.sqlite");
+    drop(Store::create(&path, &Run::default()).unwrap());
+    let before = std::fs::read(&path).unwrap();
+    let output = kqps().args(["run", "--out"]).arg(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("there is a file already"), "{}", stderr(&output));
+    assert_eq!(std::fs::read(Path::new(&path)).unwrap(), before);
+}
