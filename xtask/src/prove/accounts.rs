@@ -9,11 +9,11 @@ use crate::relay::{Counts, Plan, Relay, Settings};
 /// How trials are loaded, in turn: both loops, every I/O that a host can be expected to have.
 const LOADS: [&[&str]; 6] = [
     &["-q", "2000", "--io", "auto"],
-    &["-Q", "40k", "--io", "mmsg"],
+    &["-Q", "100k", "--io", "mmsg"],
     &["-q", "500", "--io", "plain"],
-    &["-Q", "60k", "--io", "gso"],
+    &["-Q", "100k", "--io", "gso"],
     &["-q", "1000", "--io", "mmsg"],
-    &["-Q", "60k", "--io", "auto", "--arrivals", "poisson"],
+    &["-Q", "100k", "--io", "auto", "--arrivals", "poisson"],
 ];
 
 /// A reply after this is late.

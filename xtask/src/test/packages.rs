@@ -24,6 +24,8 @@ struct Package {
 enum Sign {
     /// A program by this name.
     Program(&'static str),
+    /// This file.
+    File(&'static str),
     /// Python can import these modules.
     PythonModules(&'static str),
 }
@@ -32,8 +34,11 @@ enum Sign {
 const PACKAGES: &[Package] = &[
     Package { name: "bind9", shown_by: Sign::Program("named") },
     Package { name: "chromium", shown_by: Sign::Program("chromium") },
-    Package { name: "chromium-driver", shown_by: Sign::Program("chromedriver") },
     Package { name: "dnsperf", shown_by: Sign::Program("dnsperf") },
+    Package {
+        name: "fonts-dejavu-core",
+        shown_by: Sign::File("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"),
+    },
     Package { name: "knot", shown_by: Sign::Program("knotd") },
     Package { name: "knot-dnsutils", shown_by: Sign::Program("kxdpgun") },
     Package { name: "nsd", shown_by: Sign::Program("nsd") },
@@ -71,6 +76,7 @@ pub(super) fn install() -> Result<()> {
 fn there(package: &Package) -> bool {
     match package.shown_by {
         Sign::Program(program) => shell::find(program).is_some(),
+        Sign::File(path) => Path::new(path).is_file(),
         Sign::PythonModules(modules) => {
             let import = format!("import {modules}");
             shell::read(Command::new("python3").args(["-c", &import])).is_ok()
