@@ -1,0 +1,259 @@
+//! Lying bars: one row per thing measured, its name and figure above the bar. A bar begins at 0, and its
+//! length is proportional to its figure; a bar that would dwarf all others is cut, and shows that it is.
+
+use super::scale::Linear;
+use super::svg::{Anchor, Svg};
+use crate::format;
+
+/// What colour a bar has, and so what kind of thing it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fill {
+    /// A subject.
+    Subject,
+    /// The echo, which the others are held against.
+    Echo,
+    /// The player.
+    Player,
+    /// Packets lost.
+    Loss,
+}
+
+impl Fill {
+    fn class(self) -> &'static str {
+        match self {
+            Self::Subject => "bar subject",
+            Self::Echo => "bar echo",
+            Self::Player => "bar player",
+            Self::Loss => "bar loss",
+        }
+    }
+}
+
+/// One row.
+#[derive(Clone, Debug)]
+pub(crate) struct Bar {
+    /// Left, above the bar.
+    pub(crate) label: String,
+    /// Right, above the bar.
+    pub(crate) note: String,
+    /// The bar's length; none draws no bar.
+    pub(crate) value: Option<f64>,
+    /// Ends of the whisker.
+    pub(crate) interval: Option<(f64, f64)>,
+    /// What it is held against: a pale bar behind, with a line at its end.
+    pub(crate) ceiling: Option<f64>,
+    /// Its colour.
+    pub(crate) fill: Fill,
+}
+
+/// A chart of bars.
+#[derive(Debug)]
+pub(crate) struct Bars<'a> {
+    /// Unique on the page.
+    pub(crate) id: &'a str,
+    /// Said by a screen reader.
+    pub(crate) title: &'a str,
+    /// Said by a screen reader after the title.
+    pub(crate) description: &'a str,
+    /// From top to bottom.
+    pub(crate) rows: &'a [Bar],
+    /// The axis goes at least this far.
+    pub(crate) at_least: f64,
+    /// Whether bars that dwarf the others are cut; not where they are parts of a whole.
+    pub(crate) cut: bool,
+    /// Writes a tick.
+    pub(crate) tick: fn(f64) -> String,
+}
+
+/// Bars that are longer than the next by more than this factor are cut.
+const DWARFS: f64 = 4.0;
+/// How far the axis goes beyond the longest whole bar when one is cut.
+const BEYOND_CUT: f64 = 1.3;
+const ROW: f64 = 52.0;
+const LABEL_BASE: f64 = 15.0;
+const BAR_TOP: f64 = 23.0;
+const BAR_HEIGHT: f64 = 16.0;
+const AXIS_HEIGHT: f64 = 22.0;
+/// The axis ends before the edge, so that a whisker or a last tick has room.
+const WIDTH: f64 = 98.0;
+/// Longest label, in characters, that leaves room for the note on a phone.
+const LABEL_LONGEST: usize = 22;
+
+/// Draws the chart; an empty text when there is no row.
+pub(crate) fn bars(chart: &Bars<'_>) -> String {
+    if chart.rows.is_empty() {
+        return String::new();
+    }
+    let axis = Linear::upto(axis_end(chart), 4);
+    let mut svg = Svg::default();
+    let bottom = ROW * chart.rows.len() as f64;
+    for tick in &axis.ticks {
+        let x = axis.place(*tick) * WIDTH;
+        svg.line("grid", (x, 0.0), (x, bottom));
+        let anchor = match x {
+            x if x < 4.0 => Anchor::Start,
+            x if x > 92.0 => Anchor::End,
+            _ => Anchor::Middle,
+        };
+        svg.text("tick", x, bottom + 16.0, anchor, &(chart.tick)(*tick));
+    }
+    for (index, row) in chart.rows.iter().enumerate() {
+        draw_row(&mut svg, &axis, row, ROW * index as f64);
+    }
+    svg.finish(chart.id, bottom + AXIS_HEIGHT, chart.title, chart.description)
+}
+
+fn draw_row(svg: &mut Svg, axis: &Linear, row: &Bar, top: f64) {
+    let bar = top + BAR_TOP;
+    let middle = bar + BAR_HEIGHT / 2.0;
+    svg.text("label", 0.0, top + LABEL_BASE, Anchor::Start, &format::shortened(&row.label, LABEL_LONGEST));
+    svg.text("note", 100.0, top + LABEL_BASE, Anchor::End, &row.note);
+    if let Some(ceiling) = finite(row.ceiling) {
+        let x = axis.place(ceiling) * WIDTH;
+        svg.rect("backdrop", 0.0, bar, x, BAR_HEIGHT);
+        svg.line("ceiling", (x, bar - 4.0), (x, bar + BAR_HEIGHT + 4.0));
+    }
+    if let Some(value) = finite(row.value) {
+        let x = axis.place(value) * WIDTH;
+        svg.rect(row.fill.class(), 0.0, bar + 2.0, x, BAR_HEIGHT - 4.0);
+        if value > axis.max {
+            // Two slanted strokes through the bar: it goes on beyond what is drawn.
+            let y = bar - 1.0;
+            svg.glyph("cut", (x * 0.93, y), "M-5 18L1 0M1 18L7 0");
+        }
+    }
+    if let Some((low, high)) = row.interval.filter(|(low, high)| low.is_finite() && high.is_finite())
+        && low <= axis.max
+    {
+        let (from, to) = (axis.place(low) * WIDTH, axis.place(high) * WIDTH);
+        svg.line("whisker", (from, middle), (to, middle));
+        for x in [from, to] {
+            svg.line("whisker", (x, middle - 5.0), (x, middle + 5.0));
+        }
+    }
+}
+
+/// The highest figure; where a few bars dwarf all others and may be cut, a little more than the longest of
+/// those others.
+fn axis_end(chart: &Bars<'_>) -> f64 {
+    let mut reach: Vec<f64> = chart
+        .rows
+        .iter()
+        .map(|row| {
+            let high = row.interval.map(|(_, high)| high);
+            [row.value, high, row.ceiling].into_iter().filter_map(finite).fold(0.0, f64::max)
+        })
+        .collect();
+    reach.sort_by(|a, b| b.total_cmp(a));
+    // Only a minority can dwarf the rest.
+    let dwarfing = reach.len() / 2;
+    let gap = reach.windows(2).take(dwarfing).find(|pair| pair[1] > 0.0 && pair[0] > DWARFS * pair[1]);
+    let end = match gap {
+        Some(pair) if chart.cut => pair[1] * BEYOND_CUT,
+        _ => reach.first().copied().unwrap_or(0.0),
+    };
+    end.max(chart.at_least)
+}
+
+fn finite(value: Option<f64>) -> Option<f64> {
+    value.filter(|value| value.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(value: Option<f64>) -> Bar {
+        Bar {
+            label: "nsd".to_owned(),
+            note: String::new(),
+            value,
+            interval: None,
+            ceiling: None,
+            fill: Fill::Subject,
+        }
+    }
+
+    fn draw(rows: &[Bar]) -> String {
+        bars(&Bars {
+            id: "c",
+            title: "t",
+            description: "d",
+            rows,
+            at_least: 0.0,
+            cut: true,
+            tick: format::tick,
+        })
+    }
+
+    /// The widths, in percent, of all rectangles of a class.
+    fn widths(drawn: &str, class: &str) -> Vec<f64> {
+        let start = format!(r#"<rect class="{class}""#);
+        let of = |element: &str| {
+            let (_, rest) = element.split_once(r#"width=""#)?;
+            rest.split_once('%')?.0.parse().ok()
+        };
+        drawn.split(&start).skip(1).filter_map(of).collect()
+    }
+
+    fn whisker_ends(drawn: &str) -> Vec<(String, String)> {
+        let between = |text: &str, name: &str| {
+            let (_, rest) = text.split_once(&format!(r#"{name}=""#)).unwrap();
+            rest.split_once('%').unwrap().0.to_owned()
+        };
+        let lines = drawn.split(r#"<line class="whisker""#).skip(1);
+        lines.map(|line| (between(line, "x1"), between(line, "x2"))).collect()
+    }
+
+    #[test]
+    fn bars_are_as_long_as_their_figures() {
+        let drawn = draw(&[row(Some(400.0)), row(Some(100.0)), row(Some(200.0))]);
+        assert_eq!(widths(&drawn, "bar subject"), [98.0, 24.5, 49.0]);
+    }
+
+    #[test]
+    fn whiskers_end_where_the_interval_does() {
+        let drawn = draw(&[Bar { interval: Some((50.0, 100.0)), ..row(Some(75.0)) }]);
+        let pairs = [("49", "98"), ("49", "49"), ("98", "98")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        assert_eq!(whisker_ends(&drawn), pairs);
+    }
+
+    #[test]
+    fn the_ceiling_is_behind_and_further_out() {
+        let drawn = draw(&[Bar { ceiling: Some(200.0), ..row(Some(100.0)) }]);
+        assert_eq!(widths(&drawn, "backdrop"), [98.0]);
+        assert_eq!(widths(&drawn, "bar subject"), [49.0]);
+        assert!(drawn.find("backdrop") < drawn.find("bar subject"));
+    }
+
+    #[test]
+    fn a_refused_figure_draws_no_bar_and_no_number() {
+        let drawn = draw(&[Bar { ceiling: Some(200.0), note: "no rate".to_owned(), ..row(None) }]);
+        assert!(widths(&drawn, "bar subject").is_empty());
+        assert!(drawn.contains("no rate"));
+    }
+
+    #[test]
+    fn a_bar_that_dwarfs_the_others_is_cut_and_says_so() {
+        let drawn = draw(&[row(Some(6_000.0)), row(Some(500.0)), row(Some(400.0))]);
+        let lengths = widths(&drawn, "bar subject");
+        assert!((lengths[0] - 98.0).abs() < 0.01 && lengths[1] > 70.0, "{lengths:?}");
+        assert_eq!(drawn.matches(r#"class="cut""#).count(), 1);
+        let drawn = draw(&[6_000.0, 6_100.0, 500.0, 400.0].map(|value| row(Some(value))));
+        assert_eq!(drawn.matches(r#"class="cut""#).count(), 2);
+        let drawn = draw(&[row(Some(1_900.0)), row(Some(500.0))]);
+        assert_eq!(drawn.matches(r#"class="cut""#).count(), 0);
+    }
+
+    #[test]
+    fn nothing_and_nonsense_draw_no_bar() {
+        assert_eq!(draw(&[]), "");
+        let drawn = draw(&[Bar {
+            interval: Some((f64::NAN, 1.0)),
+            ceiling: Some(f64::INFINITY),
+            ..row(Some(f64::NAN))
+        }]);
+        assert!(widths(&drawn, "bar subject").is_empty() && !drawn.contains("NaN"));
+        assert_eq!(widths(&draw(&[row(Some(0.0))]), "bar subject"), [0.0]);
+    }
+}

@@ -1,0 +1,165 @@
+//! Lines over load: figures of one subject against the rate it was offered, the times on a logarithmic axis.
+
+use super::scale::{Linear, Log};
+use super::svg::{Anchor, Svg};
+use crate::format;
+
+/// One line.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    /// Written at its last point.
+    pub(crate) name: &'static str,
+    /// Style class of line and dots.
+    pub(crate) class: &'static str,
+    /// Offered rate in queries a second, time in µs. In any order.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// A chart of lines.
+#[derive(Debug)]
+pub(crate) struct Lines<'a> {
+    /// Unique on the page.
+    pub(crate) id: &'a str,
+    /// Said by a screen reader.
+    pub(crate) title: &'a str,
+    /// Said by a screen reader after the title.
+    pub(crate) description: &'a str,
+    /// The lines.
+    pub(crate) series: &'a [Series],
+    /// Charts that stand side by side share their axes: figures of all of them.
+    pub(crate) times_us: &'a [f64],
+    /// The end of the load axis.
+    pub(crate) rate_max_qps: f64,
+    /// A rate to draw a line at: the highest that holds.
+    pub(crate) mark_qps: Option<f64>,
+}
+
+const TOP: f64 = 22.0;
+const PLOT: f64 = 176.0;
+const BOTTOM: f64 = TOP + PLOT;
+const HEIGHT: f64 = BOTTOM + 42.0;
+/// Where the plot begins and ends, in percent of the width.
+const LEFT: f64 = 17.0;
+const RIGHT: f64 = 86.0;
+/// Names of lines stand at least this far apart.
+const NAME_APART: f64 = 14.0;
+
+/// Draws the chart; an empty text when there is no point.
+pub(crate) fn lines(chart: &Lines<'_>) -> String {
+    let drawable: Vec<(&Series, Vec<(f64, f64)>)> =
+        chart.series.iter().map(|series| (series, sorted(&series.points))).collect();
+    if drawable.iter().all(|(_, points)| points.is_empty()) {
+        return String::new();
+    }
+    let x_axis = Linear::upto(chart.rate_max_qps, 4);
+    let y_axis = Log::over(chart.times_us.iter().copied());
+    let place = |&(rate, time): &(f64, f64)| {
+        (LEFT + x_axis.place(rate) * (RIGHT - LEFT), BOTTOM - y_axis.place(time) * PLOT)
+    };
+    let mut svg = Svg::default();
+    axes(&mut svg, &x_axis, &y_axis);
+    if let Some(mark) = chart.mark_qps.filter(|mark| mark.is_finite()) {
+        let (x, _) = place(&(mark, 1.0));
+        svg.line("ceiling", (x, TOP - 6.0), (x, BOTTOM));
+        let anchor = if x > 60.0 { Anchor::End } else { Anchor::Start };
+        svg.text("tick", x, TOP - 9.0, anchor, &format!("holds {}", format::rate(mark)));
+    }
+    let mut names = Vec::new();
+    for (series, points) in &drawable {
+        let placed: Vec<(f64, f64)> = points.iter().map(place).collect();
+        if placed.len() > 1 {
+            svg.polyline(series.class, &placed, HEIGHT);
+        }
+        for (spot, (rate, time)) in placed.iter().zip(points) {
+            let told = format!("{} {} at {}", series.name, format::time_us(*time), format::rate(*rate));
+            svg.dot(series.class, *spot, 3.0, &told);
+        }
+        if let Some(&(x, y)) = placed.last() {
+            names.push((*series, x, y));
+        }
+    }
+    name_lines(&mut svg, names);
+    svg.finish(chart.id, HEIGHT, chart.title, chart.description)
+}
+
+fn axes(svg: &mut Svg, x_axis: &Linear, y_axis: &Log) {
+    for tick in &y_axis.ticks {
+        let y = BOTTOM - y_axis.place(*tick) * PLOT;
+        svg.line("grid", (LEFT, y), (RIGHT, y));
+        svg.text("tick", LEFT - 2.0, y + 4.0, Anchor::End, &format::time_tick(*tick));
+    }
+    svg.line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM));
+    for tick in &x_axis.ticks {
+        let x = LEFT + x_axis.place(*tick) * (RIGHT - LEFT);
+        svg.line("axis", (x, BOTTOM), (x, BOTTOM + 4.0));
+        svg.text("tick", x, BOTTOM + 18.0, Anchor::Middle, &format::tick(*tick));
+    }
+    svg.text("tick", RIGHT, BOTTOM + 36.0, Anchor::End, "queries offered a second");
+}
+
+/// Writes the names right of the plot, level with the lines' ends but never over one another.
+fn name_lines(svg: &mut Svg, mut names: Vec<(&Series, f64, f64)>) {
+    names.sort_by(|a, b| b.2.total_cmp(&a.2));
+    let mut lowest_free = BOTTOM;
+    for (series, _, y) in names {
+        let y = y.min(lowest_free);
+        svg.text(&format!("name {}", series.class), RIGHT + 2.0, y + 4.0, Anchor::Start, series.name);
+        lowest_free = y - NAME_APART;
+    }
+}
+
+/// Points that can be drawn, by rate.
+fn sorted(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> =
+        points.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite()).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(points: &[(f64, f64)]) -> Series {
+        Series { name: "p99", class: "p99", points: points.to_vec() }
+    }
+
+    fn draw(series: &[Series], rate_max_qps: f64) -> String {
+        let times_us: Vec<f64> = series.iter().flat_map(|one| one.points.iter().map(|p| p.1)).collect();
+        let (times_us, series) = (&times_us[..], series);
+        let mark_qps = Some(50.0);
+        lines(&Lines { id: "l", title: "t", description: "d", series, times_us, rate_max_qps, mark_qps })
+    }
+
+    #[test]
+    fn points_lie_in_order_of_load_between_the_axes() {
+        let drawn = draw(&[series(&[(100.0, 1_000.0), (0.0, 10.0), (50.0, 100.0)])], 100.0);
+        assert!(drawn.contains(r#"points="17,198 51.5,110 86,22""#), "{drawn}");
+        assert_eq!(drawn.matches("<circle").count(), 3);
+    }
+
+    #[test]
+    fn one_point_is_a_dot_without_a_line() {
+        let drawn = draw(&[series(&[(10.0, 80.0)])], 20.0);
+        assert_eq!((drawn.matches("<circle").count(), drawn.matches("<polyline").count()), (1, 0));
+    }
+
+    #[test]
+    fn nothing_and_nonsense_are_not_drawn() {
+        assert_eq!(draw(&[], 1.0), "");
+        assert_eq!(draw(&[series(&[(f64::NAN, 1.0), (1.0, f64::INFINITY)])], f64::NAN), "");
+    }
+
+    #[test]
+    fn names_never_lie_over_one_another() {
+        let same = [series(&[(1.0, 80.0)]), series(&[(1.0, 80.0)]), series(&[(1.0, 81.0)])];
+        let drawn = draw(&same, 1.0);
+        let mut heights: Vec<f64> = drawn
+            .split(r#"class="name p99""#)
+            .skip(1)
+            .map(|text| text.split(r#"y=""#).nth(1).unwrap().split('"').next().unwrap().parse().unwrap())
+            .collect();
+        heights.sort_by(f64::total_cmp);
+        assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= NAME_APART - 0.01), "{heights:?}");
+    }
+}

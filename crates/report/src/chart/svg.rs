@@ -1,0 +1,139 @@
+//! A drawing surface: `x` in percent of the width (0 to 100), `y` in pixels. Whatever text it is given is
+//! escaped here, and a number that is not finite is drawn at 0.
+
+use std::fmt::Write as _;
+
+/// What a text's `x` is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// An SVG under construction.
+#[derive(Debug, Default)]
+pub(super) struct Svg {
+    body: String,
+}
+
+impl Svg {
+    pub(super) fn rect(&mut self, class: &str, x: f64, y: f64, width: f64, height: f64) {
+        let (x, width) = (number(x), number(width.max(0.0)));
+        let (y, height) = (number(y), number(height.max(0.0)));
+        self.push(format_args!(
+            r#"<rect class="{class}" x="{x}%" y="{y}" width="{width}%" height="{height}"/>"#
+        ));
+    }
+
+    pub(super) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+        let (x1, y1, x2, y2) = (number(x1), number(y1), number(x2), number(y2));
+        self.push(format_args!(r#"<line class="{class}" x1="{x1}%" y1="{y1}" x2="{x2}%" y2="{y2}"/>"#));
+    }
+
+    pub(super) fn text(&mut self, class: &str, x: f64, y: f64, anchor: Anchor, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        let (x, y, text) = (number(x), number(y), escaped(text));
+        self.push(format_args!(
+            r#"<text class="{class}" x="{x}%" y="{y}" text-anchor="{anchor}">{text}</text>"#
+        ));
+    }
+
+    /// A dot that tells its figure when pointed at.
+    pub(super) fn dot(&mut self, class: &str, (x, y): (f64, f64), radius: f64, told: &str) {
+        let (x, y, told) = (number(x), number(y), escaped(told));
+        self.push(format_args!(
+            r#"<circle class="{class}" cx="{x}%" cy="{y}" r="{radius}"><title>{told}</title></circle>"#
+        ));
+    }
+
+    /// A line through several points. It lies in a box that is stretched sideways, which `percent` needs
+    /// because the points of a polyline cannot be given in percent.
+    pub(super) fn polyline(&mut self, class: &str, points: &[(f64, f64)], height: f64) {
+        let points: Vec<String> =
+            points.iter().map(|&(x, y)| format!("{},{}", number(x), number(y))).collect();
+        let (height, points) = (number(height), points.join(" "));
+        self.push(format_args!(
+            r#"<svg width="100%" height="{height}" viewBox="0 0 100 {height}" preserveAspectRatio="none"><polyline class="{class}" points="{points}"/></svg>"#
+        ));
+    }
+
+    /// A path in pixels around a point, for what must not be stretched.
+    pub(super) fn glyph(&mut self, class: &str, (x, y): (f64, f64), path: &str) {
+        let (x, y) = (number(x), number(y));
+        self.push(format_args!(
+            r#"<svg x="{x}%" y="{y}" overflow="visible"><path class="{class}" d="{path}"/></svg>"#
+        ));
+    }
+
+    /// The whole drawing. `id` is unique on the page; title and description are what a screen reader says.
+    pub(super) fn finish(self, id: &str, height: f64, title: &str, description: &str) -> String {
+        let (id, title, description) = (escaped(id), escaped(title), escaped(description));
+        let height = number(height);
+        format!(
+            "<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" width=\"100%\" height=\"{height}\" \
+             role=\"img\" aria-labelledby=\"{id}-t {id}-d\"><title id=\"{id}-t\">{title}</title>\
+             <desc id=\"{id}-d\">{description}</desc>{}</svg>",
+            self.body
+        )
+    }
+
+    fn push(&mut self, element: std::fmt::Arguments<'_>) {
+        self.body.write_fmt(element).expect("writing to memory succeeds");
+    }
+}
+
+/// Two decimals at most, and never `NaN` or `inf`, which would spoil the whole drawing.
+fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return "0".to_owned();
+    }
+    let text = format!("{value:.2}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+/// Text as XML takes it; control characters, which XML forbids, become blanks.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            c if c.is_control() => safe.push(' '),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_is_no_number_reaches_the_drawing() {
+        let mut svg = Svg::default();
+        svg.rect("bar", f64::NAN, 0.0, f64::INFINITY, 3.0);
+        svg.line("grid", (f64::NEG_INFINITY, 0.0), (12.345_678, -0.0));
+        let drawn = svg.finish("c", 10.0, "t", "d");
+        assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
+        assert!(drawn.contains(r#"x2="12.35%" y2="0""#), "{drawn}");
+    }
+
+    #[test]
+    fn text_cannot_become_markup() {
+        let mut svg = Svg::default();
+        svg.text("label", 0.0, 0.0, Anchor::Start, "</text><script>alert('x')</script>\u{1}");
+        let drawn = svg.finish("c", 10.0, "\"<t>", "&d");
+        assert!(!drawn.contains("<script") && !drawn.contains("<t>") && !drawn.contains('\u{1}'));
+        assert!(drawn.contains("&lt;script&gt;") && drawn.contains("&amp;d"));
+    }
+}

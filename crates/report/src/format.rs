@@ -1,0 +1,301 @@
+//! How figures are written, the same everywhere on the page: three significant digits and a unit that keeps
+//! the number below a thousand. What is absent or not finite is a dash.
+
+use time::OffsetDateTime;
+use time::macros::format_description;
+
+/// Stands where there is no figure.
+pub(crate) const NONE: &str = "–";
+
+/// Queries a second: `213 kqps`, `1.24 Mqps`.
+pub(crate) fn rate(qps: f64) -> String {
+    match scaled(qps) {
+        Some((digits, prefix)) => format!("{digits}\u{a0}{prefix}qps"),
+        None => NONE.to_owned(),
+    }
+}
+
+/// Queries a second on an axis, without digits that say nothing: `200 kqps`.
+pub(crate) fn rate_tick(qps: f64) -> String {
+    let text = tick(qps);
+    if qps == 0.0 || text == NONE { text } else { format!("{text}qps") }
+}
+
+/// A count on an axis: `200 k`, `1.2 M`.
+pub(crate) fn tick(value: f64) -> String {
+    match scaled(value) {
+        Some((digits, prefix)) => {
+            let digits = if digits.contains('.') {
+                digits.trim_end_matches('0').trim_end_matches('.')
+            } else {
+                &digits
+            };
+            if prefix.is_empty() { digits.to_owned() } else { format!("{digits}\u{a0}{prefix}") }
+        }
+        None => NONE.to_owned(),
+    }
+}
+
+/// An interval of rates with its unit told once: `205 to 219 kqps`.
+pub(crate) fn rate_interval(low_qps: f64, high_qps: f64) -> String {
+    let (low, high) = (rate(low_qps), rate(high_qps));
+    match (low.split_once('\u{a0}'), high.split_once('\u{a0}')) {
+        (Some((digits, low_unit)), Some((_, high_unit))) if low_unit == high_unit => {
+            format!("{digits} to {high}")
+        }
+        _ => format!("{low} to {high}"),
+    }
+}
+
+/// Microseconds: `87 µs`, `1.24 ms`, `1.00 s`.
+pub(crate) fn time_us(time_us: f64) -> String {
+    if !time_us.is_finite() {
+        return NONE.to_owned();
+    }
+    // Above 999.5 the next unit is due, or rounding would print 1000.
+    if time_us < 999.5 {
+        format!("{}\u{a0}µs", significant(time_us).trim_end_matches(".00").trim_end_matches(".0"))
+    } else if time_us < 999_500.0 {
+        format!("{}\u{a0}ms", significant(time_us / 1e3))
+    } else {
+        format!("{}\u{a0}s", significant(time_us / 1e6))
+    }
+}
+
+/// Microseconds on an axis, without digits that say nothing: `1 ms`.
+pub(crate) fn time_tick(value_us: f64) -> String {
+    let text = time_us(value_us);
+    match text.split_once('\u{a0}') {
+        Some((digits, unit)) if digits.contains('.') => {
+            format!("{}\u{a0}{unit}", digits.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text,
+    }
+}
+
+/// Seconds, as a person says them: `0.50 s`, `21 s`, `2 min 5 s`.
+pub(crate) fn duration_s(seconds: f64) -> String {
+    if !seconds.is_finite() || seconds < 0.0 {
+        return NONE.to_owned();
+    }
+    if seconds < 9.995 {
+        return format!("{seconds:.2}\u{a0}s");
+    }
+    let whole = seconds.round() as u64;
+    let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{rest}\u{a0}s"),
+        (0, _) if rest == 0 => format!("{minutes}\u{a0}min"),
+        (0, _) => format!("{minutes}\u{a0}min {rest}\u{a0}s"),
+        _ => format!("{hours}\u{a0}h {minutes}\u{a0}min"),
+    }
+}
+
+/// A share from 0 to 1: `46 %`, `1.2 %`, `99.98 %`; never rounded to 0 % or 100 % when it is neither.
+pub(crate) fn percent(share: f64) -> String {
+    if !share.is_finite() {
+        return NONE.to_owned();
+    }
+    let percent = share * 100.0;
+    // Digits count where little is bad: near 0, and between 99 and 100.
+    let small = if (99.0..100.0).contains(&percent) { 100.0 - percent } else { percent.abs() };
+    let decimals = match small {
+        0.0 => 0,
+        edge if edge >= 9.95 => 0,
+        edge if edge >= 0.995 => 1,
+        edge if edge >= 0.0995 => 2,
+        edge if edge >= 0.001 => 3,
+        _ if percent < 50.0 => return "<\u{a0}0.001\u{a0}%".to_owned(),
+        _ => return ">\u{a0}99.999\u{a0}%".to_owned(),
+    };
+    format!("{percent:.decimals$}\u{a0}%")
+}
+
+/// A whole number with narrow spaces between groups of three digits.
+pub(crate) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut grouped = String::with_capacity(digits.len() * 2);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push('\u{202f}');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// Bytes: `561 MiB`.
+pub(crate) fn bytes(value: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut scaled = value as f64;
+    let mut unit = 0;
+    while scaled >= 999.5 && unit + 1 < UNITS.len() {
+        scaled /= 1024.0;
+        unit += 1;
+    }
+    let digits = if unit == 0 { value.to_string() } else { significant(scaled) };
+    format!("{digits}\u{a0}{}", UNITS[unit])
+}
+
+/// A moment in universal time: `2026-11-21 22:05:09 UTC`.
+pub(crate) fn moment(unix_ms: u64) -> String {
+    let format = format_description!("[year]-[month]-[day] [hour]:[minute]:[second] UTC");
+    i64::try_from(unix_ms / 1000)
+        .ok()
+        .and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok())
+        .and_then(|moment| moment.format(format).ok())
+        .unwrap_or_else(|| NONE.to_owned())
+}
+
+/// Core numbers as ranges: `0, 2-5`.
+pub(crate) fn cpus(cpus: &[u32]) -> String {
+    let mut sorted = cpus.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for cpu in sorted {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => ranges.push((cpu, cpu)),
+        }
+    }
+    let texts = ranges.iter().map(
+        |(first, last)| {
+            if first == last { first.to_string() } else { format!("{first}-{last}") }
+        },
+    );
+    let joined = texts.collect::<Vec<_>>().join(", ");
+    if joined.is_empty() { NONE.to_owned() } else { joined }
+}
+
+/// A command that a shell reads as these words.
+pub(crate) fn command(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// At most `longest` characters, the last of them an ellipsis where the text was longer.
+pub(crate) fn shortened(text: &str, longest: usize) -> String {
+    if text.chars().count() <= longest {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(longest.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
+/// Three significant digits and the decimal prefix.
+fn scaled(value: f64) -> Option<(String, &'static str)> {
+    if !value.is_finite() {
+        return None;
+    }
+    Some(match value.abs() {
+        size if size < 999.5 => {
+            let text = significant(value);
+            (text.trim_end_matches(".00").trim_end_matches(".0").to_owned(), "")
+        }
+        size if size < 999_500.0 => (significant(value / 1e3), "k"),
+        size if size < 999_500_000.0 => (significant(value / 1e6), "M"),
+        _ => (significant(value / 1e9), "G"),
+    })
+}
+
+/// Three significant digits of a number below a thousand.
+fn significant(value: f64) -> String {
+    match value.abs() {
+        size if size >= 99.95 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(text: &str) -> String {
+        text.replace(['\u{a0}', '\u{202f}'], " ")
+    }
+
+    #[test]
+    fn rates_have_three_digits_and_a_unit() {
+        for (qps, expected) in [
+            (0.0, "0 qps"),
+            (980.0, "980 qps"),
+            (999.6, "1.00 kqps"),
+            (21_340.0, "21.3 kqps"),
+            (213_400.0, "213 kqps"),
+            (999_600.0, "1.00 Mqps"),
+            (1_240_000.0, "1.24 Mqps"),
+            (f64::NAN, "–"),
+        ] {
+            assert_eq!(plain(&rate(qps)), expected);
+        }
+        assert_eq!(plain(&rate_interval(205_000.0, 219_000.0)), "205 to 219 kqps");
+        assert_eq!(plain(&rate_interval(905_000.0, 1_100_000.0)), "905 kqps to 1.10 Mqps");
+        assert_eq!(plain(&tick(1_200_000.0)), "1.2 M");
+        assert_eq!(plain(&tick(200_000.0)), "200 k");
+        assert_eq!(plain(&tick(50_000.0)), "50 k");
+        assert_eq!(plain(&rate_tick(50_000.0)), "50 kqps");
+        assert_eq!(plain(&rate_tick(0.0)), "0");
+    }
+
+    #[test]
+    fn times_and_durations() {
+        assert_eq!(plain(&time_us(87.0)), "87 µs");
+        assert_eq!(plain(&time_us(1_240.0)), "1.24 ms");
+        assert_eq!(plain(&time_us(1_000_000.0)), "1.00 s");
+        assert_eq!(plain(&time_tick(1_000.0)), "1 ms");
+        assert_eq!(plain(&time_tick(100_000.0)), "100 ms");
+        assert_eq!(plain(&duration_s(0.5)), "0.50 s");
+        assert_eq!(plain(&duration_s(125.0)), "2 min 5 s");
+        assert_eq!(plain(&duration_s(7_260.0)), "2 h 1 min");
+    }
+
+    #[test]
+    fn a_share_is_not_rounded_away() {
+        for (share, expected) in [
+            (0.0, "0 %"),
+            (1.0, "100 %"),
+            (0.461, "46 %"),
+            (0.899_999_9, "90 %"),
+            (0.98, "98 %"),
+            (0.9998, "99.980 %"),
+            (0.995, "99.50 %"),
+            (0.0123, "1.2 %"),
+            (0.000_04, "0.004 %"),
+            (0.000_001, "< 0.001 %"),
+            (0.999_999_9, "> 99.999 %"),
+            (1.04, "104 %"),
+        ] {
+            assert_eq!(plain(&percent(share)), expected, "{share}");
+        }
+    }
+
+    #[test]
+    fn counts_bytes_cores_and_moments() {
+        assert_eq!(plain(&count(1_234_567)), "1 234 567");
+        assert_eq!(plain(&count(999)), "999");
+        assert_eq!(plain(&bytes(561 << 20)), "561 MiB");
+        assert_eq!(cpus(&[5, 0, 3, 4, 2]), "0, 2-5");
+        assert_eq!(moment(1_000), "1970-01-01 00:00:01 UTC");
+    }
+
+    #[test]
+    fn a_command_survives_the_shell() {
+        let words = ["kqps", "run", "my study.toml", "it's"].map(str::to_owned);
+        assert_eq!(command(&words), r"kqps run 'my study.toml' 'it'\''s'");
+    }
+
+    #[test]
+    fn long_text_is_cut_between_characters() {
+        assert_eq!(shortened("échoécho", 5), "écho…");
+        assert_eq!(shortened("écho", 4), "écho");
+    }
+}

@@ -1,0 +1,125 @@
+//! The answer, which comes first: a sentence and a row for every subject. A figure that is refused is nowhere
+//! replaced by a number.
+
+use kqps_observation::Run;
+use kqps_verdict::grade::Grade;
+use kqps_verdict::judge::{CellVerdict, RunVerdict};
+
+use crate::format;
+
+/// What is said of one subject.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) name: String,
+    pub(crate) version: Option<String>,
+    /// Follows the name.
+    pub(crate) sentence: String,
+    pub(crate) rate: String,
+    pub(crate) interval: Option<String>,
+    pub(crate) share: String,
+    /// Of what it is a share.
+    pub(crate) ceiling: Option<String>,
+    pub(crate) bottleneck: String,
+    pub(crate) grade: String,
+    /// Style class.
+    pub(crate) grade_class: &'static str,
+    /// Those that do not hold for every figure.
+    pub(crate) reasons: Vec<String>,
+}
+
+/// The answers in the order of the verdict, and the reasons that hold for every figure in it.
+pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> (Vec<Answer>, Vec<String>) {
+    let common = common_reasons(verdict);
+    let of_subject = |subject| answer(run, verdict, subject, &common);
+    (verdict.subjects.iter().map(of_subject).collect(), common)
+}
+
+/// What the page is called: what it tells, not where it comes from.
+pub(crate) fn headline(verdict: &RunVerdict) -> String {
+    match verdict.subjects.as_slice() {
+        [] => "What the echo reaches on this host".to_owned(),
+        [one] => match one.figure_qps {
+            Some(figure) => format!("{} holds {} on this host", one.name, format::rate(figure.median)),
+            None => format!("No number for {}", one.name),
+        },
+        several => format!("What {} name servers hold on this host", several.len()),
+    }
+}
+
+/// The player's own ceiling, and how far above the figures it lies.
+pub(crate) fn player_ceiling(verdict: &RunVerdict) -> Option<String> {
+    let reached_qps = verdict.ceilings.player.as_ref()?.median_qps()?;
+    let headroom = verdict.subjects.iter().filter_map(|subject| subject.player_headroom);
+    let least = headroom.fold(f64::INFINITY, f64::min);
+    let reaches = format::rate(reached_qps);
+    Some(if least.is_finite() {
+        format!("The player itself reaches {reaches} here, {least:.1} times the highest figure above.")
+    } else {
+        format!("The player itself reaches {reaches} here.")
+    })
+}
+
+/// Reasons that every subject with a figure has, where there are several such subjects.
+fn common_reasons(verdict: &RunVerdict) -> Vec<String> {
+    let figures: Vec<&CellVerdict> =
+        verdict.subjects.iter().filter(|subject| subject.figure_qps.is_some()).collect();
+    match figures.as_slice() {
+        [first, others @ ..] if !others.is_empty() => {
+            let held_by_all = |reason: &&String| others.iter().all(|other| other.reasons.contains(reason));
+            first.reasons.iter().filter(held_by_all).cloned().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn answer(run: &Run, verdict: &RunVerdict, subject: &CellVerdict, common: &[String]) -> Answer {
+    let figure = subject.figure_qps;
+    let cell = run.cells.get(subject.cell as usize);
+    let told_apart = subject.reasons.iter().filter(|reason| !common.contains(reason));
+    Answer {
+        name: subject.name.clone(),
+        version: cell.and_then(|cell| cell.version.clone()),
+        sentence: sentence(subject),
+        rate: figure.map_or("no number".to_owned(), |figure| format::rate(figure.median)),
+        interval: figure.map(|figure| interval(&figure)),
+        share: subject.ceiling_share.map_or(format::NONE.to_owned(), format::percent),
+        ceiling: subject.ceiling_share.and_then(|_| ceiling(verdict, subject)),
+        bottleneck: subject.bottleneck.to_string(),
+        grade: subject.grade.to_string(),
+        grade_class: match subject.grade {
+            Grade::A => "a",
+            Grade::B => "b",
+            Grade::C => "c",
+            Grade::F => "f",
+        },
+        reasons: told_apart.cloned().collect(),
+    }
+}
+
+/// `echo mmsg, 480 kqps`
+fn ceiling(verdict: &RunVerdict, subject: &CellVerdict) -> Option<String> {
+    let name = subject.ceiling.as_ref()?;
+    let echo = verdict.ceilings.echoes.iter().find(|echo| echo.name == *name)?;
+    Some(format!("{name}, {}", format::rate(echo.median_qps()?)))
+}
+
+fn interval(figure: &kqps_verdict::interval::Interval) -> String {
+    if figure.count == 1 {
+        return "one start".to_owned();
+    }
+    format!("{}, {} starts", format::rate_interval(figure.low, figure.high), figure.count)
+}
+
+fn sentence(subject: &CellVerdict) -> String {
+    let Some(figure) = subject.figure_qps else {
+        let why = subject.reasons.first().map_or("", String::as_str);
+        return format!("gets no number. {why}");
+    };
+    let share = match (subject.ceiling_share, &subject.ceiling) {
+        (Some(share), Some(ceiling)) => {
+            format!(", {} of what {ceiling} does here", format::percent(share))
+        }
+        _ => String::new(),
+    };
+    format!("holds {}{share}. Its limit: {}.", format::rate(figure.median), subject.bottleneck)
+}

@@ -1,0 +1,97 @@
+//! How busy the threads of player and subject were in one trial.
+
+use kqps_observation::subject::ThreadFacts;
+use kqps_observation::{Run, Trial};
+use kqps_verdict::judge::{CellVerdict, RunVerdict};
+
+use super::Panel;
+use crate::chart::{Bar, Bars, Fill, bars};
+use crate::format;
+
+/// More threads than this are told as a number.
+const MOST_THREADS: usize = 6;
+
+/// One panel per subject: the heaviest of the trials behind its figure, the last of those.
+pub(crate) fn panels(run: &Run, verdict: &RunVerdict) -> Vec<Panel> {
+    let heaviest = |subject: &CellVerdict| {
+        let behind = run.trials.iter().filter(|trial| subject.trials.contains(&trial.number));
+        let measured = behind.filter_map(|trial| Some((trial.number, trial.measured()?)));
+        measured.max_by(|(_, a), (_, b)| a.load.offered_qps.total_cmp(&b.load.offered_qps))
+    };
+    let panel = |subject: &CellVerdict| {
+        let (number, trial) = heaviest(subject)?;
+        panel(subject.cell, &subject.name, number, trial)
+    };
+    verdict.subjects.iter().filter_map(panel).collect()
+}
+
+fn panel(cell: u32, name: &str, number: u64, trial: &Trial) -> Option<Panel> {
+    let mut rows = Vec::new();
+    let mut left_out = add(&mut rows, &trial.player.per_thread, Fill::Player);
+    if let Some(subject) = &trial.subject {
+        left_out += add(&mut rows, &subject.threads, Fill::Subject);
+    }
+    if rows.is_empty() {
+        return None;
+    }
+    let mut told = vec![format!("Trial {number}, at {}.", format::rate(trial.load.offered_qps))];
+    if left_out > 0 {
+        told.push(format!("{left_out} threads that were less busy are not drawn."));
+    }
+    if let Some(subject) = &trial.subject {
+        let memory = format::bytes(subject.pss_bytes.unwrap_or(subject.rss_bytes));
+        told.push(format!("Memory of the subject: {memory}."));
+    }
+    let description =
+        rows.iter().map(|row| format!("{}: {}.", row.label, row.note)).collect::<Vec<_>>().join(" ");
+    let drawing = bars(&Bars {
+        id: &format!("cpu-{cell}"),
+        title: &format!("CPU time of the threads while {name} was measured"),
+        description: &description,
+        rows: &rows,
+        at_least: 1.0,
+        cut: false,
+        tick: format::percent,
+    });
+    Some(Panel { name: name.to_owned(), told: told.join(" "), drawing })
+}
+
+/// Adds the busiest threads that did anything at all; how many others did something is returned.
+fn add(rows: &mut Vec<Bar>, threads: &[ThreadFacts], fill: Fill) -> usize {
+    let mut busy: Vec<&ThreadFacts> = threads.iter().filter(|thread| thread.busy >= 0.001).collect();
+    busy.sort_by(|a, b| b.busy.total_cmp(&a.busy));
+    let whose = if fill == Fill::Player { "player" } else { "subject" };
+    rows.extend(busy.iter().take(MOST_THREADS).map(|thread| Bar {
+        label: format!("{whose}: {}", thread.name),
+        note: format!("{} of core {}", format::percent(thread.busy), thread.cpu),
+        value: Some(thread.busy),
+        interval: None,
+        ceiling: None,
+        fill,
+    }));
+    busy.len().saturating_sub(MOST_THREADS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kqps_observation::trial::PlayerFacts;
+
+    fn threads(count: u32) -> Vec<ThreadFacts> {
+        (0..count)
+            .map(|cpu| ThreadFacts { busy: f64::from(cpu) / 10.0, cpu, ..ThreadFacts::default() })
+            .collect()
+    }
+
+    #[test]
+    fn idle_threads_are_not_drawn_and_many_are_counted() {
+        let trial = Trial {
+            player: PlayerFacts { per_thread: threads(9), ..PlayerFacts::default() },
+            ..Trial::default()
+        };
+        let drawn = panel(0, "nsd", 7, &trial).unwrap();
+        assert_eq!(drawn.drawing.matches("bar player").count(), 6);
+        assert!(drawn.told.contains("2 threads"), "{}", drawn.told);
+        assert!(panel(0, "nsd", 7, &Trial::default()).is_none());
+    }
+}

@@ -1,0 +1,115 @@
+//! The host and the settings under which a run was made, as names and values.
+
+use kqps_observation::{Fingerprint, Run};
+use kqps_verdict::search::Goal;
+
+use crate::format;
+
+/// A name and its value.
+pub(crate) type Fact = (String, String);
+
+/// The host in one line.
+pub(crate) fn line(host: &Fingerprint) -> String {
+    let cpus = match host.cores.len() {
+        0 => None,
+        1 => Some("1 logical CPU".to_owned()),
+        count => Some(format!("{count} logical CPUs")),
+    };
+    let parts = [Some(host.cpu_model.clone()), cpus, Some(host.kernel.clone()), host.hypervisor.clone()];
+    let known = parts.into_iter().flatten().filter(|part| !part.is_empty());
+    known.collect::<Vec<_>>().join(" · ")
+}
+
+/// What is told of the host at first sight.
+pub(crate) fn facts(host: &Fingerprint) -> Vec<Fact> {
+    let turbo = host.turbo.map(|on| if on { "on" } else { "off" }.to_owned());
+    let told = [
+        ("processor", Some(host.cpu_model.clone())),
+        ("logical CPUs", (!host.cores.is_empty()).then(|| host.cores.len().to_string())),
+        ("memory", (host.memory_bytes > 0).then(|| format::bytes(host.memory_bytes))),
+        ("virtual machine", host.hypervisor.clone()),
+        ("kernel", Some(host.kernel.clone())),
+        ("system", host.os.clone()),
+        ("clock", host.clock_source.clone()),
+        ("governor", host.governor.clone()),
+        ("turbo", turbo),
+        ("microcode", host.microcode.clone()),
+    ];
+    let known = told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    known.filter(|(_, value)| !value.is_empty()).collect()
+}
+
+/// What a run was told to do.
+pub(crate) fn settings(run: &Run, goal: &Goal) -> Vec<Fact> {
+    let cpus = |of: fn(&kqps_observation::Cell) -> &[u32]| {
+        let all: Vec<u32> = run.cells.iter().flat_map(|cell| of(cell).iter().copied()).collect();
+        format::cpus(&all)
+    };
+    let mut facts = vec![
+        ("goal of the search".to_owned(), goal_in_words(goal)),
+        ("blocks (starts of every cell)".to_owned(), run.blocks.to_string()),
+        ("budget".to_owned(), format::duration_s(run.budget_s)),
+        ("cores of the player".to_owned(), cpus(|cell| &cell.player_cpus)),
+        ("cores of the subjects".to_owned(), cpus(|cell| &cell.subject_cpus)),
+    ];
+    facts.extend(datasets(run));
+    facts
+}
+
+fn goal_in_words(goal: &Goal) -> String {
+    let exceed = match goal.exceed {
+        0.0 => "no trial may be worse".to_owned(),
+        share => format!("{} of the time may be worse", format::percent(share)),
+    };
+    format!(
+        "{}: trials of {}, {} at one load, at most {} bad, {exceed}, bounds within {}",
+        goal.name,
+        format::duration_s(goal.final_s),
+        format::duration_s(goal.sum_s),
+        format::percent(goal.loss),
+        format::percent(goal.width),
+    )
+}
+
+/// Every dataset that was played, with the hash by which it is known again.
+fn datasets(run: &Run) -> Vec<Fact> {
+    let mut played: Vec<_> = run.trials.iter().filter_map(|trial| Some(&trial.measured()?.dataset)).collect();
+    played.sort_by(|a, b| (&a.path, &a.hash).cmp(&(&b.path, &b.hash)));
+    played.dedup();
+    let told = |dataset: &&kqps_observation::trial::DatasetFacts| {
+        let queries = format::count(dataset.queries);
+        let hash = format::shortened(&dataset.hash, 17);
+        ("dataset".to_owned(), format!("{}, {queries} queries, BLAKE3 {hash}", dataset.path))
+    };
+    played.iter().map(told).collect()
+}
+
+/// The programs that took part.
+pub(crate) fn binaries(host: &Fingerprint) -> Vec<Fact> {
+    let told = |(name, binary): (&String, &kqps_observation::fingerprint::BinaryFacts)| {
+        let version = binary.version.as_deref().unwrap_or("version not told");
+        let hash = binary
+            .blake3
+            .as_deref()
+            .map_or("hash not read".to_owned(), |hash| format!("BLAKE3 {}", format::shortened(hash, 17)));
+        (name.clone(), format!("{version}, {}, {hash}", binary.path))
+    };
+    host.binaries.iter().map(told).collect()
+}
+
+/// Kernel settings, interrupts, mitigations and what could not be read, each under its heading; only those
+/// that say something.
+pub(crate) fn further(host: &Fingerprint) -> Vec<(&'static str, Vec<Fact>)> {
+    let told = [
+        ("Kernel settings", &host.sysctls),
+        ("Limits of the process", &host.limits),
+        ("Interrupts of network devices, and their cores", &host.interrupts),
+        ("Queues of network devices, and their cores", &host.queues),
+        ("Mitigations", &host.mitigations),
+        ("Could not be read", &host.unreadable),
+    ];
+    let list = |map: &std::collections::BTreeMap<String, String>| {
+        map.iter().map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<Fact>>()
+    };
+    told.into_iter().filter(|(_, map)| !map.is_empty()).map(|(title, map)| (title, list(map))).collect()
+}

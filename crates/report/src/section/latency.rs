@@ -1,0 +1,75 @@
+//! Latency by load: one drawing per subject, all with the same axes, and the figures as a table.
+
+use kqps_verdict::judge::{CellVerdict, LoadPoint, RunVerdict};
+
+use crate::chart::{Lines, Series, lines};
+use crate::format;
+
+/// A drawing and its table.
+#[derive(Debug)]
+pub(crate) struct Panel {
+    pub(crate) name: String,
+    pub(crate) drawing: String,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// One load, in words.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) offered: String,
+    pub(crate) p50: String,
+    pub(crate) p99: String,
+    pub(crate) p999: String,
+    pub(crate) bad: String,
+}
+
+/// Draws the latency of every subject that has a figure; where it is refused, so is what belongs to it.
+pub(crate) fn panels(verdict: &RunVerdict) -> Vec<Panel> {
+    let told: Vec<&CellVerdict> =
+        verdict.subjects.iter().filter(|subject| subject.figure_qps.is_some()).collect();
+    let points = || told.iter().flat_map(|subject| &subject.latency);
+    let times_us: Vec<f64> = points()
+        .flat_map(|point| [point.latency_us.p50, point.latency_us.p99, point.latency_us.p999])
+        .flatten()
+        .map(|time_us| time_us as f64)
+        .collect();
+    let rate_max_qps = points().map(|point| point.load_qps).fold(0.0, f64::max);
+    let drawn = told.iter().map(|subject| panel(subject, &times_us, rate_max_qps));
+    drawn.filter(|panel| !panel.drawing.is_empty()).collect()
+}
+
+fn panel(subject: &CellVerdict, times_us: &[f64], rate_max_qps: f64) -> Panel {
+    let series = |name, class, of: fn(&LoadPoint) -> Option<u64>| {
+        let points = subject.latency.iter().filter_map(|point| Some((point.load_qps, of(point)? as f64)));
+        Series { name, class, points: points.collect() }
+    };
+    let series = [
+        series("p50", "p50", |point| point.latency_us.p50),
+        series("p99", "p99", |point| point.latency_us.p99),
+        series("p99.9", "p999", |point| point.latency_us.p999),
+    ];
+    let rows: Vec<Row> = subject.latency.iter().map(row).collect();
+    let described = rows.iter().map(|row| format!("At {}: p50 {}, p99 {}.", row.offered, row.p50, row.p99));
+    let drawing = lines(&Lines {
+        id: &format!("latency-{}", subject.cell),
+        title: &format!("Latency of {} by load", subject.name),
+        description: &described.collect::<Vec<_>>().join(" "),
+        series: &series,
+        times_us,
+        rate_max_qps,
+        mark_qps: subject.figure_qps.map(|figure| figure.median),
+    });
+    Panel { name: subject.name.clone(), drawing, rows }
+}
+
+fn row(point: &LoadPoint) -> Row {
+    let time =
+        |time_us: Option<u64>| time_us.map_or(format::NONE.to_owned(), |us| format::time_us(us as f64));
+    Row {
+        offered: format::rate(point.load_qps),
+        p50: time(point.latency_us.p50),
+        p99: time(point.latency_us.p99),
+        p999: time(point.latency_us.p999),
+        bad: format::percent(point.bad_ratio),
+    }
+}

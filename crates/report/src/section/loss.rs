@@ -1,0 +1,143 @@
+//! Where queries were lost: a cell's losses, place by place.
+
+use kqps_observation::Place;
+use kqps_verdict::judge::{CellVerdict, Losses, RunVerdict};
+
+use super::Panel;
+use crate::chart::{Bar, Bars, Fill, bars};
+use crate::format;
+
+/// One panel per subject that was sent anything, in the order of the verdict.
+pub(crate) fn panels(verdict: &RunVerdict) -> Vec<Panel> {
+    let sent = verdict.subjects.iter().filter(|subject| subject.losses.accounts.intended > 0);
+    sent.map(panel).collect()
+}
+
+fn panel(subject: &CellVerdict) -> Panel {
+    let (name, losses) = (&subject.name, &subject.losses);
+    let rows = rows(losses);
+    let description: Vec<String> = rows.iter().map(|row| format!("{}: {}.", row.label, row.note)).collect();
+    let drawing = bars(&Bars {
+        id: &format!("loss-{}", subject.cell),
+        title: &format!("Where queries to {name} were lost"),
+        description: &description.join(" "),
+        rows: &rows,
+        at_least: 0.0,
+        cut: false,
+        tick: format::tick,
+    });
+    Panel { name: name.clone(), told: told(losses), drawing }
+}
+
+/// What became of the queries that did not end well.
+fn told(losses: &Losses) -> String {
+    let accounts = &losses.accounts;
+    let all = format::count(accounts.intended);
+    let fates = [
+        (unanswered(losses), "had no answer"),
+        (accounts.late, "were answered late"),
+        (accounts.wrong, "were answered wrongly"),
+    ];
+    let told = fates.iter().filter(|(count, _)| *count > 0);
+    let told: Vec<String> = told.map(|(count, fate)| format!("{} {fate}", format::count(*count))).collect();
+    if told.is_empty() {
+        return format!("All of {all} queries were answered well.");
+    }
+    format!("Of {all} queries {}.", told.join(", "))
+}
+
+fn unanswered(losses: &Losses) -> u64 {
+    losses.accounts.unsent + losses.accounts.send_failed + losses.accounts.lost
+}
+
+/// Places in the order in which a packet passes them, and last what no counter explains.
+fn rows(losses: &Losses) -> Vec<Bar> {
+    let whole = unanswered(losses) as f64;
+    let mut rows: Vec<Bar> = losses
+        .places
+        .iter()
+        .filter(|placed| placed.count > 0)
+        .map(|placed| {
+            let label = format!("{}{}", words(placed.place), if placed.shared { " *" } else { "" });
+            row(&label, i64::try_from(placed.count).unwrap_or(i64::MAX), whole)
+        })
+        .collect();
+    if losses.unexplained != 0 {
+        rows.push(row("unexplained", losses.unexplained, whole));
+    }
+    rows
+}
+
+fn row(label: &str, count: i64, whole: f64) -> Bar {
+    let counted = format::count(count.unsigned_abs());
+    let note = if count < 0 {
+        format!("{counted} too many")
+    } else if whole > 0.0 {
+        format!("{counted} ({})", format::percent(count as f64 / whole))
+    } else {
+        counted
+    };
+    Bar {
+        label: label.to_owned(),
+        note,
+        value: Some(count.max(0) as f64),
+        interval: None,
+        ceiling: None,
+        fill: Fill::Loss,
+    }
+}
+
+/// A place as a person says it.
+fn words(place: Place) -> &'static str {
+    match place {
+        Place::PlayerUnsent => "player, never sent",
+        Place::PlayerSend => "player, send refused",
+        Place::PathOut => "path to the subject",
+        Place::NicOut => "interface, leaving",
+        Place::NicIn => "interface, arriving",
+        Place::Softnet => "kernel backlog",
+        Place::FilterIn => "filter, arriving",
+        Place::SubjectSocketBuffer => "subject's buffer",
+        Place::SubjectUnanswered => "subject, unanswered",
+        Place::SubjectSend => "subject, send refused",
+        Place::FilterOut => "filter, leaving",
+        Place::PathBack => "path back",
+        Place::PlayerSocketBuffer => "player's buffer",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kqps_observation::Accounts;
+    use kqps_verdict::judge::PlaceLoss;
+
+    fn losses(places: &[(Place, u64, bool)], unexplained: i64, accounts: Accounts) -> Losses {
+        let places =
+            places.iter().map(|&(place, count, shared)| PlaceLoss { place, count, shared }).collect();
+        Losses { accounts, places, unexplained }
+    }
+
+    fn shown(losses: &Losses) -> Vec<String> {
+        let text = |row: &Bar| format!("{}: {}", row.label, row.note.replace('\u{a0}', " "));
+        rows(losses).iter().map(text).collect()
+    }
+
+    #[test]
+    fn places_have_their_share_of_what_had_no_answer() {
+        let accounts = Accounts { intended: 100, unsent: 2, lost: 18, late: 1, ..Accounts::default() };
+        let losses = losses(&[(Place::PlayerUnsent, 2, false), (Place::Softnet, 17, true)], 1, accounts);
+        let expected =
+            ["player, never sent: 2 (10 %)", "kernel backlog *: 17 (85 %)", "unexplained: 1 (5.0 %)"];
+        assert_eq!(shown(&losses), expected);
+        assert_eq!(told(&losses), "Of 100 queries 20 had no answer, 1 were answered late.");
+    }
+
+    #[test]
+    fn counters_that_explain_too_much_draw_no_bar() {
+        let accounts = Accounts { intended: 10, lost: 2, ..Accounts::default() };
+        let losses = losses(&[(Place::Softnet, 5, false)], -3, accounts);
+        assert_eq!(shown(&losses)[1], "unexplained: 3 too many");
+        assert_eq!(rows(&losses)[1].value, Some(0.0));
+    }
+}

@@ -1,0 +1,32 @@
+//! The parts of the page, in the order in which they are read. Each turns facts and judgements into words and
+//! drawings that the templates lay out.
+
+pub(crate) mod answer;
+pub(crate) mod cpu;
+pub(crate) mod host;
+pub(crate) mod latency;
+pub(crate) mod loss;
+pub(crate) mod rates;
+pub(crate) mod topology;
+pub(crate) mod trials;
+
+use kqps_observation::run::Role;
+
+/// A drawing with its heading.
+#[derive(Debug)]
+pub(crate) struct Panel {
+    pub(crate) name: String,
+    /// What the drawing shows, in a sentence.
+    pub(crate) told: String,
+    /// SVG; empty when there is nothing to draw.
+    pub(crate) drawing: String,
+}
+
+/// What a cell was measured for, in words.
+pub(crate) fn role(role: Role) -> &'static str {
+    match role {
+        Role::PlayerCeiling => "ceiling of the player",
+        Role::EchoCeiling => "echo ceiling",
+        Role::Subject => "subject",
+    }
+}

@@ -1,0 +1,62 @@
+//! The two charts of rates: subjects beside their ceilings, and the ceilings themselves.
+
+use kqps_verdict::interval::Interval;
+use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict};
+
+use crate::chart::{Bar, Bars, Fill, bars};
+use crate::format;
+
+/// Every subject's rate with its interval and its echo ceiling.
+pub(crate) fn subjects(verdict: &RunVerdict) -> String {
+    let rows: Vec<Bar> = verdict.subjects.iter().map(|subject| subject_row(verdict, subject)).collect();
+    drawn("rates", "Highest reliable rate of each subject, beside its echo ceiling", &rows)
+}
+
+/// What the player and the echo reach.
+pub(crate) fn ceilings(verdict: &RunVerdict) -> String {
+    let player = verdict.ceilings.player.iter().map(|ceiling| ceiling_row(ceiling, Fill::Player));
+    let echoes = verdict.ceilings.echoes.iter().map(|ceiling| ceiling_row(ceiling, Fill::Echo));
+    let rows: Vec<Bar> = player.chain(echoes).collect();
+    drawn("ceilings", "Answered rate of the echo under each I/O model", &rows)
+}
+
+fn drawn(id: &str, title: &str, rows: &[Bar]) -> String {
+    let described: Vec<String> = rows.iter().map(|row| format!("{}: {}.", row.label, row.note)).collect();
+    let (description, tick) = (described.join(" "), format::rate_tick);
+    bars(&Bars { id, title, description: &description, rows, at_least: 0.0, cut: true, tick })
+}
+
+fn subject_row(verdict: &RunVerdict, subject: &CellVerdict) -> Bar {
+    let is_ceiling = |echo: &&Ceiling| subject.ceiling.as_ref() == Some(&echo.name);
+    let note = match (subject.figure_qps, subject.ceiling_share, &subject.ceiling) {
+        (None, ..) => format!("no number ({})", subject.grade),
+        (Some(figure), Some(share), Some(ceiling)) => {
+            format!("{}, {} of {ceiling}", format::rate(figure.median), format::percent(share))
+        }
+        (Some(figure), ..) => format::rate(figure.median),
+    };
+    Bar {
+        label: subject.name.clone(),
+        note,
+        value: subject.figure_qps.map(|figure| figure.median),
+        interval: ends(subject.figure_qps),
+        ceiling: verdict.ceilings.echoes.iter().find(is_ceiling).and_then(Ceiling::median_qps),
+        fill: Fill::Subject,
+    }
+}
+
+fn ceiling_row(ceiling: &Ceiling, fill: Fill) -> Bar {
+    Bar {
+        label: ceiling.name.clone(),
+        note: ceiling.median_qps().map_or("not measured".to_owned(), format::rate),
+        value: ceiling.median_qps(),
+        interval: ends(ceiling.figure_qps),
+        ceiling: None,
+        fill,
+    }
+}
+
+/// The ends of an interval, unless one start gave it: then it has no width that means anything.
+fn ends(figure: Option<Interval>) -> Option<(f64, f64)> {
+    figure.filter(|figure| figure.count > 1).map(|figure| (figure.low, figure.high))
+}

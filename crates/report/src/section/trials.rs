@@ -1,0 +1,150 @@
+//! The trials behind every figure: a table per cell, the failed ones with what the subject said last.
+
+use kqps_observation::run::{Outcome, Purpose, Role};
+use kqps_observation::{Cell, Run, RunTrial, Trial};
+use kqps_verdict::warning::{self, Code, Setting};
+
+use crate::format;
+
+/// The trials of one cell.
+#[derive(Debug)]
+pub(crate) struct OfCell {
+    pub(crate) name: String,
+    /// What the cell is and how many trials it had.
+    pub(crate) summary: String,
+    /// The values of its factors.
+    pub(crate) factors: String,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// One trial.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) number: u64,
+    /// From 1, as people count.
+    pub(crate) block: u32,
+    pub(crate) start: u64,
+    pub(crate) purpose: &'static str,
+    pub(crate) outcome: Shown,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) enum Shown {
+    Measured(Box<Measured>),
+    Failed { reason: String, output: String },
+}
+
+/// The figures of a trial that was measured.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) load: String,
+    pub(crate) answered: String,
+    pub(crate) duration: String,
+    pub(crate) bad: String,
+    pub(crate) p50: String,
+    pub(crate) p99: String,
+    pub(crate) notes: String,
+}
+
+/// One entry per cell that has trials, in the order of the run's cells.
+pub(crate) fn of_run(run: &Run) -> Vec<OfCell> {
+    let of_cell = |(index, cell): (usize, &Cell)| {
+        let trials: Vec<&RunTrial> = run.trials.iter().filter(|trial| trial.cell as usize == index).collect();
+        let rows = trials.iter().map(|trial| row(cell, trial)).collect();
+        let (name, summary, factors) = (cell.name.clone(), summary(cell, &trials), factors(cell));
+        (!trials.is_empty()).then_some(OfCell { name, summary, factors, rows })
+    };
+    run.cells.iter().enumerate().filter_map(of_cell).collect()
+}
+
+fn summary(cell: &Cell, trials: &[&RunTrial]) -> String {
+    let mut starts: Vec<u64> = trials.iter().map(|trial| trial.start).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    let failed = trials.iter().filter(|trial| trial.measured().is_none()).count();
+    let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+    let (trials, starts) = (counted(trials.len(), "trial"), counted(starts.len(), "start"));
+    format!("{}, {trials} in {starts}{failed}", super::role(cell.role))
+}
+
+fn factors(cell: &Cell) -> String {
+    let mut told = vec![
+        format!("I/O {}", cell.io),
+        counted(cell.workers as usize, "worker"),
+        format!("player on {}", format::cpus(&cell.player_cpus)),
+        format!("subject on {}", format::cpus(&cell.subject_cpus)),
+    ];
+    told.extend(cell.factors.iter().map(|(name, value)| format!("{} {value}", name.replace('_', " "))));
+    told.join(" · ")
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+fn row(cell: &Cell, trial: &RunTrial) -> Row {
+    Row {
+        number: trial.number,
+        block: trial.block + 1,
+        start: trial.start,
+        purpose: purpose(trial.purpose),
+        outcome: match &trial.outcome {
+            Outcome::Measured(measured) => Shown::Measured(Box::new(figures(cell, measured))),
+            Outcome::Failed { reason, output } => {
+                Shown::Failed { reason: reason.clone(), output: output.join("\n") }
+            }
+        },
+    }
+}
+
+fn figures(cell: &Cell, trial: &Trial) -> Measured {
+    let mut notes = Vec::new();
+    if trial.interrupted {
+        notes.push("interrupted".to_owned());
+    }
+    notes.extend(warned(cell, trial));
+    notes.extend(trial.player.notes.iter().cloned());
+    let quantile = |time: Option<u64>| time.map_or(format::NONE.to_owned(), |us| format::time_us(us as f64));
+    Measured {
+        load: load(trial),
+        answered: format::rate(trial.load.answered_qps),
+        duration: format::duration_s(trial.load.duration_s),
+        bad: format::percent(trial.accounts.bad_ratio()),
+        p50: quantile(trial.latency_us.p50),
+        p99: quantile(trial.latency_us.p99),
+        notes: notes.join("; "),
+    }
+}
+
+/// The names of a trial's own warnings. That everything ran on one host is told once, with the answer.
+fn warned(cell: &Cell, trial: &Trial) -> Vec<String> {
+    let setting = Setting {
+        subject_cpus: cell.subject_cpus.clone(),
+        workers: (cell.workers > 0).then_some(cell.workers),
+        ceiling: cell.role != Role::Subject,
+        ..Setting::default()
+    };
+    let warnings = warning::of_trial(trial, &setting);
+    let told = warnings.iter().filter(|warning| warning.code != Code::SingleHost);
+    told.map(|warning| warning.code.to_string()).collect()
+}
+
+/// What the trial was told to send: a rate, or a window.
+fn load(trial: &Trial) -> String {
+    match (trial.load.intended_qps, trial.load.outstanding) {
+        (Some(rate), _) => format::rate(rate),
+        (None, Some(window)) => format!("window {}", format::count(window)),
+        (None, None) => format::rate(trial.load.offered_qps),
+    }
+}
+
+fn purpose(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::WarmUp => "warm-up",
+        Purpose::Ceiling => "ceiling",
+        Purpose::Search => "search",
+        Purpose::Retest => "retest",
+        Purpose::Latency => "latency",
+    }
+}

@@ -1,0 +1,5 @@
+//! What the tests of the page share.
+
+pub(crate) mod browser;
+pub(crate) mod sample;
+pub(crate) mod simulated;
