@@ -1,5 +1,6 @@
 //! `kqps host`: this machine in words and tables, as far as it matters to a benchmark.
 
+use std::io::{Write as _, stdout};
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
@@ -51,19 +52,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             shared: split.shared,
             fingerprint: &fingerprint,
         };
-        println!("{}", serde_json::to_string(&shown)?);
+        writeln!(stdout(), "{}", serde_json::to_string(&shown)?)?;
     } else {
-        print!("{}", words(&topology, &fingerprint));
+        write!(stdout(), "{}", words(&topology, &fingerprint))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn words(topology: &Topology, fingerprint: &Fingerprint) -> String {
     let mut sections = vec![
-        machine(fingerprint).to_string(),
-        format!("Cores that may be used here:\n{}\n{}", cores(topology), sides(topology)),
+        machine(fingerprint).trim_fmt(),
+        format!("Cores that may be used here:\n{}\n{}", cores(topology).trim_fmt(), sides(topology)),
         interrupts(topology),
-        format!("Limits:\n{}", limits(fingerprint)),
+        format!("Limits:\n{}", limits(fingerprint).trim_fmt()),
     ];
     if !fingerprint.unreadable.is_empty() {
         let reasons = fingerprint.unreadable.iter().map(|(what, why)| format!("  {what}: {why}\n"));
@@ -74,7 +75,7 @@ fn words(topology: &Topology, fingerprint: &Fingerprint) -> String {
 
 fn table() -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    table.load_style(presets::NOTHING);
     table
 }
 
@@ -165,7 +166,7 @@ fn interrupts(topology: &Topology) -> String {
             interrupt.count.to_string(),
         ]);
     }
-    format!("Interrupts of network devices:\n{table}")
+    format!("Interrupts of network devices:\n{}", table.trim_fmt())
 }
 
 /// The settings that most often bound a result, and what they mean.
