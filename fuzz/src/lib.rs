@@ -1,1 +1,84 @@
-//! placeholder
+//! What is fuzzed: readers of bytes that anyone may have sent or written.
+//!
+//! For: the bodies of the targets, as ordinary functions that panic where something is not as it must be.
+//! cargo-fuzz runs them without end (`fuzz_targets/`), and a test runs each for a moment over mutations of
+//! `corpus/`. Not for: the reasons behind the rules they check, which stand where those are implemented.
+//!
+//! Invariant: a target is a function of its bytes. The same bytes fail again.
+
+use std::io::Cursor;
+use std::path::Path;
+
+use kqps_dataset::{DatasetError, Format, Options};
+use kqps_message::name::{self, NAME_BYTES_MAX};
+use kqps_message::{Edns, HEADER_BYTES, Header, edns, question, record};
+
+/// Any bytes as a message, and as a name in presentation form.
+pub fn message(bytes: &[u8]) {
+    let header = Header::of(bytes);
+    assert_eq!(header.is_some(), bytes.len() >= HEADER_BYTES);
+    if let Some(end) = question::end(bytes) {
+        let asked = &bytes[HEADER_BYTES..end];
+        assert!(asked.is_empty() || question::same(asked, bytes), "a message repeats its own question");
+        let _ = record::read(bytes, end);
+    }
+    let (asked, reply) = bytes.split_at(bytes.len() / 2);
+    let _ = question::same(asked, reply);
+    if record::end(bytes) == Some(bytes.len()) && edns::find(bytes) == Ok(None) {
+        adds_opt(bytes);
+    }
+    reads_back(bytes);
+}
+
+/// An OPT record is found where it was added.
+fn adds_opt(bytes: &[u8]) {
+    let mut message = bytes.to_vec();
+    let asked = Edns { dnssec_ok: true, ..Edns::default() };
+    assert!(edns::append(&mut message, 0, &asked));
+    let found = edns::find(&message).ok().flatten().map(|opt| (opt.class, opt.ttl_s, opt.end));
+    assert_eq!(found, Some((asked.udp_payload_bytes, edns::DO, message.len())));
+}
+
+/// A name that can be encoded is shown in a form that encodes to the same bytes.
+fn reads_back(text: &[u8]) {
+    let mut wire = Vec::new();
+    match name::encode(text, &mut wire) {
+        Ok(length) => {
+            assert!(length == wire.len() && length <= NAME_BYTES_MAX);
+            assert_eq!(name::end(&wire, 0), Some(length));
+            let mut again = Vec::new();
+            let shown = name::Shown(&wire).to_string();
+            assert_eq!(name::encode(shown.as_bytes(), &mut again), Ok(length), "{shown}");
+            assert_eq!(again, wire);
+        }
+        Err(error) => {
+            assert!(wire.is_empty(), "nothing is left of a bad name");
+            assert!((1..=text.len().max(1)).contains(&error.column));
+        }
+    }
+}
+
+/// Any bytes as a query file, under options that the first byte picks.
+pub fn query_file(bytes: &[u8]) {
+    let Some((&choice, content)) = bytes.split_first() else { return };
+    let options = Options {
+        format: [Format::Auto, Format::Text, Format::Binary][usize::from(choice & 3) % 3],
+        edns: choice & 4 != 0,
+        dnssec: choice & 8 != 0,
+        skip_bad: choice & 16 != 0,
+        cache_dir: None,
+    };
+    let path = Path::new("queries");
+    let mut encoded = Cursor::new(Vec::new());
+    match kqps_dataset::compile(content, path, &options, &mut encoded) {
+        Ok(queries) => assert!(queries > 0 && encoded.into_inner().len() as u64 > queries * 8),
+        Err(error) => {
+            assert!(
+                !(options.skip_bad
+                    && matches!(error, DatasetError::Line { .. } | DatasetError::Record { .. }))
+            );
+            let said = error.to_string();
+            assert!(said.starts_with("queries") && !said.contains(char::is_control), "{said}");
+        }
+    }
+}

@@ -2,7 +2,8 @@
 
 use std::io::{self, BufRead, Read};
 
-use kqps_message::{Edns, HEADER_BYTES, Header, edns, header, question};
+use kqps_message::edns::Malformed;
+use kqps_message::{Edns, HEADER_BYTES, Header, edns, header, question, record};
 
 use crate::encoded::Facts;
 use crate::error::RecordFault;
@@ -43,9 +44,17 @@ pub(crate) fn encode(message: &mut Vec<u8>, edns: Option<Edns>) -> Result<Facts,
     header::set_id(message, 0);
     if let Some(edns) = edns
         && edns::find(message)?.is_none()
-        && !(edns::append(message, 0, &edns) && u16::try_from(message.len()).is_ok())
     {
-        return Err(RecordFault::TooLong);
+        add_opt(message, &edns)?;
     }
     Ok(Facts { question_bytes: question_bytes as u16, expected_rcode: None })
+}
+
+fn add_opt(message: &mut Vec<u8>, edns: &Edns) -> Result<(), RecordFault> {
+    // What follows the last record would stand before the new one.
+    if record::end(message) != Some(message.len()) {
+        return Err(Malformed.into());
+    }
+    let added = edns::append(message, 0, edns) && u16::try_from(message.len()).is_ok();
+    if added { Ok(()) } else { Err(RecordFault::TooLong) }
 }

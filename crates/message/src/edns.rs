@@ -120,7 +120,7 @@ pub fn find(message: &[u8]) -> Result<Option<record::Record<'_>>, Malformed> {
     Ok(None)
 }
 
-/// A message whose sections do not hold what its header counts.
+/// A message whose sections do not hold what its header counts, or hold more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("its sections do not hold what its header counts")]
 pub struct Malformed;

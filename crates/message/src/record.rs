@@ -1,6 +1,6 @@
 //! Resource records, as far as it takes to step over them (RFC 1035, section 4.1.3).
 
-use crate::name;
+use crate::{Header, name, question};
 
 /// Type, class, TTL and RDLENGTH, which follow a record's name.
 const FIXED_BYTES: usize = 10;
@@ -37,9 +37,26 @@ pub fn read(message: &[u8], from: usize) -> Option<Record<'_>> {
     })
 }
 
+/// The position just after the last of the records that the header counts, where a further one can be appended
+/// if the message ends there. None where a section is cut short or malformed.
+pub fn end(message: &[u8]) -> Option<usize> {
+    let header = Header::of(message)?;
+    let counts = [header.answers(), header.authorities(), header.additionals()].map(u32::from);
+    (0..counts.iter().sum()).try_fold(question::end(message)?, |at, _| Some(read(message, at)?.end))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_records_end_where_the_last_one_does() {
+        let record = b"\0\x00\x01\x00\x01\x00\x00\x0e\x10\x00\x01x";
+        let message = [&b"..\x81\0\0\0\0\x01\0\x01\0\x01"[..], record, record, record, b"rest"].concat();
+        assert_eq!(end(&message), Some(message.len() - 4));
+        assert_eq!(end(&message[..message.len() - 5]), None);
+        assert_eq!(end(&message[..11]), None);
+    }
 
     #[test]
     fn a_record_is_read_from_its_bytes() {

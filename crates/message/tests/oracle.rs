@@ -113,6 +113,7 @@ proptest! {
         let _ = question::same(&other, &bytes);
         let _ = edns::find(&bytes);
         let _ = record::read(&bytes, at);
+        let _ = record::end(&bytes);
         let _ = rtype::parse(&bytes);
         let _ = name::Shown(&bytes).to_string();
         let _ = name::encode(&bytes, &mut Vec::new());

@@ -1,0 +1,62 @@
+//! A smoke pass of every fuzz target: its corpus, then some thousand seeded mutations of it.
+
+use std::fs;
+use std::path::Path;
+
+/// Mutations of one target.
+const ROUNDS: u32 = 15_000;
+
+fn pass(name: &str, target: fn(&[u8])) {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+    let mut paths: Vec<_> =
+        fs::read_dir(directory).expect("a corpus").map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    let corpus: Vec<_> = paths.iter().map(|path| fs::read(path).expect("a file of the corpus")).collect();
+    assert!(!corpus.is_empty());
+    for bytes in &corpus {
+        target(bytes);
+    }
+    let mut random = fastrand::Rng::with_seed(1);
+    for round in 0..ROUNDS {
+        let bytes = mutated(&corpus, &mut random);
+        let outcome = std::panic::catch_unwind(|| target(&bytes));
+        assert!(outcome.is_ok(), "round {round} of {name} fails on b\"{}\"", bytes.escape_ascii());
+    }
+}
+
+/// A file of the corpus after a few changes.
+fn mutated(corpus: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
+    let mut bytes = random.choice(corpus).cloned().unwrap_or_default();
+    for _ in 0..random.u32(1..8) {
+        let at = random.usize(0..=bytes.len());
+        match random.u32(0..6) {
+            0 => bytes.truncate(at),
+            1 => bytes.insert(at, random.u8(..)),
+            2 if at < bytes.len() => bytes[at] ^= 1 << random.u32(0..8),
+            3 if at < bytes.len() => {
+                bytes[at] = *random.choice(b"\0\xff\xc0\x3f\x40 \t\r\n.\\;0").unwrap_or(&0);
+            }
+            4 => {
+                let other = random.choice(corpus).cloned().unwrap_or_default();
+                let from = random.usize(0..=other.len());
+                bytes.extend_from_slice(&other[from..]);
+            }
+            5 => {
+                let repeated = bytes[at..].to_vec();
+                bytes.extend_from_slice(&repeated);
+            }
+            _ => {}
+        }
+    }
+    bytes
+}
+
+#[test]
+fn message() {
+    pass("message", kqps_fuzz::message);
+}
+
+#[test]
+fn query_file() {
+    pass("query_file", kqps_fuzz::query_file);
+}
