@@ -111,9 +111,10 @@ impl Watch {
 ///
 /// An approximation: the time in which those cores were not idle, less the CPU time of both, less the unit in
 /// which idle time is told (one tick of 10 ms a core) so that rounding alone is never taken for a neighbour.
-/// Packets are handled on the loopback within the sending thread and belong to it. Those handled while a core
-/// was idle, and those of the kernel's own threads, cannot be told from a neighbour's unless the kernel
-/// measures interrupt time.
+/// Packets on the loopback are handled within the thread that sends them and belong to it. Those handled while
+/// a core was idle, and those of the kernel's own threads, cannot be told from a neighbour's unless the kernel
+/// measures interrupt time. Time stolen by the hypervisor counts as nobody's; where the kernel books it on the
+/// thread that was stopped, a neighbour is underestimated by as much.
 fn foreign_cpu_s(watched: &Watched, before: &CpuReading, after: &CpuReading, ours_s: f64) -> Option<f64> {
     if watched.cpus.is_empty() || watched.subject_pid.is_none() {
         return None;
