@@ -8,7 +8,6 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use kqps_host::{Topology, fingerprint, split};
 use kqps_kernel::probe;
-use kqps_observation::run::Role;
 use kqps_observation::store::StoreError;
 use kqps_observation::{Cell, Run, Store};
 use kqps_verdict::search::{Goal, Preset};
@@ -21,7 +20,7 @@ use crate::player::Player;
 use crate::record;
 use crate::setup::Setup;
 use crate::study::{self, Found, Given, Layout};
-use crate::subject::definition::DefinitionError;
+use crate::subject::definition::{DefinitionError, ReadyKind};
 use crate::subject::{Definition, Setting, StartError, Subject, builtin, programs, version};
 
 /// Why a run could not begin or go on.
@@ -191,9 +190,11 @@ impl Rig<'_> {
                 StartError::Interrupted => NoTrial::Interrupted,
                 other => NoTrial::Failed { reason: other.to_string(), output: other.output().to_vec() },
             })?;
-        // An echo answers every name alike, so nothing can be expected of its rcodes.
-        let queries =
-            if cell.role == Role::Subject { &self.materials.queries } else { &self.materials.plain };
+        // Whoever answers anything, as an echo does, cannot be held to the zone's rcodes.
+        let queries = match definition.ready.kind {
+            ReadyKind::Soa => &self.materials.queries,
+            ReadyKind::Reply => &self.materials.plain,
+        };
         let player = Player {
             kqps: self.kqps,
             target: subject.address(),

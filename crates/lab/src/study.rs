@@ -88,18 +88,21 @@ pub struct Layout {
 /// Lays out the default study.
 pub fn layout(given: &Given) -> Layout {
     let mut layout = Layout::default();
-    let mut models = Vec::new();
     let wanted =
         |model: &&Model| given.models.is_empty() || given.models.iter().any(|name| name == model.name);
+    let lacks = |model: &Model| model.needs.iter().find_map(|need| Some((*need, given.lacking.get(*need)?)));
+    let mut models = Vec::new();
     for model in MODELS.iter().filter(wanted) {
-        match model.needs.iter().find_map(|need| Some((need, given.lacking.get(*need)?))) {
+        match lacks(model) {
             None => models.push(model.name),
             Some((need, reason)) => {
                 layout.skipped.insert(format!("echo {}", model.name), format!("no {need}: {reason}"));
             }
         }
     }
-    let cheapest = CHEAPEST.into_iter().find(|name| models.contains(name)).unwrap_or("blocking");
+    // The player has one ceiling, whichever echoes are wanted beside it.
+    let works = |name: &&str| MODELS.iter().any(|model| model.name == *name && lacks(model).is_none());
+    let cheapest = CHEAPEST.into_iter().find(works).unwrap_or("blocking");
     layout.cells.push(Cell {
         name: "player ceiling".into(),
         role: Role::PlayerCeiling,

@@ -64,9 +64,9 @@ pub struct Ready {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadyKind {
-    /// NOERROR with an answer in it.
+    /// NOERROR with an answer in it: it serves the zone, and its rcodes are checked.
     Soa,
-    /// Any reply to the query.
+    /// Any reply to the query: it is an echo of some kind, and any rcode will do.
     Reply,
 }
 

@@ -4,7 +4,7 @@
 use kqps_observation::run::{Cell, Purpose, Role, Run, RunTrial};
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::counted;
+use crate::evidence::counted_at_last;
 use crate::interval::{Interval, median_interval};
 
 /// All ceilings of a run.
@@ -66,19 +66,20 @@ pub(super) fn of(run: &Run) -> Ceilings {
 
 fn ceiling(run: &Run, index: usize, cell: &Cell) -> Ceiling {
     let of_cell = || run.trials.iter().filter(move |trial| trial.cell as usize == index);
-    let measured: Vec<(u64, Purpose, _)> = of_cell()
+    let measured: Vec<(u32, Purpose, _)> = of_cell()
         .filter(|trial| trial.purpose == Purpose::Ceiling)
         .filter_map(|trial| {
-            trial.measured().map(|record| (trial.start, trial.purpose, (trial.number, record)))
+            trial.measured().map(|record| (trial.block, trial.purpose, (trial.number, record)))
         })
         .collect();
-    let mut starts: Vec<u64> = measured.iter().map(|(start, ..)| *start).collect();
-    starts.dedup();
+    // One start for every block, or the parts of one where the run was killed and resumed.
+    let mut blocks: Vec<u32> = measured.iter().map(|(block, ..)| *block).collect();
+    blocks.dedup();
     let mut figures = Vec::new();
     let mut trials = Vec::new();
-    for start in starts {
-        let of_start: Vec<_> = measured.iter().filter(|(other, ..)| *other == start).collect();
-        let counted = counted(&of_start, |(_, purpose, (_, record))| (*purpose, *record));
+    for block in blocks {
+        let of_block: Vec<_> = measured.iter().filter(|(other, ..)| *other == block).collect();
+        let counted = counted_at_last(&of_block, |(_, purpose, (_, record))| (*purpose, *record));
         let rates: Vec<f64> = counted.iter().map(|(.., (_, record))| record.load.answered_qps).collect();
         figures.extend(median_interval(&rates).map(|interval| interval.median));
         trials.extend(counted.iter().map(|(.., (number, _))| *number));

@@ -6,7 +6,7 @@ use kqps_observation::run::{Purpose, Run, RunTrial};
 use kqps_observation::trial::Interval;
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::counted;
+use crate::evidence::counted_at_last;
 use crate::search::{Bounds, Goal, Probe, bounds_found};
 
 /// What one start of a subject gave.
@@ -50,7 +50,7 @@ const JUST_ABOVE: f64 = 1.1;
 impl<'a> Start<'a> {
     /// Judges one search. The verdict lacks only what the run knows: which start and block it was.
     pub(super) fn of_search(goal: &Goal, buffer_packets: Option<u64>, played: &[Played<'a>]) -> Self {
-        let counted = counted(played, |one| (one.purpose, one.trial));
+        let counted = counted_at_last(played, |one| (one.purpose, one.trial));
         let probes: Vec<(Probe, &Played<'a>)> =
             counted.iter().map(|one| (Probe::of(one.trial, goal, one.purpose), *one)).collect();
         let facts: Vec<Probe> = probes.iter().map(|(probe, _)| *probe).collect();
@@ -98,10 +98,11 @@ impl<'a> Start<'a> {
     }
 }
 
-/// All starts of a cell, in the order of the run.
+/// All starts of a cell, in the order of the run: one for every block. Where a run was killed and resumed, a
+/// search goes on in another start of the same block, and both parts are one.
 pub(super) fn of_cell<'a>(run: &'a Run, cell: usize, goal: &Goal) -> Vec<Start<'a>> {
     let of_cell: Vec<&RunTrial> = run.trials.iter().filter(|trial| trial.cell as usize == cell).collect();
-    let of_starts = of_cell.chunk_by(|a, b| a.start == b.start);
+    let of_starts = of_cell.chunk_by(|a, b| a.block == b.block);
     of_starts
         .map(|trials| {
             let measured = trials.iter().filter_map(|one| one.measured().map(|trial| (one, trial)));
