@@ -14,28 +14,44 @@ pub fn is_spoiled(trial: &Trial) -> bool {
     warnings.iter().flatten().any(|warning| warning.effect() == Effect::RedoThenRefuse)
 }
 
-/// The trials that count, in the order in which they were made: of every row of trials with one purpose and
-/// one load, the spoiled ones are left out until they were made anew as often as is allowed. `facts` tells
-/// the purpose and the record of an item.
+/// The trials that count while a search goes on, in the order in which they were made: of every row of trials
+/// with one purpose and one load, the spoiled ones are left out until they were made anew as often as is
+/// allowed. `facts` tells the purpose and the record of an item.
 pub fn counted<T>(played: &[T], facts: impl Fn(&T) -> (Purpose, &Trial)) -> Vec<&T> {
-    let mut counted = Vec::with_capacity(played.len());
-    let mut spoiled = 0;
-    let mut before = None;
-    for one in played {
+    rows(played, &facts).flat_map(|row| counted_of_row(row, &facts)).collect()
+}
+
+/// The trials that count when no more will be made: as [`counted`], but a spoiled trial that nobody made anew
+/// counts too, for it is all there is.
+pub fn counted_at_last<T>(played: &[T], facts: impl Fn(&T) -> (Purpose, &Trial)) -> Vec<&T> {
+    let of_row = |row| {
+        let mut counted = counted_of_row(row, &facts);
+        let last = row.last().expect("a row has a trial");
+        if !counted.last().is_some_and(|one| std::ptr::eq(*one, last)) {
+            counted.push(last);
+        }
+        counted
+    };
+    rows(played, &facts).flat_map(of_row).collect()
+}
+
+/// Successive trials with one purpose and one load.
+fn rows<'a, T>(played: &'a [T], facts: &impl Fn(&T) -> (Purpose, &Trial)) -> impl Iterator<Item = &'a [T]> {
+    let key = |one: &T| {
         let (purpose, trial) = facts(one);
-        let open_qps = trial.load.intended_qps.filter(|_| trial.load.mode == LoadMode::Open);
-        if before != Some((purpose, open_qps)) {
-            spoiled = 0;
-        }
-        before = Some((purpose, open_qps));
-        if is_spoiled(trial) && spoiled < REDOS {
-            spoiled += 1;
-        } else {
-            spoiled = 0;
-            counted.push(one);
-        }
-    }
-    counted
+        (purpose, trial.load.intended_qps.filter(|_| trial.load.mode == LoadMode::Open))
+    };
+    played.chunk_by(move |a, b| key(a) == key(b))
+}
+
+fn counted_of_row<'a, T>(row: &'a [T], facts: &impl Fn(&T) -> (Purpose, &Trial)) -> Vec<&'a T> {
+    let mut spoiled = 0;
+    let mut counts = |one: &&T| {
+        let is_left_out = is_spoiled(facts(one).1) && spoiled < REDOS;
+        spoiled = if is_left_out { spoiled + 1 } else { 0 };
+        !is_left_out
+    };
+    row.iter().filter(|one| counts(one)).collect()
 }
 
 #[cfg(test)]
@@ -43,8 +59,8 @@ mod tests {
     use super::*;
     use kqps_observation::trial::Load;
 
-    fn counted_rates(trials: &[(f64, bool)]) -> Vec<f64> {
-        let played: Vec<Trial> = trials
+    fn played(trials: &[(f64, bool)]) -> Vec<Trial> {
+        trials
             .iter()
             .map(|(rate_qps, spoiled)| {
                 let load = Load { intended_qps: Some(*rate_qps), ..Load::default() };
@@ -52,9 +68,15 @@ mod tests {
                 trial.player.socket_drops = u64::from(*spoiled);
                 trial
             })
-            .collect();
-        let counted = counted(&played, |trial| (Purpose::Search, trial));
+            .collect()
+    }
+
+    fn rates(counted: &[&Trial]) -> Vec<f64> {
         counted.iter().map(|trial| trial.load.intended_qps.unwrap()).collect()
+    }
+
+    fn counted_rates(trials: &[(f64, bool)]) -> Vec<f64> {
+        rates(&counted(&played(trials), |trial| (Purpose::Search, trial)))
     }
 
     #[test]
@@ -68,5 +90,15 @@ mod tests {
     #[test]
     fn another_load_begins_anew() {
         assert_eq!(counted_rates(&[(10.0, true), (10.0, true), (20.0, true), (30.0, false)]), [30.0]);
+    }
+
+    #[test]
+    fn at_last_the_spoiled_trial_counts_that_nobody_made_anew() {
+        let of = |trials: &[(f64, bool)]| {
+            rates(&counted_at_last(&played(trials), |trial| (Purpose::Search, trial)))
+        };
+        assert_eq!(of(&[(10.0, true), (20.0, true), (20.0, false)]), [10.0, 20.0]);
+        assert_eq!(of(&[(10.0, true), (10.0, true), (10.0, true), (10.0, true)]), [10.0, 10.0]);
+        assert_eq!(of(&[]), [0.0; 0]);
     }
 }

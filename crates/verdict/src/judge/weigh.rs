@@ -154,7 +154,9 @@ fn is_most(some: usize, all: usize) -> bool {
 
 fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f64>) -> Vec<Warning> {
     let at_lower: Vec<&Trial> = case.starts.iter().flat_map(|start| start.at_lower.iter().copied()).collect();
-    let mut warnings = prevailing(&at_lower, case.setting);
+    let all: Vec<&Trial> = case.starts.iter().flat_map(|start| start.all.iter().copied()).collect();
+    // Without a lower bound the warnings that most trials carry say why there is none.
+    let mut warnings = prevailing(if at_lower.is_empty() { &all } else { &at_lower }, case.setting);
     let mut replace = |warning: Warning| {
         let others = warnings.iter().position(|other: &Warning| other.code == warning.code);
         match others {
@@ -175,7 +177,6 @@ fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f6
             .max_by_key(Warning::effect)
             .map(&mut replace);
     }
-    let all: Vec<&Trial> = case.starts.iter().flat_map(|start| start.all.iter().copied()).collect();
     warning::noisy_host(all.iter().copied(), case.setting).map(&mut replace);
     all.iter().find_map(|trial| warning::wrong_answers(trial)).map(&mut replace);
     case.starts.iter().find_map(|start| warning::no_steady_state(start.warm_up)).map(&mut replace);

@@ -1,0 +1,79 @@
+//! What ended the climb, on facts that show it.
+
+use kqps_observation::{Place, Trial};
+use kqps_verdict::bottleneck::{Bottleneck, Resource, bottleneck};
+
+use crate::facts::{place, starved, subject_busy, trial};
+
+fn of(trials: &[Trial]) -> Bottleneck {
+    bottleneck(trials)
+}
+
+#[test]
+fn a_full_thread_of_the_subject_is_named() {
+    let mut full = trial(250e3, 30_000);
+    subject_busy(&mut full, 0.98);
+    let found = of(&[full.clone(), full]);
+    assert_eq!(found.resource, Resource::SubjectCpu);
+    assert_eq!(found.to_string(), "the subject's CPU (its busiest thread, server 101, was 98 % busy)");
+}
+
+#[test]
+fn a_socket_buffer_that_overflows_while_the_cpu_has_time() {
+    let found = of(&[trial(250e3, 30_000)]);
+    assert_eq!(found.resource, Resource::SubjectSocketBuffer);
+    assert_eq!(found.share_of_bad, Some(1.0));
+}
+
+#[test]
+fn a_starved_player_is_the_bottleneck_whatever_the_subject_did() {
+    let found = of(&[starved(250e3), starved(250e3), trial(250e3, 300)]);
+    assert_eq!(found.resource, Resource::Player);
+}
+
+#[test]
+fn a_busy_player_is_named_unless_the_subject_is_busy_too() {
+    let mut busy = trial(250e3, 0);
+    busy.accounts.correct -= 1000;
+    busy.accounts.late = 1000;
+    busy.player.per_thread[0].busy = 0.99;
+    assert_eq!(of(&[busy.clone()]).resource, Resource::Player);
+    subject_busy(&mut busy, 0.99);
+    assert_eq!(of(&[busy]).resource, Resource::SubjectCpu);
+}
+
+#[test]
+fn replies_that_the_players_sockets_dropped_are_the_players() {
+    let mut deaf = trial(250e3, 1000);
+    deaf.ledger.places.clear();
+    deaf.player.socket_drops = 1000;
+    assert_eq!(of(&[deaf]).resource, Resource::Player);
+}
+
+#[test]
+fn drops_in_the_backlog_are_the_paths() {
+    let mut path = trial(250e3, 1000);
+    path.ledger.places.clear();
+    place(&mut path, Place::Softnet, 900);
+    assert_eq!(of(&[path]).resource, Resource::Path);
+}
+
+#[test]
+fn a_kernel_without_memory_for_packets() {
+    let mut memory = trial(250e3, 1000);
+    memory.host.udp.mem_errors = 1000;
+    assert_eq!(of(&[memory]).resource, Resource::Memory);
+}
+
+#[test]
+fn nothing_saturated_is_said_and_the_far_side_may_be_unknown() {
+    let mut silent = trial(250e3, 1000);
+    silent.ledger.places.clear();
+    silent.ledger.unexplained = 1000;
+    let found = of(&[silent.clone()]);
+    assert_eq!(found.resource, Resource::NoneSaturated);
+    assert!(found.to_string().contains("no capacity"), "{found}");
+    silent.subject = None;
+    assert_eq!(of(&[silent]).resource, Resource::Unknown);
+    assert_eq!(of(&[]).resource, Resource::NoneSaturated);
+}

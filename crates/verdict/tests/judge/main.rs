@@ -1,0 +1,6 @@
+//! Judgements of facts that were built by hand: warnings, the bottleneck, and the verdict on whole runs.
+
+mod bottlenecks;
+mod facts;
+mod runs;
+mod warnings;

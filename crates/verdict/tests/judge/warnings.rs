@@ -1,0 +1,186 @@
+//! Each warning on facts that call for it, and on facts that nearly do.
+
+use kqps_observation::Quantiles;
+use kqps_observation::Trial;
+use kqps_observation::trial::{Interval, LoadMode};
+use kqps_verdict::grade::Grade;
+use kqps_verdict::warning::{
+    Code, Effect, Setting, Warning, lagging, no_steady_state, noisy_host, of_trial, player_headroom,
+    player_limited, uneven, unexplained_loss, wrong_answers,
+};
+
+use crate::facts::{starved, subject_busy, thread, trial};
+
+fn pinned() -> Setting {
+    Setting { subject_cpus: vec![1], workers: Some(1), ..Setting::default() }
+}
+
+fn codes(trial: &Trial, setting: &Setting) -> Vec<Code> {
+    of_trial(trial, setting).iter().map(|warning| warning.code).collect()
+}
+
+#[test]
+fn a_sound_trial_over_loopback_has_only_the_host_against_it() {
+    let warnings = of_trial(&trial(100e3, 0), &pinned());
+    assert_eq!(warnings.iter().map(|warning| warning.code).collect::<Vec<_>>(), [Code::SingleHost]);
+    assert_eq!(warnings[0].effect(), Effect::Cap(Grade::C));
+}
+
+#[test]
+fn an_empty_record_gives_no_warning() {
+    assert_eq!(of_trial(&Trial::default(), &Setting::default()), []);
+}
+
+#[test]
+fn a_player_that_gives_up_queries_is_limited_however_idle_it_looks() {
+    let warning = player_limited(&starved(100e3)).unwrap();
+    assert_eq!((warning.code, warning.effect()), (Code::PlayerLimited, Effect::Refuse));
+    assert!((warning.figure.unwrap() - 0.9).abs() < 1e-9);
+    assert!(warning.advice.contains("quota"), "{warning}");
+}
+
+#[test]
+fn a_player_beside_a_spinner_is_limited_though_it_sends_everything() {
+    let mut beside = trial(100e3, 0);
+    beside.player.per_thread[0].busy = 0.05;
+    beside.host.cpus[0].idle = 0.0;
+    beside.lag_us = Quantiles { p50: Some(100), p90: Some(3_000), p99: Some(8_000), ..Quantiles::default() };
+    let warning = player_limited(&beside).unwrap();
+    assert_eq!(warning.effect(), Effect::Refuse);
+    assert!(warning.advice.contains("Its core was full"), "{warning}");
+
+    beside.lag_us = trial(100e3, 0).lag_us;
+    let warning = player_limited(&beside).unwrap();
+    assert_eq!(warning.effect(), Effect::Cap(Grade::C), "on time, yet its core has nothing left to give");
+}
+
+#[test]
+fn a_busy_player_is_a_doubt_and_no_refusal() {
+    let mut busy = trial(100e3, 0);
+    busy.player.per_thread[0].busy = 0.96;
+    assert_eq!(player_limited(&busy).unwrap().effect(), Effect::Cap(Grade::C));
+    let ceiling = Setting { ceiling: true, ..pinned() };
+    assert!(!codes(&busy, &ceiling).contains(&Code::PlayerLimited), "a ceiling is meant to be one");
+}
+
+#[test]
+fn the_players_own_ceiling_must_be_far_above_the_claim() {
+    assert_eq!(player_headroom(2.2), None);
+    assert_eq!(player_headroom(2.1).unwrap().effect(), Effect::Cap(Grade::C));
+    assert_eq!(player_headroom(1.19).unwrap().effect(), Effect::Refuse);
+}
+
+#[test]
+fn lag_is_measured_by_the_latency_and_only_in_an_open_loop() {
+    let mut late = trial(100e3, 0);
+    late.lag_us.p99 = Some(51);
+    assert_eq!(lagging(&late).unwrap().effect(), Effect::RedoThenRefuse);
+    late.latency_us.p50 = Some(600);
+    assert_eq!(lagging(&late), None, "a tenth of the median latency is allowed");
+    late.latency_us.p50 = None;
+    late.load.mode = LoadMode::Closed;
+    assert_eq!(lagging(&late), None);
+
+    let mut few = trial(500.0, 0);
+    few.lag_us.p99 = Some(51);
+    assert_eq!(lagging(&few), None, "five hundred queries tell nothing");
+}
+
+#[test]
+fn an_offer_short_by_a_quarter_percent_lags() {
+    let mut short = trial(100e3, 0);
+    short.accounts.sent -= 240;
+    short.accounts.unsent = 240;
+    assert_eq!(lagging(&short), None);
+    short.accounts.sent -= 20;
+    short.accounts.send_failed = 20;
+    assert_eq!(lagging(&short).unwrap().code, Code::Lagging);
+}
+
+#[test]
+fn cores_are_shared_by_pinning_or_by_what_was_seen() {
+    let mut seen = trial(100e3, 0);
+    assert!(
+        codes(&seen, &Setting { subject_cpus: vec![0, 1], ..Setting::default() })
+            .contains(&Code::SharedCores)
+    );
+    assert!(!codes(&seen, &Setting::default()).contains(&Code::SharedCores));
+    seen.subject.as_mut().unwrap().threads[0].cpu = 0;
+    assert!(codes(&seen, &Setting::default()).contains(&Code::SharedCores));
+    seen.subject = None;
+    assert!(!codes(&seen, &Setting::default()).contains(&Code::SharedCores), "what is unknown is not judged");
+}
+
+#[test]
+fn noise_is_summed_over_trials_and_asks_for_a_second() {
+    let mut noisy = trial(100e3, 0);
+    noisy.host.foreign_cpu_s = Some(0.1);
+    assert_eq!(noisy_host([&noisy], &pinned()).unwrap().effect(), Effect::DownOne);
+    assert_eq!(noisy_host([&noisy, &trial(100e3, 0), &trial(100e3, 0)], &pinned()), None);
+    noisy.host.foreign_cpu_s = Some(0.3);
+    assert_eq!(noisy_host([&noisy], &pinned()).unwrap().effect(), Effect::Refuse);
+    noisy.host.wall_s = 0.5;
+    assert_eq!(noisy_host([&noisy], &pinned()), None);
+
+    let mut stolen = trial(100e3, 0);
+    stolen.host.cpus[1].steal = 0.005;
+    assert_eq!(noisy_host([&stolen], &pinned()).unwrap().effect(), Effect::DownOne);
+    stolen.host.cpus[1].steal = 0.05;
+    assert_eq!(noisy_host([&stolen], &pinned()).unwrap().effect(), Effect::Refuse);
+}
+
+#[test]
+fn workers_are_uneven_when_the_busiest_has_a_quarter_more_than_the_mean() {
+    let mut spread = trial(100e3, 0);
+    let threads = &mut spread.subject.as_mut().unwrap().threads;
+    *threads = vec![thread("worker", 1, 0.50, 1), thread("worker", 2, 0.45, 1), thread("main", 3, 0.0, 1)];
+    let setting = Setting { workers: Some(2), ..Setting::default() };
+    assert_eq!(uneven(&spread, &setting), None);
+    spread.subject.as_mut().unwrap().threads[1].busy = 0.2;
+    assert_eq!(uneven(&spread, &setting).unwrap().effect(), Effect::DownOne);
+    assert_eq!(uneven(&spread, &pinned()), None, "one worker cannot be uneven");
+}
+
+#[test]
+fn one_wrong_answer_refuses_the_figure_and_names_its_cause() {
+    let mut wrong = trial(100e3, 0);
+    wrong.accounts.correct -= 1;
+    wrong.accounts.wrong = 1;
+    wrong.wrong_causes.insert("rcode".into(), 1);
+    let warning = wrong_answers(&wrong).unwrap();
+    assert_eq!(warning.effect(), Effect::Refuse);
+    assert!(warning.advice.contains("(rcode 1)"), "{warning}");
+}
+
+#[test]
+fn loss_that_no_counter_explains_counts_while_the_subject_is_idle() {
+    let mut vanished = trial(100e3, 50);
+    vanished.ledger.places.clear();
+    vanished.ledger.unexplained = 50;
+    assert_eq!(unexplained_loss(&vanished).unwrap().effect(), Effect::DownOne);
+    subject_busy(&mut vanished, 0.97);
+    assert_eq!(unexplained_loss(&vanished), None, "a busy subject may have dropped them itself");
+    subject_busy(&mut vanished, 0.5);
+    vanished.ledger.unexplained = 10;
+    assert_eq!(unexplained_loss(&vanished), None);
+}
+
+#[test]
+fn a_warm_up_that_still_rises_is_no_steady_state() {
+    let bins = |step: u64| -> Vec<Interval> {
+        (1..=12).map(|at_s| Interval { at_s, sent: 0, correct: 100_000 + step * at_s }).collect()
+    };
+    assert_eq!(no_steady_state(&bins(50)), None);
+    assert_eq!(no_steady_state(&bins(200)).unwrap().code, Code::NoSteadyState);
+    assert_eq!(no_steady_state(&bins(200)[..9]), None, "nine seconds are too short to judge");
+}
+
+#[test]
+fn a_warning_is_written_with_its_code_and_advice() {
+    let written = serde_json::to_value(Warning::drifted(1e5)).unwrap();
+    assert_eq!(written["code"], "drifted");
+    assert_eq!(written["effect"], "down-one");
+    assert!(written["advice"].as_str().unwrap().starts_with("At the end of the search 100000 queries"));
+    let read: Warning = serde_json::from_value(written).unwrap();
+    assert_eq!(read, Warning::drifted(1e5));
+}
