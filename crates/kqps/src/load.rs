@@ -8,20 +8,20 @@ mod words;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kqps_dataset::Dataset;
 use kqps_observation::Trial;
 use kqps_player::{Arrivals, Control, LoadPlan, Plan, Stop, play};
-use kqps_verdict::warning::{self, Setting, Warning};
+use kqps_verdict::warning::{self, Effect, Setting, Warning};
 use serde::Serialize;
 
-use crate::exit::bad_input;
+use crate::exit::{REFUSED, bad_input};
 use crate::value::{parse_count, parse_duration, parse_rate};
 
 pub(crate) use flags::{PlayerArgs, open_dataset};
 pub(crate) use progress::Shown;
-pub(crate) use target::resolve;
 
 /// Play queries at a target and account for each
 #[derive(clap::Args)]
@@ -72,28 +72,41 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let dataset = open_dataset(&args.player)?;
     let plan = args.player.plan(load, stop)?;
     let shown = Shown { bar: io::stderr().is_terminal() && args.interval.is_none(), every: args.interval };
-    let trial = watched(&plan, &dataset, shown)?;
+    let trial = Watcher::new()?.play(&plan, &dataset, shown)?;
     let setting = Setting { subject_cpus: plan.subject_cpus, ..Setting::default() };
     let warnings = warning::of_trial(&trial, &setting);
+    let refused = warnings.iter().any(|warning| warning.effect() == Effect::Refuse);
     let mut out = io::stdout().lock();
     if args.json {
         serde_json::to_writer(&mut out, &Judged { trial: &trial, warnings })?;
         writeln!(out)?;
     } else {
-        out.write_all(words::words(&trial, &warnings).as_bytes())?;
+        out.write_all(words::words(&trial, &warnings, refused).as_bytes())?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if refused { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
 
-/// Plays a trial that a person may watch, and may end early with SIGINT.
-pub(crate) fn watched(plan: &Plan, dataset: &Dataset, shown: Shown) -> anyhow::Result<Trial> {
-    let control = Control::new(plan.threads);
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The second signal finds the flag set and ends the program at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&control.stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&control.stop))?;
+/// Plays trials that a person may watch, and may end early with SIGINT.
+pub(crate) struct Watcher {
+    stop: Arc<AtomicBool>,
+}
+
+impl Watcher {
+    /// From here on SIGINT and SIGTERM end the trial; the second one ends the program at once.
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))?;
+            signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        }
+        Ok(Self { stop })
     }
-    progress::beside(plan, &control.live, shown, || play(plan, dataset, &control)).map_err(Into::into)
+
+    /// Plays one trial.
+    pub(crate) fn play(&self, plan: &Plan, dataset: &Dataset, shown: Shown) -> anyhow::Result<Trial> {
+        let control = Control { stop: Arc::clone(&self.stop), ..Control::new(plan.threads) };
+        Ok(progress::beside(plan, &control.live, shown, || play(plan, dataset, &control))?)
+    }
 }
 
 fn load_of(args: &Args) -> anyhow::Result<LoadPlan> {

@@ -17,8 +17,14 @@ pub enum Wanted {
 
 /// What a search wants next, after the trials that it has. Spoiled trials are wanted again.
 pub fn wanted(goal: &Goal, start: &Start, played: &[Played]) -> Wanted {
-    let probes: Vec<Probe> =
-        counted(played).iter().map(|one| Probe::of(&one.trial, goal, one.purpose)).collect();
+    let probe = |one: &Played| Probe::of(&one.trial, goal, one.purpose);
+    let mut probes: Vec<Probe> = counted(played).into_iter().map(probe).collect();
+    // Spoiled trials are no evidence, but the time that they took is gone.
+    let spent_s = played.iter().map(probe).map(|probe| probe.wall_s).sum::<f64>();
+    let counted_s = probes.iter().map(|probe| probe.wall_s).sum::<f64>();
+    if let Some(last) = probes.last_mut() {
+        last.wall_s += spent_s - counted_s;
+    }
     match next_trial(goal, start, &probes) {
         Next::Overload { duration_s } => {
             Wanted::Trial(Load { pace: Pace::Closed, duration_s, purpose: Purpose::Ceiling })

@@ -111,7 +111,10 @@ pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
     let options = Options { format, edns: args.edns, dnssec: args.dnssec, skip_bad: args.skip_bad, cache_dir: None };
     let dataset = Dataset::open(&args.queries, &options).map_err(bad_input)?;
     if dataset.skipped() > 0 {
-        eprintln!("kqps: {} lines of {} were skipped", dataset.skipped(), args.queries.display());
+        eprintln!("kqps: {} bad queries of {} were skipped", dataset.skipped(), args.queries.display());
+    }
+    if let Some(note) = dataset.note() {
+        eprintln!("kqps: {note}");
     }
     Ok(dataset)
 }
@@ -168,11 +171,6 @@ impl PlayerArgs {
             subject_pid: self.subject_pid,
             subject_cpus: self.subject_cpus.clone().unwrap_or_default().0,
         })
-    }
-
-    /// The player's timeout, for whoever tells how long a trial takes.
-    pub(crate) fn timeout(&self) -> Duration {
-        self.timeout
     }
 
     fn check_local(&self, target: SocketAddr) -> anyhow::Result<()> {

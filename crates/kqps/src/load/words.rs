@@ -7,9 +7,9 @@ use kqps_observation::trial::LoadMode;
 use kqps_observation::{Quantiles, Trial};
 use kqps_verdict::warning::Warning;
 
-/// Everything that is printed of a trial.
-pub(super) fn words(trial: &Trial, warnings: &[Warning]) -> String {
-    let mut text = statistics(trial);
+/// Everything that is printed of a trial. A refused trial has no rate.
+pub(super) fn words(trial: &Trial, warnings: &[Warning], refused: bool) -> String {
+    let mut text = statistics(trial, refused);
     text += "\nAccounts:\n\n";
     text += &accounts(trial);
     text += "\nLoad:\n\n";
@@ -32,7 +32,7 @@ fn line(text: &mut String, label: &str, value: &str) {
     let _ = writeln!(text, "  {:<21} {value}", format!("{label}:"));
 }
 
-fn statistics(trial: &Trial) -> String {
+fn statistics(trial: &Trial, refused: bool) -> String {
     let accounts = &trial.accounts;
     let completed = accounts.correct + accounts.wrong;
     let mut text = String::from("Statistics:\n\n");
@@ -51,7 +51,8 @@ fn statistics(trial: &Trial) -> String {
     let sizes = format!("request {}, response {}", size(trial.request_bytes_mean), size(trial.response_bytes_mean));
     line(&mut text, "Average packet size", &sizes);
     line(&mut text, "Run time (s)", &format!("{:.6}", trial.load.duration_s));
-    line(&mut text, "Queries per second", &format!("{:.6}", trial.load.answered_qps));
+    let rate = format!("{:.6}", trial.load.answered_qps);
+    line(&mut text, "Queries per second", if refused { "refused: this would tell of the player, see below" } else { &rate });
     text.push('\n');
     let latency = &trial.latency_us;
     let seconds = |time_us: Option<f64>| format!("{:.6}", time_us.unwrap_or(0.0) / 1e6);

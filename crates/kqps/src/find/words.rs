@@ -1,0 +1,96 @@
+//! What `kqps find` says: a line for each trial as it ends, and the verdict.
+
+use std::fmt::Write as _;
+
+use kqps_observation::Trial;
+use kqps_observation::run::Purpose;
+use kqps_player::Plan;
+use kqps_verdict::judge::SearchVerdict;
+use kqps_verdict::search::{Goal, Probe};
+
+use super::ceiling::Ceilings;
+
+/// How one trial went.
+pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String {
+    let p99 = trial.latency_us.p99.map_or_else(String::new, |p99_us| format!(", p99 {p99_us} us"));
+    let seconds = trial.load.duration_s;
+    if purpose == Purpose::Ceiling {
+        let answered = whole(trial.load.answered_qps);
+        return format!("overload   {answered:>11} q/s answered in a closed loop of {seconds} s{p99}");
+    }
+    let rate = whole(trial.load.intended_qps.unwrap_or(0.0));
+    let word = if Probe::of(trial, goal, purpose).is_bad(goal) { "too much" } else { "holds" };
+    let what = if purpose == Purpose::Retest { "again" } else { "trial" };
+    let bad = 100.0 * trial.accounts.bad_ratio();
+    format!("{what:<10} {rate:>11} q/s for {seconds} s: {bad:.3} % bad{p99}: {word}")
+}
+
+/// The verdict.
+pub(super) fn words(verdict: &SearchVerdict, plan: &Plan, ceilings: &Ceilings) -> String {
+    let mut text = format!("\n{}: grade {}\n", plan.target, verdict.grade);
+    let mut line = |label: &str, value: &str| {
+        let _ = writeln!(text, "  {label:<12} {value}");
+    };
+    match verdict.throughput_qps {
+        Some(qps) => line("figure", &format!("{} correct answers a second", whole(qps))),
+        None => line("figure", "refused"),
+    }
+    match (verdict.lower_bound_qps, verdict.upper_bound_qps) {
+        (Some(lower), Some(upper)) => {
+            line("bounds", &format!("{} q/s holds, {} q/s does not", whole(lower), whole(upper)));
+        }
+        (Some(lower), None) => line("bounds", &format!("{} q/s holds, and nothing above was too much", whole(lower))),
+        (None, Some(upper)) => line("bounds", &format!("even {} q/s does not hold", whole(upper))),
+        (None, None) => (),
+    }
+    let goal = &verdict.goal;
+    let p99 = goal.p99_us.map_or_else(String::new, |p99_us| format!(", p99 at most {p99_us} us"));
+    line(
+        "goal",
+        &format!(
+            "{}: trials of {} s, {} s together, at most {} % bad, bounds within {} %{p99}",
+            goal.name,
+            goal.final_s,
+            goal.sum_s,
+            percent(goal.loss),
+            percent(goal.width)
+        ),
+    );
+    if let Some(share) = verdict.ceiling_share {
+        let echo = ceilings.echo_qps.map_or_else(String::new, |qps| format!(" of {} q/s", whole(qps)));
+        line("ceiling", &format!("{:.0} %{echo}, what the echo answers here through recvmmsg", share * 100.0));
+    }
+    line("bottleneck", &verdict.bottleneck.to_string());
+    for reason in &verdict.reasons {
+        let _ = writeln!(text, "  - {reason}");
+    }
+    text
+}
+
+/// A rate with its thousands set apart.
+fn whole(qps: f64) -> String {
+    let digits = format!("{qps:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A share in percent, without the dust of binary fractions.
+fn percent(share: f64) -> f64 {
+    (share * 1e8).round() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_set_apart() {
+        assert_eq!([999.0, 1_000.0, 1_234_567.4].map(whole), ["999", "1,000", "1,234,567"]);
+    }
+}
