@@ -111,6 +111,15 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{percent:.decimals$}\u{a0}%")
 }
 
+/// The share of a core's time: `97 %`, `< 1 %`. The kernel counts it too coarsely for more digits.
+pub(crate) fn busy(share: f64) -> String {
+    match share * 100.0 {
+        percent if !percent.is_finite() => NONE.to_owned(),
+        percent if percent > 0.0 && percent < 1.0 => "<\u{a0}1\u{a0}%".to_owned(),
+        percent => format!("{percent:.0}\u{a0}%"),
+    }
+}
+
 /// A whole number with narrow spaces between groups of three digits.
 pub(crate) fn count(value: u64) -> String {
     let digits = value.to_string();
@@ -276,6 +285,13 @@ mod tests {
         ] {
             assert_eq!(plain(&percent(share)), expected, "{share}");
         }
+    }
+
+    #[test]
+    fn cpu_shares_are_whole() {
+        assert_eq!(plain(&busy(0.995)), "100 %");
+        assert_eq!(plain(&busy(0.002)), "< 1 %");
+        assert_eq!(plain(&busy(0.0)), "0 %");
     }
 
     #[test]

@@ -45,7 +45,6 @@ fn it_is_readable_on_every_screen_and_fetches_nothing() {
         expect_marks(&found["charts"], &judge(&run));
         fs::write(file.with_file_name(name).with_extension("png"), browser.screenshot()).unwrap();
     }
-    fs::write(file.with_extension("pdf"), browser.print()).unwrap();
     let page = format!("file://{}", file.display());
     assert!(browser.requested.iter().all(|address| *address == page), "{:?}", browser.requested);
 }
@@ -77,36 +76,32 @@ fn expect_marks(charts: &Value, verdict: &RunVerdict) {
 }
 
 #[test]
-fn what_a_run_says_stays_text() {
-    let file = written("hostile", &sample::run());
+fn what_a_run_says_stays_text_and_on_paper_all_is_open_and_light() {
+    let file = written("paper", &sample::run());
     let mut browser = Browser::start();
-    browser.open(&file, SCREENS[0].1);
+    browser.open(&file, Screen { dark: true, ..SCREENS[0].1 });
     let title = browser.evaluate("document.title");
     assert!(title.as_str().unwrap().starts_with("kqps: default"), "{title}");
     let made = browser.evaluate("document.querySelectorAll('script, img, [onerror]').length");
     assert_eq!(made, 0);
     let said = browser.evaluate("document.body.textContent");
     assert!(said.as_str().unwrap().matches(sample::HOSTILE).count() > 5, "it is shown, not swallowed");
-}
 
-#[test]
-fn on_paper_all_is_open_and_light() {
-    let file = written("paper", &sample::run());
-    let mut browser = Browser::start();
-    browser.open(&file, Screen { dark: true, ..SCREENS[0].1 });
     browser.on_paper();
-    let closed = "[...document.querySelectorAll('details > *:not(summary)')].filter(e => e.checkVisibility() === false).length";
+    let closed =
+        "[...document.querySelectorAll('details > *')].filter(part => !part.checkVisibility()).length";
     assert_eq!(browser.evaluate(closed), 0);
     let paper = browser.evaluate("getComputedStyle(document.body).backgroundColor");
     assert_eq!(paper, "rgb(255, 255, 255)");
+    fs::write(file.with_extension("pdf"), browser.print()).unwrap();
 }
 
 #[test]
 fn a_run_that_was_killed_at_once_has_a_page_too() {
     let run = Run { finished_unix_ms: None, trials: Vec::new(), ..sample::run() };
+    let mut browser = Browser::start();
     for (name, run) in [("killed", run), ("nothing", Run::default())] {
         let file = written(name, &run);
-        let mut browser = Browser::start();
         browser.open(&file, SCREENS[4].1);
         assert_eq!(browser.evaluate(CHECKS)["wrong"], json!([]), "{name}");
         let said = browser.evaluate("document.body.textContent");

@@ -60,7 +60,7 @@ pub(crate) fn lines(chart: &Lines<'_>) -> String {
     axes(&mut svg, &x_axis, &y_axis);
     if let Some(mark) = chart.mark_qps.filter(|mark| mark.is_finite()) {
         let (x, _) = place(&(mark, 1.0));
-        svg.line("ceiling", (x, TOP - 6.0), (x, BOTTOM));
+        svg.line("mark", (x, TOP - 6.0), (x, BOTTOM));
         let anchor = if x > 60.0 { Anchor::End } else { Anchor::Start };
         svg.text("tick", x, TOP - 9.0, anchor, &format!("holds {}", format::rate(mark)));
     }

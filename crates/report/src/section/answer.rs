@@ -2,7 +2,9 @@
 //! replaced by a number.
 
 use kqps_observation::Run;
+use kqps_verdict::bottleneck::{Bottleneck, Resource};
 use kqps_verdict::grade::Grade;
+use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{CellVerdict, RunVerdict};
 
 use crate::format;
@@ -20,6 +22,8 @@ pub(crate) struct Answer {
     /// Of what it is a share.
     pub(crate) ceiling: Option<String>,
     pub(crate) bottleneck: String,
+    /// What shows it.
+    pub(crate) bottleneck_detail: Option<String>,
     pub(crate) grade: String,
     /// Style class.
     pub(crate) grade_class: &'static str,
@@ -84,7 +88,8 @@ fn answer(run: &Run, verdict: &RunVerdict, subject: &CellVerdict, common: &[Stri
         interval: figure.map(|figure| interval(&figure)),
         share: subject.ceiling_share.map_or(format::NONE.to_owned(), format::percent),
         ceiling: subject.ceiling_share.and_then(|_| ceiling(verdict, subject)),
-        bottleneck: subject.bottleneck.to_string(),
+        bottleneck: limit(subject).unwrap_or(format::NONE).to_owned(),
+        bottleneck_detail: limit(subject).and_then(|_| busiest(&subject.bottleneck)),
         grade: subject.grade.to_string(),
         grade_class: match subject.grade {
             Grade::A => "a",
@@ -103,7 +108,7 @@ fn ceiling(verdict: &RunVerdict, subject: &CellVerdict) -> Option<String> {
     Some(format!("{name}, {}", format::rate(echo.median_qps()?)))
 }
 
-fn interval(figure: &kqps_verdict::interval::Interval) -> String {
+fn interval(figure: &Interval) -> String {
     if figure.count == 1 {
         return "one start".to_owned();
     }
@@ -112,8 +117,7 @@ fn interval(figure: &kqps_verdict::interval::Interval) -> String {
 
 fn sentence(subject: &CellVerdict) -> String {
     let Some(figure) = subject.figure_qps else {
-        let why = subject.reasons.first().map_or("", String::as_str);
-        return format!("gets no number. {why}");
+        return refusal(subject);
     };
     let share = match (subject.ceiling_share, &subject.ceiling) {
         (Some(share), Some(ceiling)) => {
@@ -121,5 +125,47 @@ fn sentence(subject: &CellVerdict) -> String {
         }
         _ => String::new(),
     };
-    format!("holds {}{share}. Its limit: {}.", format::rate(figure.median), subject.bottleneck)
+    let limit = limit(subject).map_or(String::new(), |limit| format!(" Its limit: {limit}."));
+    format!("holds {}{share}.{limit}", format::rate(figure.median))
+}
+
+/// Why there is no figure.
+fn refusal(subject: &CellVerdict) -> String {
+    let mut failures = subject.starts.iter().map(|start| start.failure.as_deref());
+    if let Some(Some(first)) = failures.next()
+        && failures.all(|failure| failure.is_some())
+    {
+        return format!("could not be measured: {first}");
+    }
+    let Some(reason) = subject.reasons.first() else {
+        return "gets no number.".to_owned();
+    };
+    // A warning's code says nothing in a sentence; its advice does.
+    let warning = subject.warnings.iter().find(|warning| warning.to_string() == *reason);
+    let why = warning.map_or(reason, |warning| &warning.advice);
+    format!("gets no number. {why}")
+}
+
+/// What ended the climb. Of a figure that is refused, "nothing" says nothing.
+fn limit(subject: &CellVerdict) -> Option<&'static str> {
+    let refused = subject.figure_qps.is_none();
+    match subject.bottleneck.resource {
+        Resource::Player => Some("the player"),
+        Resource::Path => Some("the path between player and subject"),
+        Resource::SubjectCpu => Some("the subject's CPU"),
+        Resource::SubjectSocketBuffer => Some("the subject's socket buffer"),
+        Resource::Memory => Some("the kernel's memory for packets"),
+        Resource::NoneSaturated | Resource::Unknown if refused => None,
+        Resource::NoneSaturated => Some("nothing was saturated, so this is no capacity"),
+        Resource::Unknown => Some("unknown, as the subject was not watched"),
+    }
+}
+
+/// How busy the thread was that had most to do on the side in question.
+fn busiest(bottleneck: &Bottleneck) -> Option<String> {
+    if bottleneck.resource == Resource::Player {
+        return Some(format!("{} busy", format::busy(bottleneck.player_busy?)));
+    }
+    let thread = bottleneck.thread.as_ref()?;
+    Some(format!("thread {} {}, {} busy", thread.name, thread.tid, format::busy(thread.busy)))
 }

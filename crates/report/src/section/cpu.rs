@@ -51,19 +51,19 @@ fn panel(cell: u32, name: &str, number: u64, trial: &Trial) -> Option<Panel> {
         rows: &rows,
         at_least: 1.0,
         cut: false,
-        tick: format::percent,
+        tick: format::busy,
     });
     Some(Panel { name: name.to_owned(), told: told.join(" "), drawing })
 }
 
 /// Adds the busiest threads that did anything at all; how many others did something is returned.
 fn add(rows: &mut Vec<Bar>, threads: &[ThreadFacts], fill: Fill) -> usize {
-    let mut busy: Vec<&ThreadFacts> = threads.iter().filter(|thread| thread.busy >= 0.001).collect();
+    let mut busy: Vec<&ThreadFacts> = threads.iter().filter(|thread| thread.busy > 0.0).collect();
     busy.sort_by(|a, b| b.busy.total_cmp(&a.busy));
     let whose = if fill == Fill::Player { "player" } else { "subject" };
     rows.extend(busy.iter().take(MOST_THREADS).map(|thread| Bar {
         label: format!("{whose}: {}", thread.name),
-        note: format!("{} of core {}", format::percent(thread.busy), thread.cpu),
+        note: format!("{} of core {}", format::busy(thread.busy), thread.cpu),
         value: Some(thread.busy),
         interval: None,
         ceiling: None,

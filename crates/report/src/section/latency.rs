@@ -43,10 +43,11 @@ fn panel(subject: &CellVerdict, times_us: &[f64], rate_max_qps: f64) -> Panel {
         let points = subject.latency.iter().filter_map(|point| Some((point.load_qps, of(point)? as f64)));
         Series { name, class, points: points.collect() }
     };
+    // The last one drawn lies on top.
     let series = [
-        series("p50", "p50", |point| point.latency_us.p50),
-        series("p99", "p99", |point| point.latency_us.p99),
         series("p99.9", "p999", |point| point.latency_us.p999),
+        series("p99", "p99", |point| point.latency_us.p99),
+        series("p50", "p50", |point| point.latency_us.p50),
     ];
     let rows: Vec<Row> = subject.latency.iter().map(row).collect();
     let described = rows.iter().map(|row| format!("At {}: p50 {}, p99 {}.", row.offered, row.p50, row.p99));
