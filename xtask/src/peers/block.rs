@@ -5,8 +5,11 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 use super::Bench;
-use super::rows::Row;
+use super::rows::{Figure, Row};
 use super::side::{self, Measured};
+
+/// Rates that differ by no more than this share are equal.
+const EQUAL_WITHIN: f64 = 0.02;
 
 /// One row, measured.
 pub(super) struct Compared {
@@ -52,8 +55,18 @@ impl Compared {
         Spread::of(self.blocks.iter().map(|block| block.ratio))
     }
 
+    /// Whether the target is reached. The cost of a load is compared only where both sides carried it.
     pub(super) fn is_met(&self) -> bool {
-        self.row.target.is_met(self.ratio().median)
+        let comparable = self.row.figure == Figure::AnsweredRate || self.rates_differ_by() <= EQUAL_WITHIN;
+        comparable && self.row.target.is_met(self.ratio().median)
+    }
+
+    /// By which share the sides' answered rates differ.
+    fn rates_differ_by(&self) -> f64 {
+        let rate = |side: fn(&Block) -> [Measured; 2]| {
+            Spread::of(self.blocks.iter().flat_map(side).map(|one| one.answered_qps)).median
+        };
+        (rate(|block| block.a) / rate(|block| block.b) - 1.0).abs()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -14,8 +14,11 @@ use kqps_observation::{Run, Store};
 use super::{Bench, Size};
 use crate::child::{Ended, Running};
 
-/// Longest time until a kill, seconds.
-const KILL_WITHIN_S: f64 = 4.0;
+/// How often the store is looked at for a new trial.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A kill follows a new trial by this at most, seconds: about as long as a trial takes.
+const KILL_WITHIN_S: f64 = 1.5;
 
 /// How long a run may take after the last kill.
 const FINISH_WITHIN: Duration = Duration::from_mins(15);
@@ -25,39 +28,61 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let folder = bench.folder.path().join("run");
     let mut random = fastrand::Rng::with_seed(1);
     let mut before: Option<Run> = None;
-    for kill in 1..=bench.choose(3, 40) {
-        let mut command = run(bench, &folder, kill > 1);
-        let running = Running::start(&mut command)?;
-        let least_s = bench.choose(0.8, 0.0);
-        let alive_s = least_s + random.f64() * bench.choose(1.2, KILL_WITHIN_S);
-        std::thread::sleep(Duration::from_secs_f64(alive_s));
-        if running.has_ended()? {
-            eprintln!("the run ended before kill {kill}");
+    for kill in 1..=bench.choose(2, 40) {
+        let running = Running::start(&mut run(bench, &folder, kill > 1))?;
+        if !goes_on(&running, &folder, before.as_ref())? {
+            let ended = running.wait(Duration::ZERO)?;
+            ensure!(is_measured(&ended), "before kill {kill} the run ended by itself, with {:?}", ended.code);
             break;
         }
+        std::thread::sleep(Duration::from_secs_f64(random.f64() * KILL_WITHIN_S));
         running.signal(Signal::Kill)?;
         running.wait(Duration::from_secs(10))?;
-        before = survived(&folder, before)?;
-        let trials = before.as_ref().map_or(0, |run| run.trials.len());
-        eprintln!("killed {kill} times, last after {alive_s:.2} s: {trials} trials are there");
+        let run = survived(&folder, before.as_ref())?;
+        eprintln!("kill {kill}: {} trials are there", run.trials.len());
+        before = Some(run);
     }
     if bench.size == Size::Small {
         return Ok(());
     }
-    let Ended { code, .. } = Running::start(&mut run(bench, &folder, true))?.wait(FINISH_WITHIN)?;
-    ensure!(matches!(code, Some(0 | 3)), "the resumed run ended with {code:?}");
-    let run = survived(&folder, before)?.context("a finished run has a store")?;
+    let ended = Running::start(&mut run(bench, &folder, true))?.wait(FINISH_WITHIN)?;
+    ensure!(is_measured(&ended), "the resumed run ended with {:?}", ended.code);
+    let run = survived(&folder, before.as_ref())?;
     ensure!(run.finished_unix_ms.is_some(), "the resumed run is not marked as finished");
     eprintln!("finished with {} trials", run.trials.len());
     Ok(())
 }
 
+/// Waits until the run has committed one more trial; false when it ended without that.
+fn goes_on(running: &Running, folder: &Path, before: Option<&Run>) -> Result<bool> {
+    let known = before.map_or(0, |run| run.trials.len());
+    // Until the run has made its store, reading it fails.
+    while Store::read(&store(folder)).map_or(0, |run| run.trials.len()) <= known {
+        if running.has_ended()? {
+            return Ok(false);
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(true)
+}
+
+fn store(folder: &Path) -> PathBuf {
+    folder.join("run.sqlite")
+}
+
+/// Status 3 says that a figure is refused, which is for a busy host to be expected.
+fn is_measured(ended: &Ended) -> bool {
+    matches!(ended.code, Some(0 | 3))
+}
+
 /// The command for a run without name servers when small: those are not found on an empty path.
 fn run(bench: &Bench, folder: &Path, resume: bool) -> Command {
     let mut command = Command::new(&bench.kqps.program);
-    command.arg("run").arg("--out").arg(folder).args(["--budget", bench.choose("10s", "60s")]);
+    command.arg("run").arg("--out").arg(folder);
     if resume {
         command.arg("--resume");
+    } else {
+        command.args(["--budget", bench.choose("10s", "60s")]);
     }
     if bench.size == Size::Small {
         command.env("PATH", OsStr::new("/nonexistent"));
@@ -65,21 +90,15 @@ fn run(bench: &Bench, folder: &Path, resume: bool) -> Command {
     command
 }
 
-/// Reads the store after a kill, which must hold everything that it held before, unchanged. None when the run
-/// was killed before it made its store.
-fn survived(folder: &Path, before: Option<Run>) -> Result<Option<Run>> {
-    let path = folder.join("run.sqlite");
-    if before.is_none() && !path.exists() {
-        return Ok(None);
-    }
-    let after = Store::read(&path).context("a killed run's store cannot be read")?;
-    if let Some(before) = before {
-        ensure!(after.trials.starts_with(&before.trials), "a committed trial was lost or changed");
-    }
+/// Reads the store after a kill, which must hold everything that it held before, unchanged.
+fn survived(folder: &Path, before: Option<&Run>) -> Result<Run> {
+    let after = Store::read(&store(folder)).context("a killed run's store cannot be read")?;
+    let kept = before.is_none_or(|before| after.trials.starts_with(&before.trials));
+    ensure!(kept, "a committed trial was lost or changed");
     let numbers = after.trials.iter().map(|trial| trial.number);
     ensure!(numbers.eq(1..=after.trials.len() as u64), "trials are not numbered from 1 on");
     once(&after)?;
-    Ok(Some(after))
+    Ok(after)
 }
 
 /// A ceiling is one trial in each block; a second one would be a repetition.

@@ -1,0 +1,26 @@
+//! The measurements of `cargo xtask peers` in a tiny form. What they find is worth nothing at this length;
+//! that they find it is what is tested.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use xtask::peers::{Name, measure};
+
+fn measured(name: Name, file: &str) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    measure(name, 1, 0.3, Path::new(env!("CARGO_BIN_EXE_kqps")), folder.path()).unwrap_or_else(|e| panic!("{e:#}"));
+    serde_json::from_str(&fs::read_to_string(folder.path().join(file)).unwrap()).unwrap()
+}
+
+#[test]
+fn every_row_of_both_tables_has_a_ratio() {
+    let player = measured(Name::Player, "player.json");
+    let echo = measured(Name::Echo, "echo.json");
+    let rows = [&player["rows"], &echo["rows"]].map(|rows| rows.as_array().unwrap());
+    assert_eq!(rows.map(Vec::len), [3, 2]);
+    for row in rows.into_iter().flatten() {
+        assert!(row["ratio"]["median"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    assert_eq!(player["open_loop"].as_array().unwrap().len(), 3);
+}
