@@ -1,9 +1,64 @@
-//! Not there yet.
+//! `kqps report`: the page of a stored run, made again from the store alone.
 
-/// report
-#[derive(clap::Args, Default)]
-pub(crate) struct Args {}
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-pub(crate) fn run(_args: Args) -> anyhow::Result<std::process::ExitCode> {
-    anyhow::bail!("report is not there yet")
+use anyhow::Context as _;
+use kqps_observation::{Run, Store};
+use kqps_verdict::judge::judge;
+
+use crate::exit::bad_input;
+
+/// The store of a run within its folder.
+const STORE: &str = "run.sqlite";
+
+/// The page of a run within its folder.
+const PAGE: &str = "report.html";
+
+/// Make the page of a run again: one self-contained HTML file
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The run's folder, as `kqps run` named it
+    #[arg(value_name = "DIR")]
+    run: PathBuf,
+
+    /// Where to write the page [default: report.html in the run's folder]
+    #[arg(short, long, value_name = "FILE.html")]
+    output: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if !args.run.is_dir() {
+        let what = if args.run.exists() { "is no folder" } else { "does not exist" };
+        return Err(bad_input(format!("{} {what}; expected the folder of a run", args.run.display())));
+    }
+    let store = args.run.join(STORE);
+    if !store.exists() {
+        return Err(bad_input(format!("{} holds no run: there is no {STORE} in it", args.run.display())));
+    }
+    let run = Store::read(&store).map_err(bad_input)?;
+    let page = args.output.unwrap_or_else(|| args.run.join(PAGE));
+    write(&run, &page)?;
+    println!("{}", page.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Judges a run and writes its page: whole, or not at all.
+pub(crate) fn write(run: &Run, page: &Path) -> anyhow::Result<()> {
+    let html = kqps_report::page(run, &judge(run));
+    write_whole(page, html.as_bytes()).with_context(|| format!("cannot write {}", page.display()))
+}
+
+/// Writes beside the file and then takes its place, so that a reader or a full disk never leaves half of it.
+fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
+    let name = file.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+    let beside = file.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
+    let written = fs::write(&beside, content).and_then(|()| fs::rename(&beside, file));
+    if written.is_err() {
+        // Its own failure adds nothing to the first one.
+        let _ = fs::remove_file(&beside);
+    }
+    written
 }

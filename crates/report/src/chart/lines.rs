@@ -11,8 +11,19 @@ pub(crate) struct Series {
     pub(crate) name: &'static str,
     /// Style class of line and dots.
     pub(crate) class: &'static str,
-    /// Offered rate in queries a second, time in µs. In any order.
-    pub(crate) points: Vec<(f64, f64)>,
+    /// In any order.
+    pub(crate) points: Vec<Point>,
+}
+
+/// One figure at one load.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Point {
+    /// Queries offered a second.
+    pub(crate) rate_qps: f64,
+    /// The figure.
+    pub(crate) time_us: f64,
+    /// Whether that load met the goal. The line runs through these; the others are hollow dots.
+    pub(crate) met: bool,
 }
 
 /// A chart of lines.
@@ -46,35 +57,35 @@ const NAME_APART: f64 = 14.0;
 
 /// Draws the chart; an empty text when there is no point.
 pub(crate) fn lines(chart: &Lines<'_>) -> String {
-    let drawable: Vec<(&Series, Vec<(f64, f64)>)> =
+    let drawable: Vec<(&Series, Vec<Point>)> =
         chart.series.iter().map(|series| (series, sorted(&series.points))).collect();
     if drawable.iter().all(|(_, points)| points.is_empty()) {
         return String::new();
     }
     let x_axis = Linear::upto(chart.rate_max_qps, 4);
     let y_axis = Log::over(chart.times_us.iter().copied());
-    let place = |&(rate, time): &(f64, f64)| {
-        (LEFT + x_axis.place(rate) * (RIGHT - LEFT), BOTTOM - y_axis.place(time) * PLOT)
-    };
+    let across = |rate_qps: f64| LEFT + x_axis.place(rate_qps) * (RIGHT - LEFT);
+    let place = |point: &Point| (across(point.rate_qps), BOTTOM - y_axis.place(point.time_us) * PLOT);
     let mut svg = Svg::default();
     axes(&mut svg, &x_axis, &y_axis);
     if let Some(mark) = chart.mark_qps.filter(|mark| mark.is_finite()) {
-        let (x, _) = place(&(mark, 1.0));
+        let x = across(mark);
         svg.line("mark", (x, TOP - 6.0), (x, BOTTOM));
         let anchor = if x > 60.0 { Anchor::End } else { Anchor::Start };
         svg.text("tick", x, TOP - 9.0, anchor, &format!("holds {}", format::rate(mark)));
     }
     let mut names = Vec::new();
     for (series, points) in &drawable {
-        let placed: Vec<(f64, f64)> = points.iter().map(place).collect();
-        if placed.len() > 1 {
-            svg.polyline(series.class, &placed, HEIGHT);
+        let met: Vec<(f64, f64)> = points.iter().filter(|point| point.met).map(place).collect();
+        if met.len() > 1 {
+            svg.polyline(series.class, &met, HEIGHT);
         }
-        for (spot, (rate, time)) in placed.iter().zip(points) {
-            let told = format!("{} {} at {}", series.name, format::time_us(*time), format::rate(*rate));
-            svg.dot(series.class, *spot, 3.0, &told);
+        for point in points {
+            let (time, rate) = (format::time_us(point.time_us), format::rate(point.rate_qps));
+            let class = if point.met { series.class.to_owned() } else { format!("{} missed", series.class) };
+            svg.dot(&class, place(point), 3.0, &format!("{} {time} at {rate}", series.name));
         }
-        if let Some(&(x, y)) = placed.last() {
+        if let Some(&(x, y)) = met.last().or(points.last().map(place).as_ref()) {
             names.push((*series, x, y));
         }
     }
@@ -99,6 +110,8 @@ fn axes(svg: &mut Svg, x_axis: &Linear, y_axis: &Log) {
 
 /// Writes the names right of the plot, level with the lines' ends but never over one another.
 fn name_lines(svg: &mut Svg, mut names: Vec<(&Series, f64, f64)>) {
+    // Of equal ones the first given is the highest figure, and stands above.
+    names.reverse();
     names.sort_by(|a, b| b.2.total_cmp(&a.2));
     let mut lowest_free = BOTTOM;
     for (series, _, y) in names {
@@ -109,10 +122,10 @@ fn name_lines(svg: &mut Svg, mut names: Vec<(&Series, f64, f64)>) {
 }
 
 /// Points that can be drawn, by rate.
-fn sorted(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let mut points: Vec<(f64, f64)> =
-        points.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite()).collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+fn sorted(points: &[Point]) -> Vec<Point> {
+    let is_drawable = |point: &&Point| point.rate_qps.is_finite() && point.time_us.is_finite();
+    let mut points: Vec<Point> = points.iter().filter(is_drawable).copied().collect();
+    points.sort_by(|a, b| a.rate_qps.total_cmp(&b.rate_qps));
     points
 }
 
@@ -121,11 +134,13 @@ mod tests {
     use super::*;
 
     fn series(points: &[(f64, f64)]) -> Series {
-        Series { name: "p99", class: "p99", points: points.to_vec() }
+        let points = points.iter().map(|&(rate_qps, time_us)| Point { rate_qps, time_us, met: true });
+        Series { name: "p99", class: "p99", points: points.collect() }
     }
 
     fn draw(series: &[Series], rate_max_qps: f64) -> String {
-        let times_us: Vec<f64> = series.iter().flat_map(|one| one.points.iter().map(|p| p.1)).collect();
+        let times_us: Vec<f64> =
+            series.iter().flat_map(|one| one.points.iter().map(|point| point.time_us)).collect();
         let (times_us, series) = (&times_us[..], series);
         let mark_qps = Some(50.0);
         lines(&Lines { id: "l", title: "t", description: "d", series, times_us, rate_max_qps, mark_qps })
@@ -136,6 +151,15 @@ mod tests {
         let drawn = draw(&[series(&[(100.0, 1_000.0), (0.0, 10.0), (50.0, 100.0)])], 100.0);
         assert!(drawn.contains(r#"points="17,198 51.5,110 86,22""#), "{drawn}");
         assert_eq!(drawn.matches("<circle").count(), 3);
+    }
+
+    #[test]
+    fn the_line_passes_by_loads_that_missed_the_goal() {
+        let mut series = series(&[(0.0, 10.0), (50.0, 100.0), (100.0, 1_000.0)]);
+        series.points[1].met = false;
+        let drawn = draw(&[series], 100.0);
+        assert!(drawn.contains(r#"points="17,198 86,22""#), "{drawn}");
+        assert_eq!(drawn.matches(r#"<circle class="p99 missed""#).count(), 1);
     }
 
     #[test]

@@ -9,4 +9,4 @@ mod scale;
 mod svg;
 
 pub(crate) use bars::{Bar, Bars, Fill, bars};
-pub(crate) use lines::{Lines, Series, lines};
+pub(crate) use lines::{Lines, Point, Series, lines};

@@ -2,7 +2,7 @@
 
 use kqps_verdict::judge::{CellVerdict, LoadPoint, RunVerdict};
 
-use crate::chart::{Lines, Series, lines};
+use crate::chart::{Lines, Point, Series, lines};
 use crate::format;
 
 /// A drawing and its table.
@@ -40,7 +40,10 @@ pub(crate) fn panels(verdict: &RunVerdict) -> Vec<Panel> {
 
 fn panel(subject: &CellVerdict, times_us: &[f64], rate_max_qps: f64) -> Panel {
     let series = |name, class, of: fn(&LoadPoint) -> Option<u64>| {
-        let points = subject.latency.iter().filter_map(|point| Some((point.load_qps, of(point)? as f64)));
+        let points = subject.latency.iter().filter_map(|point| {
+            let (rate_qps, time_us) = (point.load_qps, of(point)? as f64);
+            Some(Point { rate_qps, time_us, met: point.bad_ratio <= subject.goal.loss })
+        });
         Series { name, class, points: points.collect() }
     };
     // The last one drawn lies on top.
