@@ -93,15 +93,16 @@ impl Doubt {
             add(Some(Effect::Refuse), "No load met the goal in any start, so there is no figure.".into());
             return doubts;
         };
-        if interval.count < ENOUGH_STARTS {
-            let starts =
-                if interval.count == 1 { "one start".into() } else { format!("{} starts", interval.count) };
-            let covers = interval.coverage * 100.0;
-            let cap = if interval.count == 1 { Grade::C } else { Grade::B };
+        if interval.count == 1 {
+            let reason = "The figure rests on one start, so how much starts differ is not known.";
+            add(Some(Effect::Cap(Grade::C)), reason.into());
+        } else if interval.count < ENOUGH_STARTS {
+            let (starts, covers) = (interval.count, interval.coverage * 100.0);
             let reason = format!(
-                "The figure rests on {starts}; its range covers the truth with {covers:.0} %. Six starts reach 97 %."
+                "The figure rests on {starts} starts: its range covers the truth with {covers:.0} %, and with 97 % \
+                 if there were six."
             );
-            add(Some(Effect::Cap(cap)), reason);
+            add(Some(Effect::Cap(Grade::B)), reason);
         }
         let spread = interval.half_width().max(half_gap(case.starts));
         let share = spread * 100.0;

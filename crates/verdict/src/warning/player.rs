@@ -22,11 +22,17 @@ const ENOUGH_QUERIES: u64 = 1_000;
 /// and whatever else ran there are not in the thread's own time, yet they leave it less. None when nothing
 /// is known.
 pub fn busiest_thread(trial: &Trial) -> Option<f64> {
-    let threads = trial.player.per_thread.iter().map(|thread| thread.busy);
     let cores = trial.host.cpus.iter().filter(|core| trial.player.cpus.contains(&core.cpu));
-    threads
-        .chain(cores.map(|core| 1.0 - core.idle))
-        .fold(None, |most, busy| Some(most.unwrap_or(0.0).max(busy)))
+    most(own_time(trial).into_iter().chain(cores.map(|core| 1.0 - core.idle)))
+}
+
+/// The same by the threads' own time alone.
+fn own_time(trial: &Trial) -> Option<f64> {
+    most(trial.player.per_thread.iter().map(|thread| thread.busy))
+}
+
+fn most(shares: impl Iterator<Item = f64>) -> Option<f64> {
+    shares.reduce(f64::max)
 }
 
 /// How a player that did not get the CPU betrays itself.
@@ -68,8 +74,11 @@ pub fn player_limited(trial: &Trial) -> Option<Warning> {
                 format!("sent more than a tenth of its queries over {:.1} ms late", lag_us as f64 / 1e3),
             ),
         };
-        let advice = if busy.is_some_and(|busy| busy >= BUSY) {
-            "Its core was full: give it more threads on cores of their own (-T, --cpus)."
+        let is_full = |share: Option<f64>| share.is_some_and(|share| share >= BUSY);
+        let advice = if is_full(own_time(trial)) {
+            "It was busy all the time: give it more threads on cores of their own (-T, --cpus)."
+        } else if is_full(busy) {
+            "Other work filled its core: stop that, or pin the player elsewhere (--cpus)."
         } else {
             "It did not get the CPU: look for a CPU quota, or for other work on its cores."
         };

@@ -47,7 +47,7 @@ fn a_player_beside_a_spinner_is_limited_though_it_sends_everything() {
     beside.lag_us = Quantiles { p50: Some(100), p90: Some(3_000), p99: Some(8_000), ..Quantiles::default() };
     let warning = player_limited(&beside).unwrap();
     assert_eq!(warning.effect(), Effect::Refuse);
-    assert!(warning.advice.contains("Its core was full"), "{warning}");
+    assert!(warning.advice.contains("Other work filled its core"), "{warning}");
 
     beside.lag_us = trial(100e3, 0).lag_us;
     let warning = player_limited(&beside).unwrap();
