@@ -23,7 +23,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Command::parse() {
-        Command::Test(options) => test::run(&options),
+        Command::Test(options) => return test::run(&options),
         Command::Tidy => tidy::run(),
         Command::Peers(options) => peers::run(&options),
         Command::Prove(options) => prove::run(&options),

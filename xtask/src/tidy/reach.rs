@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use syn::ext::IdentExt as _;
 use syn::{Expr, Item, Lit, Meta};
 
 use super::Source;
@@ -39,7 +40,8 @@ fn dead<'a>(sources: &'a [Source], roots: impl Iterator<Item = &'a Path>) -> Vec
 fn follow(items: &[Item], folder: &Path, modules_in: &Path, to_read: &mut Vec<(PathBuf, PathBuf)>) {
     for item in items {
         let Item::Mod(module) = item else { continue };
-        let name = module.ident.to_string();
+        // A module called by a keyword, such as `r#gen`, lies in `gen.rs`.
+        let name = module.ident.unraw().to_string();
         let own_folder = modules_in.join(&name);
         if let Some((_, inner)) = &module.content {
             follow(inner, folder, &own_folder, to_read);
@@ -82,7 +84,8 @@ mod tests {
     #[test]
     fn modules_are_followed_and_the_rest_is_dead() {
         let sources = [
-            source("a/src/lib.rs", "mod io; mod inner { mod deep; }"),
+            source("a/src/lib.rs", "mod io; mod inner { mod deep; } mod r#gen;"),
+            source("a/src/gen.rs", ""),
             source("a/src/io/mod.rs", "mod plain;"),
             source("a/src/io/plain.rs", "mod part;"),
             source("a/src/io/plain/part.rs", ""),
