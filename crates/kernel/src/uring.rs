@@ -63,7 +63,6 @@ const GROUP: u16 = 0;
 /// `IORING_ENTER_GETEVENTS`: with deferred task work nothing is finished unless it is asked for.
 const GET_EVENTS: u32 = 1;
 
-
 const RECEIVED: u64 = 1 << 32;
 const SENT: u64 = 2 << 32;
 const WOKEN: u64 = 3 << 32;
@@ -128,6 +127,15 @@ impl Ring {
         let waiting = self.ring.submission().len() as u32;
         // SAFETY: no argument is passed; what the entries point to was vouched for when they were pushed.
         done_or_busy(unsafe { self.ring.submitter().enter::<libc::sigset_t>(waiting, 0, GET_EVENTS, None) })
+    }
+
+    /// Ends all receives: each is told unarmed, with `ECANCELED`, after the datagrams that it took before.
+    pub fn stop_receiving(&mut self) -> io::Result<()> {
+        self.submit_and_look()?;
+        match self.ring.submitter().register_sync_cancel(None, CancelBuilder::any()) {
+            Err(error) if error.raw_os_error() != Some(libc::ENOENT) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// The next finished thing, if there is one.

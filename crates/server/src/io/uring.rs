@@ -18,20 +18,30 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
         ring.receive(&endpoint.receiver, key)?;
     }
     ring.watch_wake(&endpoints[0].receiver)?;
+    // The kernel has taken datagrams and replies that are not told yet when the worker is to stop.
+    let mut receiving = true;
+    let mut replies = 0;
     going.ready()?;
-    while going.on() {
+    while receiving || replies > 0 {
         ring.submit_and_wait()?;
+        if receiving && !going.on() {
+            ring.stop_receiving()?;
+            receiving = false;
+        }
         while let Some(completion) = ring.completion() {
             match completion {
                 Completion::Received { key, buffer, armed } => {
                     let endpoint = &endpoints[key as usize];
-                    if !armed {
+                    if receiving && !armed {
                         ring.receive(&endpoint.receiver, key)?;
                     }
                     counts.received += 1;
                     let source_port = ring.sender(&buffer).port();
                     match answer.answer(Packet { bytes: ring.payload(&buffer), source_port }) {
-                        Ok(bytes) => ring.reply(&endpoint.sender, buffer, bytes)?,
+                        Ok(bytes) => {
+                            ring.reply(&endpoint.sender, buffer, bytes)?;
+                            replies += 1;
+                        }
                         Err(cause) => {
                             counts.drop(cause);
                             ring.give_back(buffer);
@@ -39,13 +49,18 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
                     }
                 }
                 Completion::Sent(buffer, outcome) => {
+                    replies -= 1;
                     counts.sent(outcome);
                     ring.give_back(buffer);
                 }
                 // The kernel found no free buffer; by the time it looks again there are some.
-                Completion::Unarmed(key, None) => ring.receive(&endpoints[key as usize].receiver, key)?,
-                Completion::Unarmed(_, Some(error)) => return Err(error),
-                Completion::Woken => {}
+                Completion::Unarmed(key, None) if receiving => {
+                    ring.receive(&endpoints[key as usize].receiver, key)?;
+                }
+                Completion::Unarmed(_, Some(error)) if receiving => return Err(error),
+                // Another process that reads from this socket was stopped first.
+                Completion::Woken if going.on() => ring.watch_wake(&endpoints[0].receiver)?,
+                Completion::Unarmed(..) | Completion::Woken => {}
             }
         }
     }
