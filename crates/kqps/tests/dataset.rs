@@ -1,0 +1,97 @@
+//! `kqps gen` as a user runs it: files that name servers load, errors that say what to do.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn generate(directory: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_kqps")).arg("gen").args(args).current_dir(directory).output().unwrap()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A program of a name server, if it is installed; `kqps` runs without any.
+fn installed(program: &str) -> Option<&'static Path> {
+    let paths: &[&'static str] = match program {
+        "nsd-checkzone" => &["/usr/sbin/nsd-checkzone"],
+        "named-checkzone" => &["/usr/bin/named-checkzone", "/usr/sbin/named-checkzone"],
+        _ => &["/usr/bin/kzonecheck", "/usr/sbin/kzonecheck"],
+    };
+    paths.iter().map(Path::new).find(|path| path.exists())
+}
+
+#[test]
+fn name_servers_load_a_generated_zone() {
+    let directory = tempfile::tempdir().unwrap();
+    let zone = directory.path().join("zone");
+    let output =
+        generate(directory.path(), &["zone", "--origin", "example.test", "--records", "100k", "-o", "zone"]);
+    assert!(output.status.success(), "{}", told(&output));
+    assert_eq!(told(&output), "zone: 100000 address records under example.test\n");
+    assert_eq!(output.stdout, b"");
+    for program in ["nsd-checkzone", "named-checkzone", "kzonecheck"] {
+        let Some(path) = installed(program) else { continue };
+        let mut check = Command::new(path);
+        if program == "kzonecheck" {
+            check.args(["-o", "example.test"])
+        } else {
+            check.arg("example.test")
+        };
+        let checked = check.arg(&zone).output().unwrap();
+        let said = String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned();
+        assert!(checked.status.success(), "{program}: {said}");
+    }
+}
+
+#[test]
+fn queries_ask_for_names_of_the_zone() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    let names = ["--origin", "bench.test", "--records", "50", "--label-bytes", "8", "--seed", "9"];
+    assert!(generate(at, &[&["zone"], &names[..], &["-o", "zone"]].concat()).status.success());
+    let wanted = ["-n", "2k", "--nxdomain", "10%", "--types", "A:60,AAAA:40", "--popularity", "zipf:1.0"];
+    let output = generate(at, &[&["queries"], &names[..], &wanted, &["-o", "queries"]].concat());
+    assert!(output.status.success(), "{}", told(&output));
+    let zone = fs::read_to_string(at.join("zone")).unwrap();
+    let queries = fs::read_to_string(at.join("queries")).unwrap();
+    assert_eq!(queries.lines().count(), 2000);
+    for line in queries.lines() {
+        let (label, rest) = line.split_once('.').unwrap();
+        assert_eq!(label.len(), 8);
+        assert_eq!(zone.contains(&format!("\n{label} IN A ")), rest.ends_with(" NOERROR"), "{line}");
+    }
+    let plain = [&["queries"], &names[..], &["-n", "10", "--no-expected", "-o", "queries"]].concat();
+    assert!(generate(at, &plain).status.success());
+    assert!(
+        fs::read_to_string(at.join("queries")).unwrap().lines().all(|line| line.ends_with(".bench.test. A"))
+    );
+}
+
+#[test]
+fn bad_usage_is_told_and_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    for (args, status, expected) in [
+        (
+            &["zone", "--origin", "a..b", "-o", "out"][..],
+            2,
+            "bad origin \"a..b\", column 3: a label is empty",
+        ),
+        (&["zone", "--records", "0", "-o", "out"], 2, "0 records; expected 1 to 100000000"),
+        (&["zone", "--label-bytes", "3", "-o", "out"], 2, "labels of 3 bytes; expected 7 to 63"),
+        (&["zone"], 2, "--output <FILE>"),
+        (&["queries", "--types", "AAAAA", "-o", "out"], 2, "unknown type \"AAAAA\""),
+        (&["queries", "--types", "A:0", "-o", "out"], 2, "expected a weight above 0"),
+        (&["queries", "--popularity", "zipf", "-o", "out"], 2, "expected uniform, or zipf:S"),
+        (&["queries", "--popularity", "zipf:11", "-o", "out"], 2, "a Zipf exponent of 11; expected 0 to 10"),
+        (&["queries", "-n", "0", "-o", "out"], 2, "no queries are asked for"),
+        (&["zone", "-o", "missing/out"], 1, "cannot write missing/out: No such file or directory"),
+        (&["zone", "-o", "/dev/null"], 1, "cannot write /dev/null: it exists and is no regular file"),
+    ] {
+        let output = generate(directory.path(), args);
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {}", told(&output));
+        assert!(told(&output).contains(expected), "{args:?}: {}", told(&output));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}
