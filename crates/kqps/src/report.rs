@@ -46,7 +46,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Judges a run and writes its page: whole, or not at all.
-pub(crate) fn write(run: &Run, page: &Path) -> anyhow::Result<()> {
+fn write(run: &Run, page: &Path) -> anyhow::Result<()> {
     let html = kqps_report::page(run, &judge(run));
     write_whole(page, html.as_bytes()).with_context(|| format!("cannot write {}", page.display()))
 }

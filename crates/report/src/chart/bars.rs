@@ -76,8 +76,10 @@ const BAR_HEIGHT: f64 = 16.0;
 const AXIS_HEIGHT: f64 = 22.0;
 /// The axis ends before the edge, so that a whisker or a last tick has room.
 const WIDTH: f64 = 98.0;
-/// Longest label, in characters, that leaves room for the note on a phone.
-const LABEL_LONGEST: usize = 22;
+/// Label and note of a row are together at most this long, in characters, to stand side by side on a phone.
+const TOGETHER_LONGEST: usize = 38;
+/// A label is never made shorter than this.
+const LABEL_SHORTEST: usize = 8;
 
 /// Draws the chart; an empty text when there is no row.
 pub(crate) fn bars(chart: &Bars<'_>) -> String {
@@ -106,7 +108,8 @@ pub(crate) fn bars(chart: &Bars<'_>) -> String {
 fn draw_row(svg: &mut Svg, axis: &Linear, row: &Bar, top: f64) {
     let bar = top + BAR_TOP;
     let middle = bar + BAR_HEIGHT / 2.0;
-    svg.text("label", 0.0, top + LABEL_BASE, Anchor::Start, &format::shortened(&row.label, LABEL_LONGEST));
+    let room = TOGETHER_LONGEST.saturating_sub(row.note.chars().count()).max(LABEL_SHORTEST);
+    svg.text("label", 0.0, top + LABEL_BASE, Anchor::Start, &format::shortened(&row.label, room));
     svg.text("note", 100.0, top + LABEL_BASE, Anchor::End, &row.note);
     if let Some(ceiling) = finite(row.ceiling) {
         let x = axis.place(ceiling) * WIDTH;
@@ -224,6 +227,15 @@ mod tests {
         assert_eq!(widths(&drawn, "backdrop"), [98.0]);
         assert_eq!(widths(&drawn, "bar subject"), [49.0]);
         assert!(drawn.find("backdrop") < drawn.find("bar subject"));
+    }
+
+    #[test]
+    fn a_long_label_makes_way_for_the_note() {
+        let long = |note: &str| Bar { label: "l".repeat(60), note: note.to_owned(), ..row(None) };
+        for (note, kept) in [("213 kqps, 44 % of ceiling", 12), ("", 37), (&*"n".repeat(50), 7)] {
+            let drawn = draw(&[long(note)]);
+            assert!(drawn.contains(&format!(">{}…<", "l".repeat(kept))), "{drawn}");
+        }
     }
 
     #[test]

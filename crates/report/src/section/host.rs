@@ -15,7 +15,10 @@ pub(crate) fn line(host: &Fingerprint) -> String {
         1 => Some("1 logical CPU".to_owned()),
         count => Some(format!("{count} logical CPUs")),
     };
-    let parts = [Some(host.cpu_model.clone()), cpus, Some(host.kernel.clone()), host.hypervisor.clone()];
+    let kernel = host.kernel.trim_start_matches("Linux ").split_whitespace().next();
+    let kernel = kernel.map(|release| format!("Linux {release}"));
+    let machine = host.hypervisor.as_ref().map(|_| "virtual machine".to_owned());
+    let parts = [Some(host.cpu_model.clone()), cpus, kernel, machine];
     let known = parts.into_iter().flatten().filter(|part| !part.is_empty());
     known.collect::<Vec<_>>().join(" · ")
 }

@@ -28,12 +28,12 @@ fn drawn(id: &str, title: &str, rows: &[Bar]) -> String {
 
 fn subject_row(verdict: &RunVerdict, subject: &CellVerdict) -> Bar {
     let is_ceiling = |echo: &&Ceiling| subject.ceiling.as_ref() == Some(&echo.name);
-    let note = match (subject.figure_qps, subject.ceiling_share, &subject.ceiling) {
-        (None, ..) => format!("no number ({})", subject.grade),
-        (Some(figure), Some(share), Some(ceiling)) => {
-            format!("{}, {} of {ceiling}", format::rate(figure.median), format::percent(share))
+    let note = match (subject.figure_qps, subject.ceiling_share) {
+        (None, _) => format!("no number ({})", subject.grade),
+        (Some(figure), Some(share)) => {
+            format!("{}, {} of ceiling", format::rate(figure.median), format::percent(share))
         }
-        (Some(figure), ..) => format::rate(figure.median),
+        (Some(figure), None) => format::rate(figure.median),
     };
     Bar {
         label: subject.name.clone(),

@@ -48,7 +48,7 @@ struct Making {
 
 impl Making {
     fn block_of(&mut self, cell: usize, block: u32) {
-        let Cell { name, role, .. } = self.run.cells[cell].clone();
+        let Cell { subject, role, .. } = self.run.cells[cell].clone();
         // The second block is a little faster, so that intervals have a width.
         let drift = 1.0 + 0.02 * f64::from(block);
         let echo = |io: &str| ECHOES.iter().find(|(name, _)| *name == io).map_or(1e5, |(_, qps)| *qps);
@@ -58,7 +58,7 @@ impl Making {
             wrong_per_mille: 0,
             thread,
         };
-        match (role, name.as_str()) {
+        match (role, subject.as_str()) {
             (Role::Subject, "nsd") => self.search(cell, block, simulated(213_000.0, 38.0, "nsd: server 1")),
             (Role::Subject, "knot") => self.search(cell, block, simulated(187_000.0, 44.0, "knotd")),
             (Role::Subject, "bind") => {
@@ -132,7 +132,7 @@ fn frame() -> Run {
     cells.extend(ECHOES.map(|(io, _)| cell(&format!("echo {io}"), Role::EchoCeiling, "echo", io)));
     cells.extend([
         cell("nsd", Role::Subject, "nsd", "mmsg"),
-        cell("knot", Role::Subject, "knot", "mmsg"),
+        cell("knot, sixteen threads on one core", Role::Subject, "knot", "mmsg"),
         cell("bind", Role::Subject, "bind", "event"),
         cell(HOSTILE, Role::Subject, HOSTILE, "poll"),
     ]);
