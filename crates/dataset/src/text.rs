@@ -53,11 +53,16 @@ impl<'a> Iterator for Fields<'a> {
         let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
         let start = self.at + self.line[self.at..].iter().position(|byte| !blank(byte))?;
         let mut end = start;
-        while let Some(byte) = self.line.get(end).filter(|byte| !blank(byte)) {
-            end += if *byte == b'\\' { 2 } else { 1 };
+        loop {
+            let plain = self.line[end..].iter().position(|byte| *byte == b'\\' || blank(byte));
+            end = plain.map_or(self.line.len(), |bytes| end + bytes);
+            if self.line.get(end) != Some(&b'\\') {
+                break;
+            }
+            end = (end + 2).min(self.line.len());
         }
-        self.at = end.min(self.line.len());
-        Some((start, &self.line[start..self.at]))
+        self.at = end;
+        Some((start, &self.line[start..end]))
     }
 }
 
