@@ -87,6 +87,11 @@ fn what_a_run_says_stays_text_and_on_paper_all_is_open_and_light() {
     let said = browser.evaluate("document.body.textContent");
     assert!(said.as_str().unwrap().matches(sample::HOSTILE).count() > 5, "it is shown, not swallowed");
 
+    let numbered = "[...document.querySelectorAll('.answers li, table.stack tr:not(.reasons)')]
+        .filter(told => told.querySelector('.grade.f') && told.textContent.includes('qps')).length";
+    assert_eq!(browser.evaluate(numbered), 0, "a figure that is refused is not told");
+    assert_eq!(browser.evaluate("document.querySelectorAll('.grade.f').length"), 4);
+
     browser.on_paper();
     let closed =
         "[...document.querySelectorAll('details > *')].filter(part => !part.checkVisibility()).length";

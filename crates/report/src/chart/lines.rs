@@ -54,6 +54,8 @@ const LEFT: f64 = 17.0;
 const RIGHT: f64 = 86.0;
 /// Names of lines stand at least this far apart.
 const NAME_APART: f64 = 14.0;
+/// And none of them above this.
+const NAME_TOP: f64 = 8.0;
 
 /// Draws the chart; an empty text when there is no point.
 pub(crate) fn lines(chart: &Lines<'_>) -> String {
@@ -85,8 +87,8 @@ pub(crate) fn lines(chart: &Lines<'_>) -> String {
             let class = if point.met { series.class.to_owned() } else { format!("{} missed", series.class) };
             svg.dot(&class, place(point), 3.0, &format!("{} {time} at {rate}", series.name));
         }
-        if let Some(&(x, y)) = met.last().or(points.last().map(place).as_ref()) {
-            names.push((*series, x, y));
+        if let Some(&(_, y)) = met.last().or(points.last().map(place).as_ref()) {
+            names.push((*series, y));
         }
     }
     name_lines(&mut svg, names);
@@ -109,15 +111,20 @@ fn axes(svg: &mut Svg, x_axis: &Linear, y_axis: &Log) {
 }
 
 /// Writes the names right of the plot, level with the lines' ends but never over one another.
-fn name_lines(svg: &mut Svg, mut names: Vec<(&Series, f64, f64)>) {
+fn name_lines(svg: &mut Svg, mut names: Vec<(&Series, f64)>) {
     // Of equal ones the first given is the highest figure, and stands above.
     names.reverse();
-    names.sort_by(|a, b| b.2.total_cmp(&a.2));
+    names.sort_by(|a, b| b.1.total_cmp(&a.1));
     let mut lowest_free = BOTTOM;
-    for (series, _, y) in names {
-        let y = y.min(lowest_free);
-        svg.text(&format!("name {}", series.class), RIGHT + 2.0, y + 4.0, Anchor::Start, series.name);
-        lowest_free = y - NAME_APART;
+    for (_, y) in &mut names {
+        *y = y.min(lowest_free);
+        lowest_free = *y - NAME_APART;
+    }
+    // Names that were pushed out at the top push back.
+    let too_high = (NAME_TOP - names.last().map_or(NAME_TOP, |(_, y)| *y)).max(0.0);
+    for (series, y) in names {
+        let class = format!("name {}", series.class);
+        svg.text(&class, RIGHT + 2.0, y + too_high + 4.0, Anchor::Start, series.name);
     }
 }
 
@@ -176,7 +183,8 @@ mod tests {
 
     #[test]
     fn names_never_lie_over_one_another() {
-        let same = [series(&[(1.0, 80.0)]), series(&[(1.0, 80.0)]), series(&[(1.0, 81.0)])];
+        let top = 100.0;
+        let same = [series(&[(1.0, top)]), series(&[(1.0, top)]), series(&[(1.0, top)])];
         let drawn = draw(&same, 1.0);
         let mut heights: Vec<f64> = drawn
             .split(r#"class="name p99""#)
@@ -184,6 +192,7 @@ mod tests {
             .map(|text| text.split(r#"y=""#).nth(1).unwrap().split('"').next().unwrap().parse().unwrap())
             .collect();
         heights.sort_by(f64::total_cmp);
+        assert!(heights[0] > NAME_TOP, "{heights:?}");
         assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= NAME_APART - 0.01), "{heights:?}");
     }
 }
