@@ -28,7 +28,7 @@ pub struct Spending {
 /// Seconds before the first trial: generating the dataset and reading the host.
 const SETUP_S: f64 = 3.0;
 /// Seconds for one closed-loop trial with the start and stop of its echo.
-pub const CEILING_S: f64 = 1.3;
+const CEILING_S: f64 = 0.7;
 
 /// Seconds that one preset costs.
 struct Cost {
@@ -80,25 +80,44 @@ fn spending(cost: &Cost, blocks: u32, latency: bool, work: Work) -> Spending {
     Spending { goal: cost.goal, blocks, latency, estimate_s, over_budget: false }
 }
 
-/// Watches the clock of a run, and says when the rest of it no longer fits.
-#[derive(Clone, Copy, Debug)]
+/// Says when the rest of a run no longer fits, by the seconds that are gone.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clock {
-    budget_s: f64,
+    limit_s: f64,
+    search_limit_s: f64,
 }
 
-/// A run may take this much longer than its budget before blocks are dropped.
-const GRACE: f64 = 1.05;
+/// A run may take this much longer than its budget before whole blocks are dropped,
+const BLOCK_GRACE: f64 = 1.05;
+/// and this much before the rest of a block is.
+const GRACE: f64 = 1.12;
+/// A search is cut short when it takes this many times as long as one usually does: on a host so noisy that
+/// most trials are made anew it would eat up the time of all others.
+const SEARCH_GRACE: f64 = 2.0;
 
 impl Clock {
-    /// A clock for a run with this budget.
-    pub fn new(budget_s: f64) -> Self {
-        Self { budget_s }
+    /// A clock for a run that is planned like this. A plan that takes longer than the budget is kept all the
+    /// same, since it was announced.
+    pub fn new(budget_s: f64, spending: &Spending) -> Self {
+        let cost = if spending.goal == DEFAULT.goal { &DEFAULT } else { &QUICK };
+        let search_s = cost.first_s + if spending.latency { cost.latency_s } else { 0.0 };
+        Self { limit_s: budget_s.max(spending.estimate_s), search_limit_s: search_s * SEARCH_GRACE }
     }
 
-    /// Whether another block still fits, when `spent_s` seconds are gone after `blocks_done` blocks of which the
-    /// last took `last_block_s`. The first block is always made.
+    /// Whether another block still fits after `blocks_done`, of which the last took `last_block_s`. The first
+    /// block is always begun.
     pub fn fits(&self, spent_s: f64, blocks_done: u32, last_block_s: f64) -> bool {
-        blocks_done == 0 || spent_s + last_block_s <= self.budget_s * GRACE
+        blocks_done == 0 || spent_s + last_block_s <= self.limit_s * BLOCK_GRACE
+    }
+
+    /// Whether no further cell is to be begun.
+    pub fn is_over(&self, spent_s: f64) -> bool {
+        spent_s > self.limit_s * GRACE
+    }
+
+    /// Whether a search that has taken this long is cut short.
+    pub fn cuts_search(&self, search_s: f64) -> bool {
+        search_s > self.search_limit_s
     }
 }
 
@@ -143,9 +162,17 @@ mod tests {
 
     #[test]
     fn the_clock_drops_what_does_not_fit() {
-        let clock = Clock::new(120.0);
-        assert!(clock.fits(500.0, 0, 0.0), "the first block is always made");
+        let clock = Clock::new(120.0, &plan(120.0, USUAL));
+        assert!(clock.fits(500.0, 0, 0.0), "the first block is always begun");
         assert!(clock.fits(80.0, 2, 40.0));
         assert!(!clock.fits(90.0, 2, 40.0));
+        assert!(!clock.is_over(130.0) && clock.is_over(138.0), "within 15 % of the budget");
+        assert!(!clock.cuts_search(20.0) && clock.cuts_search(60.0));
+    }
+
+    #[test]
+    fn a_plan_beyond_the_budget_is_kept() {
+        let spending = plan(1.0, USUAL);
+        assert!(!Clock::new(1.0, &spending).is_over(spending.estimate_s));
     }
 }

@@ -1,7 +1,7 @@
 //! Conducting a run: blocks, in each block every cell in random order, for each cell a fresh start of its
 //! subject and then the trials that it wants. Every trial is committed before the next one starts.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::store::StoreError;
@@ -61,10 +61,17 @@ pub enum Event<'a> {
         /// How it ended.
         ending: &'a Ending,
     },
-    /// The blocks from this one on do not fit the budget.
+    /// A search was cut short, to keep to the budget.
+    Cut {
+        /// The cell.
+        cell: &'a Cell,
+        /// The block, from 0.
+        block: u32,
+    },
+    /// Something does not fit the budget and is left out.
     Dropped {
-        /// The first block that is not made, from 0.
-        from_block: u32,
+        /// In words: `blocks 2 to 3`, `block 1: knot`.
+        what: &'a str,
     },
 }
 
@@ -94,32 +101,42 @@ pub struct Conductor<'a> {
 impl<'a> Conductor<'a> {
     /// Makes all trials of `run` that are missing, and adds them to it.
     pub fn conduct(&mut self, run: &mut Run) -> Result<Conducted, StoreError> {
-        let mut last_block = Duration::ZERO;
+        let mut last_block_s = 0.0;
         for block in 0..run.blocks {
-            if !self.fits(block, last_block) {
-                let (what, why) =
-                    (format!("blocks {} to {}", block + 1, run.blocks), "the budget was used up");
-                self.store.add_skipped(&what, why)?;
-                run.skipped.insert(what, why.to_string());
-                (self.tell)(&Event::Dropped { from_block: block });
+            if self.clock.is_some_and(|(clock, began)| !clock.fits(seconds(began), block, last_block_s)) {
+                self.drop_blocks(run, block)?;
                 break;
             }
             let began = Instant::now();
             (self.tell)(&Event::Block { block });
             for cell in order::of_block(run.seed, block, run.cells.len()) {
-                if self.unit(run, cell, block)? == Conducted::Interrupted {
+                if self.clock.is_some_and(|(clock, began)| clock.is_over(seconds(began))) {
+                    let what = format!("block {}: {}", block + 1, run.cells[cell].name);
+                    self.drop(run, &what)?;
+                } else if self.unit(run, cell, block)? == Conducted::Interrupted {
                     return Ok(Conducted::Interrupted);
                 }
             }
-            last_block = began.elapsed();
+            last_block_s = seconds(began);
         }
         Ok(Conducted::Whole)
     }
 
-    fn fits(&self, block: u32, last_block: Duration) -> bool {
-        self.clock.is_none_or(|(clock, began)| {
-            clock.fits(began.elapsed().as_secs_f64(), block, last_block.as_secs_f64())
-        })
+    fn drop_blocks(&mut self, run: &mut Run, first: u32) -> Result<(), StoreError> {
+        let what = if first + 1 == run.blocks {
+            format!("block {}", run.blocks)
+        } else {
+            format!("blocks {} to {}", first + 1, run.blocks)
+        };
+        self.drop(run, &what)
+    }
+
+    fn drop(&mut self, run: &mut Run, what: &str) -> Result<(), StoreError> {
+        let why = "the budget was used up";
+        self.store.add_skipped(what, why)?;
+        run.skipped.insert(what.to_string(), why.to_string());
+        (self.tell)(&Event::Dropped { what });
+        Ok(())
     }
 
     fn unit(&mut self, run: &mut Run, cell: usize, block: u32) -> Result<Conducted, StoreError> {
@@ -141,8 +158,10 @@ impl<'a> Conductor<'a> {
                 }
             }
         }
-        if let Next::Over(ending) = unit.next() {
-            (self.tell)(&Event::Over { cell: &run.cells[cell], block, ending: &ending });
+        let cell = &run.cells[cell];
+        match unit.next() {
+            Next::Over(ending) => (self.tell)(&Event::Over { cell, block, ending: &ending }),
+            Next::Trial(_) => (self.tell)(&Event::Cut { cell, block }),
         }
         Ok(Conducted::Whole)
     }
@@ -156,7 +175,11 @@ impl<'a> Conductor<'a> {
         play: &mut Play<'a>,
     ) -> Result<Conducted, StoreError> {
         let mut warm_up = unit.warm_up();
+        let began = Instant::now();
         loop {
+            if self.clock.is_some_and(|(clock, _)| clock.cuts_search(seconds(began))) {
+                return Ok(Conducted::Whole);
+            }
             let load = match (warm_up.take(), unit.next()) {
                 (Some(load), _) | (None, Next::Trial(load)) => load,
                 (None, Next::Over(_)) => return Ok(Conducted::Whole),
@@ -195,6 +218,10 @@ impl<'a> Conductor<'a> {
         run.trials.push(trial);
         Ok(())
     }
+}
+
+fn seconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64()
 }
 
 /// Where a trial belongs.

@@ -100,7 +100,7 @@ impl Session {
             kqps: wish.kqps.clone(),
             materials,
             definitions,
-            clock: Some((Clock::new(wish.budget_s), began)),
+            clock: Some((Clock::new(wish.budget_s, &spending), began)),
         };
         Ok((session, spending))
     }

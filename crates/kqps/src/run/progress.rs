@@ -42,17 +42,11 @@ impl Progress {
                 self.trials += 1;
                 self.message(format!("{}: trial {}, {}", cell.name, self.trials, words(trial)));
             }
-            Event::Over { cell, block, ending } => {
-                self.line(&self.over(cell, *block, ending));
-                if let Some(bar) = &self.bar {
-                    bar.inc(1);
-                }
+            Event::Over { cell, block, ending } => self.unit_line(cell, *block, &found(ending)),
+            Event::Cut { cell, block } => {
+                self.unit_line(cell, *block, "takes too long, and is cut short to keep to the budget");
             }
-            Event::Dropped { from_block } => self.line(&format!(
-                "It takes longer than planned: blocks {} to {} are left out to keep to the budget.",
-                from_block + 1,
-                self.blocks
-            )),
+            Event::Dropped { what } => self.line(&format!("Left out to keep to the budget: {what}.")),
         }
     }
 
@@ -63,24 +57,13 @@ impl Progress {
         }
     }
 
-    fn over(&self, cell: &Cell, block: u32, ending: &Ending) -> String {
-        let found = match ending {
-            Ending::Ceiling(rate_qps) => format!("{} q/s", rate(*rate_qps)),
-            Ending::Found(bounds) => match (bounds.lower_qps, bounds.upper_qps) {
-                (Some(lower_qps), Some(upper_qps)) => {
-                    format!(
-                        "between {} and {} q/s, {} trials",
-                        rate(lower_qps),
-                        rate(upper_qps),
-                        bounds.trials
-                    )
-                }
-                (Some(lower_qps), None) => format!("{} q/s or more", rate(lower_qps)),
-                (None, _) => "no rate meets the goal".to_string(),
-            },
-            Ending::Failed(reason) => reason.clone(),
-        };
-        format!("block {}/{}  {:width$}  {found}", block + 1, self.blocks, cell.name, width = self.width)
+    /// The line of a cell that is done for this block.
+    fn unit_line(&self, cell: &Cell, block: u32, found: &str) {
+        let (blocks, width) = (self.blocks, self.width);
+        self.line(&format!("block {}/{blocks}  {:width$}  {found}", block + 1, cell.name));
+        if let Some(bar) = &self.bar {
+            bar.inc(1);
+        }
     }
 
     fn message(&self, message: String) {
@@ -94,6 +77,20 @@ impl Progress {
             Some(bar) => bar.println(line),
             None => eprintln!("{line}"),
         }
+    }
+}
+
+fn found(ending: &Ending) -> String {
+    match ending {
+        Ending::Ceiling(rate_qps) => format!("{} q/s", rate(*rate_qps)),
+        Ending::Found(bounds) => match (bounds.lower_qps, bounds.upper_qps) {
+            (Some(lower_qps), Some(upper_qps)) => {
+                format!("between {} and {} q/s, {} trials", rate(lower_qps), rate(upper_qps), bounds.trials)
+            }
+            (Some(lower_qps), None) => format!("{} q/s or more", rate(lower_qps)),
+            (None, _) => "no rate meets the goal".to_string(),
+        },
+        Ending::Failed(reason) => reason.clone(),
     }
 }
 

@@ -1,14 +1,19 @@
 //! Runs over simulated subjects: their order, their failures, and their death at any moment.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use kqps_observation::trial::LoadMode;
 use kqps_verdict::judge::judge;
 use kqps_verdict::search::Preset;
 
+use kqps_observation as observation;
+
 use super::*;
+use crate::budget::Spending;
 use crate::simulated::Simulated;
 use crate::study::{self, Found, Given};
 
@@ -23,7 +28,7 @@ fn plan() -> Run {
 }
 
 /// The subject of a cell: how fast it is, or why it does not start.
-fn subject(cell: &Cell) -> Result<Simulated, NoTrial> {
+fn subject(cell: &observation::Cell) -> Result<Simulated, NoTrial> {
     let knee_qps = match cell.name.as_str() {
         "broken" => return Err(NoTrial::Failed { reason: "it is broken".into(), output: vec!["oh".into()] }),
         "slow" => 20_000.0,
@@ -97,7 +102,7 @@ fn an_interrupted_run_goes_on() {
     std::fs::create_dir(folder.path().join("other")).unwrap();
     let store = Store::create(&folder.path().join("other/run.sqlite"), &plan()).unwrap();
     for most in [1, 5, 17, 30, 1000] {
-        let left = std::cell::Cell::new(most);
+        let left = Cell::new(most);
         let limited = || match left.get() {
             0 => Err(NoTrial::Interrupted),
             more => {
@@ -120,18 +125,28 @@ fn an_interrupted_run_goes_on() {
 fn what_does_not_fit_the_budget_is_dropped_and_told() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::create(&folder.path().join("run.sqlite"), &plan()).unwrap();
-    let mut dropped = None;
-    let clock = Some((Clock::new(0.0), Instant::now()));
-    conduct(&store, clock, &|| Ok(()), &mut |event| {
-        if let Event::Dropped { from_block } = event {
-            dropped = Some(*from_block);
+    let mut dropped = Vec::new();
+    let spending = Spending { goal: "quick", blocks: 3, latency: false, estimate_s: 0.0, over_budget: false };
+    // The first trial takes longer than the whole budget.
+    let second = Cell::new(false);
+    let slow = || {
+        if !second.replace(true) {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        Ok(())
+    };
+    conduct(&store, Some((Clock::new(0.1, &spending), Instant::now())), &slow, &mut |event| {
+        if let Event::Dropped { what } = event {
+            dropped.push((*what).to_string());
         }
     })
     .unwrap();
-    assert_eq!(dropped, Some(1));
     let run = store.run().unwrap();
-    assert!(run.trials.iter().all(|trial| trial.block == 0));
-    assert_eq!(run.skipped["blocks 2 to 3"], "the budget was used up");
+    // One cell was measured before the time was over, the others and the later blocks were not.
+    assert_eq!(dropped.len(), run.cells.len());
+    assert_eq!(dropped.last().unwrap(), "blocks 2 to 3");
+    assert!(dropped.iter().all(|what| run.skipped[what] == "the budget was used up"), "{dropped:?}");
+    assert_eq!(run.trials.iter().map(|trial| trial.start).max(), Some(1));
 }
 
 /// Names the folder in which this test program, started again, conducts a run.
