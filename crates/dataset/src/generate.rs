@@ -52,7 +52,8 @@ pub struct Queries {
     pub types: Vec<(u16, f64)>,
     /// Which names are asked how often.
     pub popularity: Popularity,
-    /// Whether the expected rcode stands in a third column, which dnsperf does not understand.
+    /// Whether the expected rcode stands in a third column. An echo, which answers NOERROR to everything, can
+    /// meet no expectation of NXDOMAIN.
     pub expected: bool,
     /// What the queries are drawn from.
     pub seed: u64,

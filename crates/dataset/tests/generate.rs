@@ -110,7 +110,7 @@ fn popular_names_are_asked_more_often() {
 }
 
 #[test]
-fn a_file_for_other_programs_has_two_columns() {
+fn without_expectations_there_are_two_columns() {
     let plain = queries_text(&Queries { expected: false, ..queries() });
     assert!(plain.lines().all(|line| line.split(' ').count() == 2));
 }

@@ -56,7 +56,7 @@ struct QueriesArgs {
     #[arg(long, value_parser = parse_popularity, default_value = "uniform")]
     popularity: Popularity,
 
-    /// Leave the expected rcode out, for programs that read two columns only
+    /// Leave the expected rcode out, as for an echo, which answers NOERROR to everything
     #[arg(long)]
     no_expected: bool,
 

@@ -54,9 +54,9 @@ pub fn encode(text: &[u8], wire: &mut Vec<u8>) -> Result<usize, NameError> {
 }
 
 fn encode_labels(text: &[u8], wire: &mut Vec<u8>, start: usize) -> Result<(), NameError> {
-    let fail = |at: usize, fault| Err(NameError { column: at + 1, fault });
+    let error = |at: usize, fault| NameError { column: at + 1, fault };
     if text.is_empty() {
-        return fail(0, NameFault::Empty);
+        return Err(error(0, NameFault::Empty));
     }
     if text == b"." {
         wire.push(0);
@@ -66,34 +66,45 @@ fn encode_labels(text: &[u8], wire: &mut Vec<u8>, start: usize) -> Result<(), Na
     wire.push(0);
     let mut at = 0;
     while at < text.len() {
-        let (byte, taken) = match text[at] {
+        match text[at] {
+            b'.' if wire.len() == label + 1 => return Err(error(at, NameFault::EmptyLabel)),
             b'.' => {
-                if wire.len() == label + 1 {
-                    return fail(at, NameFault::EmptyLabel);
-                }
                 at += 1;
                 // The length byte of the next label, or the root's where the text ends.
                 label = wire.len();
                 wire.push(0);
-                continue;
             }
-            b'\\' => unescape(&text[at + 1..]).map_err(|fault| NameError { column: at + 1, fault })?,
-            plain => (plain, 1),
-        };
-        // One more byte stays free for the root.
-        if wire.len() - start >= NAME_BYTES_MAX - 1 {
-            return fail(at, NameFault::NameTooLong);
+            b'\\' => {
+                let (byte, taken) = unescape(&text[at + 1..]).map_err(|fault| error(at, fault))?;
+                extend(wire, start, label, &[byte]).map_err(|(_, fault)| error(at, fault))?;
+                at += taken;
+            }
+            _ => {
+                let rest = &text[at..];
+                let plain = rest.iter().position(|byte| matches!(byte, b'.' | b'\\')).unwrap_or(rest.len());
+                extend(wire, start, label, &rest[..plain])
+                    .map_err(|(room, fault)| error(at + room, fault))?;
+                at += plain;
+            }
         }
-        if usize::from(wire[label]) == LABEL_BYTES_MAX {
-            return fail(at, NameFault::LabelTooLong);
-        }
-        wire.push(byte);
-        wire[label] += 1;
-        at += taken;
     }
     if wire.len() > label + 1 {
         wire.push(0);
     }
+    Ok(())
+}
+
+/// Appends bytes to the label whose length stands at `label`. Where there is less room, it says how much.
+fn extend(wire: &mut Vec<u8>, start: usize, label: usize, bytes: &[u8]) -> Result<(), (usize, NameFault)> {
+    // One more byte stays free for the root.
+    let in_name = (NAME_BYTES_MAX - 1).saturating_sub(wire.len() - start);
+    let in_label = LABEL_BYTES_MAX - usize::from(wire[label]);
+    if bytes.len() > in_name.min(in_label) {
+        let fault = if in_name <= in_label { NameFault::NameTooLong } else { NameFault::LabelTooLong };
+        return Err((in_name.min(in_label), fault));
+    }
+    wire.extend_from_slice(bytes);
+    wire[label] += bytes.len() as u8;
     Ok(())
 }
 
