@@ -1,6 +1,6 @@
 //! Exit statuses: 0 measured; 1 could not run; 2 bad usage or bad file; 3 measured, but the figure is refused.
 
-use std::fmt;
+use std::{fmt, io};
 use std::process::ExitCode;
 
 /// Measured, but no figure is given (grade F).
@@ -23,7 +23,13 @@ pub(crate) fn bad_input(error: impl fmt::Display) -> anyhow::Error {
     anyhow::Error::new(BadInput(error.to_string()))
 }
 
-/// The status that an error ends the program with.
-pub(crate) fn status_of(error: &anyhow::Error) -> ExitCode {
+/// Tells an error, and the status that it ends the program with.
+pub(crate) fn with(error: &anyhow::Error) -> ExitCode {
+    let is_closed = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
+    if error.chain().filter_map(|cause| cause.downcast_ref()).any(is_closed) {
+        // Whoever read what is printed has seen enough, as in `kqps host | head`.
+        return ExitCode::FAILURE;
+    }
+    eprintln!("kqps: {error:#}");
     if error.chain().any(|cause| cause.is::<BadInput>()) { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

@@ -53,8 +53,5 @@ fn main() -> ExitCode {
         Some(Command::Completions(args)) => completions::run(args),
         Some(Command::Man(args)) => man::run(args),
     };
-    outcome.unwrap_or_else(|error| {
-        eprintln!("kqps: {error:#}");
-        exit::status_of(&error)
-    })
+    outcome.unwrap_or_else(|error| exit::with(&error))
 }

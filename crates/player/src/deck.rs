@@ -26,7 +26,7 @@ const TICKS_PER_ROUND: u64 = 64;
 const FRESH_NS: u64 = 2_000_000;
 
 /// How long a query may wait for others to leave with it.
-const COALESCE_NS: u64 = 25_000;
+const COALESCE_NS: u64 = 35_000;
 
 /// A closed loop that sent nothing for so long does not wait for a larger part of its window.
 const PATIENCE_NS: u64 = 200_000;
@@ -196,26 +196,28 @@ impl<'a> Deck<'a> {
         self.played_ns
     }
 
-    /// Whether a burst is to leave now. In a closed loop a burst waits until an eighth of the window is free,
-    /// or until nothing left for a while, so that queries go out in batches and not one for each reply.
+    /// Whether a burst of at most `most` queries is to leave now.
+    ///
+    /// In an open loop the first query that is due waits a little for those that fall due meanwhile, yet for
+    /// no longer than [`COALESCE_NS`]. In a closed loop a burst waits until an eighth of the window is free,
+    /// or until nothing left for a while. Both for batches' sake: one query for each wake-up costs most.
     #[inline]
-    pub fn is_due(&self, now_ns: u64, burst: usize) -> bool {
+    pub fn is_due(&self, now_ns: u64, most: usize) -> bool {
         match &self.pace {
-            Pace::Open(schedule) => schedule.next_due_ns() <= now_ns && !self.is_played(now_ns),
+            Pace::Open(_) => self.wake_at_ns(most).is_some_and(|wake_ns| wake_ns <= now_ns) && !self.is_played(now_ns),
             Pace::Closed(window) => {
                 let free = window.saturating_sub(self.waiting);
-                let worth = (window / 8).clamp(1, burst as u64);
+                let worth = (window / 8).clamp(1, most as u64);
                 free >= worth || (free > 0 && now_ns.saturating_sub(self.last_send_ns) > PATIENCE_NS)
             }
         }
     }
 
-    /// When an open loop should wake to send: a little after the next query is due, so that those that fall
-    /// due meanwhile leave with it, yet no lag exceeds [`COALESCE_NS`] by that. None in a closed loop.
+    /// When an open loop's next burst is to leave; none in a closed loop.
     #[inline]
-    pub fn wake_at_ns(&self, burst: usize) -> Option<u64> {
+    pub fn wake_at_ns(&self, most: usize) -> Option<u64> {
         let Pace::Open(schedule) = &self.pace else { return None };
-        Some(schedule.next_due_ns() + schedule.whole_periods_ns(COALESCE_NS, burst as u64 - 1))
+        Some(schedule.next_due_ns() + schedule.whole_periods_ns(COALESCE_NS, most as u64 - 1))
     }
 
     /// Whether this is a closed loop, and its window.
