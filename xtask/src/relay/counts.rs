@@ -25,6 +25,11 @@ pub struct Counts {
     /// IDs that the relay made up and that the player used too: it may take such replies for duplicates.
     /// Unless 0, the counts are not the truth.
     pub clashes: u64,
+    /// Queries whose ID their socket had used before: a duplicate, or a socket that went through all its IDs.
+    pub repeated_ids: u64,
+    /// The longest time in which the relay did not look at its sockets, microseconds. Replies may have been so
+    /// much later than they should.
+    pub longest_away_us: u64,
     /// Replies that were still waiting when the relay was stopped: they never reached the player.
     pub pending: u64,
     /// Packets that the relay's own sockets dropped. Unless 0, the counts are not the truth.

@@ -76,7 +76,11 @@ impl Engine {
     /// Relays until told to stop.
     pub(super) fn run(mut self, stop: &AtomicBool) -> io::Result<Counts> {
         clock::set_timer_slack_ns(1)?;
+        let mut last_look_ns = clock::now_ns();
         while !stop.load(Ordering::Relaxed) {
+            let now_ns = clock::now_ns();
+            self.counts.longest_away_us = self.counts.longest_away_us.max((now_ns - last_look_ns) / 1000);
+            last_look_ns = now_ns;
             if self.turn()? == 0 && !self.settings.spin {
                 self.rest()?;
             }
@@ -89,6 +93,7 @@ impl Engine {
         }
         self.counts.pending = (self.waiting.len() + self.held) as u64;
         self.counts.unanswered = self.flows.iter().map(Flow::unanswered).sum();
+        self.counts.repeated_ids = self.flows.iter().map(|flow| flow.repeated).sum();
         self.counts.clashes = self.flows.iter().map(|flow| flow.clashes).sum();
         self.counts.send_failed = self.outboxes().map(|outbox| outbox.failed).sum();
         self.counts.socket_drops = self.outboxes().map(Outbox::drops).sum::<io::Result<u64>>()?;

@@ -50,12 +50,14 @@ pub(super) struct Flow {
     made_up: u16,
     /// IDs that both the player used and the relay made up.
     pub(super) clashes: u64,
+    /// Queries whose ID the player had used before.
+    pub(super) repeated: u64,
 }
 
 impl Flow {
     pub(super) fn new(client: Address, back: Option<Outbox>) -> Self {
         let ids = vec![Id::default(); IDS].into_boxed_slice();
-        Self { client, back, held: None, ids, first_id: None, made_up: 0, clashes: 0 }
+        Self { client, back, held: None, ids, first_id: None, made_up: 0, clashes: 0, repeated: 0 }
     }
 
     /// Notes a query and what was decided for it.
@@ -64,6 +66,7 @@ impl Flow {
         self.first_id.get_or_insert(id);
         let entry = &mut self.ids[usize::from(id)];
         self.clashes += u64::from(entry.used_by == UsedBy::Relay);
+        self.repeated += u64::from(entry.used_by == UsedBy::Player);
         let passed_on = self.back.is_some() && fault != Some(Fault::DropQuery);
         *entry = Id { used_by: UsedBy::Player, passed_on, fault };
     }
