@@ -1,5 +1,5 @@
-//! Endurance: a long trial loses nothing, keeps its rate in every second, and uses no more memory at its end
-//! than near its beginning.
+//! Endurance: after a long trial the accounts still add up, in the sum and over all seconds, and the player
+//! uses no more memory near its end than near its beginning.
 
 use std::fs;
 use std::time::Duration;
