@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use kqps_observation::run::{Outcome, Purpose};
+use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::store::StoreError;
 use kqps_observation::{Cell, Run, RunTrial, Store, Trial};
 use kqps_verdict::search::Goal;
@@ -110,7 +110,7 @@ impl<'a> Conductor<'a> {
             let began = Instant::now();
             (self.tell)(&Event::Block { block });
             for cell in order::of_block(run.seed, block, run.cells.len()) {
-                if self.clock.is_some_and(|(clock, began)| clock.is_over(seconds(began))) {
+                if self.is_too_late_for(&run.cells[cell], block) {
                     let what = format!("block {}: {}", block + 1, run.cells[cell].name);
                     self.drop(run, &what)?;
                 } else if self.unit(run, cell, block)? == Conducted::Interrupted {
@@ -120,6 +120,13 @@ impl<'a> Conductor<'a> {
             last_block_s = seconds(began);
         }
         Ok(Conducted::Whole)
+    }
+
+    /// The first block gets all of its ceilings in any case: they are cheap, and every figure is told as a
+    /// share of one.
+    fn is_too_late_for(&self, cell: &Cell, block: u32) -> bool {
+        let may_go = block > 0 || cell.role == Role::Subject;
+        may_go && self.clock.is_some_and(|(clock, began)| clock.is_over(seconds(began)))
     }
 
     fn drop_blocks(&mut self, run: &mut Run, first: u32) -> Result<(), StoreError> {

@@ -23,7 +23,9 @@ pub mod subject;
 pub mod toml_file;
 pub mod unit;
 
+mod layout;
 mod record;
+mod rig;
 
 #[cfg(test)]
 mod simulated;

@@ -149,14 +149,14 @@ impl Setting<'_> {
     fn values(&self, port: u16) -> Values {
         let cpus = self.cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         Values::default()
-            .with("port", port)
-            .with("dir", self.folder.display())
-            .with("zone", self.zone.display())
-            .with("origin", self.origin)
-            .with("kqps", self.kqps.display())
-            .with("io", self.io)
-            .with("workers", self.workers)
-            .with("cpus", cpus)
+            .with("port", &port)
+            .with("dir", &self.folder.display())
+            .with("zone", &self.zone.display())
+            .with("origin", &self.origin)
+            .with("kqps", &self.kqps.display())
+            .with("io", &self.io)
+            .with("workers", &self.workers)
+            .with("cpus", &cpus)
     }
 }
 

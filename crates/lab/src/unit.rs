@@ -102,13 +102,10 @@ impl Unit {
     }
 
     fn next_of_ceiling(&self) -> Next {
-        match counted(&self.played).first() {
-            Some(measured) => Next::Over(Ending::Ceiling(measured.trial.load.answered_qps)),
-            None => {
-                let purpose = Purpose::Ceiling;
-                Next::Trial(Load { pace: Pace::Closed, duration_s: CEILING_S, purpose })
-            }
+        if let Some(measured) = counted(&self.played).first() {
+            return Next::Over(Ending::Ceiling(measured.trial.load.answered_qps));
         }
+        Next::Trial(Load { pace: Pace::Closed, duration_s: CEILING_S, purpose: Purpose::Ceiling })
     }
 
     fn next_of_subject(&self) -> Next {

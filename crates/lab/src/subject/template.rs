@@ -13,7 +13,7 @@ pub const KNOWN: [&str; 8] = ["cpus", "dir", "io", "kqps", "origin", "port", "wo
 impl Values {
     /// Sets what one of [`KNOWN`] stands for.
     #[must_use]
-    pub fn with(mut self, name: &'static str, value: impl ToString) -> Self {
+    pub fn with(mut self, name: &'static str, value: &dyn ToString) -> Self {
         debug_assert!(KNOWN.contains(&name));
         self.0.push((name, value.to_string()));
         self
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn only_words_in_braces_are_placeholders() {
-        let values = Values::default().with("port", 5300).with("dir", "/tmp/x");
+        let values = Values::default().with("port", &5300).with("dir", &"/tmp/x");
         assert_eq!(
             values.fill("listen-on port {port} { none; }; \"{dir}/a\" {}"),
             "listen-on port 5300 { none; }; \"/tmp/x/a\" {}"

@@ -11,7 +11,7 @@ use super::template::Values;
 /// program that is running.
 pub fn ask(definition: &Definition, kqps: &Path) -> Option<String> {
     let version = definition.version.as_ref()?;
-    let values = Values::default().with("kqps", kqps.display());
+    let values = Values::default().with("kqps", &kqps.display());
     let mut words = version.command.iter().map(|word| values.fill(word));
     let program: PathBuf = programs::find(&words.next()?)?;
     let output = Command::new(program).args(words).stdin(Stdio::null()).output().ok()?;

@@ -1,0 +1,86 @@
+//! The real thing behind a cell: its subject, started afresh, and a player that is aimed at it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kqps_observation::Cell;
+
+use crate::conduct::{NoTrial, Play};
+use crate::folder::Folder;
+use crate::materials::Materials;
+use crate::player::Player;
+use crate::setup::Setup;
+use crate::subject::definition::ReadyKind;
+use crate::subject::{Definition, Setting, StartError, Subject};
+
+/// What is needed to start the subject of any cell.
+pub(crate) struct Rig<'a> {
+    pub(crate) folder: &'a Folder,
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) materials: &'a Materials,
+    pub(crate) definitions: &'a BTreeMap<String, Definition>,
+    pub(crate) kqps: &'a Path,
+    pub(crate) interrupted: &'a AtomicBool,
+}
+
+impl Rig<'_> {
+    pub(crate) fn start(&self, cell: usize, start: u64) -> Result<Play<'_>, NoTrial> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(NoTrial::Interrupted);
+        }
+        let cell = &self.cells[cell];
+        let setting = Setting {
+            folder: &self.folder.work(&cell.name, start),
+            origin: Materials::ORIGIN,
+            zone: &self.materials.zone,
+            kqps: self.kqps,
+            io: &cell.io,
+            workers: cell.workers,
+            cpus: &cell.subject_cpus,
+        };
+        let definition = &self.definitions[&cell.subject];
+        let subject =
+            Subject::start(definition, &setting, self.interrupted).map_err(|error| match error {
+                StartError::Interrupted => NoTrial::Interrupted,
+                other => NoTrial::Failed { reason: other.to_string(), output: other.output().to_vec() },
+            })?;
+        // Whoever answers anything, as an echo does, cannot be held to the zone's rcodes.
+        let queries = match definition.ready.kind {
+            ReadyKind::Soa => &self.materials.queries,
+            ReadyKind::Reply => &self.materials.plain,
+        };
+        let player = Player {
+            kqps: self.kqps,
+            target: subject.address(),
+            queries,
+            setup: Setup::of(cell),
+            cpus: &cell.player_cpus,
+            subject_pid: subject.pid(),
+            subject_cpus: &cell.subject_cpus,
+            interrupted: self.interrupted,
+        };
+        let mut running = Running(Some(subject));
+        Ok(Box::new(move |load| {
+            let played = player.play(load);
+            match running.0.as_mut().and_then(Subject::ended) {
+                // Whatever the player saw of a subject that died under it is no measurement.
+                Some((reason, output)) if !matches!(played, Err(NoTrial::Interrupted)) => {
+                    Err(NoTrial::Failed { reason: format!("{reason} during a trial"), output })
+                }
+                _ => played,
+            }
+        }))
+    }
+}
+
+/// A subject that is stopped as its definition says when it is no longer played at.
+struct Running(Option<Subject>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(subject) = self.0.take() {
+            subject.stop();
+        }
+    }
+}
