@@ -39,7 +39,9 @@ impl SendRing {
         let mut done = 0;
         while done < count {
             match self.ring.submit_and_wait(count - done) {
-                Err(error) if !matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY)) => return Err(error),
+                Err(error) if !matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY)) => {
+                    return Err(error);
+                }
                 _ => (),
             }
             for entry in self.ring.completion() {
