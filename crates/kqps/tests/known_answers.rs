@@ -11,7 +11,8 @@ static TURN: Mutex<()> = Mutex::new(());
 fn small(proof: Proof) {
     // A proof that failed says nothing about the next one.
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    prove(proof, Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps"))).unwrap_or_else(|error| panic!("{error:#}"));
+    prove(proof, Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps")))
+        .unwrap_or_else(|error| panic!("{error:#}"));
 }
 
 #[test]

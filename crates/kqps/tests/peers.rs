@@ -9,7 +9,8 @@ use xtask::peers::{Name, measure};
 
 fn measured(name: Name, file: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
-    measure(name, 1, 0.3, Path::new(env!("CARGO_BIN_EXE_kqps")), folder.path()).unwrap_or_else(|e| panic!("{e:#}"));
+    measure(name, 1, 0.3, Path::new(env!("CARGO_BIN_EXE_kqps")), folder.path())
+        .unwrap_or_else(|e| panic!("{e:#}"));
     serde_json::from_str(&fs::read_to_string(folder.path().join(file)).unwrap()).unwrap()
 }
 
