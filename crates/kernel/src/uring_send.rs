@@ -29,6 +29,10 @@ impl SendRing {
     ) -> io::Result<()> {
         outcomes.clear();
         let count = batch.messages();
+        if count > self.ring.params().sq_entries() as usize {
+            // Found out half-way, entries would stay behind that point to a batch which is no longer borrowed.
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the batch is larger than the ring"));
+        }
         for (index, header) in batch.headers().enumerate() {
             let entry = opcode::SendMsg::new(Fd(socket.as_raw_fd()), header).build().user_data(index as u64);
             // SAFETY: the header and what it points to belong to the batch, which is borrowed until every

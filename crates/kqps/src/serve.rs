@@ -64,8 +64,8 @@ struct Echo {
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_size)]
     buffer: u64,
 
-    /// Spin for this long for every query
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+    /// Spin for this long for every query, up to 10 ms
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     work_ns: u64,
 
     /// Stop after this time
