@@ -31,6 +31,7 @@ struct Capability {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Args { json } = args;
     let capabilities = probe()
         .into_iter()
         .map(|told| Capability {
@@ -42,7 +43,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         .collect();
     let probe = Probe { capabilities };
     let mut out = io::stdout();
-    if args.json {
+    if json {
         writeln!(out, "{}", serde_json::to_string(&probe)?)?;
     } else {
         writeln!(out, "{}", table(&probe))?;

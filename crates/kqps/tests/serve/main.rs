@@ -1,192 +1,23 @@
 //! `kqps serve echo`, run as a user would: real sockets, real processes, exact counts. One test body runs over
 //! every I/O model that this host offers; what it does not offer is printed with the reason.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+mod running;
+mod sent;
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use kqps_kernel::process::{Signal, signal};
 use kqps_kernel::{affinity, namespace, probe};
-use kqps_server::{Model, Report};
+use kqps_server::Model;
+
+use crate::running::{Running, serve};
+use crate::sent::{ROUNDS, Sent, flow, kernel_counts, query, reply, wait_until_read};
 
 /// How long anything may take that takes no time.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A server that is running; killed when the test forgets it.
-struct Running {
-    child: Child,
-    lines: BufReader<ChildStdout>,
-    addresses: Vec<SocketAddr>,
-}
-
-impl Running {
-    fn start(arguments: &[&str]) -> Self {
-        let mut child = serve(arguments).arg("--json").stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        lines.read_line(&mut line).unwrap();
-        let Ok(ready) = serde_json::from_str::<serde_json::Value>(&line) else {
-            panic!("no ready line from {arguments:?}: {}", Self { child, lines, addresses: vec![] }.end().1);
-        };
-        assert_eq!(ready["kind"], "ready");
-        let addresses = serde_json::from_value(ready["addresses"].clone()).unwrap();
-        Self { child, lines, addresses }
-    }
-
-    /// Stops it by a signal, and returns what it counted.
-    fn stop(mut self, how: Signal) -> Report {
-        signal(self.child.id(), how).unwrap();
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        let (status, errors) = self.end();
-        assert!(status.success(), "{status}: {errors}");
-        assert_eq!(errors, "");
-        serde_json::from_str(&line).unwrap()
-    }
-
-    /// Waits for its end; its status and what it said on stderr.
-    fn end(mut self) -> (ExitStatus, String) {
-        let mut errors = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
-        (self.child.wait().unwrap(), errors)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn serve(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
-    command.args(["serve", "echo"]).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
-    command
-}
-
-/// A query for `a.test A` with an ID of its own, in mixed case.
-fn query(id: u16) -> Vec<u8> {
-    let mut bytes = id.to_be_bytes().to_vec();
-    bytes.extend([0x01, 0x20, 0, 1, 0, 0, 0, 0, 0, 0]);
-    bytes.extend(b"\x01a\x04TeSt\x00\x00\x01\x00\x01");
-    bytes
-}
-
-/// The same with QR set, and AD cleared.
-fn reply(id: u16) -> Vec<u8> {
-    let mut bytes = query(id);
-    bytes[2] |= 0x80;
-    bytes[3] &= !0x20;
-    bytes
-}
-
-/// A socket that takes replies only from the address that it asks.
-fn flow(to: SocketAddr) -> UdpSocket {
-    let any: IpAddr = if to.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
-    let socket = UdpSocket::bind((any, 0)).unwrap();
-    socket.connect(to).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    socket
-}
-
-/// What is sent to a server in all, and what must come of it.
-#[derive(Default)]
-struct Sent {
-    answered: u64,
-    dropped: BTreeMap<String, u64>,
-}
-
-const ROUNDS: u16 = 6;
-
-impl Sent {
-    /// Sends good and bad datagrams over several flows, and awaits a reply to every good one.
-    fn play(&mut self, to: SocketAddr, flows: usize) {
-        let flows: Vec<UdpSocket> = (0..flows).map(|_| flow(to)).collect();
-        for id in 0..ROUNDS {
-            for flow in &flows {
-                for (cause, bytes) in [
-                    ("query-too-short", &[] as &[u8]),
-                    ("query-too-short", &query(id)[..11]),
-                    ("is-response", &reply(id)),
-                    ("query-too-long", &[0; 4097]),
-                ] {
-                    flow.send(bytes).unwrap();
-                    *self.dropped.entry(cause.to_owned()).or_default() += 1;
-                }
-                flow.send(&query(id)).unwrap();
-                self.answered += 1;
-            }
-        }
-        for flow in &flows {
-            let mut expected: BTreeSet<Vec<u8>> = (0..ROUNDS).map(reply).collect();
-            while !expected.is_empty() {
-                let mut buffer = [0; 512];
-                let length =
-                    flow.recv(&mut buffer).unwrap_or_else(|error| panic!("no reply from {to}: {error}"));
-                assert!(expected.remove(&buffer[..length]), "{:x?} from {to}", &buffer[..length]);
-            }
-        }
-    }
-
-    /// Sends queries that seem to come from port 0, which takes a raw socket and the right to have one.
-    fn play_port_zero(&mut self, to: SocketAddr) {
-        let Ok(raw) = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::RAW, Some(17.into())) else {
-            println!("skipped: no raw sockets, so no queries from port 0");
-            return;
-        };
-        let mut datagram = vec![0, 0];
-        datagram.extend(to.port().to_be_bytes());
-        datagram.extend((8 + query(0).len() as u16).to_be_bytes());
-        datagram.extend([0, 0]); // no checksum (RFC 768)
-        datagram.extend(query(0));
-        for _ in 0..3 {
-            raw.send_to(&datagram, &to.into()).unwrap();
-            *self.dropped.entry("port-zero".to_owned()).or_default() += 1;
-        }
-    }
-
-    fn total(&self) -> u64 {
-        self.answered + self.dropped.values().sum::<u64>()
-    }
-}
-
-/// Waits until nothing is left in the queues of the sockets on this port.
-fn wait_until_read(port: u16) {
-    let begin = Instant::now();
-    let waiting = || {
-        ["udp", "udp6"].iter().any(|table| {
-            let table = std::fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap();
-            table.lines().skip(1).any(|line| {
-                let fields: Vec<&str> = line.split_whitespace().collect();
-                fields[1].ends_with(&format!(":{port:04X}")) && !fields[4].ends_with(":00000000")
-            })
-        })
-    };
-    while waiting() {
-        assert!(begin.elapsed() < PATIENCE, "the queue on port {port} is not read");
-        std::thread::yield_now();
-    }
-}
-
-/// The kernel's counts of this thread's network: datagrams taken by programs, and refused for full buffers.
-fn kernel_counts() -> (u64, u64) {
-    let old = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
-    let mut udp = old.lines().filter_map(|line| line.strip_prefix("Udp: "));
-    let (names, values) = (udp.next().unwrap(), udp.next().unwrap());
-    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    for (name, value) in names.split(' ').zip(values.split(' ')) {
-        counts.insert(format!("Udp{name}"), value.parse().unwrap());
-    }
-    for line in std::fs::read_to_string("/proc/thread-self/net/snmp6").unwrap().lines() {
-        let mut fields = line.split_whitespace();
-        counts.insert(fields.next().unwrap().to_owned(), fields.next().unwrap().parse().unwrap());
-    }
-    let both = |name: &str| counts[&format!("Udp{name}")] + counts[&format!("Udp6{name}")];
-    (both("InDatagrams"), both("RcvbufErrors"))
-}
 
 /// Moves this test into a network of its own, where nobody else moves the counters.
 fn own_network() -> bool {
