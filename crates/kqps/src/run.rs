@@ -65,14 +65,14 @@ pub(crate) struct Args {
     json: bool,
 }
 
-const BUDGET: Duration = Duration::from_secs(120);
+const BUDGET: Duration = Duration::from_mins(2);
 
 const RECORDS: u64 = 100_000;
 
 /// Where runs lie, unless told otherwise.
 const RUNS: &str = "kqps-runs";
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(study) = &args.study {
         return Err(bad_input(format!(
             "{}: this version knows the default study only; run it with `kqps run`",
@@ -81,7 +81,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let began = Instant::now();
     let interrupted = take_signals()?;
-    let mut session = if args.resume { resume(&args)? } else { begin(&args, began)? };
+    let mut session = if args.resume { resume(args)? } else { begin(args, began)? };
     let mut progress = Progress::new(session.run());
     let conducted = session.conduct(&interrupted, &mut |event| progress.tell(event));
     progress.end();
@@ -90,7 +90,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let verdict = judge(session.run());
     let page = kqps_report::page(session.run(), &verdict);
     session.folder().write(&session.folder().report(), page.as_bytes())?;
-    tell(&args, &session, &verdict, conducted)?;
+    tell(args, &session, &verdict, conducted)?;
     match conducted {
         Conducted::Interrupted => {
             eprintln!("Interrupted; what was measured is stored. To go on: {go_on}");

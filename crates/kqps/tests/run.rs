@@ -92,7 +92,7 @@ fn stderr(output: &Output) -> String {
 
 /// Waits for something that is about to happen; fails when it does not for a long time.
 fn soon(what: &str, mut happened: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while !happened() {
         assert!(Instant::now() < deadline, "{what} did not happen");
         std::thread::sleep(Duration::from_millis(5));

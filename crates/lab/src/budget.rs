@@ -84,13 +84,13 @@ fn spending(cost: &Cost, blocks: u32, latency: bool, work: Work) -> Spending {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clock {
     limit_s: f64,
-    search_limit_s: f64,
+    search_s: f64,
 }
 
-/// A run may take this much longer than its budget before whole blocks are dropped,
-const BLOCK_GRACE: f64 = 1.05;
-/// and this much before the rest of a block is.
+/// A run may take this much longer than its budget.
 const GRACE: f64 = 1.12;
+/// A block is begun when this much of it fits: what does not is left out cell by cell.
+const WORTHWHILE: f64 = 0.5;
 /// A search is cut short when it takes this many times as long as one usually does: on a host so noisy that
 /// most trials are made anew it would eat up the time of all others.
 const SEARCH_GRACE: f64 = 2.0;
@@ -100,24 +100,24 @@ impl Clock {
     /// same, since it was announced.
     pub fn new(budget_s: f64, spending: &Spending) -> Self {
         let cost = if spending.goal == DEFAULT.goal { &DEFAULT } else { &QUICK };
-        let search_s = cost.first_s + if spending.latency { cost.latency_s } else { 0.0 };
-        Self { limit_s: budget_s.max(spending.estimate_s), search_limit_s: search_s * SEARCH_GRACE }
+        let extras_s = if spending.latency { cost.latency_s } else { 0.0 };
+        Self { limit_s: budget_s.max(spending.estimate_s), search_s: cost.first_s + extras_s }
     }
 
-    /// Whether another block still fits after `blocks_done`, of which the last took `last_block_s`. The first
-    /// block is always begun.
-    pub fn fits(&self, spent_s: f64, blocks_done: u32, last_block_s: f64) -> bool {
-        blocks_done == 0 || spent_s + last_block_s <= self.limit_s * BLOCK_GRACE
+    /// Whether another block is begun after `blocks_done`, of which the last took `last_block_s`. The first
+    /// block always is.
+    pub fn fits_block(&self, spent_s: f64, blocks_done: u32, last_block_s: f64) -> bool {
+        blocks_done == 0 || spent_s + last_block_s * WORTHWHILE <= self.limit_s
     }
 
-    /// Whether no further cell is to be begun.
-    pub fn is_over(&self, spent_s: f64) -> bool {
-        spent_s > self.limit_s * GRACE
+    /// Whether there is time for one more search, or for one more ceiling.
+    pub fn fits_cell(&self, spent_s: f64, is_search: bool) -> bool {
+        spent_s + if is_search { self.search_s } else { CEILING_S } <= self.limit_s * GRACE
     }
 
-    /// Whether a search that has taken this long is cut short.
-    pub fn cuts_search(&self, search_s: f64) -> bool {
-        search_s > self.search_limit_s
+    /// Whether a search that has taken `search_s` of `spent_s` is cut short.
+    pub fn cuts_search(&self, spent_s: f64, search_s: f64) -> bool {
+        search_s > self.search_s * SEARCH_GRACE || spent_s > self.limit_s * GRACE
     }
 }
 
@@ -163,16 +163,23 @@ mod tests {
     #[test]
     fn the_clock_drops_what_does_not_fit() {
         let clock = Clock::new(120.0, &plan(120.0, USUAL));
-        assert!(clock.fits(500.0, 0, 0.0), "the first block is always begun");
-        assert!(clock.fits(80.0, 2, 40.0));
-        assert!(!clock.fits(90.0, 2, 40.0));
-        assert!(!clock.is_over(130.0) && clock.is_over(138.0), "within 15 % of the budget");
-        assert!(!clock.cuts_search(20.0) && clock.cuts_search(60.0));
+        assert!(clock.fits_block(500.0, 0, 0.0), "the first block is always begun");
+        assert!(clock.fits_block(99.0, 2, 40.0) && !clock.fits_block(101.0, 2, 40.0));
+        assert!(clock.fits_cell(110.0, true) && !clock.fits_cell(125.0, true));
+        assert!(clock.fits_cell(125.0, false) && !clock.fits_cell(134.0, false));
+    }
+
+    #[test]
+    fn a_search_that_does_not_end_is_cut() {
+        let clock = Clock::new(120.0, &plan(120.0, USUAL));
+        assert!(!clock.cuts_search(60.0, 20.0));
+        assert!(clock.cuts_search(60.0, 40.0));
+        assert!(clock.cuts_search(138.0, 5.0), "a run stays within 15 % of its budget");
     }
 
     #[test]
     fn a_plan_beyond_the_budget_is_kept() {
         let spending = plan(1.0, USUAL);
-        assert!(!Clock::new(1.0, &spending).is_over(spending.estimate_s));
+        assert!(Clock::new(1.0, &spending).fits_cell(spending.estimate_s - QUICK.first_s, true));
     }
 }

@@ -103,7 +103,8 @@ impl<'a> Conductor<'a> {
     pub fn conduct(&mut self, run: &mut Run) -> Result<Conducted, StoreError> {
         let mut last_block_s = 0.0;
         for block in 0..run.blocks {
-            if self.clock.is_some_and(|(clock, began)| !clock.fits(seconds(began), block, last_block_s)) {
+            if self.clock.is_some_and(|(clock, began)| !clock.fits_block(seconds(began), block, last_block_s))
+            {
                 self.drop_blocks(run, block)?;
                 break;
             }
@@ -125,8 +126,15 @@ impl<'a> Conductor<'a> {
     /// The first block gets all of its ceilings in any case: they are cheap, and every figure is told as a
     /// share of one.
     fn is_too_late_for(&self, cell: &Cell, block: u32) -> bool {
-        let may_go = block > 0 || cell.role == Role::Subject;
-        may_go && self.clock.is_some_and(|(clock, began)| clock.is_over(seconds(began)))
+        let is_search = cell.role == Role::Subject;
+        let may_go = block > 0 || is_search;
+        may_go && self.clock.is_some_and(|(clock, began)| !clock.fits_cell(seconds(began), is_search))
+    }
+
+    fn is_too_long(&self, search_began: Instant) -> bool {
+        let cuts =
+            |(clock, began): (Clock, Instant)| clock.cuts_search(seconds(began), seconds(search_began));
+        self.clock.is_some_and(cuts)
     }
 
     fn drop_blocks(&mut self, run: &mut Run, first: u32) -> Result<(), StoreError> {
@@ -184,7 +192,7 @@ impl<'a> Conductor<'a> {
         let mut warm_up = unit.warm_up();
         let began = Instant::now();
         loop {
-            if self.clock.is_some_and(|(clock, _)| clock.cuts_search(seconds(began))) {
+            if unit.is_search() && self.is_too_long(began) {
                 return Ok(Conducted::Whole);
             }
             let load = match (warm_up.take(), unit.next()) {

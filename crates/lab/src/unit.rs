@@ -95,10 +95,15 @@ impl Unit {
         self.failed = Some(reason);
     }
 
+    /// Whether it searches for a rate, which takes many trials; a ceiling takes one.
+    pub fn is_search(&self) -> bool {
+        self.role == Role::Subject
+    }
+
     /// How a fresh start of its subject is warmed up, if at all.
     pub fn warm_up(&self) -> Option<Load> {
         let warm_up = Load { pace: Pace::Closed, duration_s: WARM_UP_S, purpose: Purpose::WarmUp };
-        (self.role == Role::Subject).then_some(warm_up)
+        self.is_search().then_some(warm_up)
     }
 
     fn next_of_ceiling(&self) -> Next {
