@@ -106,7 +106,13 @@ fn goal_of(args: &Args) -> anyhow::Result<Goal> {
 }
 
 /// Plays one trial of the search and says how it went.
-fn trial(plan: &Plan, dataset: &Dataset, load: &Load, goal: &Goal, watcher: &Watcher) -> anyhow::Result<Trial> {
+fn trial(
+    plan: &Plan,
+    dataset: &Dataset,
+    load: &Load,
+    goal: &Goal,
+    watcher: &Watcher,
+) -> anyhow::Result<Trial> {
     let mut plan = plan.clone();
     plan.stop.after = Some(Duration::from_secs_f64(load.duration_s));
     if let Pace::Open { rate_qps } = load.pace {
@@ -124,11 +130,7 @@ fn trial(plan: &Plan, dataset: &Dataset, load: &Load, goal: &Goal, watcher: &Wat
 fn judged(goal: &Goal, plan: &Plan, played: &[Played], ceilings: &Ceilings) -> SearchVerdict {
     let trials: Vec<(Purpose, &Trial)> = played.iter().map(|one| (one.purpose, &one.trial)).collect();
     let setting = Setting { subject_cpus: plan.subject_cpus.clone(), ..Setting::default() };
-    let known = Known {
-        setting,
-        player_qps: ceilings.player_qps,
-        echo_qps: ceilings.echo_qps,
-        buffer_packets: None,
-    };
+    let known =
+        Known { setting, player_qps: ceilings.player_qps, echo_qps: ceilings.echo_qps, buffer_packets: None };
     judge_search(goal, &trials, &known)
 }

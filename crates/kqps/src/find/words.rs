@@ -39,7 +39,9 @@ pub(super) fn words(verdict: &SearchVerdict, plan: &Plan, ceilings: &Ceilings) -
         (Some(lower), Some(upper)) => {
             line("bounds", &format!("{} q/s holds, {} q/s does not", whole(lower), whole(upper)));
         }
-        (Some(lower), None) => line("bounds", &format!("{} q/s holds, and nothing above was too much", whole(lower))),
+        (Some(lower), None) => {
+            line("bounds", &format!("{} q/s holds, and nothing above was too much", whole(lower)))
+        }
         (None, Some(upper)) => line("bounds", &format!("even {} q/s does not hold", whole(upper))),
         (None, None) => (),
     }
@@ -58,7 +60,10 @@ pub(super) fn words(verdict: &SearchVerdict, plan: &Plan, ceilings: &Ceilings) -
     );
     if let Some(share) = verdict.ceiling_share {
         let echo = ceilings.echo_qps.map_or_else(String::new, |qps| format!(" of {} q/s", whole(qps)));
-        line("ceiling", &format!("{:.0} %{echo}, what the echo answers here through recvmmsg", share * 100.0));
+        line(
+            "ceiling",
+            &format!("{:.0} %{echo}, what the echo answers here through recvmmsg", share * 100.0),
+        );
     }
     line("bottleneck", &verdict.bottleneck.to_string());
     for reason in &verdict.reasons {

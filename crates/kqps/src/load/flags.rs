@@ -108,7 +108,8 @@ pub(crate) struct PlayerArgs {
 /// Opens the queries that the flags name; errors in them are the user's.
 pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
     let format = if args.binary { Format::Binary } else { Format::Auto };
-    let options = Options { format, edns: args.edns, dnssec: args.dnssec, skip_bad: args.skip_bad, cache_dir: None };
+    let options =
+        Options { format, edns: args.edns, dnssec: args.dnssec, skip_bad: args.skip_bad, cache_dir: None };
     let dataset = Dataset::open(&args.queries, &options).map_err(bad_input)?;
     if dataset.skipped() > 0 {
         eprintln!("kqps: {} bad queries of {} were skipped", dataset.skipped(), args.queries.display());
@@ -125,7 +126,9 @@ impl PlayerArgs {
         let cpus = self.cpus.clone().unwrap_or_default().0;
         let allowed = affinity::allowed()?;
         if let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
-            return Err(bad_input(format!("--cpus: this process may not run on core {cpu}; it may on {allowed:?}")));
+            return Err(bad_input(format!(
+                "--cpus: this process may not run on core {cpu}; it may on {allowed:?}"
+            )));
         }
         let threads = self.threads.unwrap_or(cpus.len().max(1) as u64);
         if !(1..=1024).contains(&threads) {
@@ -141,14 +144,18 @@ impl PlayerArgs {
         if let LoadPlan::Closed { outstanding } = load
             && outstanding < threads
         {
-            return Err(bad_input(format!("-q {outstanding}: each of the {threads} threads needs a window of 1 at least")));
+            return Err(bad_input(format!(
+                "-q {outstanding}: each of the {threads} threads needs a window of 1 at least"
+            )));
         }
         if self.timeout.is_zero() {
             return Err(bad_input("-t 0: every reply would be late"));
         }
         let drain = self.drain.unwrap_or(self.timeout);
         if drain < self.timeout {
-            return Err(bad_input("--drain must be at least the timeout, or replies in time would be missed"));
+            return Err(bad_input(
+                "--drain must be at least the timeout, or replies in time would be missed",
+            ));
         }
         let target = resolve(&self.target, &self.allow_target)?;
         self.check_local(target)?;

@@ -74,5 +74,9 @@ fn line(look: &Look, every: Duration) -> String {
     let rate = |count: u64| count as f64 / every.as_secs_f64() / 1000.0;
     let bad = 100.0 * look.bad as f64 / look.intended.max(1) as f64;
     let p99 = look.p99_us().map_or_else(|| "-".to_string(), |p99_us| format!("{p99_us} us"));
-    format!("sent {:.1} kqps, correct {:.1} kqps, bad {bad:.2} %, p99 {p99}", rate(look.sent), rate(look.correct))
+    format!(
+        "sent {:.1} kqps, correct {:.1} kqps, bad {bad:.2} %, p99 {p99}",
+        rate(look.sent),
+        rate(look.correct)
+    )
 }

@@ -78,13 +78,17 @@ fn is_own(ip: IpAddr) -> bool {
 
 fn parse(target: &str) -> anyhow::Result<SocketAddr> {
     let expected = || {
-        bad_input(format!("target `{target}`: expected ADDR, ADDR:PORT, [IPv6]:PORT, or a URL such as udp://127.0.0.1:53"))
+        bad_input(format!(
+            "target `{target}`: expected ADDR, ADDR:PORT, [IPv6]:PORT, or a URL such as udp://127.0.0.1:53"
+        ))
     };
     let rest = match target.split_once("://") {
         None => target,
         Some(("udp", rest)) => rest.trim_end_matches('/'),
         Some((scheme @ ("tcp" | "tls" | "https" | "quic"), _)) => {
-            return Err(bad_input(format!("target `{target}`: this version plays over udp only, not over {scheme}")));
+            return Err(bad_input(format!(
+                "target `{target}`: this version plays over udp only, not over {scheme}"
+            )));
         }
         Some((scheme, _)) => {
             return Err(bad_input(format!("target `{target}`: unknown scheme `{scheme}`, expected udp")));
@@ -100,10 +104,13 @@ fn parse(target: &str) -> anyhow::Result<SocketAddr> {
         Some((host, port)) => (host, port.parse().map_err(|_| expected())?),
         None => (rest, PORT),
     };
-    if host.is_empty() || host.contains(|letter: char| !letter.is_ascii_alphanumeric() && !"-._".contains(letter)) {
+    if host.is_empty()
+        || host.contains(|letter: char| !letter.is_ascii_alphanumeric() && !"-._".contains(letter))
+    {
         return Err(expected());
     }
-    let found = (host, port).to_socket_addrs().map_err(|error| bad_input(format!("target `{target}`: {error}")))?;
+    let found =
+        (host, port).to_socket_addrs().map_err(|error| bad_input(format!("target `{target}`: {error}")))?;
     let found: Vec<SocketAddr> = found.collect();
     // IPv4 first: a name such as localhost has both, and most servers under test listen on 127.0.0.1.
     found.iter().find(|address| address.is_ipv4()).or(found.first()).copied().ok_or_else(expected)
@@ -121,7 +128,16 @@ mod tests {
         assert_eq!(address("udp://[::1]:5300"), "[::1]:5300");
         assert_eq!(address("::1"), "[::1]:53");
         assert_eq!(address("198.19.255.255"), "198.19.255.255:53");
-        for bad in ["", "::1:", "tcp://127.0.0.1", "gopher://127.0.0.1", "127.0.0.1:99999", "0.0.0.0", "127.0.0.1:0", "a b"] {
+        for bad in [
+            "",
+            "::1:",
+            "tcp://127.0.0.1",
+            "gopher://127.0.0.1",
+            "127.0.0.1:99999",
+            "0.0.0.0",
+            "127.0.0.1:0",
+            "a b",
+        ] {
             assert!(resolve(bad, &[]).is_err(), "{bad}");
         }
     }

@@ -18,9 +18,7 @@ pub(super) fn words(trial: &Trial, warnings: &[Warning], refused: bool) -> Strin
     if trial.interrupted {
         text += "\nInterrupted: this is what was measured until then.\n";
     }
-    if trial.accounts.sent > 0 && trial.accounts.lost == trial.accounts.sent {
-        let _ = writeln!(text, "\nNo reply came at all. Does anything listen at {}?", trial.target);
-    }
+    text += &silence(trial);
     for warning in warnings {
         let _ = writeln!(text, "\nWarning: {warning}");
     }
@@ -48,16 +46,22 @@ fn statistics(trial: &Trial, refused: bool) -> String {
         .collect();
     line(&mut text, "Response codes", &rcodes.join(", "));
     let size = |bytes: Option<f64>| bytes.map_or(0.0, f64::round);
-    let sizes = format!("request {}, response {}", size(trial.request_bytes_mean), size(trial.response_bytes_mean));
+    let sizes =
+        format!("request {}, response {}", size(trial.request_bytes_mean), size(trial.response_bytes_mean));
     line(&mut text, "Average packet size", &sizes);
     line(&mut text, "Run time (s)", &format!("{:.6}", trial.load.duration_s));
     let rate = format!("{:.6}", trial.load.answered_qps);
-    line(&mut text, "Queries per second", if refused { "refused: this would tell of the player, see below" } else { &rate });
+    line(
+        &mut text,
+        "Queries per second",
+        if refused { "refused: this would tell of the player, see below" } else { &rate },
+    );
     text.push('\n');
     let latency = &trial.latency_us;
     let seconds = |time_us: Option<f64>| format!("{:.6}", time_us.unwrap_or(0.0) / 1e6);
     let whole = |time_us: Option<u64>| seconds(time_us.map(|time_us| time_us as f64));
-    let average = format!("{} (min {}, max {})", seconds(latency.mean), whole(latency.min), whole(latency.max));
+    let average =
+        format!("{} (min {}, max {})", seconds(latency.mean), whole(latency.min), whole(latency.max));
     line(&mut text, "Average Latency (s)", &average);
     line(&mut text, "Latency StdDev (s)", &seconds(latency.stddev));
     text
@@ -103,13 +107,18 @@ fn load(trial: &Trial) -> String {
     };
     line(&mut text, "Load", &how);
     let player = &trial.player;
-    let pinned = if player.cpus.is_empty() { "not pinned".into() } else { format!("pinned to {:?}", player.cpus) };
+    let pinned =
+        if player.cpus.is_empty() { "not pinned".into() } else { format!("pinned to {:?}", player.cpus) };
     let io = format!("{}, {} threads ({pinned}), {} sockets", player.io, player.threads, player.sockets);
     line(&mut text, "Player", &io);
     for note in &player.notes {
         line(&mut text, "Note", note);
     }
-    let cpu = format!("{:.2} s, {} s per million queries", player.cpu_s, per_million(player.cpu_s, trial.accounts.sent));
+    let cpu = format!(
+        "{:.2} s, {} s per million queries",
+        player.cpu_s,
+        per_million(player.cpu_s, trial.accounts.sent)
+    );
     line(&mut text, "Player CPU", &cpu);
     line(&mut text, "Latency (us)", &quantiles(&trial.latency_us));
     if load.mode == LoadMode::Open {
@@ -134,12 +143,30 @@ fn losses(trial: &Trial) -> String {
     }
     let mut text = String::from("\nWhere packets were lost:\n\n");
     for placed in &ledger.places {
-        let name = serde_json::to_value(placed.place).map_or_else(|_| String::new(), |name| name.as_str().unwrap_or("").to_string());
+        let name = serde_json::to_value(placed.place)
+            .map_or_else(|_| String::new(), |name| name.as_str().unwrap_or("").to_string());
         let shared = if placed.shared { " (a counter that other traffic moves too)" } else { "" };
         line(&mut text, &name, &format!("{}{shared}", placed.count));
     }
     line(&mut text, "unexplained", &ledger.unexplained.to_string());
     text
+}
+
+/// What is likely the matter when nothing answered at all.
+fn silence(trial: &Trial) -> String {
+    let (sent, target) = (trial.accounts.sent, &trial.target);
+    if sent == 0 || trial.accounts.lost < sent {
+        return String::new();
+    }
+    // The kernel counts datagrams for ports that nobody has; other traffic moves that counter too.
+    match trial.host.udp.no_ports {
+        closed if closed >= sent => {
+            format!(
+                "\nNothing listens at {target}: the kernel counted {closed} datagrams for closed ports.\n"
+            )
+        }
+        _ => format!("\nNo reply came from {target} at all.\n"),
+    }
 }
 
 fn quantiles(times: &Quantiles) -> String {

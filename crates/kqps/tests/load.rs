@@ -1,0 +1,215 @@
+//! `kqps load` and `kqps find`, run as a user would, against the echo: what is printed, what is refused, and
+//! that nothing comes out of bad input but one clear error.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use kqps_kernel::process::{Signal, signal};
+use kqps_observation::Trial;
+use tempfile::TempDir;
+
+/// An echo that is running, and a folder with a query file.
+struct Bench {
+    echo: Child,
+    target: String,
+    folder: TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let mut echo = kqps(&["serve", "echo", "--listen", "127.0.0.1:0", "--for", "60s", "--json"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(echo.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let ready: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let bench = Self {
+            echo,
+            target: ready["addresses"][0].as_str().unwrap().into(),
+            folder: tempfile::tempdir().unwrap(),
+        };
+        let names: String = (0..1000).map(|number| format!("n{number:04}.example.test A\n")).collect();
+        std::fs::write(bench.queries(), names).unwrap();
+        bench
+    }
+
+    fn queries(&self) -> PathBuf {
+        self.folder.path().join("queries")
+    }
+
+    /// A load of the echo with these flags besides.
+    fn load(&self, flags: &[&str]) -> Command {
+        let mut command = kqps(&["load", &self.target, "-d"]);
+        command.arg(self.queries()).args(flags).env("XDG_CACHE_HOME", self.folder.path());
+        command
+    }
+
+    fn trial(&self, flags: &[&str]) -> Trial {
+        let output = self.load(flags).arg("--json").output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(text.lines().count(), 1, "one object and nothing else: {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = self.echo.kill();
+        let _ = self.echo.wait();
+    }
+}
+
+fn kqps(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn words(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn the_record_says_what_was_really_used() {
+    let bench = Bench::new();
+    for io in ["plain", "mmsg", "gso", "uring"] {
+        if let Err(reason) = kqps_player::offers(io.parse().unwrap()) {
+            println!("skipped: {io}: {reason}");
+            continue;
+        }
+        let trial =
+            bench.trial(&["-Q", "2k", "-l", "0.3s", "--io", io, "-T", "2", "-c", "6", "--burst", "8"]);
+        trial.accounts.check().unwrap();
+        assert_eq!(trial.accounts.intended, 600);
+        assert_eq!((trial.player.io.as_str(), trial.player.threads, trial.player.sockets), (io, 2, 6));
+        assert_eq!((trial.load.burst, trial.dataset.queries), (8, 1000));
+        assert_eq!(trial.response_rcodes.get("NOERROR"), Some(&trial.accounts.correct));
+    }
+}
+
+#[test]
+fn without_an_end_it_plays_the_queries_once() {
+    let bench = Bench::new();
+    assert_eq!(bench.trial(&["-q", "20"]).accounts.intended, 1000);
+    assert_eq!(bench.trial(&["-q", "20", "-n", "3"]).accounts.intended, 3000);
+}
+
+#[test]
+fn edns_makes_a_query_eleven_bytes_longer() {
+    let bench = Bench::new();
+    let plain = bench.trial(&["-q", "20"]);
+    let edns = bench.trial(&["-q", "20", "-D"]);
+    let grown = edns.request_bytes_mean.unwrap() - plain.request_bytes_mean.unwrap();
+    assert!((grown - 11.0).abs() < 1e-9, "an OPT record without options (RFC 6891, section 6.1.2): {grown}");
+}
+
+#[test]
+fn the_words_are_dnsperfs() {
+    let bench = Bench::new();
+    let output = bench.load(&["-Q", "1k", "-l", "0.5s", "-S", "100ms"]).output().unwrap();
+    let (out, err) = words(&output);
+    for wanted in [
+        "Statistics:",
+        "  Queries sent:         500\n",
+        "  Queries lost:",
+        "  Run time (s):         0.500000\n",
+    ] {
+        assert!(out.contains(wanted), "{wanted:?} in {out}");
+    }
+    assert!(out.lines().any(|line| line.starts_with("  Queries per second:   ")), "{out}");
+    assert!(out.contains("intended 500 = sent 500 + unsent 0 + send failed 0"), "{out}");
+    assert!(err.lines().filter(|line| line.contains("kqps, correct")).count() >= 4, "{err}");
+}
+
+#[test]
+fn a_signal_ends_it_early_and_it_says_so() {
+    let bench = Bench::new();
+    let mut load = bench.load(&["-Q", "1k", "-l", "1h", "-S", "100ms", "--json"]);
+    let mut child = load.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    signal(child.id(), Signal::Interrupt).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let trial: Trial = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(trial.interrupted);
+    assert!(trial.accounts.sent > 0 && trial.load.duration_s < 3600.0);
+}
+
+#[test]
+fn silence_is_told_with_its_likely_cause() {
+    let bench = Bench::new();
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut command = kqps(&["load", &nobody, "-Q", "100", "-l", "0.1s", "-t", "0.1s", "-d"]);
+    let output = command.arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap();
+    let (out, _) = words(&output);
+    assert!(out.contains(&format!("Nothing listens at {nobody}")), "{out}");
+}
+
+#[test]
+fn a_search_ends_with_a_verdict() {
+    let bench = Bench::new();
+    let mut find =
+        kqps(&["find", &bench.target, "--goal", "quick", "--max", "2k", "--width", "20%", "-t", "100ms"]);
+    find.args(["--no-ceiling", "--json", "-d"])
+        .arg(bench.queries())
+        .env("XDG_CACHE_HOME", bench.folder.path());
+    let output = find.output().unwrap();
+    let (out, err) = words(&output);
+    let verdict: serde_json::Value =
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {err}"));
+    assert_eq!((&verdict["kind"], &verdict["goal"]["name"]), (&"verdict".into(), &"quick".into()));
+    assert!(verdict["trials"].as_array().unwrap().len() >= 3, "{out}");
+    let refused = verdict["grade"] == "F";
+    assert_eq!(verdict["throughput_qps"].is_null(), refused, "{out}");
+    assert_eq!(output.status.code(), Some(if refused { 3 } else { 0 }));
+}
+
+#[test]
+fn bad_input_is_one_clear_error() {
+    let bench = Bench::new();
+    let folder = bench.folder.path().to_str().unwrap();
+    let bad = bench.folder.path().join("bad");
+    std::fs::write(&bad, "good.example A\nbad.example AAAAB\n").unwrap();
+    let (bad, good) = (bad.to_str().unwrap(), bench.queries());
+    let good = good.to_str().unwrap();
+    let target = bench.target.as_str();
+    let cases: [(&[&str], &str); 15] = [
+        (&["load", target, "-d", good], "-Q RATE"),
+        (&["load", target, "-d", good, "-Q", "1", "-q", "1"], "cannot be used with"),
+        (&["load", target, "-d", good, "-Q", "fast"], "expected a rate"),
+        (&["load", target, "-d", good, "-Q", "0"], "above 0"),
+        (&["load", target, "-d", good, "-q", "0"], "at least 1"),
+        (&["load", target, "-d", good, "-q", "1", "-T", "2"], "window of 1"),
+        (&["load", target, "-d", good, "-Q", "1", "-l", "0"], "nothing"),
+        (&["load", target, "-d", good, "-Q", "1", "--io", "magic"], "expected auto, plain"),
+        (&["load", target, "-d", good, "-Q", "1", "--cpus", "4095"], "core 4095"),
+        (&["load", target, "-d", bad, "-Q", "1"], "bad:2:13: "),
+        (&["load", target, "-d", folder, "-Q", "1"], "is a directory"),
+        (&["load", target, "-d", "/nonexistent", "-Q", "1"], "No such file"),
+        (&["load", "192.0.2.1", "-d", good, "-Q", "1"], "--allow-target 192.0.2.1"),
+        (&["load", "tls://127.0.0.1", "-d", good, "-Q", "1"], "udp only"),
+        (&["find", target, "-d", good, "--goal", "best"], "quick"),
+    ];
+    for (arguments, wanted) in cases {
+        let output = kqps(arguments).env("XDG_CACHE_HOME", folder).output().unwrap();
+        let (out, err) = words(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {err}");
+        assert!(out.is_empty() && err.contains(wanted), "{arguments:?}: {err}");
+        assert!(!err.contains("panicked"), "{err}");
+    }
+}
+
+#[test]
+fn manual_pages_and_completions_are_printed() {
+    for arguments in
+        [&["man"] as &[&str], &["man", "load"], &["completions", "bash"], &["completions", "zsh"]]
+    {
+        let output = kqps(arguments).output().unwrap();
+        assert!(output.status.success() && output.stdout.len() > 500, "{arguments:?}");
+    }
+    assert_eq!(kqps(&["man", "nonsense"]).output().unwrap().status.code(), Some(2));
+}
