@@ -19,7 +19,8 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let (echo, address) = bench.kqps.echo("mmsg")?;
     let file = bench.queries(QUERIES)?;
     let duration = format!("{trial_s}s");
-    let flags = ["-Q", "5k", "-l", &duration, "-t", "3s", "--lag", "100ms"];
+    // A player that is late itself for a moment still sends everything.
+    let flags = ["-Q", "5k", "-l", &duration, "-t", "3s", "--lag", "1s"];
     let player = bench.kqps.start_load(address, &file, &flags)?;
 
     // Well after its start and well before its end; where exactly does not matter.

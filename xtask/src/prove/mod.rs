@@ -8,18 +8,15 @@ mod kill;
 mod soak;
 mod starved;
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
-use kqps_kernel::affinity;
 use tempfile::TempDir;
 
 use crate::kqps::{self, Kqps};
-use crate::{shell, workspace};
+use crate::workspace;
 
 /// What is proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -107,8 +104,6 @@ pub fn run(options: &Options) -> Result<()> {
 pub fn prove(proof: Proof, size: Size, program: &Path) -> Result<()> {
     let folder = tempfile::tempdir().context("cannot make a folder for the proof")?;
     let bench = Bench { kqps: Kqps::new(program)?, size, folder };
-    // Not where the player is to be starved.
-    let _urgent = (proof != Proof::Starved).then(Urgent::begin);
     match proof {
         Proof::Accounts => accounts::prove(&bench),
         Proof::Freeze => patiently(&bench, freeze::prove),
@@ -132,50 +127,4 @@ fn patiently(bench: &Bench, prove: fn(&Bench) -> Result<()>) -> Result<()> {
         }
     }
     prove(bench)
-}
-
-/// The niceness of a proof: before anything that runs beside it, such as the rest of a build.
-const URGENT: &str = "-15";
-
-/// While it lives, this thread comes first, and so do the threads and programs that it starts. Where that is
-/// not permitted nothing changes, and a busy host may spoil the proof.
-struct Urgent {
-    before: Option<String>,
-}
-
-impl Urgent {
-    fn begin() -> Self {
-        let thread = affinity::thread_id();
-        let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
-        let before = niceness(&stat).filter(|_| renice(thread, URGENT));
-        Self { before }
-    }
-}
-
-impl Drop for Urgent {
-    fn drop(&mut self) {
-        if let Some(before) = &self.before {
-            renice(affinity::thread_id(), before);
-        }
-    }
-}
-
-/// Field 19 of `/proc/PID/stat` (proc(5)), counted after the name.
-fn niceness(stat: &str) -> Option<String> {
-    stat.rsplit_once(") ")?.1.split(' ').nth(16).map(str::to_owned)
-}
-
-/// Sets a thread's niceness; says whether that was permitted.
-fn renice(thread: u32, niceness: &str) -> bool {
-    shell::read(Command::new("renice").args(["-n", niceness, "-p", &thread.to_string()])).is_ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn niceness_is_the_nineteenth_field() {
-        assert_eq!(niceness("7 (a ) b) S 1 7 7 0 -1 4194304 90 0 0 0 1 2 9 9 20 -5 1 0 100").unwrap(), "-5");
-    }
 }
