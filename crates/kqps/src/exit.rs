@@ -1,7 +1,7 @@
 //! Exit statuses: 0 measured; 1 could not run; 2 bad usage or bad file; 3 measured, but the figure is refused.
 
-use std::{fmt, io};
 use std::process::ExitCode;
+use std::{fmt, io};
 
 /// Measured, but no figure is given (grade F).
 pub(crate) const REFUSED: u8 = 3;

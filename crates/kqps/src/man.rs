@@ -19,7 +19,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let page = match args.command {
         None => program,
         Some(name) => {
-            let command = program.find_subcommand(&name).ok_or_else(|| bad_input(format!("no command `{name}`")))?;
+            let command =
+                program.find_subcommand(&name).ok_or_else(|| bad_input(format!("no command `{name}`")))?;
             command.clone().name(format!("kqps-{name}"))
         }
     };

@@ -77,8 +77,7 @@ pub(crate) struct List(pub(crate) Vec<u32>);
 /// unknown. Units are tried in order, so the empty one stands last.
 fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let text = text.trim();
-    let (number, scale) =
-        units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)))?;
+    let (number, scale) = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)))?;
     // "inf", "nan" and "1e9" are numbers to Rust, but nobody means them here.
     if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return None;
