@@ -11,7 +11,7 @@ pub(crate) struct Args {
     shell: clap_complete::Shell,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> ExitCode {
     clap_complete::generate(args.shell, &mut crate::Cli::command(), "kqps", &mut std::io::stdout());
-    Ok(ExitCode::SUCCESS)
+    ExitCode::SUCCESS
 }

@@ -31,5 +31,5 @@ pub(crate) fn with(error: &anyhow::Error) -> ExitCode {
         return ExitCode::FAILURE;
     }
     eprintln!("kqps: {error:#}");
-    if error.chain().any(|cause| cause.is::<BadInput>()) { ExitCode::from(2) } else { ExitCode::FAILURE }
+    if error.is::<BadInput>() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

@@ -63,8 +63,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let goal = goal_of(&args)?;
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let goal = goal_of(args)?;
     let dataset = open_dataset(&args.player)?;
     // Every plan of the search is this one under another load.
     let plan = args.player.plan(

@@ -66,9 +66,9 @@ struct Judged<'a> {
     warnings: Vec<Warning>,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let load = load_of(&args)?;
-    let stop = stop_of(&args)?;
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let load = load_of(args)?;
+    let stop = stop_of(args)?;
     let dataset = open_dataset(&args.player)?;
     let plan = args.player.plan(load, stop)?;
     let shown = Shown { bar: io::stderr().is_terminal() && args.interval.is_none(), every: args.interval };

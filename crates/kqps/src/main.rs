@@ -42,15 +42,15 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         None => run::run(&run::Args::default()),
-        Some(Command::Load(args)) => load::run(args),
-        Some(Command::Find(args)) => find::run(args),
+        Some(Command::Load(args)) => load::run(&args),
+        Some(Command::Find(args)) => find::run(&args),
         Some(Command::Serve(args)) => serve::run(args),
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Report(args)) => report::run(args),
         Some(Command::Host(args)) => host::run(args),
         Some(Command::Gen(args)) => r#gen::run(args),
-        Some(Command::Probe(args)) => probe::run(args),
-        Some(Command::Completions(args)) => completions::run(args),
+        Some(Command::Probe(args)) => probe::run(&args),
+        Some(Command::Completions(args)) => Ok(completions::run(&args)),
         Some(Command::Man(args)) => man::run(args),
     };
     outcome.unwrap_or_else(|error| exit::with(&error))

@@ -30,7 +30,7 @@ struct Capability {
     reason: Option<String>,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Args { json } = args;
     let capabilities = probe()
         .into_iter()

@@ -143,7 +143,8 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
 fn resume(args: &Args) -> anyhow::Result<Session> {
     let folder = match &args.out {
         Some(folder) => folder.clone(),
-        None => newest_run().ok_or_else(|| bad_input(format!("no run in {RUNS}/ to resume; name it with --out DIR")))?,
+        None => newest_run()
+            .ok_or_else(|| bad_input(format!("no run in {RUNS}/ to resume; name it with --out DIR")))?,
     };
     let session = Session::resume(&folder, std::env::current_exe().context("finding the running program")?)?;
     let run = session.run();
@@ -180,12 +181,7 @@ fn announce(session: &Session, spending: &Spending, budget: Duration) {
     eprintln!("Everything of this run lies in {}.", session.folder().path().display());
 }
 
-fn tell(
-    args: &Args,
-    session: &Session,
-    verdict: &RunVerdict,
-    conducted: Conducted,
-) -> anyhow::Result<()> {
+fn tell(args: &Args, session: &Session, verdict: &RunVerdict, conducted: Conducted) -> anyhow::Result<()> {
     let report = session.folder().report();
     let mut out = io::stdout().lock();
     if args.json {
@@ -227,7 +223,8 @@ fn default_folder() -> anyhow::Result<PathBuf> {
 fn newest_run() -> Option<PathBuf> {
     let folders = std::fs::read_dir(RUNS).ok()?.flatten().map(|entry| entry.path());
     let unfinished = |folder: &PathBuf| {
-        kqps_observation::Store::read(&folder.join("run.sqlite")).is_ok_and(|run| run.finished_unix_ms.is_none())
+        kqps_observation::Store::read(&folder.join("run.sqlite"))
+            .is_ok_and(|run| run.finished_unix_ms.is_none())
     };
     folders.filter(unfinished).max()
 }

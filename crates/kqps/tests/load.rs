@@ -31,8 +31,8 @@ impl Bench {
             target: ready["addresses"][0].as_str().unwrap().into(),
             folder: tempfile::tempdir().unwrap(),
         };
-        let names: String = (0..1000).map(|number| format!("n{number:04}.example.test A\n")).collect();
-        std::fs::write(bench.queries(), names).unwrap();
+        let names: Vec<String> = (0..1000).map(|number| format!("n{number:04}.example.test A")).collect();
+        std::fs::write(bench.queries(), names.join("\n")).unwrap();
         bench
     }
 

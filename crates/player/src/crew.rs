@@ -124,7 +124,8 @@ pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, 
         cpus.extend(&plan.subject_cpus);
         let watched = Watched { subject_pid: plan.subject_pid, player_threads: tids, cpus };
         let mut watch = Watch::begin(&watched);
-        let started_unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+        let started_unix_ms =
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         start.set(clock::now_ns() + LEAD_NS).expect("it is set once");
         // Ends early when a thread failed, whose sender is then gone.
         let _ = told.iter().take(plan.threads).count();

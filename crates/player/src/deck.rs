@@ -204,7 +204,9 @@ impl<'a> Deck<'a> {
     #[inline]
     pub fn is_due(&self, now_ns: u64, most: usize) -> bool {
         match &self.pace {
-            Pace::Open(_) => self.wake_at_ns(most).is_some_and(|wake_ns| wake_ns <= now_ns) && !self.is_played(now_ns),
+            Pace::Open(_) => {
+                self.wake_at_ns(most).is_some_and(|wake_ns| wake_ns <= now_ns) && !self.is_played(now_ns)
+            }
             Pace::Closed(window) => {
                 let free = window.saturating_sub(self.waiting);
                 let worth = (window / 8).clamp(1, most as u64);

@@ -61,8 +61,12 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
         },
         load: load(&played, &tally),
         accounts,
-        wrong_causes: by_name(Cause::ALL.map(Cause::name).into_iter().map(String::from).zip(tally.wrong_causes)),
-        send_failed_causes: by_name(tally.send_errors.iter().map(|(&errno, &count)| (errno::name(errno), count))),
+        wrong_causes: by_name(
+            Cause::ALL.map(Cause::name).into_iter().map(String::from).zip(tally.wrong_causes),
+        ),
+        send_failed_causes: by_name(
+            tally.send_errors.iter().map(|(&errno, &count)| (errno::name(errno), count)),
+        ),
         response_rcodes: by_name((0..).map(|code| rcode::Shown(code).to_string()).zip(tally.rcodes)),
         request_bytes_mean: mean(tally.request_bytes, accounts.sent),
         response_bytes_mean: mean(tally.response_bytes, accounts.correct),
@@ -89,7 +93,9 @@ fn load(played: &Played<'_>, tally: &Tally) -> Load {
     let duration_s = longest(|heard| heard.played_ns);
     let rate = |count: u64| if duration_s > 0.0 { count as f64 / duration_s } else { 0.0 };
     let (mode, arrivals, outstanding, intended_qps) = match plan.load {
-        LoadPlan::Open { rate_qps, arrivals } => (LoadMode::Open, Some(arrivals.to_string()), None, Some(rate_qps)),
+        LoadPlan::Open { rate_qps, arrivals } => {
+            (LoadMode::Open, Some(arrivals.to_string()), None, Some(rate_qps))
+        }
         LoadPlan::Closed { outstanding } => (LoadMode::Closed, None, Some(outstanding), None),
     };
     Load {
@@ -110,7 +116,9 @@ fn player(played: &Played<'_>, tally: &Tally, socket_drops: u64) -> PlayerFacts 
     let mut notes = Vec::new();
     if tally.unsent_for_ids > 0 {
         let count = tally.unsent_for_ids;
-        notes.push(format!("{count} queries were unsent because every ID of their socket was outstanding; use more sockets"));
+        notes.push(format!(
+            "{count} queries were unsent because every ID of their socket was outstanding; use more sockets"
+        ));
     }
     let segment_fallbacks = played.heard.iter().map(|heard| heard.fallbacks).sum();
     if segment_fallbacks > 0 {
@@ -134,7 +142,11 @@ fn intervals(tally: &Tally) -> Vec<Interval> {
     let correct = per_second(&tally.correct_per_100ms);
     let at = |bins: &[u64], index: usize| bins.get(index).copied().unwrap_or(0);
     (0..sent.len().max(correct.len()))
-        .map(|index| Interval { at_s: index as u64 + 1, sent: at(&sent, index), correct: at(&correct, index) })
+        .map(|index| Interval {
+            at_s: index as u64 + 1,
+            sent: at(&sent, index),
+            correct: at(&correct, index),
+        })
         .collect()
 }
 

@@ -149,7 +149,8 @@ fn played(load: LoadPlan, io: Io) -> Trial {
 
 fn check(trial: &Trial) {
     let all: u64 = (0..FATES.len()).map(copies).sum::<u64>() * PASSES;
-    let wrong = [Fate::OtherQuestion, Fate::NoReply, Fate::OtherRcode, Fate::Short].map(passes_of).iter().sum();
+    let wrong =
+        [Fate::OtherQuestion, Fate::NoReply, Fate::OtherRcode, Fate::Short].map(passes_of).iter().sum();
     let correct = [Fate::Answer, Fate::Truncate, Fate::Double, Fate::CaseChanged].map(passes_of).iter().sum();
     let expected = Accounts {
         intended: all,
@@ -211,7 +212,7 @@ fn a_trial_that_is_stopped_accounts_for_what_it_did() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: Arrivals::Even };
     let mut plan = plan(silent.local_addr().unwrap(), load, Io::Auto);
-    plan.stop = Stop { after: Some(Duration::from_secs(3600)), passes: None };
+    plan.stop = Stop { after: Some(Duration::from_hours(1)), passes: None };
     let control = Control::new(plan.threads);
     let trial = std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -40,7 +40,7 @@ pub(super) fn words(verdict: &SearchVerdict, plan: &Plan, ceilings: &Ceilings) -
             line("bounds", &format!("{} q/s holds, {} q/s does not", whole(lower), whole(upper)));
         }
         (Some(lower), None) => {
-            line("bounds", &format!("{} q/s holds, and nothing above was too much", whole(lower)))
+            line("bounds", &format!("{} q/s holds, and nothing above was too much", whole(lower)));
         }
         (None, Some(upper)) => line("bounds", &format!("even {} q/s does not hold", whole(upper))),
         (None, None) => (),

@@ -19,7 +19,10 @@ const SOCKETS_PER_THREAD: usize = 32;
 /// The most that one thread can make use of.
 const SOCKETS_MOST: u64 = 16_384;
 
+/// What a user types of the player. The comments are the help text, which has no markup.
 #[derive(clap::Args)]
+#[allow(clippy::doc_markdown)]
+#[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(crate) struct PlayerArgs {
     /// Where to: ADDR[:PORT], or a URL such as udp://[::1]:53
     pub(crate) target: String,

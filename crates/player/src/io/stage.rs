@@ -89,7 +89,10 @@ impl<'a> Stage<'a> {
 
     /// Everything was sent: tells the crew, then listens through `hear` until every query is settled or the
     /// drain is over, and settles the rest.
-    pub(super) fn drain(&mut self, mut hear: impl FnMut(&mut Self, u64) -> io::Result<bool>) -> io::Result<()> {
+    pub(super) fn drain(
+        &mut self,
+        mut hear: impl FnMut(&mut Self, u64) -> io::Result<bool>,
+    ) -> io::Result<()> {
         let played_ns = self.deck.now_ns();
         self.deck.played(played_ns);
         (self.all_sent)();
