@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .collect();
     let probe = Probe { capabilities };
     let mut out = io::stdout();
-    if json {
+    if *json {
         writeln!(out, "{}", serde_json::to_string(&probe)?)?;
     } else {
         writeln!(out, "{}", table(&probe))?;
