@@ -176,7 +176,7 @@ fn announce(session: &Session, spending: &Spending, budget: Duration) {
         budget.as_secs_f64()
     );
     if spending.over_budget {
-        eprintln!("That is more than the budget: less than one block measures nothing.");
+        eprintln!("That is more than the budget, but less than one block would measure nothing.");
     }
     eprintln!("Everything of this run lies in {}.", session.folder().path().display());
 }

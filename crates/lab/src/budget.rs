@@ -42,7 +42,7 @@ struct Cost {
 }
 
 const QUICK: Cost = Cost { goal: "quick", first_s: 12.0, later_s: 9.0, latency_s: 5.0 };
-const DEFAULT: Cost = Cost { goal: "default", first_s: 75.0, later_s: 60.0, latency_s: 10.0 };
+const DEFAULT: Cost = Cost { goal: "default", first_s: 50.0, later_s: 42.0, latency_s: 8.0 };
 
 /// What is wanted most comes first: the finer goal, then more starts. Fewer than six starts of the finer goal
 /// say less than six of the coarser one, because starts differ more than trials do.

@@ -76,6 +76,7 @@ impl Player<'_> {
         add("-l", format!("{}s", load.duration_s));
         add("-t", format!("{}s", self.setup.timeout_s));
         add("-c", self.setup.sockets.to_string());
+        add("--burst", self.setup.burst.to_string());
         add("--subject-pid", self.subject_pid.to_string());
         if !self.cpus.is_empty() {
             add("-T", self.cpus.len().to_string());

@@ -12,27 +12,31 @@ pub struct Setup {
     pub sockets: u32,
     /// Queries outstanding at most, in closed loop.
     pub window: u32,
+    /// Queries in one burst at most.
+    pub burst: u32,
     /// Seconds after which a reply is late; the player listens as long after its last query.
     pub timeout_s: f64,
 }
 
 const SOCKETS: &str = "player_sockets";
 const WINDOW: &str = "player_window";
+const BURST: &str = "player_burst";
 const TIMEOUT: &str = "timeout_s";
 
 impl Setup {
-    /// As one flow with a large window: the cheapest way to send and to answer, since a batch of queries and a
+    /// As one flow with a large window and long bursts: the cheapest way to send and to answer, since a batch of queries and a
     /// batch of replies each travel as one packet.
-    pub const FEW_FLOWS: Self = Self { sockets: 1, window: 2048, timeout_s: 0.25 };
+    pub const FEW_FLOWS: Self = Self { sockets: 1, window: 8192, burst: 64, timeout_s: 0.25 };
 
     /// As several clients.
-    pub const MANY_FLOWS: Self = Self { sockets: 8, window: 500, timeout_s: 0.25 };
+    pub const MANY_FLOWS: Self = Self { sockets: 8, window: 500, burst: 32, timeout_s: 0.25 };
 
     /// The settings as factors.
     pub fn factors(&self) -> BTreeMap<String, String> {
         [
             (SOCKETS.to_string(), self.sockets.to_string()),
             (WINDOW.to_string(), self.window.to_string()),
+            (BURST.to_string(), self.burst.to_string()),
             (TIMEOUT.to_string(), self.timeout_s.to_string()),
         ]
         .into()
@@ -43,6 +47,7 @@ impl Setup {
         Self {
             sockets: factor(cell, SOCKETS).unwrap_or(Self::MANY_FLOWS.sockets),
             window: factor(cell, WINDOW).unwrap_or(Self::MANY_FLOWS.window),
+            burst: factor(cell, BURST).unwrap_or(Self::MANY_FLOWS.burst),
             timeout_s: factor(cell, TIMEOUT).unwrap_or(Self::MANY_FLOWS.timeout_s),
         }
     }
