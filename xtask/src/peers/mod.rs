@@ -4,6 +4,7 @@
 
 mod block;
 mod dnsperf;
+mod foreign;
 mod precision;
 mod report;
 mod rows;

@@ -16,6 +16,9 @@ use super::side::Measured;
 /// The version of the JSON file.
 const SCHEMA: u32 = 1;
 
+/// More than this of a core, used by other programs, is worth a word.
+const FOREIGN_CORES: f64 = 0.05;
+
 /// Prints a row for every comparison and every rate.
 pub(super) fn print(compared: &[Compared], precise: &[Precision]) {
     let mut table = Table::new();
@@ -55,6 +58,15 @@ pub(super) fn print(compared: &[Compared], precise: &[Precision]) {
         }
     }
     println!("{table}");
+    let measured =
+        compared.iter().flat_map(|one| &one.blocks).flat_map(|block| block.a.iter().chain(&block.b));
+    let foreign = Spread::of(measured.map(|one| one.foreign_cores));
+    if foreign.high > FOREIGN_CORES {
+        println!(
+            "The host was busy: meanwhile other programs used {:.2} cores in the median, {:.2} at most.",
+            foreign.median, foreign.high
+        );
+    }
 }
 
 /// Writes all figures.

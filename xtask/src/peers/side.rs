@@ -3,6 +3,7 @@
 use anyhow::Result;
 use serde::Serialize;
 
+use super::foreign::Watch;
 use super::rows::Figure;
 use super::{Bench, dnsperf};
 
@@ -32,6 +33,8 @@ pub(super) struct Measured {
     pub(super) player_cpu_s_per_million: f64,
     /// CPU seconds of the echo per million answers.
     pub(super) server_cpu_s_per_million: f64,
+    /// Cores that other programs used meanwhile.
+    pub(super) foreign_cores: f64,
 }
 
 /// What a player reports of itself.
@@ -53,6 +56,7 @@ impl Measured {
 /// Starts an echo, plays at it, and stops it.
 pub(super) fn measure(bench: &Bench<'_>, side: Side) -> Result<Measured> {
     let (echo, address) = bench.kqps.echo(side.echo)?;
+    let watch = Watch::begin()?;
     let before_s = echo.cpu_s()?;
     let reported = match side.player {
         Player::Kqps => kqps(bench, side, address)?,
@@ -64,6 +68,7 @@ pub(super) fn measure(bench: &Bench<'_>, side: Side) -> Result<Measured> {
         answered_qps: reported.answered_qps,
         player_cpu_s_per_million: reported.cpu_s / millions,
         server_cpu_s_per_million: server_cpu_s / millions,
+        foreign_cores: watch.foreign_cores(reported.cpu_s + server_cpu_s)?,
     })
 }
 
