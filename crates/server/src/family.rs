@@ -8,6 +8,7 @@ use std::process::{Child as Process, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use kqps_kernel::UdpSocket;
+use kqps_kernel::poll::PollSet;
 use kqps_kernel::process::{Signal, hand_down, handed_down, signal, tie};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,9 @@ use crate::sockets::Endpoint;
 pub(crate) const ARGUMENTS: [&str; 3] = ["serve", "echo", "--worker"];
 
 const READY: &str = "ready";
+
+/// How long a process may take to stop: a full batch of the longest work, and more.
+const PATIENCE_NS: u64 = 10_000_000_000;
 
 /// What a child is told: descriptors stand for sockets.
 #[derive(Debug, Serialize, Deserialize)]
@@ -126,6 +130,9 @@ impl Family {
         }
         let mut report = Report::default();
         for process in 0..self.0.len() {
+            if !self.0[process].says_something(PATIENCE_NS)? {
+                return Err(ServeError::Process { process, how: "did not stop when told to".to_owned() });
+            }
             let line = self.0[process].read_line()?;
             match serde_json::from_str::<Report>(&line) {
                 Ok(counted) => report.add(counted),
@@ -168,6 +175,11 @@ impl Member {
         Ok(Self { process, output: BufReader::new(output) })
     }
 
+    /// Whether it said something or ended, within this time.
+    fn says_something(&self, timeout_ns: u64) -> io::Result<bool> {
+        Ok(!self.output.buffer().is_empty() || PollSet::new([self.output.get_ref()]).wait(timeout_ns)?)
+    }
+
     /// The next line that it says, without its end; empty when it has ended.
     fn read_line(&mut self) -> io::Result<String> {
         let mut line = String::new();
@@ -178,6 +190,6 @@ impl Member {
     /// Why it ended: by its last line, or by its exit status.
     fn ended(&mut self, process: usize, line: String) -> io::Result<ServeError> {
         let how = if line.is_empty() { self.process.wait()?.to_string() } else { line };
-        Ok(ServeError::Process { process, how })
+        Ok(ServeError::Process { process, how: format!("ended: {how}") })
     }
 }

@@ -49,8 +49,8 @@ pub enum ServeError {
         /// What happened.
         error: io::Error,
     },
-    /// A worker process ended by itself.
-    #[error("worker process {process} ended: {how}")]
+    /// A worker process ended by itself, or did not end.
+    #[error("worker process {process} {how}")]
     Process {
         /// Its number.
         process: usize,
