@@ -220,6 +220,7 @@ fn setting<'a>(
         timeout_ns: plan.timeout.as_nanos() as u64,
         settle_ns: settle.as_nanos() as u64,
         lag_allowed_ns: plan.lag_allowed.as_nanos() as u64,
+        coalesce_ns: plan.coalesce.as_nanos() as u64,
         capacity: capacity(plan.load, plan.timeout, settle, threads * sockets),
         sockets,
         live: control.live.thread(number),

@@ -25,9 +25,6 @@ const TICKS_PER_ROUND: u64 = 64;
 /// kernel's time of arrival, so that looking later costs no accuracy.
 const FRESH_NS: u64 = 2_000_000;
 
-/// How long a query may wait for others to leave with it.
-const COALESCE_NS: u64 = 35_000;
-
 /// A closed loop that sent nothing for so long does not wait for a larger part of its window.
 const PATIENCE_NS: u64 = 200_000;
 
@@ -45,6 +42,7 @@ pub struct Deck<'a> {
     /// After this, a query that was not answered is lost, and its ID may be used again.
     settle_ns: u64,
     lag_allowed_ns: u64,
+    coalesce_ns: u64,
     /// Added to the monotonic clock to make times since the start.
     start_ns: u64,
     realtime_offset_ns: i64,
@@ -118,6 +116,8 @@ pub struct Setting<'a> {
     pub settle_ns: u64,
     /// A query is given up after this.
     pub lag_allowed_ns: u64,
+    /// A query that is due may wait so long for others.
+    pub coalesce_ns: u64,
     /// Outstanding queries that each socket has room for: a power of two.
     pub capacity: usize,
     /// Sockets of this thread.
@@ -139,6 +139,7 @@ impl<'a> Deck<'a> {
             timeout_ns: setting.timeout_ns,
             settle_ns: setting.settle_ns,
             lag_allowed_ns: setting.lag_allowed_ns,
+            coalesce_ns: setting.coalesce_ns,
             start_ns: setting.start_ns,
             realtime_offset_ns: clock::realtime_offset_ns(),
             next_tick_ns: 0,
@@ -198,8 +199,8 @@ impl<'a> Deck<'a> {
 
     /// Whether a burst of at most `most` queries is to leave now.
     ///
-    /// In an open loop the first query that is due waits a little for those that fall due meanwhile, yet for
-    /// no longer than [`COALESCE_NS`]. In a closed loop a burst waits until an eighth of the window is free,
+    /// In an open loop the first query that is due waits a little for those that fall due meanwhile, as long
+    /// as the plan allows. In a closed loop a burst waits until an eighth of the window is free,
     /// or until nothing left for a while. Both for batches' sake: one query for each wake-up costs most.
     #[inline]
     pub fn is_due(&self, now_ns: u64, most: usize) -> bool {
@@ -219,7 +220,7 @@ impl<'a> Deck<'a> {
     #[inline]
     pub fn wake_at_ns(&self, most: usize) -> Option<u64> {
         let Pace::Open(schedule) = &self.pace else { return None };
-        Some(schedule.next_due_ns() + schedule.whole_periods_ns(COALESCE_NS, most as u64 - 1))
+        Some(schedule.next_due_ns() + schedule.whole_periods_ns(self.coalesce_ns, most as u64 - 1))
     }
 
     /// Whether this is a closed loop, and its window.

@@ -20,6 +20,8 @@ pub struct Plan {
     pub drain: Duration,
     /// A query later than this is given up as unsent.
     pub lag_allowed: Duration,
+    /// How long a query that is due may wait for others to leave with it: CPU time against lag.
+    pub coalesce: Duration,
     /// Queries in one burst at most, 1 to [`BURST_MOST`].
     pub burst: usize,
     /// Sockets of all threads together; at least one per thread is used.

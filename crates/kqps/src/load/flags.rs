@@ -67,6 +67,10 @@ pub(crate) struct PlayerArgs {
     #[arg(long, value_parser = parse_duration, default_value = "10ms")]
     lag: Duration,
 
+    /// Let a query that is due wait so long for others to leave with it: saves CPU, adds lag
+    #[arg(long, value_parser = parse_duration, default_value = "35us")]
+    coalesce: Duration,
+
     /// Bytes of each socket's buffers, for receiving and sending
     #[arg(short = 'b', long, value_parser = parse_size)]
     buffer: Option<u64>,
@@ -160,6 +164,9 @@ impl PlayerArgs {
                 "--drain must be at least the timeout, or replies in time would be missed",
             ));
         }
+        if self.coalesce > self.lag {
+            return Err(bad_input("--coalesce is longer than --lag: queries would be given up before they leave"));
+        }
         let target = resolve(&self.target, &self.allow_target)?;
         self.check_local(target)?;
         Ok(Plan {
@@ -169,6 +176,7 @@ impl PlayerArgs {
             timeout: self.timeout,
             drain,
             lag_allowed: self.lag,
+            coalesce: self.coalesce,
             burst: self.burst as usize,
             sockets: sockets as usize,
             threads: threads as usize,
