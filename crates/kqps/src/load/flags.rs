@@ -165,7 +165,9 @@ impl PlayerArgs {
             ));
         }
         if self.coalesce > self.lag {
-            return Err(bad_input("--coalesce is longer than --lag: queries would be given up before they leave"));
+            return Err(bad_input(
+                "--coalesce is longer than --lag: queries would be given up before they leave",
+            ));
         }
         let target = resolve(&self.target, &self.allow_target)?;
         self.check_local(target)?;
