@@ -95,12 +95,11 @@ impl Running {
         self.wait(END_WITHIN)
     }
 
-    /// Reads what it still prints, and waits for its end.
+    /// Reads what it still prints, however long that takes, and then waits for its end.
     pub fn wait(mut self, within: Duration) -> Result<Ended> {
-        let deadline = Instant::now() + within;
         let mut output = String::new();
-        // It may close its output long before it ends, and print more than a pipe holds before that.
         self.output.read_to_string(&mut output)?;
+        let deadline = Instant::now() + within;
         // Only until it is waited for does /proc tell what it used.
         while !self.has_ended()? {
             if Instant::now() > deadline {

@@ -19,8 +19,9 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let (echo, address) = bench.kqps.echo("mmsg")?;
     let file = bench.queries(QUERIES)?;
     let duration = format!("{trial_s}s");
-    // A player that is late itself for a moment still sends everything.
-    let flags = ["-Q", "5k", "-l", &duration, "-t", "3s", "--lag", "1s"];
+    // Few queries, so that the echo is soon through with those that gathered. A player that is late itself
+    // for a moment still sends everything.
+    let flags = ["-Q", "1k", "-l", &duration, "-t", "3s", "--lag", "1s"];
     let player = bench.kqps.start_load(address, &file, &flags)?;
 
     // Well after its start and well before its end; where exactly does not matter.
