@@ -16,6 +16,11 @@ pub(super) const SECOND_WITHIN: f64 = 0.001;
 /// How far a bin of 100 ms may be off, as a share.
 pub(super) const TENTH_WITHIN: f64 = 0.01;
 
+/// The warning that other programs or the hypervisor used the player's core.
+const NOISY: &str = "noisy-host";
+/// How often a trial on a noisy host is made, the last of which counts whatever it is.
+const ATTEMPTS: u32 = 3;
+
 /// The worst bins of one rate, over all blocks.
 #[derive(Serialize)]
 pub(super) struct Precision {
@@ -57,11 +62,20 @@ pub(super) fn measure(bench: &Bench<'_>, blocks: u32) -> Result<Vec<Precision>> 
     Ok(worst.map(precision).into())
 }
 
+/// Plays one trial, and again when the host took the CPU away meanwhile: the promise is for a player that has it.
 fn play(bench: &Bench<'_>, rate_qps: u32) -> Result<Trial> {
-    let (_echo, address) = bench.kqps.echo("mmsg")?;
     // A second at least, so that there is one whole bin.
     let duration = format!("{}s", bench.seconds.max(1.0));
-    bench.kqps.trial(address, bench.queries, &["-Q", &rate_qps.to_string(), "-l", &duration])
+    let flags = ["-Q", &rate_qps.to_string(), "-l", &duration];
+    for _ in 1..ATTEMPTS {
+        let (_echo, address) = bench.kqps.echo("mmsg")?;
+        let played = bench.kqps.load(address, bench.queries, &flags)?;
+        if !played.warnings.iter().any(|code| code == NOISY) {
+            return played.measured();
+        }
+    }
+    let (_echo, address) = bench.kqps.echo("mmsg")?;
+    bench.kqps.trial(address, bench.queries, &flags)
 }
 
 /// How far the worst one-second bin and the worst 100 ms bin are off, as shares of the rate. A last bin that
