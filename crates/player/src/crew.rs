@@ -13,9 +13,11 @@ use kqps_kernel::udp::{UdpOptions, UdpSocket};
 use kqps_kernel::{affinity, clock};
 use kqps_observation::{IdentityViolated, Trial};
 
-use crate::deck::{Deck, Pace, Part, Setting};
+use crate::deck::{Deck, Setting};
 use crate::io::{Chosen, Stage};
 use crate::live::Live;
+use crate::pace::Pace;
+use crate::part::Part;
 use crate::plan::{BUFFER_BYTES, LoadPlan, Plan};
 use crate::record::{self, Heard, Played};
 use crate::schedule::Schedule;
@@ -196,31 +198,23 @@ fn setting<'a>(
     start_ns: u64,
 ) -> Setting<'a> {
     let threads = plan.threads;
-    let index = |thread: usize| dataset.queries() * thread as u64 / threads as u64;
-    let (mut from, mut to) = (index(number), index(number + 1));
-    if from == to {
-        // More threads than queries: each plays them all.
-        (from, to) = (0, dataset.queries());
-    }
-    let first = dataset.position(from);
-    let left = plan.stop.passes.map_or(u64::MAX, |passes| passes.saturating_mul(to - from));
     let pace = match plan.load {
         LoadPlan::Open { rate_qps, arrivals } => {
-            Pace::Open(Schedule::new(rate_qps, threads, number, arrivals, plan.seed))
+            let schedule = Schedule::new(rate_qps, threads, number, arrivals, plan.seed);
+            Pace::Open { schedule, coalesce_ns: plan.coalesce.as_nanos() as u64 }
         }
-        LoadPlan::Closed { outstanding } => Pace::Closed(share(outstanding, threads, number)),
+        LoadPlan::Closed { outstanding } => Pace::Closed { window: share(outstanding, threads, number) },
     };
     let settle = plan.timeout + plan.drain;
     Setting {
         dataset,
-        part: Part { first, end: dataset.position(to), next: first, left },
+        part: Part::new(dataset, threads, number, plan.stop.passes),
         pace,
         start_ns,
         stop_at_ns: plan.stop.after.map_or(u64::MAX, |after| after.as_nanos() as u64),
         timeout_ns: plan.timeout.as_nanos() as u64,
         settle_ns: settle.as_nanos() as u64,
         lag_allowed_ns: plan.lag_allowed.as_nanos() as u64,
-        coalesce_ns: plan.coalesce.as_nanos() as u64,
         capacity: capacity(plan.load, plan.timeout, settle, threads * sockets),
         sockets,
         live: control.live.thread(number),

@@ -10,8 +10,9 @@ use kqps_message::header::Header;
 
 use crate::inflight::{Inflight, State};
 use crate::live::ThreadLive;
+use crate::pace::{Pace, Standing};
+use crate::part::Part;
 use crate::reply::{Checked, check};
-use crate::schedule::Schedule;
 use crate::tally::Tally;
 
 /// How often time is let go by: timeouts, the wall clock's offset, a look at every socket.
@@ -24,9 +25,6 @@ const TICKS_PER_ROUND: u64 = 64;
 /// A socket that sent within this time is looked at in every turn; others at ticks. Replies carry the
 /// kernel's time of arrival, so that looking later costs no accuracy.
 const FRESH_NS: u64 = 2_000_000;
-
-/// A closed loop that sent nothing for so long does not wait for a larger part of its window.
-const PATIENCE_NS: u64 = 200_000;
 
 /// One thread's state.
 pub struct Deck<'a> {
@@ -42,7 +40,6 @@ pub struct Deck<'a> {
     /// After this, a query that was not answered is lost, and its ID may be used again.
     settle_ns: u64,
     lag_allowed_ns: u64,
-    coalesce_ns: u64,
     /// Added to the monotonic clock to make times since the start.
     start_ns: u64,
     realtime_offset_ns: i64,
@@ -62,27 +59,6 @@ pub struct Deck<'a> {
 struct Flow {
     inflight: Inflight,
     last_send_ns: u64,
-}
-
-/// The part of a dataset that a thread plays, again and again.
-#[derive(Clone, Copy, Debug)]
-pub struct Part {
-    /// Its first query.
-    pub first: Position,
-    /// One past its last.
-    pub end: Position,
-    /// The next to play.
-    pub next: Position,
-    /// Queries left to play; `u64::MAX` without an end.
-    pub left: u64,
-}
-
-/// Who decides when the next query leaves.
-pub enum Pace {
-    /// A schedule.
-    Open(Schedule),
-    /// A window of so many outstanding queries.
-    Closed(u64),
 }
 
 /// A query to be sent: where it stands, when it is due, and the ID and socket that it was given.
@@ -116,8 +92,6 @@ pub struct Setting<'a> {
     pub settle_ns: u64,
     /// A query is given up after this.
     pub lag_allowed_ns: u64,
-    /// A query that is due may wait so long for others.
-    pub coalesce_ns: u64,
     /// Outstanding queries that each socket has room for: a power of two.
     pub capacity: usize,
     /// Sockets of this thread.
@@ -139,7 +113,6 @@ impl<'a> Deck<'a> {
             timeout_ns: setting.timeout_ns,
             settle_ns: setting.settle_ns,
             lag_allowed_ns: setting.lag_allowed_ns,
-            coalesce_ns: setting.coalesce_ns,
             start_ns: setting.start_ns,
             realtime_offset_ns: clock::realtime_offset_ns(),
             next_tick_ns: 0,
@@ -173,11 +146,7 @@ impl<'a> Deck<'a> {
     /// Whether nothing more is to be sent.
     #[inline]
     pub fn is_played(&self, now_ns: u64) -> bool {
-        self.part.left == 0
-            || match &self.pace {
-                Pace::Open(schedule) => schedule.next_due_ns() >= self.stop_at_ns,
-                Pace::Closed(_) => now_ns >= self.stop_at_ns,
-            }
+        self.part.is_over() || self.pace.is_played(now_ns, self.stop_at_ns)
     }
 
     /// Stops sending: what is due later than `now_ns` is not intended.
@@ -188,7 +157,7 @@ impl<'a> Deck<'a> {
     /// Notes that nothing more is to be sent, at `now_ns`: a schedule that was played to its end was played
     /// for its whole time, even if the last query fell due a little earlier.
     pub fn played(&mut self, now_ns: u64) {
-        let by_time = self.part.left > 0 && self.stop_at_ns != u64::MAX;
+        let by_time = !self.part.is_over() && self.stop_at_ns != u64::MAX;
         self.played_ns = if by_time { self.stop_at_ns } else { now_ns };
     }
 
@@ -198,37 +167,20 @@ impl<'a> Deck<'a> {
     }
 
     /// Whether a burst of at most `most` queries is to leave now.
-    ///
-    /// In an open loop the first query that is due waits a little for those that fall due meanwhile, as long
-    /// as the plan allows. In a closed loop a burst waits until an eighth of the window is free,
-    /// or until nothing left for a while. Both for batches' sake: one query for each wake-up costs most.
     #[inline]
     pub fn is_due(&self, now_ns: u64, most: usize) -> bool {
-        match &self.pace {
-            Pace::Open(_) => {
-                self.wake_at_ns(most).is_some_and(|wake_ns| wake_ns <= now_ns) && !self.is_played(now_ns)
-            }
-            Pace::Closed(window) => {
-                let free = window.saturating_sub(self.waiting);
-                let worth = (window / 8).clamp(1, most as u64);
-                free >= worth || (free > 0 && now_ns.saturating_sub(self.last_send_ns) > PATIENCE_NS)
-            }
-        }
+        let standing = Standing { now_ns, waiting: self.waiting, last_send_ns: self.last_send_ns };
+        self.pace.is_due(standing, most) && !self.is_played(now_ns)
     }
 
     /// When an open loop's next burst is to leave; none in a closed loop.
-    #[inline]
     pub fn wake_at_ns(&self, most: usize) -> Option<u64> {
-        let Pace::Open(schedule) = &self.pace else { return None };
-        Some(schedule.next_due_ns() + schedule.whole_periods_ns(self.coalesce_ns, most as u64 - 1))
+        self.pace.wake_at_ns(most)
     }
 
-    /// Whether this is a closed loop, and its window.
+    /// The window of a closed loop.
     pub fn window(&self) -> Option<u64> {
-        match self.pace {
-            Pace::Open(_) => None,
-            Pace::Closed(window) => Some(window),
-        }
+        self.pace.window()
     }
 
     /// Takes what is due, at most `most` queries, all through one socket, whose number it gives. The burst is
@@ -237,22 +189,15 @@ impl<'a> Deck<'a> {
     pub fn deal(&mut self, now_ns: u64, most: usize, burst: &mut Vec<Due>) -> usize {
         burst.clear();
         let socket = self.next_socket;
-        let most = match self.pace {
-            Pace::Open(_) => most as u64,
-            Pace::Closed(window) => window.saturating_sub(self.waiting).min(most as u64),
-        };
-        while (burst.len() as u64) < most && !self.is_played(now_ns) {
+        let room = self.pace.room(self.waiting, most);
+        while (burst.len() as u64) < room && !self.is_played(now_ns) {
             let full = self.sockets[socket].inflight.is_full();
             if full && self.window().is_some() {
                 break;
             }
-            let due_ns = match &mut self.pace {
-                Pace::Closed(_) => now_ns,
-                Pace::Open(schedule) if schedule.next_due_ns() > now_ns => break,
-                Pace::Open(schedule) => schedule.take(),
-            };
+            let Some(due_ns) = self.pace.take(now_ns) else { break };
             self.tally.accounts.intended += 1;
-            let position = self.advance();
+            let position = self.part.advance(self.dataset);
             if full || now_ns - due_ns > self.lag_allowed_ns {
                 self.tally.accounts.unsent += 1;
                 self.tally.unsent_for_ids += u64::from(full);
@@ -392,18 +337,6 @@ impl<'a> Deck<'a> {
         }
         self.waiting = 0;
         self.live.publish(&self.tally.accounts);
-    }
-
-    /// The next query of this thread's part.
-    #[inline]
-    fn advance(&mut self) -> Position {
-        let position = self.part.next;
-        let next = self.dataset.after(position);
-        self.part.next = if next == self.part.end { self.part.first } else { next };
-        if self.part.left != u64::MAX {
-            self.part.left -= 1;
-        }
-        position
     }
 
     #[inline]

@@ -7,8 +7,8 @@
 //! one bucket of [`kqps_observation::Accounts`], and a trial whose buckets do not add up is an error.
 //!
 //! A trial's way through this crate: [`plan`] says what is wanted; [`crew`] binds sockets, starts a thread per
-//! core and joins them; each thread runs one loop of [`io`] over a [`deck`], which takes due queries from the
-//! [`schedule`], books them [`inflight`] and counts their fates in a [`tally`]; [`record`] turns the tallies
+//! core and joins them; each thread runs one loop of [`io`] over a [`deck`], which takes queries of its [`part`]
+//! at its [`pace`] (a [`schedule`] or a window), books them [`inflight`] and counts their fates in a [`tally`]; [`record`] turns the tallies
 //! into a [`kqps_observation::Trial`].
 
 pub mod crew;
@@ -16,6 +16,8 @@ pub mod deck;
 pub mod inflight;
 pub mod io;
 pub mod live;
+pub mod pace;
+pub mod part;
 pub mod plan;
 pub mod record;
 pub mod reply;

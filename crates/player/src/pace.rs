@@ -1,0 +1,144 @@
+//! Who decides when the next query leaves: a schedule, or the subject's replies. And when several had better
+//! leave together: one query for each wake-up costs most.
+//!
+//! All times are nanoseconds since the trial's common start.
+
+use crate::schedule::Schedule;
+
+/// A closed loop that sent nothing for so long does not wait for a larger part of its window.
+const PATIENCE_NS: u64 = 200_000;
+
+/// The pace of one thread.
+#[derive(Debug)]
+pub enum Pace {
+    /// Open loop: a schedule, whatever the subject answers.
+    Open {
+        /// When queries are due.
+        schedule: Schedule,
+        /// How long one that is due may wait for others to leave with it.
+        coalesce_ns: u64,
+    },
+    /// Closed loop: so many outstanding queries at most.
+    Closed {
+        /// The window.
+        window: u64,
+    },
+}
+
+/// What a pace has to know of its thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing {
+    /// The time now.
+    pub now_ns: u64,
+    /// Queries whose timeout has not gone by.
+    pub waiting: u64,
+    /// When a burst left last.
+    pub last_send_ns: u64,
+}
+
+impl Pace {
+    /// Whether nothing more is to be sent, if sending stops at `stop_at_ns`.
+    #[inline]
+    pub fn is_played(&self, now_ns: u64, stop_at_ns: u64) -> bool {
+        match self {
+            Self::Open { schedule, .. } => schedule.next_due_ns() >= stop_at_ns,
+            Self::Closed { .. } => now_ns >= stop_at_ns,
+        }
+    }
+
+    /// The window of a closed loop.
+    #[inline]
+    pub fn window(&self) -> Option<u64> {
+        match self {
+            Self::Open { .. } => None,
+            Self::Closed { window } => Some(*window),
+        }
+    }
+
+    /// Takes the next query, if one may leave at `now_ns`: when it is due.
+    #[inline]
+    pub fn take(&mut self, now_ns: u64) -> Option<u64> {
+        match self {
+            Self::Open { schedule, .. } => (schedule.next_due_ns() <= now_ns).then(|| schedule.take()),
+            Self::Closed { .. } => Some(now_ns),
+        }
+    }
+
+    /// How many of `most` queries may leave while `waiting` are outstanding.
+    #[inline]
+    pub fn room(&self, waiting: u64, most: usize) -> u64 {
+        match self {
+            Self::Open { .. } => most as u64,
+            Self::Closed { window } => window.saturating_sub(waiting).min(most as u64),
+        }
+    }
+
+    /// Whether a burst of at most `most` queries is to leave now. In an open loop the first query that is due
+    /// waits a little for those that fall due meanwhile; in a closed loop a burst waits until an eighth of the
+    /// window is free, or until nothing left for a while.
+    #[inline]
+    pub fn is_due(&self, standing: Standing, most: usize) -> bool {
+        match self {
+            Self::Open { .. } => self.wake_at_ns(most).is_some_and(|wake_ns| wake_ns <= standing.now_ns),
+            Self::Closed { window } => {
+                let free = window.saturating_sub(standing.waiting);
+                let worth = (window / 8).clamp(1, most as u64);
+                let idle_ns = standing.now_ns.saturating_sub(standing.last_send_ns);
+                free >= worth || (free > 0 && idle_ns > PATIENCE_NS)
+            }
+        }
+    }
+
+    /// When an open loop's next burst is to leave; none in a closed loop.
+    #[inline]
+    pub fn wake_at_ns(&self, most: usize) -> Option<u64> {
+        match self {
+            Self::Open { schedule, coalesce_ns } => {
+                Some(schedule.next_due_ns() + schedule.whole_periods_ns(*coalesce_ns, most as u64 - 1))
+            }
+            Self::Closed { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Arrivals;
+
+    fn open(rate_qps: f64) -> Pace {
+        let schedule = Schedule::new(rate_qps, 1, 0, Arrivals::Even, 0);
+        Pace::Open { schedule, coalesce_ns: 35_000 }
+    }
+
+    #[test]
+    fn an_open_loop_waits_for_whole_periods_only() {
+        // At 100 kqps three more fall due within 35 µs; at 10 kqps none does, and waiting would be for nothing.
+        assert_eq!(open(100_000.0).wake_at_ns(32), Some(30_000));
+        assert_eq!(open(10_000.0).wake_at_ns(32), Some(0));
+        assert_eq!(open(10_000_000.0).wake_at_ns(32), Some(3_100), "no longer than a burst takes");
+        assert_eq!(open(100_000.0).wake_at_ns(1), Some(0));
+    }
+
+    #[test]
+    fn what_a_stall_left_behind_is_due_at_its_own_times() {
+        let mut pace = open(100_000.0);
+        let dues: Vec<u64> = std::iter::from_fn(|| pace.take(25_000)).collect();
+        assert_eq!(dues, [0, 10_000, 20_000]);
+    }
+
+    #[test]
+    fn a_closed_loop_sends_when_a_part_of_its_window_is_free() {
+        let pace = Pace::Closed { window: 80 };
+        let standing = |waiting: u64, idle_ns: u64| Standing {
+            now_ns: 1_000_000,
+            waiting,
+            last_send_ns: 1_000_000 - idle_ns,
+        };
+        assert!(pace.is_due(standing(70, 0), 32));
+        assert!(!pace.is_due(standing(71, 0), 32));
+        assert!(pace.is_due(standing(79, 200_001), 32));
+        assert!(!pace.is_due(standing(80, 200_001), 32));
+        assert_eq!((pace.room(70, 32), pace.room(0, 32), pace.room(99, 32)), (10, 32, 0));
+    }
+}
