@@ -45,6 +45,9 @@ pub struct Deck<'a> {
     realtime_offset_ns: i64,
     next_tick_ns: u64,
     ticks: u64,
+    /// Replies until the last tick, and the mean time between two of them before it.
+    replies_at_tick: u64,
+    reply_gap_ns: u64,
     sockets: Box<[Flow]>,
     next_socket: usize,
     last_send_ns: u64,
@@ -117,6 +120,8 @@ impl<'a> Deck<'a> {
             realtime_offset_ns: clock::realtime_offset_ns(),
             next_tick_ns: 0,
             ticks: 0,
+            replies_at_tick: 0,
+            reply_gap_ns: TICK_NS,
             sockets: (0..setting.sockets).map(|_| flow()).collect(),
             next_socket: 0,
             last_send_ns: 0,
@@ -176,6 +181,13 @@ impl<'a> Deck<'a> {
     /// When an open loop's next burst is to leave; none in a closed loop.
     pub fn wake_at_ns(&self, most: usize) -> Option<u64> {
         self.pace.wake_at_ns(most)
+    }
+
+    /// In how long replies will have made room for a closed loop's next burst, at the pace of late; none in
+    /// an open loop, and none where any single reply makes room.
+    pub fn refill_ns(&self, most: usize) -> Option<u64> {
+        let missing = self.pace.missing(self.waiting, most)?;
+        Some(missing * self.reply_gap_ns)
     }
 
     /// The window of a closed loop.
@@ -311,6 +323,11 @@ impl<'a> Deck<'a> {
         if now_ns < self.next_tick_ns {
             return false;
         }
+        let accounts = &self.tally.accounts;
+        let replies = accounts.correct + accounts.wrong + accounts.late;
+        let since_ns = now_ns + TICK_NS - self.next_tick_ns;
+        self.reply_gap_ns = since_ns / (replies - self.replies_at_tick).max(1);
+        self.replies_at_tick = replies;
         self.next_tick_ns = now_ns + TICK_NS;
         self.ticks += 1;
         self.realtime_offset_ns = clock::realtime_offset_ns();

@@ -82,11 +82,20 @@ impl Pace {
             Self::Open { .. } => self.wake_at_ns(most).is_some_and(|wake_ns| wake_ns <= standing.now_ns),
             Self::Closed { window } => {
                 let free = window.saturating_sub(standing.waiting);
-                let worth = (window / 8).clamp(1, most as u64);
+                let worth = worth_sending(*window, most);
                 let idle_ns = standing.now_ns.saturating_sub(standing.last_send_ns);
                 free >= worth || (free > 0 && idle_ns > PATIENCE_NS)
             }
         }
+    }
+
+    /// How many replies a closed loop still waits for before a burst is worth sending; none in an open loop,
+    /// and none with a window so small that any reply is.
+    #[inline]
+    pub fn missing(&self, waiting: u64, most: usize) -> Option<u64> {
+        let window = self.window()?;
+        let worth = worth_sending(window, most);
+        (worth > 1).then(|| (waiting + worth).saturating_sub(window))
     }
 
     /// When an open loop's next burst is to leave; none in a closed loop.
@@ -99,6 +108,12 @@ impl Pace {
             Self::Closed { .. } => None,
         }
     }
+}
+
+/// How much of a closed loop's window must be free before a burst is worth sending.
+#[inline]
+fn worth_sending(window: u64, most: usize) -> u64 {
+    (window / 8).clamp(1, most as u64)
 }
 
 #[cfg(test)]
@@ -139,6 +154,11 @@ mod tests {
         assert!(!pace.is_due(standing(71, 0), 32));
         assert!(pace.is_due(standing(79, 200_001), 32));
         assert!(!pace.is_due(standing(80, 200_001), 32));
+        assert_eq!(
+            (pace.missing(80, 32), pace.missing(72, 32), pace.missing(60, 32)),
+            (Some(10), Some(2), Some(0))
+        );
+        assert_eq!(Pace::Closed { window: 8 }.missing(8, 32), None);
         assert_eq!((pace.room(70, 32), pace.room(0, 32), pace.room(99, 32)), (10, 32, 0));
     }
 }

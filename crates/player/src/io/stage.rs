@@ -13,8 +13,9 @@ use crate::plan::Plan;
 /// A thread without work looks at its stop flag at least this often.
 const NAP_LONGEST_NS: u64 = 5_000_000;
 
-/// A nap of a closed loop that waits for more replies to come together.
-const NAP_NS: u64 = 10_000;
+/// Naps of a closed loop that waits for replies to come together, at least and at most.
+const NAP_NS: u64 = 5_000;
+const NAP_MOST_NS: u64 = 200_000;
 
 /// After so many naps without a reply a closed loop waits for the next one instead.
 const NAPS_MOST: u32 = 4;
@@ -75,14 +76,17 @@ impl<'a> Stage<'a> {
     pub(super) fn rest(&mut self, now_ns: u64, heard: bool) -> io::Result<()> {
         if let Some(wake_ns) = self.deck.wake_at_ns(self.burst_most) {
             self.deck.sleep_until_ns(wake_ns.min(now_ns + NAP_LONGEST_NS));
-        } else if heard {
-            self.naps = 0;
-        } else if self.naps < NAPS_MOST {
-            self.naps += 1;
-            self.deck.sleep_until_ns(now_ns + NAP_NS);
-        } else {
-            self.readable.wait(NAP_LONGEST_NS)?;
-            self.naps = 0;
+            return Ok(());
+        }
+        self.naps = if heard { 0 } else { self.naps + 1 };
+        match self.deck.refill_ns(self.burst_most) {
+            // Replies are left to come together: looking at every one costs both sides more than it brings.
+            Some(refill_ns) if self.naps < NAPS_MOST => {
+                self.deck.sleep_until_ns(now_ns + refill_ns.clamp(NAP_NS, NAP_MOST_NS));
+            }
+            _ => {
+                self.readable.wait(NAP_LONGEST_NS)?;
+            }
         }
         Ok(())
     }
