@@ -259,9 +259,16 @@ impl<'a> Deck<'a> {
             self.tally.accounts.unsolicited += 1;
             return;
         };
-        if slot.state == State::Settled {
-            self.tally.accounts.duplicate += 1;
-            return;
+        match slot.state {
+            State::Waiting | State::Overdue => (),
+            State::Settled => {
+                self.tally.accounts.duplicate += 1;
+                return;
+            }
+            State::Lost | State::Free => {
+                self.tally.accounts.unsolicited += 1;
+                return;
+            }
         }
         let query = self.dataset.query(slot.query);
         let latency_ns = at_ns.saturating_sub(slot.due_ns);

@@ -33,8 +33,10 @@ pub enum State {
     Waiting,
     /// Sent; its timeout has gone by, a reply would be late.
     Overdue,
-    /// Answered, or given up: a further reply is a duplicate.
+    /// Answered: a further reply is a duplicate.
     Settled,
+    /// Given up: a reply is nobody's any more.
+    Lost,
 }
 
 /// The outstanding queries of one socket.
@@ -179,7 +181,7 @@ impl Inflight {
                 if slot.due_ns >= lost_before_ns {
                     break;
                 }
-                slot.state = State::Settled;
+                slot.state = State::Lost;
                 self.unsettled -= 1;
                 expired.lost += 1;
             }

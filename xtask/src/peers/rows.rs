@@ -31,14 +31,14 @@ pub(super) enum Target {
 /// The windows and sockets that dnsperf does best with here, and kqps gets the same.
 const WINDOW: &[&str] = &["-c", "8", "-q", "500"];
 
-/// Enough outstanding that the echo never waits, so that its own cost decides.
-const DEEP_WINDOW: &[&str] = &["-c", "8", "-q", "2000"];
-
 /// Few flows with much outstanding on each: what segmentation can gather.
 const FEW_FLOWS: &[&str] = &["-c", "4", "-q", "8k", "--io", "gso", "--burst", "64"];
 
 /// A load that both players carry easily.
 const EQUAL_RATE: &[&str] = &["-c", "8", "-Q", "150k"];
+
+/// The same with queries that wait for each other for longer than a lag of 50 µs allows.
+const EQUAL_RATE_COALESCED: &[&str] = &["-c", "8", "-Q", "150k", "--coalesce", "100us"];
 
 /// The same load in dnsperf's words.
 const EQUAL_RATE_DNSPERF: &[&str] = &["-c", "8", "-q", "500", "-Q", "150000"];
@@ -76,6 +76,13 @@ fn player() -> Vec<Row> {
             a: kqps("mmsg", EQUAL_RATE),
             b: dnsperf("mmsg", EQUAL_RATE_DNSPERF),
         },
+        Row {
+            what: "the same, with --coalesce 100us",
+            figure: Figure::PlayerCpu,
+            target: Target::AtMost(0.4),
+            a: kqps("mmsg", EQUAL_RATE_COALESCED),
+            b: dnsperf("mmsg", EQUAL_RATE_DNSPERF),
+        },
     ]
 }
 
@@ -86,8 +93,8 @@ fn echo() -> Vec<Row> {
             what: "answered rate: echo mmsg / echo blocking",
             figure: Figure::AnsweredRate,
             target: Target::AtLeast(1.15),
-            a: kqps("mmsg", DEEP_WINDOW),
-            b: kqps("blocking", DEEP_WINDOW),
+            a: kqps("mmsg", WINDOW),
+            b: kqps("blocking", WINDOW),
         },
         Row {
             what: "answered rate, few flows: echo segment / echo mmsg",
