@@ -123,13 +123,13 @@ mod tests {
 
     fn open(rate_qps: f64) -> Pace {
         let schedule = Schedule::new(rate_qps, 1, 0, Arrivals::Even, 0);
-        Pace::Open { schedule, coalesce_ns: 35_000 }
+        Pace::Open { schedule, coalesce_ns: 25_000 }
     }
 
     #[test]
     fn an_open_loop_waits_for_whole_periods_only() {
-        // At 100 kqps three more fall due within 35 µs; at 10 kqps none does, and waiting would be for nothing.
-        assert_eq!(open(100_000.0).wake_at_ns(32), Some(30_000));
+        // At 100 kqps two more fall due within 25 µs; at 10 kqps none does, and waiting would be for nothing.
+        assert_eq!(open(100_000.0).wake_at_ns(32), Some(20_000));
         assert_eq!(open(10_000.0).wake_at_ns(32), Some(0));
         assert_eq!(open(10_000_000.0).wake_at_ns(32), Some(3_100), "no longer than a burst takes");
         assert_eq!(open(100_000.0).wake_at_ns(1), Some(0));

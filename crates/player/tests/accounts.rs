@@ -109,7 +109,7 @@ fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
         timeout: TIMEOUT,
         drain: TIMEOUT * 2,
         lag_allowed: Duration::from_secs(5),
-        coalesce: Duration::from_micros(35),
+        coalesce: Duration::from_micros(25),
         burst: 32,
         sockets: 3,
         threads: 2,

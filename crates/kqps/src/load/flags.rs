@@ -68,7 +68,7 @@ pub(crate) struct PlayerArgs {
     lag: Duration,
 
     /// Let a query that is due wait so long for others to leave with it: saves CPU, adds lag
-    #[arg(long, value_parser = parse_duration, default_value = "35us")]
+    #[arg(long, value_parser = parse_duration, default_value = "25us")]
     coalesce: Duration,
 
     /// Bytes of each socket's buffers, for receiving and sending
