@@ -1,6 +1,7 @@
 //! Plays a plan: binds the sockets, starts the threads together, watches both sides while queries are sent,
 //! and joins what the threads counted into one record.
 
+use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,7 +15,7 @@ use kqps_kernel::{affinity, clock};
 use kqps_observation::{IdentityViolated, Trial};
 
 use crate::deck::{Deck, Setting};
-use crate::io::{Chosen, Stage};
+use crate::io::{Chosen, Signals, Stage};
 use crate::live::Live;
 use crate::pace::Pace;
 use crate::part::Part;
@@ -172,15 +173,24 @@ fn one_thread(
     };
     // Without it the kernel wakes a sleeper up to 50 µs late; that it was refused shows as lag.
     let _ = clock::set_timer_slack_ns(1);
-    // Ready even if it could not be pinned: the others wait for the common start.
-    let _ = tell.send(Told::Ready(affinity::thread_id()));
-    let start_ns = *start.wait();
-    pinned?;
-    let deck = Deck::new(setting(plan, dataset, control, number, sockets.len(), start_ns));
-    deck.sleep_until_ns(0);
+    let deck = Deck::new(setting(plan, dataset, control, number, sockets.len()));
+    let told_ready = Cell::new(false);
+    let ready = || {
+        told_ready.set(true);
+        let _ = tell.send(Told::Ready(affinity::thread_id()));
+        *start.wait()
+    };
     let all_sent = || drop(tell.send(Told::Sent));
-    let mut stage = Stage::new(plan, sockets, deck, &control.stop, &all_sent);
-    chosen.play(&mut stage).map_err(|source| PlayError::Loop { io: chosen.name(), source })?;
+    let signals = Signals { ready: &ready, stop: &control.stop, all_sent: &all_sent };
+    let mut stage = Stage::new(plan, sockets, deck, signals);
+    let played = pinned.and_then(|()| {
+        chosen.play(&mut stage).map_err(|source| PlayError::Loop { io: chosen.name(), source })
+    });
+    if !told_ready.get() {
+        // It failed before the start, for which the others wait.
+        let _ = tell.send(Told::Ready(affinity::thread_id()));
+    }
+    played?;
     let Stage { deck, fallbacks, .. } = stage;
     let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
     let (played_ns, ended_ns) = (deck.played_ns(), deck.now_ns());
@@ -195,7 +205,6 @@ fn setting<'a>(
     control: &'a Control,
     number: usize,
     sockets: usize,
-    start_ns: u64,
 ) -> Setting<'a> {
     let threads = plan.threads;
     let pace = match plan.load {
@@ -210,7 +219,6 @@ fn setting<'a>(
         dataset,
         part: Part::new(dataset, threads, number, plan.stop.passes),
         pace,
-        start_ns,
         stop_at_ns: plan.stop.after.map_or(u64::MAX, |after| after.as_nanos() as u64),
         timeout_ns: plan.timeout.as_nanos() as u64,
         settle_ns: settle.as_nanos() as u64,

@@ -85,8 +85,6 @@ pub struct Setting<'a> {
     pub part: Part,
     /// How fast.
     pub pace: Pace,
-    /// The common start, on the monotonic clock.
-    pub start_ns: u64,
     /// When to stop sending, after the start.
     pub stop_at_ns: u64,
     /// A reply is late after this.
@@ -116,7 +114,7 @@ impl<'a> Deck<'a> {
             timeout_ns: setting.timeout_ns,
             settle_ns: setting.settle_ns,
             lag_allowed_ns: setting.lag_allowed_ns,
-            start_ns: setting.start_ns,
+            start_ns: 0,
             realtime_offset_ns: clock::realtime_offset_ns(),
             next_tick_ns: 0,
             ticks: 0,
@@ -129,6 +127,13 @@ impl<'a> Deck<'a> {
             tally: Tally::default(),
             live: setting.live,
         }
+    }
+
+    /// Begins at the common start, `start_ns` on the monotonic clock, and sleeps until then. Everything that
+    /// takes time, memory above all, is to be had before.
+    pub fn begin(&mut self, start_ns: u64) {
+        self.start_ns = start_ns;
+        self.sleep_until_ns(0);
     }
 
     /// The time now.

@@ -16,7 +16,7 @@ use kqps_kernel::udp::{UdpOptions, UdpSocket};
 use crate::crew::PlayError;
 use crate::plan::{Io, Plan};
 
-pub use stage::Stage;
+pub use stage::{Signals, Stage};
 
 /// The I/O that is really used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,6 +25,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     let mut burst = Vec::with_capacity(BURST_MOST);
     let mut runs = Vec::with_capacity(BURST_MOST);
     let mut segments = vec![true; stage.sockets.len()];
+    stage.begin();
     loop {
         let (now_ns, more) = stage.turn();
         let heard = hear(stage, &mut replies, now_ns)?;

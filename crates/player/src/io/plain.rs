@@ -13,6 +13,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     let mut buffer = vec![0; usize::from(u16::MAX)];
     let mut burst = Vec::with_capacity(BURST_MOST);
     let target = Peer { address: stage.target, asked: None };
+    stage.begin();
     loop {
         let (now_ns, more) = stage.turn();
         let heard = hear(stage, &mut buffer, now_ns)?;

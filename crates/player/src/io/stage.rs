@@ -33,20 +33,24 @@ pub struct Stage<'a> {
     /// Sockets that fell back from segmentation to single sends.
     pub(crate) fallbacks: u32,
     drain_ns: u64,
-    stop: &'a AtomicBool,
-    all_sent: &'a dyn Fn(),
+    signals: Signals<'a>,
     readable: PollSet,
     naps: u32,
 }
 
+/// How a thread and its crew tell each other where they are.
+#[derive(Clone, Copy)]
+pub struct Signals<'a> {
+    /// Tells that the thread is ready, and waits to be told the common start.
+    pub(crate) ready: &'a dyn Fn() -> u64,
+    /// Set when the trial is to end early.
+    pub(crate) stop: &'a AtomicBool,
+    /// Tells that the last query was sent.
+    pub(crate) all_sent: &'a dyn Fn(),
+}
+
 impl<'a> Stage<'a> {
-    pub(crate) fn new(
-        plan: &Plan,
-        sockets: &'a [UdpSocket],
-        deck: Deck<'a>,
-        stop: &'a AtomicBool,
-        all_sent: &'a dyn Fn(),
-    ) -> Self {
+    pub(crate) fn new(plan: &Plan, sockets: &'a [UdpSocket], deck: Deck<'a>, signals: Signals<'a>) -> Self {
         Self {
             deck,
             sockets,
@@ -54,18 +58,23 @@ impl<'a> Stage<'a> {
             burst_most: plan.burst,
             fallbacks: 0,
             drain_ns: plan.drain.as_nanos() as u64,
-            stop,
-            all_sent,
+            signals,
             readable: PollSet::new(sockets),
             naps: 0,
         }
+    }
+
+    /// Waits for the common start. Call it when all memory is there: what takes time after it shows as lag.
+    pub(super) fn begin(&mut self) {
+        let start_ns = (self.signals.ready)();
+        self.deck.begin(start_ns);
     }
 
     /// The time now, and whether there is still something to send. Call it once a turn.
     #[inline]
     pub(super) fn turn(&mut self) -> (u64, bool) {
         let now_ns = self.deck.now_ns();
-        if self.stop.load(Relaxed) {
+        if self.signals.stop.load(Relaxed) {
             self.deck.stop(now_ns);
         }
         (now_ns, !self.deck.is_played(now_ns))
@@ -99,7 +108,7 @@ impl<'a> Stage<'a> {
     ) -> io::Result<()> {
         let played_ns = self.deck.now_ns();
         self.deck.played(played_ns);
-        (self.all_sent)();
+        (self.signals.all_sent)();
         let end_ns = played_ns + self.drain_ns;
         loop {
             let now_ns = self.deck.now_ns();

@@ -32,6 +32,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     let mut sender = SendRing::new(BURST_MOST as u32)?;
     let mut queries = SendBatch::new(BURST_MOST, BURST_MOST * usize::from(u16::MAX));
     let (mut burst, mut outcomes) = (Vec::with_capacity(BURST_MOST), Vec::with_capacity(BURST_MOST));
+    stage.begin();
     loop {
         let (now_ns, more) = stage.turn();
         let heard = hear(stage, &mut ring, now_ns)?;
