@@ -43,7 +43,9 @@ impl Bench {
     /// A load of the echo with these flags besides.
     fn load(&self, flags: &[&str]) -> Command {
         let mut command = kqps(&["load", &self.target, "-d"]);
-        command.arg(self.queries()).args(flags).env("XDG_CACHE_HOME", self.folder.path());
+        // However long other programs keep the core: every query is sent in the end.
+        command.arg(self.queries()).args(["--lag", "1m"]).args(flags);
+        command.env("XDG_CACHE_HOME", self.folder.path());
         command
     }
 

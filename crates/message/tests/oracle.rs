@@ -42,7 +42,8 @@ proptest! {
     #[test]
     fn a_name_is_encoded_as_the_oracle_encodes_it(text in name_text()) {
         // In a master file these need an escape, so the oracle refuses or reads them otherwise.
-        prop_assume!(!text.contains(['"', '(', ')', ';']));
+        // `\[` once began a binary label (RFC 2673, historic), which the oracle still refuses.
+        prop_assume!(!text.contains(['"', '(', ')', ';']) && !text.contains(r"\["));
         let theirs = text.parse::<Name<Vec<u8>>>().ok().map(|name| name.as_slice().to_vec());
         prop_assert_eq!(encoded(&text), theirs);
     }
