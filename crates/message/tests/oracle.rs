@@ -38,6 +38,12 @@ fn encoded(text: &str) -> Option<Vec<u8>> {
     name::encode(text.as_bytes(), &mut wire).ok().map(|_| wire)
 }
 
+#[test]
+fn an_escaped_bracket_is_a_bracket() {
+    // What the comparison below leaves out: RFC 1035, section 5.1, escapes any character that is no digit.
+    assert_eq!(encoded(r"a.\["), Some(vec![1, b'a', 1, b'[', 0]));
+}
+
 proptest! {
     #[test]
     fn a_name_is_encoded_as_the_oracle_encodes_it(text in name_text()) {
