@@ -11,6 +11,7 @@ pub mod fingerprint;
 pub mod histogram;
 pub mod host;
 pub mod ledger;
+pub mod question;
 pub mod run;
 pub mod store;
 pub mod subject;
@@ -21,10 +22,11 @@ pub use fingerprint::Fingerprint;
 pub use histogram::{Histogram, Quantiles};
 pub use host::HostFacts;
 pub use ledger::{Ledger, Place, Placed};
-pub use run::{Cell, Run, RunTrial};
+pub use question::Question;
+pub use run::{Cell, CellLoad, Run, RunTrial};
 pub use store::{Store, StoreError};
 pub use subject::SubjectFacts;
 pub use trial::Trial;
 
 /// The version written into every record. A reader accepts this version and all older ones.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;

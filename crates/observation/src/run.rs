@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::Fingerprint;
+use crate::question::Question;
 use crate::trial::Trial;
 
 /// One execution of a study, as the store gives it back.
@@ -30,6 +31,9 @@ pub struct Run {
     pub blocks: u32,
     /// The seed of every random choice.
     pub seed: u64,
+    /// What the study asks; none for the default study.
+    #[serde(default)]
+    pub question: Option<Question>,
     /// The host.
     pub fingerprint: Fingerprint,
     /// What was left out, and why (`uring: the kernel forbids io_uring`).
@@ -47,6 +51,12 @@ pub struct Cell {
     pub name: String,
     /// What the cell is for.
     pub role: Role,
+    /// The experiment of its study that it belongs to; empty where there is only one.
+    #[serde(default)]
+    pub experiment: String,
+    /// How it is loaded, if its role leaves that open.
+    #[serde(default)]
+    pub load: CellLoad,
     /// The subject's name, as in `subjects/NAME.toml`, or `echo`.
     pub subject: String,
     /// The subject's version as it told it.
@@ -71,9 +81,29 @@ pub enum Role {
     PlayerCeiling,
     /// The echo under one I/O model: ceiling (b) of METHOD.
     EchoCeiling,
-    /// A name server whose highest reliable rate is wanted.
+    /// What the study is about.
     #[default]
     Subject,
+    /// The echo at a fixed rate, every few trials: a shift of it casts doubt on what was measured since.
+    Canary,
+}
+
+/// How the subject of a cell is loaded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CellLoad {
+    /// By a search for its highest reliable rate.
+    #[default]
+    Search,
+    /// By one closed-loop trial of this many seconds.
+    Closed(f64),
+    /// By one trial at each of these rates.
+    Rates {
+        /// Queries a second.
+        rates_qps: Vec<f64>,
+        /// Seconds of each trial.
+        duration_s: f64,
+    },
 }
 
 /// A trial within a run.
@@ -108,6 +138,12 @@ pub enum Purpose {
     Retest,
     /// A part of the rate found, for latency by load.
     Latency,
+    /// The closed loop that a cell asks for.
+    Closed,
+    /// One of the fixed rates that a cell asks for.
+    Rate,
+    /// The canary.
+    Canary,
 }
 
 /// What came of a trial.

@@ -28,5 +28,6 @@ pub(crate) fn role(role: Role) -> &'static str {
         Role::PlayerCeiling => "ceiling of the player",
         Role::EchoCeiling => "echo ceiling",
         Role::Subject => "subject",
+        Role::Canary => "canary",
     }
 }

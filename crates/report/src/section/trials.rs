@@ -146,5 +146,8 @@ fn purpose(purpose: Purpose) -> &'static str {
         Purpose::Search => "search",
         Purpose::Retest => "retest",
         Purpose::Latency => "latency",
+        Purpose::Closed => "closed loop",
+        Purpose::Rate => "fixed rate",
+        Purpose::Canary => "canary",
     }
 }
