@@ -125,6 +125,7 @@ fn echo(given: &Given, model: &str) -> Cell {
         player_cpus: given.player_cpus.clone(),
         subject_cpus: given.subject_cpus.clone(),
         factors: Setup::MANY_FLOWS.factors(),
+        ..Cell::default()
     }
 }
 

@@ -2,7 +2,7 @@
 //! a run which was killed goes on where it was.
 
 use kqps_observation::run::{Outcome, Purpose, Role};
-use kqps_observation::{Cell, Run};
+use kqps_observation::{Cell, CellLoad, Run};
 use kqps_verdict::search::{Bounds, Goal, Start};
 
 use crate::load::{Load, Pace, Played, counted};
@@ -29,8 +29,10 @@ pub enum Next {
 /// How a unit ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ending {
-    /// A ceiling was measured, correct answers a second.
-    Ceiling(f64),
+    /// A closed loop measured a rate, correct answers a second.
+    Closed(f64),
+    /// All fixed rates were played.
+    Played,
     /// A search found these bounds.
     Found(Bounds),
     /// A trial could not be measured: why.
@@ -41,6 +43,7 @@ pub enum Ending {
 #[derive(Clone, Debug)]
 pub struct Unit {
     role: Role,
+    load: CellLoad,
     goal: Goal,
     start: Start,
     /// Shares of the figure at which latency is wanted, above 0, below 1.
@@ -63,6 +66,7 @@ impl Unit {
         let relevant = |trial: &Played| trial.purpose != Purpose::WarmUp;
         Self {
             role: facts.role,
+            load: facts.load.clone(),
             goal: goal.clone(),
             start: Start { bounds_qps: before, ..Start::default() },
             // Once is enough, and the first block is the one that is never dropped.
@@ -77,9 +81,16 @@ impl Unit {
         if let Some(reason) = &self.failed {
             return Next::Over(Ending::Failed(reason.clone()));
         }
-        match self.role {
-            Role::PlayerCeiling | Role::EchoCeiling => self.next_of_ceiling(),
-            Role::Subject => self.next_of_subject(),
+        match (self.role, &self.load) {
+            (Role::PlayerCeiling | Role::EchoCeiling, _) => self.next_of_closed(CEILING_S, Purpose::Ceiling),
+            (Role::Canary, CellLoad::Rates { rates_qps, duration_s }) => {
+                self.next_of_rates(rates_qps, *duration_s, Purpose::Canary)
+            }
+            (_, CellLoad::Closed(duration_s)) => self.next_of_closed(*duration_s, Purpose::Closed),
+            (_, CellLoad::Rates { rates_qps, duration_s }) => {
+                self.next_of_rates(rates_qps, *duration_s, Purpose::Rate)
+            }
+            (_, CellLoad::Search) => self.next_of_search(),
         }
     }
 
@@ -95,25 +106,32 @@ impl Unit {
         self.failed = Some(reason);
     }
 
-    /// Whether it searches for a rate, which takes many trials; a ceiling takes one.
+    /// Whether it searches for a rate, which takes many trials; other loads take as many as they say.
     pub fn is_search(&self) -> bool {
-        self.role == Role::Subject
+        self.role == Role::Subject && self.load == CellLoad::Search
     }
 
     /// How a fresh start of its subject is warmed up, if at all.
     pub fn warm_up(&self) -> Option<Load> {
         let warm_up = Load { pace: Pace::Closed, duration_s: WARM_UP_S, purpose: Purpose::WarmUp };
-        self.is_search().then_some(warm_up)
+        (self.role == Role::Subject).then_some(warm_up)
     }
 
-    fn next_of_ceiling(&self) -> Next {
+    fn next_of_closed(&self, duration_s: f64, purpose: Purpose) -> Next {
         if let Some(measured) = counted(&self.played).first() {
-            return Next::Over(Ending::Ceiling(measured.trial.load.answered_qps));
+            return Next::Over(Ending::Closed(measured.trial.load.answered_qps));
         }
-        Next::Trial(Load { pace: Pace::Closed, duration_s: CEILING_S, purpose: Purpose::Ceiling })
+        Next::Trial(Load { pace: Pace::Closed, duration_s, purpose })
     }
 
-    fn next_of_subject(&self) -> Next {
+    fn next_of_rates(&self, rates_qps: &[f64], duration_s: f64, purpose: Purpose) -> Next {
+        match rates_qps.get(counted(&self.played).len()) {
+            Some(&rate_qps) => Next::Trial(Load { pace: Pace::Open { rate_qps }, duration_s, purpose }),
+            None => Next::Over(Ending::Played),
+        }
+    }
+
+    fn next_of_search(&self) -> Next {
         let bounds = match search::wanted(&self.goal, &self.start, &self.played) {
             Wanted::Trial(load) => return Next::Trial(load),
             Wanted::Done(bounds) => bounds,
@@ -176,7 +194,7 @@ mod tests {
     fn a_ceiling_is_one_trial() {
         let mut run = run_of(Role::EchoCeiling);
         let end = play(&mut run, 0, Simulated::default(), 10);
-        assert_eq!(end, Next::Over(Ending::Ceiling(100_000.0)));
+        assert_eq!(end, Next::Over(Ending::Closed(100_000.0)));
         assert_eq!(run.trials.len(), 1);
     }
 
@@ -213,6 +231,21 @@ mod tests {
             play(&mut run, 0, subject, cut);
             assert_eq!(play(&mut run, 0, subject, 500), end);
             assert_eq!(run, whole);
+        }
+    }
+
+    #[test]
+    fn a_cell_may_ask_for_a_closed_loop_or_for_fixed_rates() {
+        let rates_qps = vec![1_000.0, 2_000.0, 50_000.0];
+        for (load, purpose, trials) in [
+            (CellLoad::Closed(1.0), Purpose::Closed, 1),
+            (CellLoad::Rates { rates_qps, duration_s: 2.0 }, Purpose::Rate, 3),
+        ] {
+            let mut run = run_of(Role::Subject);
+            run.cells[0].load = load;
+            play(&mut run, 0, Simulated::default(), 10);
+            assert!(run.trials.iter().all(|trial| trial.purpose == purpose));
+            assert_eq!(run.trials.len(), trials);
         }
     }
 

@@ -82,7 +82,8 @@ impl Progress {
 
 fn found(ending: &Ending) -> String {
     match ending {
-        Ending::Ceiling(rate_qps) => format!("{} q/s", rate(*rate_qps)),
+        Ending::Closed(rate_qps) => format!("{} q/s", rate(*rate_qps)),
+        Ending::Played => "played".into(),
         Ending::Found(bounds) => match (bounds.lower_qps, bounds.upper_qps) {
             (Some(lower_qps), Some(upper_qps)) => {
                 format!("between {} and {} q/s, {} trials", rate(lower_qps), rate(upper_qps), bounds.trials)
