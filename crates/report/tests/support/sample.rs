@@ -127,6 +127,7 @@ fn frame() -> Run {
         player_cpus: vec![0],
         subject_cpus: vec![1],
         factors: BTreeMap::from([("player_sockets".to_owned(), "8".to_owned())]),
+        ..Cell::default()
     };
     let mut cells = vec![cell("player ceiling", Role::PlayerCeiling, "echo", "segment")];
     cells.extend(ECHOES.map(|(io, _)| cell(&format!("echo {io}"), Role::EchoCeiling, "echo", io)));
@@ -155,7 +156,7 @@ fn frame() -> Run {
             (HOSTILE.to_owned(), HOSTILE.to_owned()),
         ]),
         cells,
-        trials: Vec::new(),
+        ..Run::default()
     }
 }
 
