@@ -2,6 +2,7 @@
 //! it, its share of the echo ceiling, its bottleneck, its warnings and its grade.
 
 mod ceiling;
+mod given;
 mod points;
 mod search;
 mod start;
@@ -12,6 +13,7 @@ use kqps_observation::run::Role;
 use serde::{Deserialize, Serialize};
 
 use crate::bottleneck::Bottleneck;
+use crate::figure::{self, Figures};
 use crate::grade::Grade;
 use crate::interval::{Interval, median_interval};
 use crate::search::{Goal, Preset};
@@ -31,6 +33,9 @@ pub struct RunVerdict {
     pub ceilings: Ceilings,
     /// Every subject, in the order of the run's cells.
     pub subjects: Vec<CellVerdict>,
+    /// The figures of every subject, in the same order.
+    #[serde(default)]
+    pub figures: Vec<Figures>,
 }
 
 /// What the trials of one cell mean.
@@ -78,8 +83,10 @@ pub fn judge(run: &Run) -> RunVerdict {
     let goal = goal_of(run);
     let ceilings = ceiling::of(run);
     let subjects = run.cells.iter().enumerate().filter(|(_, cell)| cell.role == Role::Subject);
-    let subjects = subjects.map(|(index, _)| judge_cell(run, index, &goal, &ceilings)).collect();
-    RunVerdict { goal, ceilings, subjects }
+    let subjects: Vec<CellVerdict> =
+        subjects.map(|(index, _)| judge_cell(run, index, &goal, &ceilings)).collect();
+    let figures = figure::of_run(run, &subjects);
+    RunVerdict { goal, ceilings, subjects, figures }
 }
 
 /// The goal that the run names; a name that this version does not know is judged as the default.
@@ -96,7 +103,7 @@ fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> Cell
         workers: (cell.workers > 0).then_some(cell.workers),
         ..Setting::default()
     };
-    let echo = ceilings.for_cell(cell);
+    let echo = ceilings.for_cell(run, index);
     let case = weigh::Case {
         setting: &setting,
         starts: &starts,

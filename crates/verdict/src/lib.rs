@@ -9,6 +9,7 @@
 
 pub mod bottleneck;
 pub mod evidence;
+pub mod figure;
 pub mod grade;
 pub mod interval;
 pub mod judge;

@@ -1,11 +1,14 @@
 //! Ceilings: what the player reaches against the cheapest echo (a), and what the echo reaches under each I/O
 //! model (b). Both are the answered rates of closed loops, one for every start.
 
-use kqps_observation::run::{Cell, Purpose, Role, Run, RunTrial};
+use kqps_observation::run::{Cell, CellLoad, Purpose, Role, Run, RunTrial};
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::counted_at_last;
 use crate::interval::{Interval, median_interval};
+
+/// The subject of cells that measure the echo, as in [`Cell::subject`].
+const ECHO: &str = "echo";
 
 /// All ceilings of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -14,6 +17,9 @@ pub struct Ceilings {
     pub player: Option<Ceiling>,
     /// The echo's under each I/O model: ceilings (b), in the order of the run's cells.
     pub echoes: Vec<Ceiling>,
+    /// Echoes in a closed loop that a study is about: each is a ceiling too, first of all its own.
+    #[serde(default)]
+    pub studied: Vec<Ceiling>,
 }
 
 /// One ceiling.
@@ -44,30 +50,51 @@ impl Ceiling {
 
 impl Ceilings {
     /// Ceiling (b) of a cell: the echo with the same I/O, and of those the one with the nearest number of
-    /// workers.
-    pub fn for_cell(&self, cell: &Cell) -> Option<&Ceiling> {
-        let same_io = self.echoes.iter().filter(|echo| echo.io == cell.io && echo.figure_qps.is_some());
-        same_io.min_by_key(|echo| echo.workers.abs_diff(cell.workers))
+    /// workers; among equals the one of the same experiment that shares most factors. An echo in a closed loop
+    /// is its own.
+    pub fn for_cell(&self, run: &Run, index: usize) -> Option<&Ceiling> {
+        let cell = &run.cells[index];
+        let measured = self.echoes.iter().chain(&self.studied).filter(|echo| echo.figure_qps.is_some());
+        let same_io = measured.filter(|echo| echo.io == cell.io);
+        same_io.min_by_key(|echo| {
+            let other = &run.cells[echo.cell as usize];
+            let differs = |(name, value): &(&String, &String)| cell.factors.get(*name) != Some(*value);
+            let differing = other.factors.iter().filter(differs).count();
+            let is_other = echo.cell as usize != index;
+            let workers = echo.workers.abs_diff(cell.workers);
+            (is_other, workers, other.experiment != cell.experiment, differing)
+        })
+    }
+
+    /// The echo of this name.
+    pub fn echo(&self, name: &str) -> Option<&Ceiling> {
+        self.echoes.iter().chain(&self.studied).find(|echo| echo.name == name)
     }
 }
 
 pub(super) fn of(run: &Run) -> Ceilings {
-    let of_role = |role| {
-        let cells = run.cells.iter().enumerate().filter(move |(_, cell)| cell.role == role);
-        cells.map(|(index, cell)| ceiling(run, index, cell))
+    let of = |wanted: fn(&Cell) -> bool, purpose| {
+        let cells = run.cells.iter().enumerate().filter(move |(_, cell)| wanted(cell));
+        cells.map(move |(index, cell)| ceiling(run, index, cell, purpose))
     };
     let by_rate =
         |a: &Ceiling, b: &Ceiling| a.median_qps().unwrap_or(0.0).total_cmp(&b.median_qps().unwrap_or(0.0));
     Ceilings {
-        player: of_role(Role::PlayerCeiling).max_by(by_rate),
-        echoes: of_role(Role::EchoCeiling).collect(),
+        player: of(|cell| cell.role == Role::PlayerCeiling, Purpose::Ceiling).max_by(by_rate),
+        echoes: of(|cell| cell.role == Role::EchoCeiling, Purpose::Ceiling).collect(),
+        studied: of(is_studied_echo, Purpose::Closed).collect(),
     }
 }
 
-fn ceiling(run: &Run, index: usize, cell: &Cell) -> Ceiling {
+/// The echo as the subject of a closed loop.
+fn is_studied_echo(cell: &Cell) -> bool {
+    cell.role == Role::Subject && cell.subject == ECHO && matches!(cell.load, CellLoad::Closed(_))
+}
+
+fn ceiling(run: &Run, index: usize, cell: &Cell, purpose: Purpose) -> Ceiling {
     let of_cell = || run.trials.iter().filter(move |trial| trial.cell as usize == index);
     let measured: Vec<(u32, Purpose, _)> = of_cell()
-        .filter(|trial| trial.purpose == Purpose::Ceiling)
+        .filter(|trial| trial.purpose == purpose)
         .filter_map(|trial| {
             trial.measured().map(|record| (trial.block, trial.purpose, (trial.number, record)))
         })

@@ -2,7 +2,7 @@
 //! of repetition.
 
 use kqps_observation::Trial;
-use kqps_observation::run::{Purpose, Run, RunTrial};
+use kqps_observation::run::{CellLoad, Purpose, Run, RunTrial};
 use kqps_observation::trial::Interval;
 use serde::{Deserialize, Serialize};
 
@@ -109,7 +109,11 @@ pub(super) fn of_cell<'a>(run: &'a Run, cell: usize, goal: &Goal) -> Vec<Start<'
             let played: Vec<Played<'a>> = measured
                 .map(|(one, trial)| Played { number: one.number, purpose: one.purpose, trial })
                 .collect();
-            let mut start = Start::of_search(goal, None, &played);
+            let mut start = match &run.cells[cell].load {
+                CellLoad::Search => Start::of_search(goal, None, &played),
+                CellLoad::Closed(_) => Start::of_closed(&played),
+                CellLoad::Rates { .. } => Start::of_rates(goal, &played),
+            };
             start.verdict.start = trials[0].start;
             start.verdict.block = trials[0].block;
             start.verdict.failure = trials.iter().find_map(|one| one.failure()).map(str::to_owned);

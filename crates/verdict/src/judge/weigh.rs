@@ -90,7 +90,13 @@ impl Doubt {
             add(None, format!("{} of {all} starts failed: {first}", failures.len()));
         }
         let Some(interval) = figure_qps else {
-            add(Some(Effect::Refuse), "No load met the goal in any start, so there is no figure.".into());
+            let was_loaded = case.starts.iter().any(|start| start.bounds().is_some());
+            let reason = if was_loaded {
+                "No load met the goal in any start, so there is no figure."
+            } else {
+                "No start was measured, so there is no figure."
+            };
+            add(Some(Effect::Refuse), reason.into());
             return doubts;
         };
         if interval.count == 1 {

@@ -90,7 +90,7 @@ pub(crate) fn starved(load_qps: f64) -> Trial {
 }
 
 /// A closed loop that answered so many queries a second.
-fn closed(answered_qps: f64) -> Trial {
+pub(crate) fn closed(answered_qps: f64) -> Trial {
     let mut closed = trial(answered_qps, 0);
     closed.load = Load { mode: LoadMode::Closed, intended_qps: None, outstanding: Some(500), ..closed.load };
     closed.lag_us = Quantiles::default();

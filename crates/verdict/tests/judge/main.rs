@@ -2,5 +2,6 @@
 
 mod bottlenecks;
 mod facts;
+mod figures;
 mod runs;
 mod warnings;

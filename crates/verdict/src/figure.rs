@@ -1,0 +1,132 @@
+//! The figures of every subject's cell, as tables and charts show them, beside what others published. Pure
+//! functions of a run and the verdicts on its cells; a figure that is refused is none.
+
+mod absence;
+mod grid;
+mod measured;
+mod published;
+mod scaling;
+
+use kqps_observation::run::Outcome;
+use kqps_observation::{Run, RunTrial};
+use serde::{Deserialize, Serialize};
+
+use crate::grade::Grade;
+use crate::interval::Interval;
+use crate::judge::CellVerdict;
+
+pub use absence::Absence;
+pub use grid::{Grid, GridRow, Slot, charts_of, factor, tables_of};
+pub use measured::{Memory, Spread};
+pub use published::PublishedFigure;
+
+/// All figures of one cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Index into the run's cells.
+    pub cell: u32,
+    /// The cell's name.
+    pub name: String,
+    /// The experiment that it belongs to; empty where there is only one.
+    pub experiment: String,
+    /// Whether there are figures.
+    pub state: State,
+    /// The grade of the rate.
+    pub grade: Grade,
+    /// Median of the starts with its order-statistic interval, correct answers a second.
+    pub median_qps: Option<Interval>,
+    /// Mean, minimum and maximum of the starts, correct answers a second.
+    pub spread_qps: Option<Spread>,
+    /// What others found under the same factors.
+    pub published: Option<PublishedFigure>,
+    /// Rate at n workers, divided by n times the rate at one (the fewest measured), all else equal.
+    pub efficiency: Option<f64>,
+    /// The same of the published rates.
+    pub published_efficiency: Option<f64>,
+    /// The rate as a share of the standard interface's ceiling.
+    pub ceiling_share: Option<f64>,
+    /// CPU seconds of the subject per million correct answers, at the rate of the figure.
+    pub cpu_s_per_million: Option<f64>,
+    /// Memory of the subject.
+    pub memory: Option<Memory>,
+    /// p99 of latency at half of the rate, microseconds.
+    pub p99_at_half_us: Option<u64>,
+    /// Starts that could not be measured.
+    pub crashes: Vec<Crash>,
+}
+
+/// Whether a cell has figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It has.
+    Measured,
+    /// It was measured, and the figure is refused: grade F.
+    Refused,
+    /// No start could be measured.
+    Crashed,
+    /// It is part of the run, and no trial of it was made.
+    NotMeasured,
+}
+
+/// A start that could not be measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Crash {
+    /// The start's number in the run.
+    pub start: u64,
+    /// What happened, in one sentence.
+    pub reason: String,
+    /// The last lines of the subject's output.
+    pub output: Vec<String>,
+}
+
+/// The figures of every cell that has a verdict, in the order of the verdicts.
+pub fn of_run(run: &Run, verdicts: &[CellVerdict]) -> Vec<Figures> {
+    let mut figures: Vec<Figures> = verdicts.iter().map(|verdict| of_cell(run, verdict)).collect();
+    scaling::add(run, &mut figures);
+    figures
+}
+
+fn of_cell(run: &Run, verdict: &CellVerdict) -> Figures {
+    let cell = &run.cells[verdict.cell as usize];
+    let crashes = crashes(run, verdict.cell);
+    let is_measured = verdict.figure_qps.is_some();
+    let behind = measured::behind(run, verdict);
+    Figures {
+        cell: verdict.cell,
+        name: verdict.name.clone(),
+        experiment: cell.experiment.clone(),
+        state: state(verdict, &crashes),
+        grade: verdict.grade,
+        median_qps: verdict.figure_qps,
+        spread_qps: is_measured.then(|| measured::spread(verdict)).flatten(),
+        published: published::of_cell(run, cell),
+        efficiency: None,
+        published_efficiency: None,
+        ceiling_share: verdict.ceiling_share,
+        cpu_s_per_million: is_measured.then(|| measured::cpu_s_per_million(&behind)).flatten(),
+        memory: is_measured.then(|| measured::memory(&behind)).flatten(),
+        p99_at_half_us: measured::p99_at_half_us(run, verdict),
+        crashes,
+    }
+}
+
+fn crashes(run: &Run, cell: u32) -> Vec<Crash> {
+    let crash = |trial: &RunTrial| match &trial.outcome {
+        Outcome::Measured(_) => None,
+        Outcome::Failed { reason, output } => {
+            Some(Crash { start: trial.start, reason: reason.clone(), output: output.clone() })
+        }
+    };
+    run.trials.iter().filter(|trial| trial.cell == cell).filter_map(crash).collect()
+}
+
+fn state(verdict: &CellVerdict, crashes: &[Crash]) -> State {
+    let all_failed = verdict.starts.iter().all(|start| start.failure.is_some());
+    match verdict.figure_qps {
+        Some(_) => State::Measured,
+        None if verdict.starts.is_empty() => State::NotMeasured,
+        None if all_failed && !crashes.is_empty() => State::Crashed,
+        None => State::Refused,
+    }
+}

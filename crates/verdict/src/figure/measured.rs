@@ -1,0 +1,107 @@
+//! Figures that come from the trials of one cell alone.
+
+use kqps_observation::run::Purpose;
+use kqps_observation::trial::LoadMode;
+use kqps_observation::{Histogram, Run, RunTrial, Trial};
+use serde::{Deserialize, Serialize};
+
+use crate::judge::{CellVerdict, StartVerdict};
+
+/// Mean, minimum and maximum over starts, as many published studies tell them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Correct answers a second.
+    pub mean: f64,
+    /// Correct answers a second.
+    pub min: f64,
+    /// Correct answers a second.
+    pub max: f64,
+    /// How many starts.
+    pub count: u32,
+}
+
+/// Memory of a subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// The most over the trials behind the figure.
+    pub bytes: u64,
+    /// Shared pages are divided among those that share them (PSS); else they count in every process (RSS).
+    pub proportional: bool,
+}
+
+/// What counts as half of the load: this much of the rate found, on either side.
+const HALF: std::ops::RangeInclusive<f64> = 0.45..=0.55;
+
+fn starts(verdict: &CellVerdict) -> impl Iterator<Item = &StartVerdict> {
+    verdict.starts.iter().filter(|start| start.failure.is_none())
+}
+
+pub(super) fn spread(verdict: &CellVerdict) -> Option<Spread> {
+    let rates = starts(verdict).filter_map(|start| start.bounds.as_ref()?.throughput_qps);
+    let rates: Vec<f64> = rates.filter(|rate| rate.is_finite()).collect();
+    (!rates.is_empty()).then(|| Spread {
+        mean: rates.iter().sum::<f64>() / rates.len() as f64,
+        min: rates.iter().copied().fold(f64::INFINITY, f64::min),
+        max: rates.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        count: rates.len() as u32,
+    })
+}
+
+/// The trials at the rate of the figure: those of a search at its lower bounds, and every closed loop.
+pub(super) fn behind<'a>(run: &'a Run, verdict: &CellVerdict) -> Vec<&'a Trial> {
+    let of_start = |start: &StartVerdict| {
+        let lower_qps = start.bounds.as_ref().and_then(|bounds| bounds.lower_qps);
+        let named = run.trials.iter().filter(|trial| start.trials.contains(&trial.number));
+        let is_above = move |trial: &Trial| match (trial.load.mode, trial.load.intended_qps, lower_qps) {
+            (LoadMode::Closed, ..) => false,
+            (_, Some(load_qps), Some(lower_qps)) => verdict.goal.round_load(load_qps) > lower_qps,
+            _ => true,
+        };
+        let records = named.filter_map(RunTrial::measured);
+        records.filter(|trial| !is_above(trial)).collect::<Vec<_>>()
+    };
+    starts(verdict).flat_map(of_start).collect()
+}
+
+/// The CPU of all trials over the answers of all: a mean of their quotients would weigh short trials too much.
+pub(super) fn cpu_s_per_million(trials: &[&Trial]) -> Option<f64> {
+    let watched = trials.iter().filter_map(|trial| Some((trial.subject.as_ref()?, trial.accounts.correct)));
+    let (cpu_s, answers) = watched.fold((0.0, 0), |(cpu_s, answers), (subject, correct)| {
+        (cpu_s + subject.cpu_user_s + subject.cpu_system_s, answers + correct)
+    });
+    (answers > 0).then(|| cpu_s / (answers as f64 / 1e6))
+}
+
+pub(super) fn memory(trials: &[&Trial]) -> Option<Memory> {
+    let watched: Vec<_> = trials.iter().filter_map(|trial| trial.subject.as_ref()).collect();
+    let resident = watched.iter().map(|subject| subject.rss_bytes).max().filter(|bytes| *bytes > 0)?;
+    let proportional: Option<Vec<u64>> = watched.iter().map(|subject| subject.pss_bytes).collect();
+    Some(match proportional.and_then(|bytes| bytes.into_iter().max()) {
+        Some(bytes) => Memory { bytes, proportional: true },
+        None => Memory { bytes: resident, proportional: false },
+    })
+}
+
+/// p99 over the trials at half of what their own block found; those of a search where none was made for latency.
+/// The histograms are added.
+pub(super) fn p99_at_half_us(run: &Run, verdict: &CellVerdict) -> Option<u64> {
+    let figure_qps = verdict.figure_qps?.median;
+    let found_qps = |block: u32| {
+        let start = starts(verdict).find(|start| start.block == block)?;
+        start.bounds.as_ref()?.throughput_qps
+    };
+    let of_cell = run.trials.iter().filter(|trial| trial.cell == verdict.cell);
+    let measured: Vec<(&RunTrial, &Trial)> = of_cell.filter_map(|one| Some((one, one.measured()?))).collect();
+    let p99_of = |purposes: &[Purpose]| {
+        let mut latency = Histogram::default();
+        for (one, trial) in measured.iter().filter(|(one, _)| purposes.contains(&one.purpose)) {
+            let share = trial.load.intended_qps.unwrap_or(0.0) / found_qps(one.block).unwrap_or(figure_qps);
+            let recorded = trial.histograms.get("latency").and_then(|text| Histogram::decode(text));
+            if let Some(recorded) = recorded.filter(|_| HALF.contains(&share)) {
+                latency.add(&recorded);
+            }
+        }
+        latency.quantile_us(0.99)
+    };
+    p99_of(&[Purpose::Latency]).or_else(|| p99_of(&[Purpose::Search, Purpose::Retest, Purpose::Rate]))
+}

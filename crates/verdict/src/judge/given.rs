@@ -1,0 +1,75 @@
+//! Starts of a cell that is not searched: a closed loop, or fixed rates. They become what a search gives, a
+//! rate with the trials behind it, so that one set of rules weighs them all.
+
+use kqps_observation::Trial;
+use kqps_observation::run::Purpose;
+
+use super::start::{Played, Start, StartVerdict};
+use crate::evidence::counted_at_last;
+use crate::interval::median_interval;
+use crate::search::{Bounds, Goal, Probe};
+
+impl<'a> Start<'a> {
+    /// A closed loop: its answered rate. The loop pushes until something is used up, so its trials are also
+    /// those that show the bottleneck.
+    pub(super) fn of_closed(played: &[Played<'a>]) -> Self {
+        let counted = counted_at_last(played, |one| (one.purpose, one.trial));
+        let loops: Vec<&Played<'a>> =
+            counted.into_iter().filter(|one| one.purpose == Purpose::Closed).collect();
+        let rates: Vec<f64> = loops.iter().map(|one| one.trial.load.answered_qps).collect();
+        let bounds = median_interval(&rates).map(|rate| Bounds {
+            throughput_qps: Some(rate.median),
+            trials: loops.len() as u32,
+            ..Bounds::default()
+        });
+        let trials: Vec<&'a Trial> = loops.iter().map(|one| one.trial).collect();
+        Self::given(played, bounds, &loops, trials.clone(), trials)
+    }
+
+    /// Fixed rates: the highest that met the goal's loss ratio, below the lowest that did not. Only rates that
+    /// were asked for are known, so nothing is said of what lies between two of them.
+    pub(super) fn of_rates(goal: &Goal, played: &[Played<'a>]) -> Self {
+        let counted = counted_at_last(played, |one| (one.purpose, one.trial));
+        let mut rates: Vec<(Probe, &Played<'a>)> = counted
+            .into_iter()
+            .filter(|one| one.purpose == Purpose::Rate)
+            .map(|one| (Probe::of(one.trial, goal, one.purpose), one))
+            .collect();
+        rates.sort_by(|(a, _), (b, _)| a.load_qps.total_cmp(&b.load_qps));
+        let met = rates.iter().take_while(|(probe, _)| !probe.is_bad(goal)).count();
+        let lower = met.checked_sub(1).map(|index| &rates[index]);
+        let upper = rates.get(met);
+        let bounds = Bounds {
+            lower_qps: lower.map(|(probe, _)| probe.load_qps),
+            upper_qps: upper.map(|(probe, _)| probe.load_qps),
+            throughput_qps: lower.map(|(_, one)| one.trial.load.answered_qps),
+            irregular: upper.is_none(),
+            trials: rates.len() as u32,
+            ..Bounds::default()
+        };
+        let bounds = (!rates.is_empty()).then_some(bounds);
+        let behind: Vec<&Played<'a>> = lower.into_iter().chain(upper).map(|(_, one)| *one).collect();
+        let trial = |found: Option<&(Probe, &Played<'a>)>| found.map(|(_, one)| one.trial);
+        let (at_lower, failed) = (trial(lower).into_iter().collect(), trial(upper).into_iter().collect());
+        Self::given(played, bounds, &behind, at_lower, failed)
+    }
+
+    fn given(
+        played: &[Played<'a>],
+        bounds: Option<Bounds>,
+        behind: &[&Played<'a>],
+        at_lower: Vec<&'a Trial>,
+        failed: Vec<&'a Trial>,
+    ) -> Self {
+        let trials = behind.iter().map(|one| one.number).collect();
+        let warm_up = played.iter().rev().find(|one| one.purpose == Purpose::WarmUp);
+        let judged = played.iter().filter(|one| one.purpose != Purpose::WarmUp);
+        Self {
+            verdict: StartVerdict { start: 0, block: 0, bounds, failure: None, trials },
+            at_lower,
+            failed,
+            all: judged.map(|one| one.trial).collect(),
+            warm_up: warm_up.map_or(&[], |one| one.trial.intervals.as_slice()),
+        }
+    }
+}
