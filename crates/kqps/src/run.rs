@@ -37,7 +37,7 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 
     /// Go on with the run in --out, or with the newest one that is unfinished
-    #[arg(long, conflicts_with_all = ["study", "budget", "seed", "subject", "echo", "records"])]
+    #[arg(long, conflicts_with_all = ["study", "budget", "seed", "subject", "command", "echo", "records"])]
     resume: bool,
 
     /// How long it may take (default: 2m)
@@ -52,6 +52,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME|FILE")]
     subject: Vec<String>,
 
+    /// Measure a server that is started like this: 'my-server -p {port} -z {zone}' (repeatable)
+    #[arg(long, value_name = "WORDS", long_help = COMMAND_HELP)]
+    command: Vec<String>,
+
     /// Measure the echo under these I/O models only, such as mmsg,segment
     #[arg(long, value_name = "MODELS", value_delimiter = ',')]
     echo: Vec<String>,
@@ -64,6 +68,13 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 }
+
+const COMMAND_HELP: &str = "\
+Measure a server that is started like this: 'my-server -p {port} -z {zone}' (repeatable)
+
+The words are split as a shell would, and it must stay in the foreground. {address} and {port} are where it
+listens, {zone} is the zone's master file and {origin} its name, {workers} how many workers it has, {cpus} its
+cores, {dir} a folder for its state. One that is told the zone must serve it; any other may answer anything.";
 
 const BUDGET: Duration = Duration::from_mins(2);
 
@@ -120,7 +131,7 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
     if budget.is_zero() {
         return Err(bad_input("--budget 0: nothing could be measured"));
     }
-    let subjects = subjects::chosen(&args.subject)?;
+    let subjects = subjects::chosen(&args.subject, &args.command)?;
     // Installing is no part of measuring, and not paid for by the budget.
     let installing = Instant::now();
     subjects::install_missing(&subjects);

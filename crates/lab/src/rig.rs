@@ -1,6 +1,7 @@
 //! The real thing behind a cell: its subject, started afresh, and a player that is aimed at it.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,7 +31,9 @@ impl Rig<'_> {
             return Err(NoTrial::Interrupted);
         }
         let cell = &self.cells[cell];
+        let definition = &self.definitions[&cell.subject];
         let setting = Setting {
+            address: Ipv4Addr::LOCALHOST.into(),
             folder: &self.folder.work(&cell.name, start),
             origin: Materials::ORIGIN,
             zone: &self.materials.zone,
@@ -38,8 +41,8 @@ impl Rig<'_> {
             io: &cell.io,
             workers: cell.workers,
             cpus: &cell.subject_cpus,
+            settings: &definition.settings_among(&cell.factors),
         };
-        let definition = &self.definitions[&cell.subject];
         let subject =
             Subject::start(definition, &setting, self.interrupted).map_err(|error| match error {
                 StartError::Interrupted => NoTrial::Interrupted,

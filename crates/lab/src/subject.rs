@@ -7,11 +7,13 @@ pub mod port;
 pub mod probe;
 pub mod process;
 pub mod programs;
+pub mod setting;
 pub mod template;
 pub mod version;
 
+use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,11 +21,14 @@ use std::time::{Duration, Instant};
 
 pub use definition::Definition;
 use process::Process;
+use setting::SettingError;
 use template::Values;
 
 /// What a subject is told at its start.
 #[derive(Clone, Debug)]
 pub struct Setting<'a> {
+    /// Where it listens, on ports that are chosen for it.
+    pub address: IpAddr,
     /// Its folder: its configuration, its state, and what it prints. It is made.
     pub folder: &'a Path,
     /// The zone that it serves, with a dot at the end (`bench.test.`).
@@ -38,6 +43,8 @@ pub struct Setting<'a> {
     pub workers: u32,
     /// The cores it may use; empty for all.
     pub cpus: &'a [u32],
+    /// What its definition lets a study vary: setting → value. What is not here has its default.
+    pub settings: &'a BTreeMap<String, String>,
 }
 
 /// Why a subject is not running.
@@ -59,6 +66,9 @@ pub enum StartError {
         /// Where it can be had.
         package: Option<String>,
     },
+    /// It cannot be started as it was to be.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
     /// It ended before it was ready.
     #[error("{title} {how} before it was ready")]
     Died {
@@ -99,7 +109,7 @@ impl StartError {
 pub struct Subject {
     definition: Definition,
     process: Process,
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
 }
 
 /// How long a server that does not answer yet is left alone.
@@ -112,20 +122,31 @@ impl Subject {
         setting: &Setting<'_>,
         interrupted: &AtomicBool,
     ) -> Result<Self, StartError> {
-        let address = port::free().map_err(|error| io_error("finding a free port", error))?;
-        let values = setting.values(address.port());
+        let ports = definition.ports(setting.settings, setting.workers)?;
+        let first = port::free(setting.address, ports)
+            .map_err(|error| io_error(&format!("finding a free port on {}", setting.address), error))?;
+        let addresses: Vec<_> =
+            (first.port()..first.port() + ports).map(|port| SocketAddr::new(setting.address, port)).collect();
+        let values = definition.settle(setting.settings, setting.values(first.port()));
         prepare_folder(definition, setting.folder, &values)?;
         let command = command(definition, setting.folder, &values)?;
         let log = setting.folder.join("output");
         let mut process = Process::spawn(command, setting.cpus, &log)
             .map_err(|error| io_error(&format!("starting {}", definition.title), error))?;
-        wait_until_ready(definition, setting.origin, address, &mut process, interrupted)?;
-        Ok(Self { definition: definition.clone(), process, address })
+        for &address in &addresses {
+            wait_until_ready(definition, setting.origin, address, &mut process, interrupted)?;
+        }
+        Ok(Self { definition: definition.clone(), process, addresses })
     }
 
-    /// Where it answers.
+    /// Where it answers: one address, or several in the order of their ports.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The first of its addresses.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.addresses[0]
     }
 
     /// The process that was started.
@@ -149,6 +170,7 @@ impl Setting<'_> {
     fn values(&self, port: u16) -> Values {
         let cpus = self.cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         Values::default()
+            .with("address", &self.address)
             .with("port", &port)
             .with("dir", &self.folder.display())
             .with("zone", &self.zone.display())
@@ -180,11 +202,15 @@ fn command(definition: &Definition, folder: &Path, values: &Values) -> Result<Co
     for program in &definition.programs {
         programs::find(program).ok_or_else(|| missing(program))?;
     }
-    let mut words = definition.start.command.iter().map(|word| values.fill(word));
+    let filled = definition.start.command.iter().map(|word| (word, values.fill(word)));
+    let mut words =
+        filled.filter(|(word, filled)| word.is_empty() || !filled.is_empty()).map(|(_, filled)| filled);
     let program = words.next().expect("a definition was checked to have a command");
     let path: PathBuf = programs::find(&program).ok_or_else(|| missing(&program))?;
     let mut command = Command::new(path);
-    command.args(words).current_dir(folder);
+    command.args(words).current_dir(definition.start.folder.as_deref().unwrap_or(folder));
+    let env = definition.start.env.iter().map(|(name, text)| (name, values.fill(text)));
+    command.envs(env.filter(|(_, text)| !text.is_empty()));
     Ok(command)
 }
 

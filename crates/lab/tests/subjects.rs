@@ -1,6 +1,7 @@
 //! Subjects as they are: the real name servers that are installed here, and fakes that misbehave.
 
-use std::net::UdpSocket;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -34,6 +35,7 @@ impl Rig {
 
     fn start(&self, definition: &Definition) -> Result<Subject, StartError> {
         let setting = Setting {
+            address: Ipv4Addr::LOCALHOST.into(),
             folder: &self.folder.path().join(&definition.name),
             origin: "bench.test.",
             zone: &self.folder.path().join("zone"),
@@ -41,6 +43,7 @@ impl Rig {
             io: "",
             workers: 1,
             cpus: &[0],
+            settings: &BTreeMap::new(),
         };
         Subject::start(definition, &setting, &AtomicBool::new(false))
     }
@@ -224,6 +227,7 @@ fn the_user_may_end_the_wait_for_it() {
     let rig = Rig::new();
     let definition = fake("silent", "", 600.0);
     let setting = Setting {
+        address: Ipv4Addr::LOCALHOST.into(),
         folder: &rig.folder.path().join("fake"),
         origin: "bench.test.",
         zone: &rig.folder.path().join("zone"),
@@ -231,6 +235,7 @@ fn the_user_may_end_the_wait_for_it() {
         io: "",
         workers: 1,
         cpus: &[],
+        settings: &BTreeMap::new(),
     };
     let error = Subject::start(&definition, &setting, &AtomicBool::new(true)).unwrap_err();
     assert!(matches!(error, StartError::Interrupted));

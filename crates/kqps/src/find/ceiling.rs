@@ -1,6 +1,8 @@
 //! The echo's ceiling on this host, measured in the same session as the search: what the player itself can
 //! do, and what the standard interface can carry. Only for a target on this host, whose path the echo shares.
 
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -47,6 +49,7 @@ fn against(io: &str, setup: Setup, plan: &Plan, dataset: &Dataset, watcher: &Wat
     let folder = tempfile::tempdir()?;
     let kqps = std::env::current_exe()?;
     let setting = Setting {
+        address: Ipv4Addr::LOCALHOST.into(),
         folder: folder.path(),
         origin: ".",
         zone: Path::new(""),
@@ -54,6 +57,7 @@ fn against(io: &str, setup: Setup, plan: &Plan, dataset: &Dataset, watcher: &Wat
         io,
         workers: 1,
         cpus: &plan.subject_cpus,
+        settings: &BTreeMap::new(),
     };
     let echo = Subject::start(&builtin::echo(), &setting, &AtomicBool::new(false))?;
     let mut plan = plan.clone();

@@ -1,21 +1,31 @@
-//! Which subjects a run has: the name servers that kqps knows, or those that the user names, with the packages
-//! of missing ones installed where that was asked for.
+//! Which subjects a run has: the name servers that kqps knows, or those that the user names or tells the command
+//! of, with the packages of missing ones installed where that was asked for.
 
 use std::path::Path;
 
 use kqps_lab::packages;
 use kqps_lab::study;
+use kqps_lab::subject::definition::with_names_of_their_own;
 use kqps_lab::subject::{Definition, builtin};
 use kqps_lab::toml_file::nearest;
 
 use crate::exit::bad_input;
 
-/// The subjects that were asked for: all that kqps knows, or those named. A name with a dot or a slash is a file.
-pub(super) fn chosen(words: &[String]) -> anyhow::Result<Vec<Definition>> {
-    let known = builtin::servers();
-    if words.is_empty() {
-        return Ok(known);
+/// The subjects that were asked for: all that kqps knows, or those named and those with these commands. A name with
+/// a dot or a slash is a file.
+pub(super) fn chosen(words: &[String], commands: &[String]) -> anyhow::Result<Vec<Definition>> {
+    if words.is_empty() && commands.is_empty() {
+        return Ok(builtin::servers());
     }
+    let mut chosen = named(words)?;
+    for command in commands {
+        chosen.push(Definition::of_command(command).map_err(bad_input)?);
+    }
+    Ok(with_names_of_their_own(chosen))
+}
+
+fn named(words: &[String]) -> anyhow::Result<Vec<Definition>> {
+    let known = builtin::servers();
     let names: Vec<&str> = known.iter().map(|server| server.name.as_str()).collect();
     let named = |word: &String| {
         if word.contains(['.', '/']) {
@@ -77,15 +87,23 @@ mod tests {
     use super::*;
 
     fn error(word: &str) -> String {
-        chosen(&[word.to_string()]).unwrap_err().to_string()
+        chosen(&[word.to_string()], &[]).unwrap_err().to_string()
     }
 
     #[test]
     fn subjects_are_named_or_files() {
-        assert_eq!(chosen(&[]).unwrap().len(), 3);
-        assert_eq!(chosen(&["knot".into()]).unwrap()[0].title, "Knot DNS");
+        assert_eq!(chosen(&[], &[]).unwrap().len(), 3);
+        assert_eq!(chosen(&["knot".into()], &[]).unwrap()[0].title, "Knot DNS");
         assert!(error("nds").contains("did you mean `nsd`?"));
         assert!(models(&["mmsgs".into()]).unwrap_err().to_string().contains("did you mean `mmsg`?"));
         assert!(error("./none.toml").contains("cannot read ./none.toml"));
+    }
+
+    #[test]
+    fn two_builds_are_two_subjects() {
+        let command = "sh -c true {port}".to_string();
+        let chosen = chosen(&["nsd".into()], &[command.clone(), command]).unwrap();
+        let names: Vec<&str> = chosen.iter().map(|subject| subject.name.as_str()).collect();
+        assert_eq!(names, ["nsd", "sh", "sh-2"]);
     }
 }

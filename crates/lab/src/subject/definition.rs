@@ -1,14 +1,24 @@
 //! What is known of a name server, read from `subjects/NAME.toml`: how it is configured, started on a port,
-//! becomes ready, tells its version, and is stopped. Nothing about any one server is in code.
+//! becomes ready, tells its version, is stopped, and what of it can be varied. Nothing about any one server is in
+//! code.
+
+mod check;
+mod command_line;
+mod names;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::template;
-use crate::toml_file::{self, TomlError};
+use super::port;
+use super::setting::{Declared, SettingError};
+use super::template::{self, Values};
+use crate::toml_file::{self, TomlError, nearest};
+
+pub use command_line::CommandLineError;
+pub use names::with_names_of_their_own;
 
 /// A name server that can be measured.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -18,6 +28,9 @@ pub struct Definition {
     pub name: String,
     /// As people write it: `NSD`.
     pub title: String,
+    /// What is measured, where the name does not say it.
+    #[serde(default)]
+    pub about: Option<String>,
     /// The Debian package that holds it.
     #[serde(default)]
     pub package: Option<String>,
@@ -28,10 +41,16 @@ pub struct Definition {
     /// Files written into its work folder before it starts: name → text with placeholders.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
+    /// What of it a study can vary.
+    #[serde(default)]
+    pub settings: BTreeMap<String, Declared>,
     /// How it starts.
     pub start: Start,
     /// How it is seen to be ready.
     pub ready: Ready,
+    /// How it is told to read its zone again; none when it cannot.
+    #[serde(default)]
+    pub reload: Option<Reload>,
     /// How it is stopped.
     pub stop: Stop,
     /// How it tells its version.
@@ -46,8 +65,38 @@ pub struct Definition {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Start {
-    /// The program and its arguments, with placeholders.
+    /// The program and its arguments, with placeholders. A word that its placeholders leave empty is left out.
     pub command: Vec<String>,
+    /// Its environment beside that of kqps, with placeholders. A variable whose text is empty is not set.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// How many ports in a row it answers on, from `{port}` on: a number or a product of numbers, such as
+    /// `{processes} * {threads}`.
+    #[serde(default = "one")]
+    pub ports: String,
+    /// The folder that it starts in; without one, its work folder.
+    #[serde(default)]
+    pub folder: Option<PathBuf>,
+}
+
+fn one() -> String {
+    "1".into()
+}
+
+/// How a subject is told to read its zone again.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reload {
+    /// The signal that it is told with.
+    pub signal: ReloadSignal,
+}
+
+/// The signals that servers take for "read your zones again".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+#[allow(missing_docs)] // the names say it
+pub enum ReloadSignal {
+    Hup,
 }
 
 /// How a subject is seen to be ready.
@@ -145,49 +194,77 @@ impl Definition {
         Ok(Self { text: text.into(), ..definition })
     }
 
-    fn check(&self, file: &str, text: &str) -> Result<(), TomlError> {
-        let wrong = |key: &str, what: String| Err(TomlError::at_text(file, text, key, what));
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if self.name.is_empty() || !self.name.chars().all(plain) {
-            return wrong("name", "a name is made of letters, digits, `-` and `_`".into());
-        }
-        if self.start.command.is_empty() {
-            return wrong("command", "the command to start with is empty".into());
-        }
-        for (key, seconds) in [("[ready]", self.ready.within_s), ("[stop]", self.stop.within_s)] {
-            if !(seconds > 0.0 && seconds <= 3600.0) {
-                return wrong(key, "within_s is a number of seconds above 0, 3600 at most".into());
-            }
-        }
-        for name in self.files.keys() {
-            if Path::new(name).file_name() != Some(name.as_ref()) {
-                return wrong(name, format!("`{name}` must be a plain file name"));
-            }
-        }
-        for template in self.templates() {
-            if let Err(unknown) = template::check(template) {
-                let hint = unknown.nearest.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-                let known = template::KNOWN.join(", ");
-                let what = format!("unknown placeholder {}{hint} (known: {known})", unknown.placeholder);
-                return wrong(&unknown.placeholder, what);
-            }
-        }
-        if !self.uses("port") {
-            return wrong("[start]", "no command or file uses {port}, so it could not be found".into());
-        }
-        if !self.uses("workers") {
-            return wrong("[start]", "no command or file uses {workers}, so they could not be set".into());
+    /// Whether it can be started with these settings: each is declared, with a value that it can have.
+    pub fn check_settings(&self, given: &BTreeMap<String, String>) -> Result<(), SettingError> {
+        let names = || self.settings.keys().map(String::as_str).collect::<Vec<_>>();
+        for (name, value) in given {
+            let title = self.title.clone();
+            let declared = self.settings.get(name).ok_or_else(|| SettingError::Name {
+                title: title.clone(),
+                name: name.clone(),
+                near: nearest(name, &names()).map(str::to_string),
+                names: self.settings.keys().cloned().collect(),
+            })?;
+            declared.accepts(value).map_err(|expected| SettingError::Value {
+                title,
+                name: name.clone(),
+                value: value.clone(),
+                near: declared.nearest(value),
+                expected,
+            })?;
         }
         Ok(())
     }
 
+    /// Those of a cell's factors that are settings of this subject.
+    pub fn settings_among(&self, factors: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let mine = factors.iter().filter(|(name, _)| self.settings.contains_key(*name));
+        mine.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// Whether it can be told how many workers it has.
+    pub fn takes_workers(&self) -> bool {
+        self.uses("workers")
+    }
+
+    /// How many ports it answers on with these settings and workers.
+    pub fn ports(&self, given: &BTreeMap<String, String>, workers: u32) -> Result<u16, SettingError> {
+        self.check_settings(given)?;
+        if workers != 1 && !self.takes_workers() {
+            return Err(SettingError::Workers { title: self.title.clone(), workers });
+        }
+        let text = self.settle(given, Values::default().with("workers", &workers)).fill(&self.start.ports);
+        let product = text
+            .split('*')
+            .try_fold(1u16, |product, factor| product.checked_mul(factor.trim().parse().ok()?));
+        product
+            .filter(|ports| (1..=port::MANY).contains(ports))
+            .ok_or_else(|| SettingError::Ports { title: self.title.clone(), text })
+    }
+
+    /// Adds what the settings stand for. A choice may use counts and texts, and these only what is built in.
+    pub(super) fn settle(&self, given: &BTreeMap<String, String>, values: Values) -> Values {
+        let (free, choices): (Vec<_>, Vec<_>) =
+            self.settings.iter().partition(|(_, declared)| declared.kind.is_some());
+        [free, choices].into_iter().flatten().fold(values, |values, (name, declared)| {
+            let value = given.get(name).unwrap_or(&declared.default);
+            let texts = declared.texts(name, value);
+            texts.into_iter().fold(values, |values, (name, text)| {
+                let filled = values.fill(&text);
+                values.with(&name, &filled)
+            })
+        })
+    }
+
     fn templates(&self) -> impl Iterator<Item = &String> {
         let version = self.version.iter().flat_map(|version| &version.command);
-        self.files.values().chain(&self.start.command).chain(version).chain([&self.io])
+        let start = self.start.command.iter().chain(self.start.env.values()).chain([&self.start.ports]);
+        self.files.values().chain(start).chain(version).chain([&self.io])
     }
 
     fn uses(&self, placeholder: &str) -> bool {
-        self.templates().any(|text| template::uses(text, placeholder))
+        let of_settings = self.settings.values().flat_map(Declared::templates);
+        self.templates().chain(of_settings).any(|text| template::uses(text, placeholder))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Asking a subject whether it is ready: the zone's SOA over UDP, again and again, until a reply is good enough.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use super::definition::ReadyKind;
@@ -25,9 +25,9 @@ impl Probe {
     /// A probe of the zone `origin` (`bench.test.`) at `target`.
     pub fn new(target: SocketAddr, origin: &str, kind: ReadyKind) -> io::Result<Self> {
         let any: SocketAddr = if target.is_ipv4() {
-            ([127, 0, 0, 1], 0).into()
+            (Ipv4Addr::UNSPECIFIED, 0).into()
         } else {
-            (std::net::Ipv6Addr::LOCALHOST, 0).into()
+            (Ipv6Addr::UNSPECIFIED, 0).into()
         };
         let socket = UdpSocket::bind(any)?;
         socket.connect(target)?;

@@ -1,21 +1,23 @@
 //! Texts with `{placeholders}`: the command lines and configuration files of a subject. Only a lower-case word
-//! in braces is a placeholder, so the braces of other languages can stay as they are.
+//! in braces is a placeholder, or two with a dot between them, so the braces of other languages can stay as
+//! they are.
+
+use std::collections::BTreeMap;
 
 use crate::toml_file::nearest;
 
-/// What a placeholder stands for in one start of a subject.
+/// What placeholders stand for in one start of a subject.
 #[derive(Clone, Debug, Default)]
-pub struct Values(Vec<(&'static str, String)>);
+pub struct Values(BTreeMap<String, String>);
 
-/// The placeholders that there are.
-pub const KNOWN: [&str; 8] = ["cpus", "dir", "io", "kqps", "origin", "port", "workers", "zone"];
+/// The placeholders of every subject; its settings are further ones.
+pub const BUILT_IN: [&str; 9] = ["address", "cpus", "dir", "io", "kqps", "origin", "port", "workers", "zone"];
 
 impl Values {
-    /// Sets what one of [`KNOWN`] stands for.
+    /// Sets what one of [`BUILT_IN`], or a setting, stands for.
     #[must_use]
-    pub fn with(mut self, name: &'static str, value: &dyn ToString) -> Self {
-        debug_assert!(KNOWN.contains(&name));
-        self.0.push((name, value.to_string()));
+    pub fn with(mut self, name: &str, value: &dyn ToString) -> Self {
+        self.0.insert(name.into(), value.to_string());
         self
     }
 
@@ -25,9 +27,8 @@ impl Values {
         let mut filled = String::with_capacity(text.len());
         let mut done = 0;
         for found in placeholders(text) {
-            let value = self.0.iter().find(|(name, _)| *name == found.name);
             filled.push_str(&text[done..found.start]);
-            filled.push_str(value.map_or(&text[found.start..found.end], |(_, value)| value));
+            filled.push_str(self.0.get(found.name).map_or(&text[found.start..found.end], String::as_str));
             done = found.end;
         }
         filled + &text[done..]
@@ -35,21 +36,29 @@ impl Values {
 }
 
 /// A placeholder that nobody knows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown placeholder {placeholder}{} (known: {})",
+    .nearest.as_ref().map(|near| format!("; did you mean {near}?")).unwrap_or_default(),
+    .known.join(", ")
+)]
 pub struct Unknown {
     /// It, with its braces.
     pub placeholder: String,
     /// The known one that was probably meant, with its braces.
     pub nearest: Option<String>,
+    /// All that are known, without braces.
+    pub known: Vec<String>,
 }
 
-/// Whether all placeholders of a text are known.
-pub fn check(text: &str) -> Result<(), Unknown> {
-    match placeholders(text).find(|found| !KNOWN.contains(&found.name)) {
+/// Whether all placeholders of a text are among the known ones.
+pub fn check(text: &str, known: &[&str]) -> Result<(), Unknown> {
+    match placeholders(text).find(|found| !known.contains(&found.name)) {
         None => Ok(()),
         Some(found) => Err(Unknown {
             placeholder: format!("{{{}}}", found.name),
-            nearest: nearest(found.name, &KNOWN).map(|name| format!("{{{name}}}")),
+            nearest: nearest(found.name, known).map(|name| format!("{{{name}}}")),
+            known: known.iter().map(ToString::to_string).collect(),
         }),
     }
 }
@@ -57,6 +66,15 @@ pub fn check(text: &str) -> Result<(), Unknown> {
 /// Whether a text uses a placeholder.
 pub fn uses(text: &str, name: &str) -> bool {
     placeholders(text).any(|found| found.name == name)
+}
+
+/// Whether a word could stand in braces.
+pub fn is_word(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(is_letter)
+}
+
+fn is_letter(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte == b'_'
 }
 
 struct Found<'t> {
@@ -67,10 +85,9 @@ struct Found<'t> {
 
 fn placeholders(text: &str) -> impl Iterator<Item = Found<'_>> {
     text.match_indices('{').filter_map(|(start, _)| {
-        let inside = &text[start + 1..];
-        let length = inside.bytes().take_while(|byte| byte.is_ascii_lowercase() || *byte == b'_').count();
-        let closed = length > 0 && inside[length..].starts_with('}');
-        closed.then(|| Found { name: &inside[..length], start, end: start + length + 2 })
+        let (name, _) = text[start + 1..].split_once('}')?;
+        let is_one = is_word(name) || name.split_once('.').is_some_and(|(a, b)| is_word(a) && is_word(b));
+        is_one.then(|| Found { name, start, end: start + name.len() + 2 })
     })
 }
 
@@ -80,17 +97,20 @@ mod tests {
 
     #[test]
     fn only_words_in_braces_are_placeholders() {
-        let values = Values::default().with("port", &5300).with("dir", &"/tmp/x");
+        let values = Values::default().with("port", &5300).with("dir", &"/tmp/x").with("io.call", &"poll");
         assert_eq!(
-            values.fill("listen-on port {port} { none; }; \"{dir}/a\" {}"),
-            "listen-on port 5300 { none; }; \"/tmp/x/a\" {}"
+            values.fill("listen-on port {port} { none; }; \"{dir}/a\" {} {io.call} {a.b.c} {{port}"),
+            "listen-on port 5300 { none; }; \"/tmp/x/a\" {} poll {a.b.c} {5300"
         );
-        assert_eq!(check("listen { 127.0.0.1; } {port}"), Ok(()));
+        assert_eq!(check("listen { 127.0.0.1; } {port}", &BUILT_IN), Ok(()));
     }
 
     #[test]
     fn an_unknown_one_is_refused_with_the_nearest() {
-        let unknown = check("-p {prot}").unwrap_err();
-        assert_eq!(unknown, Unknown { placeholder: "{prot}".into(), nearest: Some("{port}".into()) });
+        let unknown = check("-p {prot}", &["port", "zone"]).unwrap_err();
+        assert_eq!(
+            unknown.to_string(),
+            "unknown placeholder {prot}; did you mean {port}? (known: port, zone)"
+        );
     }
 }

@@ -1,0 +1,79 @@
+//! What the types of a definition do not say: names, limits, and placeholders that somebody knows.
+
+use std::path::Path;
+
+use super::Definition;
+use crate::subject::setting::Declared;
+use crate::subject::template;
+use crate::toml_file::TomlError;
+
+/// Seconds that a subject may be given to become ready or to stop.
+const WITHIN_MAX_S: f64 = 3600.0;
+
+/// Where in a text, and what.
+type Slip = (String, String);
+
+impl Definition {
+    pub(super) fn check(&self, file: &str, text: &str) -> Result<(), TomlError> {
+        self.check_words()
+            .and_then(|()| self.check_settings_declared())
+            .and_then(|()| self.check_templates())
+            .map_err(|(near, what)| TomlError::at_text(file, text, &near, what))
+    }
+
+    fn check_words(&self) -> Result<(), Slip> {
+        let wrong = |near: &str, what: String| Err((near.to_string(), what));
+        if !is_name(&self.name) {
+            return wrong("name", "a name is made of letters, digits, `-` and `_`".into());
+        }
+        if self.start.command.is_empty() {
+            return wrong("command", "the command to start with is empty".into());
+        }
+        for (near, seconds) in [("[ready]", self.ready.within_s), ("[stop]", self.stop.within_s)] {
+            if !(seconds > 0.0 && seconds <= WITHIN_MAX_S) {
+                return wrong(near, "within_s is a number of seconds above 0, 3600 at most".into());
+            }
+        }
+        for name in self.files.keys() {
+            if Path::new(name).file_name() != Some(name.as_ref()) {
+                return wrong(name, format!("`{name}` must be a plain file name"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_settings_declared(&self) -> Result<(), Slip> {
+        for (name, declared) in &self.settings {
+            declared.check(name).map_err(|what| (format!("settings.{name}"), what))?;
+        }
+        Ok(())
+    }
+
+    fn check_templates(&self) -> Result<(), Slip> {
+        let built_in = template::BUILT_IN.map(str::to_string);
+        let made = |(name, declared): (&String, &Declared)| declared.placeholders(name);
+        let free = self.settings.iter().filter(|(_, declared)| declared.kind.is_some());
+        let of_choices: Vec<String> = built_in.iter().cloned().chain(free.flat_map(made)).collect();
+        let all: Vec<String> = built_in.iter().cloned().chain(self.settings.iter().flat_map(made)).collect();
+        for declared in self.settings.values() {
+            let known = if declared.kind.is_some() { &built_in[..] } else { &of_choices };
+            declared.templates().try_for_each(|text| check_template(text, known))?;
+        }
+        self.templates().try_for_each(|text| check_template(text, &all))?;
+        if !self.uses("port") {
+            let what = "no command or file uses {port}, so it could not be found";
+            return Err(("[start]".into(), what.into()));
+        }
+        Ok(())
+    }
+}
+
+fn check_template(text: &str, known: &[String]) -> Result<(), Slip> {
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    template::check(text, &known).map_err(|unknown| (unknown.placeholder.clone(), unknown.to_string()))
+}
+
+/// Whether a text can be the name of a subject.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+}

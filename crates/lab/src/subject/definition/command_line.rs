@@ -1,0 +1,151 @@
+//! A definition made from a command line: `my-server -p {port} -z {zone}` is all that has to be known of a
+//! server. Its text is that of a file, so a run keeps it like any other and can be resumed.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::{Definition, check};
+use crate::subject::{programs, template};
+
+/// The I/O model whose echo is its ceiling, since nothing is known of its own: the best without offloading.
+const IO: &str = "mmsg";
+
+/// Seconds that it has to load its zone.
+const READY_WITHIN_S: f64 = 60.0;
+
+/// Seconds that it has to stop.
+const STOP_WITHIN_S: f64 = 5.0;
+
+/// A command line that cannot start a subject.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // the messages say it
+pub enum CommandLineError {
+    #[error("`{line}`: a quote is not closed")]
+    Quote { line: String },
+    #[error("a command is missing: expected a program with its arguments, such as 'my-server -p {{port}}'")]
+    Empty,
+    #[error("`{line}`: {unknown}")]
+    Placeholder { line: String, unknown: template::Unknown },
+    #[error("`{line}`: {{port}} is missing, without which it could not be told where to listen")]
+    Port { line: String },
+    #[error("`{line}`: there is no program `{program}`")]
+    Program { line: String, program: String },
+    #[error("the working folder is unknown: {reason}")]
+    Folder { reason: String },
+}
+
+/// The parts of a definition's text that a command line tells.
+#[derive(Serialize)]
+struct Text<'a> {
+    name: &'a str,
+    title: &'a str,
+    about: &'a str,
+    programs: [&'a str; 1],
+    io: &'a str,
+    start: Start<'a>,
+    ready: Ready<'a>,
+    stop: Stop<'a>,
+}
+
+#[derive(Serialize)]
+struct Start<'a> {
+    command: &'a [String],
+    folder: &'a Path,
+}
+
+#[derive(Serialize)]
+struct Ready<'a> {
+    kind: &'a str,
+    within_s: f64,
+}
+
+#[derive(Serialize)]
+struct Stop<'a> {
+    signal: &'a str,
+    within_s: f64,
+}
+
+impl Definition {
+    /// The definition of a server that is started with `line`: words as in a shell, with placeholders. It runs in
+    /// the folder that kqps runs in, and is named for its program. One that is told the `{zone}` must serve it;
+    /// any other is ready as soon as it replies, and no rcode is expected of it.
+    pub fn of_command(line: &str) -> Result<Self, CommandLineError> {
+        let owned = || line.to_string();
+        let mut words = shlex::split(line).ok_or_else(|| CommandLineError::Quote { line: owned() })?;
+        let first = words.first().ok_or(CommandLineError::Empty)?.clone();
+        for word in &words {
+            template::check(word, &template::BUILT_IN)
+                .map_err(|unknown| CommandLineError::Placeholder { line: owned(), unknown })?;
+        }
+        let uses = |name| words.iter().any(|word| template::uses(word, name));
+        if !uses("port") {
+            return Err(CommandLineError::Port { line: owned() });
+        }
+        let kind = if uses("zone") { "soa" } else { "reply" };
+        // kqps itself is known only when it starts, and is there.
+        if !template::uses(&first, "kqps") {
+            let path = programs::find(&first).and_then(|path| std::path::absolute(path).ok());
+            let path = path.as_deref().and_then(Path::to_str).map(str::to_string);
+            words[0] =
+                path.ok_or_else(|| CommandLineError::Program { line: owned(), program: first.clone() })?;
+        }
+        let folder = std::env::current_dir()
+            .map_err(|error| CommandLineError::Folder { reason: error.to_string() })?;
+        let name = name_of(&first);
+        let text = Text {
+            name: &name,
+            title: &name,
+            about: line,
+            programs: [&words[0]],
+            io: IO,
+            start: Start { command: &words, folder: &folder },
+            ready: Ready { kind, within_s: READY_WITHIN_S },
+            stop: Stop { signal: "TERM", within_s: STOP_WITHIN_S },
+        };
+        let text = toml::to_string(&text).expect("texts and numbers can be written");
+        Ok(Self::read("command", &text).expect("what could be wrong with it was looked at"))
+    }
+}
+
+/// The program's file name, with `-` for whatever a name cannot hold.
+fn name_of(program: &str) -> String {
+    let file = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+    let name: String =
+        file.chars().map(|c| if check::is_name(c.encode_utf8(&mut [0; 4])) { c } else { '-' }).collect();
+    let name = name.trim_matches('-');
+    if name.is_empty() { "command".into() } else { name.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ReadyKind;
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_a_definition_that_can_be_stored() {
+        let definition = Definition::of_command("sh -c 'exec my \"$0\"' {port} {zone}").unwrap();
+        assert_eq!((definition.name.as_str(), definition.title.as_str()), ("sh", "sh"));
+        assert!(definition.start.command[0].ends_with("/sh"));
+        assert_eq!(definition.start.command[1..], ["-c", "exec my \"$0\"", "{port}", "{zone}"]);
+        assert_eq!(definition.start.folder.as_deref(), std::env::current_dir().ok().as_deref());
+        assert_eq!(definition.ready.kind, ReadyKind::Soa);
+        assert_eq!(Definition::read("again", &definition.text).unwrap(), definition);
+        assert_eq!(Definition::of_command("sh {port}").unwrap().ready.kind, ReadyKind::Reply);
+        assert_eq!(Definition::of_command("{kqps} serve echo {port}").unwrap().name, "kqps");
+    }
+
+    #[test]
+    fn what_cannot_be_started_is_explained() {
+        for (line, expected) in [
+            ("sh 'x", "a quote is not closed"),
+            ("  ", "a command is missing"),
+            ("sh -p {prot}", "unknown placeholder {prot}; did you mean {port}?"),
+            ("sh -p 53", "{port} is missing"),
+            ("no-such-server-anywhere {port}", "there is no program `no-such-server-anywhere`"),
+        ] {
+            let error = Definition::of_command(line).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}
