@@ -33,13 +33,19 @@ const WANTED_COVERAGE: f64 = 0.95;
 /// figures that is the smallest and the largest, and the coverage says how little they tell. None without
 /// figures; those that are no numbers are left out.
 pub fn median_interval(figures: &[f64]) -> Option<Interval> {
+    median_interval_covering(figures, WANTED_COVERAGE)
+}
+
+/// As [`median_interval`], with a coverage of one's own, above 0 and below 1. The result says when the figures
+/// are too few for it.
+pub fn median_interval_covering(figures: &[f64], wanted: f64) -> Option<Interval> {
     let mut sorted: Vec<f64> = figures.iter().copied().filter(|figure| figure.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
     let count = sorted.len();
     let (mut rank, mut coverage) = (0, rank_coverage(count, 0));
     while rank + 1 < count.div_ceil(2) {
         let narrower = rank_coverage(count, rank + 1);
-        if narrower < WANTED_COVERAGE {
+        if narrower < wanted {
             break;
         }
         (rank, coverage) = (rank + 1, narrower);
@@ -70,12 +76,12 @@ fn median(sorted: &[f64]) -> f64 {
 }
 
 /// How often the bootstrap draws.
-const DRAWS: usize = 10_000;
+const DRAWS: usize = 2_000;
 
-/// The median ratio with its 95 % bootstrap interval: whole blocks are drawn with replacement, for what was
+/// The median ratio with its bootstrap interval of a coverage above 0 and below 1: whole blocks are drawn with replacement, for what was
 /// measured in one block shares that block's conditions. `blocks` holds the ratios of each block; the same
 /// seed gives the same interval. None when there is no ratio.
-pub fn bootstrap_ratio(blocks: &[Vec<f64>], seed: u64) -> Option<Interval> {
+pub fn bootstrap_ratio(blocks: &[Vec<f64>], coverage: f64, seed: u64) -> Option<Interval> {
     let blocks: Vec<&Vec<f64>> = blocks.iter().filter(|ratios| !ratios.is_empty()).collect();
     let mut all: Vec<f64> = blocks.iter().copied().flatten().copied().collect();
     if all.is_empty() {
@@ -98,9 +104,9 @@ pub fn bootstrap_ratio(blocks: &[Vec<f64>], seed: u64) -> Option<Interval> {
     let at = |share: f64| medians[((DRAWS - 1) as f64 * share).round() as usize];
     Some(Interval {
         median: median(&all),
-        low: at((1.0 - WANTED_COVERAGE) / 2.0),
-        high: at(f64::midpoint(1.0, WANTED_COVERAGE)),
-        coverage: WANTED_COVERAGE,
+        low: at((1.0 - coverage) / 2.0),
+        high: at(f64::midpoint(1.0, coverage)),
+        coverage,
         count: all.len() as u32,
     })
 }
@@ -140,11 +146,11 @@ mod tests {
     #[test]
     fn the_bootstrap_repeats_with_its_seed_and_encloses_the_ratio() {
         let blocks: Vec<Vec<f64>> = (0..6).map(|block| vec![1.1 + f64::from(block) / 100.0; 2]).collect();
-        let interval = bootstrap_ratio(&blocks, 7).unwrap();
-        assert_eq!(bootstrap_ratio(&blocks, 7), Some(interval));
+        let interval = bootstrap_ratio(&blocks, 0.95, 7).unwrap();
+        assert_eq!(bootstrap_ratio(&blocks, 0.95, 7), Some(interval));
         assert!((interval.median - 1.125).abs() < 1e-9);
         assert!(interval.low >= 1.1 && interval.low < 1.125, "{interval:?}");
         assert!(interval.high <= 1.15 && interval.high > 1.125, "{interval:?}");
-        assert_eq!(bootstrap_ratio(&[vec![]], 7), None);
+        assert_eq!(bootstrap_ratio(&[vec![]], 0.95, 7), None);
     }
 }

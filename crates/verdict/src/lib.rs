@@ -1,5 +1,5 @@
-//! What the observations mean: the rate search, intervals, warnings, the bottleneck, the grade and the
-//! judgement of a whole run.
+//! What the observations mean: the rate search, intervals, comparisons, warnings, the bottleneck, the grade and
+//! the judgement of a whole run.
 //!
 //! For: turning records into answers, each with its reasons. Not for: making a trial, nor for how an answer
 //! looks.
@@ -8,6 +8,7 @@
 //! records give the same answer, years later.
 
 pub mod bottleneck;
+pub mod compare;
 pub mod evidence;
 pub mod figure;
 pub mod grade;

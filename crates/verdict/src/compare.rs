@@ -1,0 +1,190 @@
+//! Whether B is faster than A, slower, the same, or whether that cannot be told yet: a function of the ratios of
+//! B to A, block by block, and of the ratios of A to itself.
+//!
+//! The rule, for each comparison:
+//!
+//! - **equivalent**: the interval of the median ratio lies inside ± MDE.
+//! - **faster**, **slower**: it does not, it excludes 1, and the median is nearer to the MDE than to nothing.
+//! - **inconclusive**: all else, with the number of blocks that would probably settle it.
+//!
+//! The MDE is the half-width that holds 95 % of what A against itself shows in a block. Median and interval come
+//! of many blocks and scatter less, which leaves room to find a true difference as large as the MDE nearly
+//! every time, and to claim one of a quarter of that next to never; `tests/compare` counts both.
+
+mod facts;
+mod holm;
+mod mde;
+mod more;
+mod ratio;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::interval::Interval;
+
+pub use facts::{Pairing, between_runs, figures_of, of_pairs, within_run};
+pub use mde::least_detectable;
+
+/// Fewer blocks than this give no verdict.
+pub const LEAST_BLOCKS: u32 = 6;
+
+/// How often a comparison of equals, or one among all that are made together, may be called different.
+pub const ERROR_RATE: f64 = 0.05;
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Figure {
+    /// Correct answers a second in a closed loop.
+    #[default]
+    AnsweredRate,
+    /// The highest reliable rate that a search found, queries a second.
+    ReliableRate,
+    /// CPU time of the subject for an answer, at a fixed rate.
+    CpuPerAnswer,
+    /// The 99th percentile of latency, at a fixed rate.
+    P99Latency,
+}
+
+impl Figure {
+    /// Whether the subject with the greater figure is the faster one.
+    pub fn more_is_faster(self) -> bool {
+        matches!(self, Self::AnsweredRate | Self::ReliableRate)
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AnsweredRate => "answered rate",
+            Self::ReliableRate => "highest reliable rate",
+            Self::CpuPerAnswer => "CPU time per answer",
+            Self::P99Latency => "p99 latency",
+        })
+    }
+}
+
+/// What was seen of one pair of subjects. A ratio is the figure of B divided by that of A, each from one start,
+/// the two made next to each other. A ratio that is not above 0 and finite is left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// A's name.
+    pub a: String,
+    /// B's name.
+    pub b: String,
+    /// What was measured.
+    pub figure: Figure,
+    /// The ratios of each block. An ABBA block has two, in which a steady drift of the host has opposite signs.
+    pub blocks: Vec<Vec<f64>>,
+    /// The same of A against itself, as much apart in time as A and B were.
+    pub same: Vec<Vec<f64>>,
+    /// What casts doubt on it, each a sentence.
+    pub doubts: Vec<String>,
+}
+
+/// What a comparison came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// B is faster than A.
+    Faster,
+    /// B is slower than A.
+    Slower,
+    /// Whatever differs is smaller than what this host can tell apart.
+    Equivalent,
+    /// It cannot be told yet.
+    Inconclusive,
+}
+
+impl Outcome {
+    /// Whether a difference is claimed.
+    pub fn is_different(self) -> bool {
+        matches!(self, Self::Faster | Self::Slower)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Equivalent => "equivalent",
+            Self::Inconclusive => "inconclusive",
+        })
+    }
+}
+
+/// One pair of subjects, judged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// What was seen.
+    #[serde(flatten)]
+    pub case: Case,
+    /// The verdict on B.
+    pub outcome: Outcome,
+    /// The median ratio with its interval; none when there is no ratio.
+    pub ratio: Option<Interval>,
+    /// The minimum detectable effect, a share (0.02 is 2 %); none with too few blocks of A against itself.
+    pub mde: Option<f64>,
+    /// How often a difference may be claimed where there is none: [`ERROR_RATE`], or its part where several
+    /// comparisons are made together (Holm).
+    pub error_rate: f64,
+    /// Blocks that would probably settle an inconclusive comparison, beyond those made; none where that cannot
+    /// be estimated.
+    pub more_blocks: Option<u32>,
+    /// Blocks, from 0, with a ratio far from the others. They count like all others.
+    pub outlying: Vec<u32>,
+}
+
+/// Judges comparisons that are made together: at most [`ERROR_RATE`] of all such sets claim any difference that
+/// is not there. The same cases and seed give the same result.
+pub fn compare(cases: &[Case], seed: u64) -> Vec<Comparison> {
+    let chances: Vec<f64> = cases.iter().map(|case| ratio::chance_of_equality(&case.blocks)).collect();
+    let error_rates = holm::error_rates(&chances, ERROR_RATE);
+    let judged = cases.iter().zip(error_rates);
+    judged.map(|(case, error_rate)| judge(case, error_rate, seed)).collect()
+}
+
+fn judge(case: &Case, error_rate: f64, seed: u64) -> Comparison {
+    let ratio = ratio::interval(&case.blocks, error_rate, seed);
+    let mde = least_detectable(&case.same);
+    let outcome = match (&ratio, mde) {
+        (Some(ratio), Some(mde)) if is_enough(case, ratio, error_rate) => outcome(case.figure, ratio, mde),
+        _ => Outcome::Inconclusive,
+    };
+    let more_blocks = (outcome == Outcome::Inconclusive)
+        .then(|| more::blocks_wanted(&case.blocks, ratio.as_ref(), mde, error_rate))
+        .flatten();
+    Comparison {
+        case: case.clone(),
+        outcome,
+        ratio,
+        mde,
+        error_rate,
+        more_blocks,
+        outlying: ratio::outlying(&case.blocks),
+    }
+}
+
+/// Whether there are blocks enough for any verdict: six, and as many as the interval needs for its coverage.
+fn is_enough(case: &Case, ratio: &Interval, error_rate: f64) -> bool {
+    let blocks = case.blocks.iter().filter(|ratios| !ratios.is_empty()).count() as u32;
+    blocks >= LEAST_BLOCKS && ratio.coverage >= 1.0 - error_rate
+}
+
+fn outcome(figure: Figure, ratio: &Interval, mde: f64) -> Outcome {
+    let detectable = mde.ln_1p();
+    let (low, median, high) = (ratio.low.ln(), ratio.median.ln(), ratio.high.ln());
+    let is_inside = low > -detectable && high < detectable;
+    let excludes_one = low > 0.0 || high < 0.0;
+    if is_inside {
+        Outcome::Equivalent
+    } else if !excludes_one || median.abs() < detectable / 2.0 {
+        Outcome::Inconclusive
+    } else if (median > 0.0) == figure.more_is_faster() {
+        Outcome::Faster
+    } else {
+        Outcome::Slower
+    }
+}

@@ -1,0 +1,6 @@
+//! Comparisons of hosts that exist only here, whose true difference is known.
+
+mod facts;
+mod rates;
+mod simulate;
+mod verdicts;
