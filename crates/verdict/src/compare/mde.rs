@@ -21,8 +21,7 @@ pub fn least_detectable(same: &[Vec<f64>]) -> Option<f64> {
 /// The logarithm of a block's ratio, the geometric mean of those of its pairs: in an ABBA block a steady drift
 /// cancels out of it.
 fn block_log(ratios: &[f64]) -> Option<f64> {
-    let logs: Vec<f64> =
-        ratios.iter().map(|ratio| ratio.ln()).filter(|log: &f64| log.is_finite()).collect();
+    let logs: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).filter(|log: &f64| log.is_finite()).collect();
     (!logs.is_empty()).then(|| logs.iter().sum::<f64>() / logs.len() as f64)
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The interval is the wider, on each side, of two. The order statistics of all ratios are exact at any number
 //! of them when ratios are independent; those of one block share its conditions and may not be. The bootstrap
-//! draws whole blocks, so it allows for that; but of six blocks alone its interval is too narrow: it calls
-//! one in ten equal pairs different (`tests/compare`). Together they keep the error rate.
+//! draws whole blocks, so it allows for that; but from six blocks alone its interval is too narrow: more than
+//! one in ten equal pairs fall out of it (`tests/compare`). Together they keep the error rate.
 
 use crate::interval::{Interval, bootstrap_ratio, median_interval_covering};
 
@@ -68,7 +68,8 @@ mod tests {
 
     #[test]
     fn an_outlier_is_flagged_and_counts() {
-        let mut blocks: Vec<Vec<f64>> = (0..6).map(|block| vec![0.99, 1.0 + f64::from(block) / 1e3]).collect();
+        let mut blocks: Vec<Vec<f64>> =
+            (0..6).map(|block| vec![0.99, 1.0 + f64::from(block) / 1e3]).collect();
         blocks[4] = vec![0.99, 0.7];
         assert_eq!(outlying(&blocks), [4]);
         assert_eq!(interval(&blocks, 0.05, 1).unwrap().count, 12);
