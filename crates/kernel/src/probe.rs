@@ -5,6 +5,8 @@ use std::io;
 
 use crate::address::Address;
 use crate::batch::{RecvBatch, SEGMENTED_BYTES, SendBatch};
+use crate::namespace::NetNs;
+use crate::namespace::veth::{self, End, VethSettings};
 use crate::udp::{Peer, UdpOptions, UdpSocket, Wait};
 use crate::{affinity, namespace, steer, sys, uring};
 
@@ -21,7 +23,7 @@ pub struct Capability {
 
 type Trial = fn() -> io::Result<()>;
 
-const TRIALS: [(&str, &str, Trial); 13] = [
+const TRIALS: [(&str, &str, Trial); 14] = [
     ("recvmmsg", "many datagrams in one call", batch),
     ("gso", "many equal datagrams out as one message", segments_out),
     ("gro", "many equal datagrams in as one message", segments_in),
@@ -35,6 +37,7 @@ const TRIALS: [(&str, &str, Trial); 13] = [
     ("uring", "io_uring with multishot receive and provided buffers", ring),
     ("af-xdp", "sockets past the network stack", af_xdp),
     ("netns", "private networks", private_network),
+    ("veth", "a path of one's own between two private networks", veth_pair),
 ];
 
 /// Tries everything.
@@ -152,6 +155,12 @@ fn af_xdp() -> io::Result<()> {
 
 fn private_network() -> io::Result<()> {
     in_a_thread(namespace::enter_new_network)
+}
+
+fn veth_pair() -> io::Result<()> {
+    let (one, other) = (NetNs::new()?, NetNs::new()?);
+    let end = |namespace, last| End { namespace, address: [198, 18, 0, last].into() };
+    veth::join(end(&one, 1), end(&other, 2), &VethSettings::default())
 }
 
 /// What changes a thread is tried in one that ends with the trial.

@@ -14,6 +14,7 @@ pub mod load;
 pub mod materials;
 pub mod order;
 pub mod packages;
+pub mod path;
 pub mod player;
 pub mod search;
 pub mod session;

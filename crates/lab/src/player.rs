@@ -14,6 +14,7 @@ use kqps_observation::Trial;
 
 use crate::conduct::NoTrial;
 use crate::load::{Load, Pace};
+use crate::path::LaidPath;
 use crate::setup::Setup;
 
 /// Seconds that a trial may take beyond sending and draining: opening the dataset and reading counters.
@@ -30,6 +31,8 @@ const LOOK: Duration = Duration::from_millis(50);
 pub struct Player<'a> {
     /// The program that is running.
     pub kqps: &'a Path,
+    /// What queries and replies travel over.
+    pub path: &'a LaidPath,
     /// Where the queries go.
     pub target: SocketAddr,
     /// The query file.
@@ -54,8 +57,8 @@ impl Player<'_> {
         command.args(self.arguments(load));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         process::tie(&mut command);
-        let child =
-            command.spawn().map_err(|error| failed(format!("the player could not be started: {error}")))?;
+        let child = self.path.place_player(&mut command).and_then(|()| command.spawn());
+        let child = child.map_err(|error| failed(format!("the player could not be started: {error}")))?;
         let limit_s = load.duration_s + 2.0 * self.setup.timeout_s + SLACK_S;
         let said = self
             .wait(child, Duration::from_secs_f64(limit_s))

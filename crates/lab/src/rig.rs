@@ -1,15 +1,16 @@
 //! The real thing behind a cell: its subject, started afresh, and a player that is aimed at it.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kqps_observation::Cell;
+use kqps_observation::question::Path as Kind;
 
 use crate::conduct::{NoTrial, Play};
 use crate::folder::Folder;
 use crate::materials::Materials;
+use crate::path::LaidPath;
 use crate::player::Player;
 use crate::setup::Setup;
 use crate::subject::definition::ReadyKind;
@@ -19,6 +20,8 @@ use crate::subject::{Definition, Setting, StartError, Subject};
 pub(crate) struct Rig<'a> {
     pub(crate) folder: &'a Folder,
     pub(crate) cells: Vec<Cell>,
+    /// What the path of a cell is that says nothing of its own.
+    pub(crate) path: Kind,
     pub(crate) materials: &'a Materials,
     pub(crate) definitions: &'a BTreeMap<String, Definition>,
     pub(crate) kqps: &'a Path,
@@ -32,8 +35,10 @@ impl Rig<'_> {
         }
         let cell = &self.cells[cell];
         let definition = &self.definitions[&cell.subject];
+        let path = LaidPath::of(self.path, cell)
+            .map_err(|error| NoTrial::Failed { reason: error.to_string(), output: Vec::new() })?;
         let setting = Setting {
-            address: Ipv4Addr::LOCALHOST.into(),
+            path: &path,
             folder: &self.folder.work(&cell.name, start),
             origin: Materials::ORIGIN,
             zone: &self.materials.zone,
@@ -53,18 +58,21 @@ impl Rig<'_> {
             ReadyKind::Soa => &self.materials.queries,
             ReadyKind::Reply => &self.materials.plain,
         };
-        let player = Player {
-            kqps: self.kqps,
-            target: subject.address(),
-            queries,
-            setup: Setup::of(cell),
-            cpus: &cell.player_cpus,
-            subject_pid: subject.pid(),
-            subject_cpus: &cell.subject_cpus,
-            interrupted: self.interrupted,
-        };
+        let (kqps, interrupted) = (self.kqps, self.interrupted);
+        let (target, subject_pid) = (subject.address(), subject.pid());
         let mut running = Running(Some(subject));
         Ok(Box::new(move |load| {
+            let player = Player {
+                kqps,
+                path: &path,
+                target,
+                queries,
+                setup: Setup::of(cell),
+                cpus: &cell.player_cpus,
+                subject_pid,
+                subject_cpus: &cell.subject_cpus,
+                interrupted,
+            };
             let played = player.play(load);
             match running.0.as_mut().and_then(Subject::ended) {
                 // Whatever the player saw of a subject that died under it is no measurement.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use kqps_observation::question::Path as Kind;
 use kqps_observation::store::StoreError;
 use kqps_observation::{Run, Store};
 use kqps_verdict::search::{Goal, Preset};
@@ -117,6 +118,7 @@ impl Session {
         let rig = Rig {
             folder: &self.folder,
             cells: self.run.cells.clone(),
+            path: self.run.question.as_ref().map_or(Kind::default(), |question| question.path),
             materials: &self.materials,
             definitions: &self.definitions,
             kqps: &self.kqps,

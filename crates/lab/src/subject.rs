@@ -13,11 +13,13 @@ pub mod version;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use crate::path::LaidPath;
 
 pub use definition::Definition;
 use process::Process;
@@ -27,8 +29,8 @@ use template::Values;
 /// What a subject is told at its start.
 #[derive(Clone, Debug)]
 pub struct Setting<'a> {
-    /// Where it listens, on ports that are chosen for it.
-    pub address: IpAddr,
+    /// The path at whose end it is started, and listens on ports that are chosen for it.
+    pub path: &'a LaidPath,
     /// Its folder: its configuration, its state, and what it prints. It is made.
     pub folder: &'a Path,
     /// The zone that it serves, with a dot at the end (`bench.test.`).
@@ -123,18 +125,24 @@ impl Subject {
         interrupted: &AtomicBool,
     ) -> Result<Self, StartError> {
         let ports = definition.ports(setting.settings, setting.workers)?;
-        let first = port::free(setting.address, ports)
-            .map_err(|error| io_error(&format!("finding a free port on {}", setting.address), error))?;
+        let (path, address) = (setting.path, setting.path.subject_address());
+        let first = path
+            .at_subject(|| port::free(address, ports))
+            .map_err(|error| io_error(&format!("finding a free port on {address}"), error))?;
         let addresses: Vec<_> =
-            (first.port()..first.port() + ports).map(|port| SocketAddr::new(setting.address, port)).collect();
+            (first.port()..first.port() + ports).map(|port| SocketAddr::new(address, port)).collect();
         let values = definition.settle(setting.settings, setting.values(first.port()));
         prepare_folder(definition, setting.folder, &values)?;
-        let command = command(definition, setting.folder, &values)?;
+        let mut command = command(definition, setting.folder, &values)?;
+        path.place_subject(&mut command).map_err(|error| io_error("entering a network namespace", error))?;
         let log = setting.folder.join("output");
         let mut process = Process::spawn(command, setting.cpus, &log)
             .map_err(|error| io_error(&format!("starting {}", definition.title), error))?;
         for &address in &addresses {
-            wait_until_ready(definition, setting.origin, address, &mut process, interrupted)?;
+            let probe = path
+                .at_player(|| probe::Probe::new(address, setting.origin, definition.ready.kind))
+                .map_err(|error| io_error("opening a socket to ask whether it is ready", error))?;
+            wait_until_ready(definition, &probe, &mut process, interrupted)?;
         }
         Ok(Self { definition: definition.clone(), process, addresses })
     }
@@ -170,7 +178,7 @@ impl Setting<'_> {
     fn values(&self, port: u16) -> Values {
         let cpus = self.cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         Values::default()
-            .with("address", &self.address)
+            .with("address", &self.path.subject_address())
             .with("port", &port)
             .with("dir", &self.folder.display())
             .with("zone", &self.zone.display())
@@ -216,14 +224,11 @@ fn command(definition: &Definition, folder: &Path, values: &Values) -> Result<Co
 
 fn wait_until_ready(
     definition: &Definition,
-    origin: &str,
-    address: SocketAddr,
+    probe: &probe::Probe,
     process: &mut Process,
     interrupted: &AtomicBool,
 ) -> Result<(), StartError> {
     let title = || definition.title.clone();
-    let probe = probe::Probe::new(address, origin, definition.ready.kind)
-        .map_err(|error| io_error("opening a socket to ask whether it is ready", error))?;
     let deadline = Instant::now() + definition.ready.within();
     while !probe.ask() {
         if let Some(how) = process.ended() {

@@ -1,13 +1,14 @@
 //! Subjects as they are: the real name servers that are installed here, and fakes that misbehave.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::UdpSocket;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use kqps_lab::path::LaidPath;
 use kqps_lab::subject::{Definition, Setting, StartError, Subject, builtin, programs};
 use tempfile::TempDir;
 
@@ -35,7 +36,7 @@ impl Rig {
 
     fn start(&self, definition: &Definition) -> Result<Subject, StartError> {
         let setting = Setting {
-            address: Ipv4Addr::LOCALHOST.into(),
+            path: &LaidPath::Loopback,
             folder: &self.folder.path().join(&definition.name),
             origin: "bench.test.",
             zone: &self.folder.path().join("zone"),
@@ -227,7 +228,7 @@ fn the_user_may_end_the_wait_for_it() {
     let rig = Rig::new();
     let definition = fake("silent", "", 600.0);
     let setting = Setting {
-        address: Ipv4Addr::LOCALHOST.into(),
+        path: &LaidPath::Loopback,
         folder: &rig.folder.path().join("fake"),
         origin: "bench.test.",
         zone: &rig.folder.path().join("zone"),

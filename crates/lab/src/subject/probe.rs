@@ -22,7 +22,8 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// A probe of the zone `origin` (`bench.test.`) at `target`.
+    /// A probe of the zone `origin` (`bench.test.`) at `target`. It asks from the network of
+    /// the thread that makes it, wherever it is used.
     pub fn new(target: SocketAddr, origin: &str, kind: ReadyKind) -> io::Result<Self> {
         let any: SocketAddr = if target.is_ipv4() {
             (Ipv4Addr::UNSPECIFIED, 0).into()

@@ -1,0 +1,91 @@
+//! Settings of a device in the calling thread's network namespace that rtnetlink does not offer.
+
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::ptr::null;
+
+use crate::sys::check;
+
+/// From linux/ethtool.h, which libc does not carry.
+const ETHTOOL_GLINK: u32 = 0x0a;
+const ETHTOOL_SGRO: u32 = 0x2c;
+
+/// A command of ethtool with one value (linux/ethtool.h, `struct ethtool_value`).
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    value: u32,
+}
+
+/// Switches generic receive offload of a device.
+pub(super) fn set_gro(device: &str, on: bool) -> io::Result<()> {
+    ethtool(device, ETHTOOL_SGRO, u32::from(on)).map(drop)
+}
+
+/// Whether a device has its carrier and can send. To ask is to have the kernel act on what it knows of its
+/// carrier (`net/core/link_watch.c`, `linkwatch_sync_dev`): else that is done within a second or so, and what is
+/// sent until then is dropped.
+pub(super) fn is_linked(device: &str) -> io::Result<bool> {
+    ethtool(device, ETHTOOL_GLINK, 0).map(|value| value != 0)
+}
+
+pub(super) fn ethtool(device: &str, command: u32, value: u32) -> io::Result<u32> {
+    let mut value = EthtoolValue { command, value };
+    // SAFETY: an interface request is plain old data.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    // The last byte stays 0, which ends the name.
+    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes().take(libc::IFNAMSIZ - 1)) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+    // SAFETY: the request and the value that it points to are live, and of the kinds that these commands read
+    // and write.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) })?;
+    Ok(value.value)
+}
+
+/// Spreads what each receive queue of a device takes in over some cores (RPS). Moves the calling thread into a
+/// mount namespace of its own: `/sys/class/net` shows the devices of the namespace in which it was mounted.
+pub(super) fn spread(device: &str, cpus: &[u32]) -> io::Result<()> {
+    // SAFETY: the call touches no memory, and changes the calling thread only.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+    let (nothing, root, sys, sysfs) = (c"none", c"/", c"/sys", c"sysfs");
+    let private = libc::MS_REC | libc::MS_PRIVATE;
+    // SAFETY: both strings end in 0 and live on; without a file system nothing else is read. The mounts of
+    // other namespaces are not changed.
+    check(unsafe { libc::mount(nothing.as_ptr(), root.as_ptr(), null(), private, null()) })?;
+    // SAFETY: as above.
+    check(unsafe { libc::mount(nothing.as_ptr(), sys.as_ptr(), sysfs.as_ptr(), 0, null()) })?;
+    let queues = Path::new("/sys/class/net").join(device).join("queues");
+    for entry in std::fs::read_dir(queues)? {
+        let queue = entry?.path();
+        if queue.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"rx-")) {
+            std::fs::write(queue.join("rps_cpus"), mask(cpus))?;
+        }
+    }
+    Ok(())
+}
+
+/// A set of cores as the kernel writes it: hexadecimal words of 32 bits, the highest first, between commas.
+fn mask(cpus: &[u32]) -> String {
+    let words = cpus.iter().max().map_or(1, |highest| highest / 32 + 1);
+    let word = |number: u32| {
+        cpus.iter().filter(|cpu| **cpu / 32 == number).fold(0_u32, |word, cpu| word | 1 << (cpu % 32))
+    };
+    (0..words).rev().map(|number| format!("{:08x}", word(number))).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_of_cores_are_written_as_the_kernel_does() {
+        assert_eq!(mask(&[]), "00000000");
+        assert_eq!(mask(&[0, 1, 5]), "00000023");
+        assert_eq!(mask(&[33, 0]), "00000002,00000001");
+    }
+}

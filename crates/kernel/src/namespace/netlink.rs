@@ -1,0 +1,61 @@
+//! Requests to the kernel's routing side (rtnetlink(7)), one at a time, each waiting for its acknowledgement.
+
+use std::io;
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+/// Longer than any acknowledgement, which holds the request that it answers.
+const REPLY_BYTES: usize = 4096;
+
+/// What the flags of a request say about a thing that it names.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wanted {
+    /// It must be new.
+    New,
+    /// It is made, or made anew.
+    Set,
+    /// It exists, and is changed.
+    Changed,
+}
+
+/// A connection to the kernel, in the network namespace of the thread that opened it.
+pub(super) struct Netlink(Socket);
+
+impl Netlink {
+    pub(super) fn open() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Self(socket))
+    }
+
+    /// Makes one request, and returns when the kernel has done it.
+    pub(super) fn request(&self, message: RouteNetlinkMessage, wanted: Wanted) -> io::Result<()> {
+        let mut request = NetlinkMessage::from(message);
+        request.header.flags = NLM_F_REQUEST
+            | NLM_F_ACK
+            | match wanted {
+                Wanted::New => NLM_F_CREATE | NLM_F_EXCL,
+                Wanted::Set => NLM_F_CREATE | NLM_F_REPLACE,
+                Wanted::Changed => 0,
+            };
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        self.0.send(&bytes, 0)?;
+        let mut reply = Vec::with_capacity(REPLY_BYTES);
+        self.0.recv(&mut reply, 0)?;
+        let reply = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&reply).map_err(io::Error::other)?;
+        match reply.payload {
+            // An acknowledgement is an error of number 0.
+            NetlinkPayload::Error(told) if told.code.is_none() => Ok(()),
+            NetlinkPayload::Error(told) => Err(told.to_io()),
+            other => Err(io::Error::other(format!("the kernel answered a request with {other:?}"))),
+        }
+    }
+}

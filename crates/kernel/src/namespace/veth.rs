@@ -1,0 +1,247 @@
+//! A pair of virtual Ethernet devices (veth(4)) between two network namespaces, made in there and never seen
+//! on the host. When either namespace ends, the kernel removes both devices.
+//!
+//! Only the packets that the two sides mean to send pass over it: each side knows the other's hardware address
+//! for good, so there is no ARP, and the devices have no IPv6, so there are neither solicitations nor reports
+//! of multicast groups. What a device counts is what was sent over it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use super::netlink::{Netlink, Wanted};
+use super::{NetNs, device};
+
+/// What the device is called, in both namespaces.
+pub const DEVICE: &str = "kqps0";
+
+/// Its index, in both namespaces: loopback is 1.
+const INDEX: u32 = 2;
+
+/// Both addresses lie in one network of this many bits.
+const PREFIX: u8 = 24;
+
+/// How a pair of devices is made: nothing of this touches the host, so nothing needs undoing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VethSettings {
+    /// Queues of each device, for sending and as many for receiving; none for the kernel's choice.
+    pub queues: Option<u32>,
+    /// Packets that each device's queue of packets to send holds; none for the kernel's choice.
+    pub txqueuelen: Option<u32>,
+    /// The cores that received packets are spread over (RPS, Documentation/networking/scaling.rst); none for
+    /// the core that sent them.
+    pub rps_cpus: Option<Vec<u32>>,
+    /// Whether packets are joined on receipt (generic receive offload), which on veth also turns NAPI on; none
+    /// for the kernel's choice.
+    pub gro: Option<bool>,
+    /// Settings of both namespaces: name (`net.ipv4.udp_rmem_min`) → value.
+    pub sysctls: BTreeMap<String, String>,
+}
+
+/// One side of a pair.
+#[derive(Clone, Copy, Debug)]
+pub struct End<'a> {
+    /// Where its device is.
+    pub namespace: &'a NetNs,
+    /// Its address.
+    pub address: Ipv4Addr,
+}
+
+impl End<'_> {
+    /// A locally administered hardware address (IEEE 802, section 8.4.2) that ends in the IPv4 address.
+    fn hardware(&self) -> Vec<u8> {
+        [&[0x02, 0x6b][..], &self.address.octets()].concat()
+    }
+}
+
+/// Joins two namespaces. The devices are up when this returns, and a packet can pass at once.
+pub fn join(one: End<'_>, other: End<'_>, settings: &VethSettings) -> io::Result<()> {
+    for end in [one, other] {
+        end.namespace.within(|| {
+            set_sysctl("net.ipv6.conf.default.disable_ipv6", "1")?;
+            settings.sysctls.iter().try_for_each(|(name, value)| set_sysctl(name, value))
+        })?;
+    }
+    one.namespace.within(|| {
+        let made = Netlink::open()?.request(pair(one, other, settings), Wanted::New);
+        made.map_err(|error| explained("making a veth pair", &error))
+    })?;
+    for (end, peer) in [(one, other), (other, one)] {
+        end.namespace.within(|| {
+            if let Some(gro) = settings.gro {
+                device::set_gro(DEVICE, gro).map_err(|error| explained("setting GRO", &error))?;
+            }
+            bring_up(end, peer).map_err(|error| explained("bringing a veth device up", &error))
+        })?;
+        if let Some(cpus) = &settings.rps_cpus {
+            let spread = end.namespace.within(|| device::spread(DEVICE, cpus));
+            spread.map_err(|error| explained("setting RPS", &error))?;
+        }
+    }
+    for end in [one, other] {
+        if !end.namespace.within(|| device::is_linked(DEVICE))? {
+            return Err(io::Error::other("a veth pair is up but has no carrier"));
+        }
+    }
+    Ok(())
+}
+
+/// The request that makes both devices, each in its namespace.
+fn pair(one: End<'_>, other: End<'_>, settings: &VethSettings) -> RouteNetlinkMessage {
+    let mut peer = link(other, settings);
+    peer.attributes.push(LinkAttribute::NetNsFd(other.namespace.as_fd().as_raw_fd()));
+    let mut link = link(one, settings);
+    link.attributes.push(LinkAttribute::LinkInfo(vec![
+        LinkInfo::Kind(InfoKind::Veth),
+        LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
+    ]));
+    RouteNetlinkMessage::NewLink(link)
+}
+
+fn link(end: End<'_>, settings: &VethSettings) -> LinkMessage {
+    let mut link = LinkMessage::default();
+    link.header.index = INDEX;
+    link.attributes = vec![LinkAttribute::IfName(DEVICE.into()), LinkAttribute::Address(end.hardware())];
+    if let Some(queues) = settings.queues {
+        link.attributes.extend([LinkAttribute::NumTxQueues(queues), LinkAttribute::NumRxQueues(queues)]);
+    }
+    if let Some(packets) = settings.txqueuelen {
+        link.attributes.push(LinkAttribute::TxQueueLen(packets));
+    }
+    link
+}
+
+/// Gives the device of one end, in whose namespace this is called, its address, its peer, and life.
+fn bring_up(end: End<'_>, peer: End<'_>) -> io::Result<()> {
+    let netlink = Netlink::open()?;
+    let mut address = AddressMessage::default();
+    address.header.family = AddressFamily::Inet;
+    address.header.prefix_len = PREFIX;
+    address.header.index = INDEX;
+    address.attributes =
+        vec![AddressAttribute::Local(end.address.into()), AddressAttribute::Address(end.address.into())];
+    netlink.request(RouteNetlinkMessage::NewAddress(address), Wanted::New)?;
+
+    let mut up = LinkMessage::default();
+    up.header.index = INDEX;
+    up.header.flags = LinkFlags::Up;
+    up.header.change_mask = LinkFlags::Up;
+    netlink.request(RouteNetlinkMessage::SetLink(up), Wanted::Changed)?;
+
+    let mut neighbour = NeighbourMessage::default();
+    neighbour.header.family = AddressFamily::Inet;
+    neighbour.header.ifindex = INDEX;
+    neighbour.header.state = NeighbourState::Permanent;
+    neighbour.attributes = vec![
+        NeighbourAttribute::Destination(NeighbourAddress::Inet(peer.address)),
+        NeighbourAttribute::LinkLayerAddress(peer.hardware()),
+    ];
+    netlink.request(RouteNetlinkMessage::NewNeighbour(neighbour), Wanted::Set)
+}
+
+/// Sets a setting of the calling thread's network namespace. Those of the whole host are not there, or refuse
+/// to be written.
+fn set_sysctl(name: &str, value: &str) -> io::Result<()> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    if !name.starts_with("net.") || name.contains("..") || !name.chars().all(is_plain) {
+        let what = format!("`{name}` is no setting of a network namespace: those begin with `net.`");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    let path = format!("/proc/sys/{}", name.replace('.', "/"));
+    // Not created where it is missing: that would say "permission denied" of a slip of the pen.
+    let file = std::fs::OpenOptions::new().write(true).open(path);
+    file.and_then(|mut file| io::Write::write_all(&mut file, value.as_bytes()))
+        .map_err(|error| explained(&format!("setting {name} to {value}"), &error))
+}
+
+/// The same error, told with what was being done.
+fn explained(what: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// From linux/ethtool.h: whether generic receive offload is on.
+    const ETHTOOL_GGRO: u32 = 0x2b;
+
+    /// Two joined namespaces, if this process may make any.
+    fn joined(settings: &VethSettings) -> Option<(NetNs, NetNs)> {
+        if let Err(reason) = crate::probe::probe_one("veth") {
+            println!("skipped: {reason}");
+            return None;
+        }
+        let (one, other) = (NetNs::new().unwrap(), NetNs::new().unwrap());
+        let end = |namespace, last| End { namespace, address: [198, 18, 0, last].into() };
+        join(end(&one, 1), end(&other, 2), settings).unwrap();
+        Some((one, other))
+    }
+
+    #[test]
+    fn devices_are_as_they_were_asked_for() {
+        let settings = VethSettings {
+            queues: Some(2),
+            txqueuelen: Some(77),
+            rps_cpus: Some(vec![0]),
+            gro: Some(true),
+            sysctls: [("net.ipv4.ip_default_ttl".to_string(), "33".to_string())].into(),
+        };
+        let Some((one, other)) = joined(&settings) else { return };
+        let host = fs::read_to_string("/proc/sys/net/ipv4/ip_default_ttl").unwrap();
+        for namespace in [&one, &other] {
+            assert_eq!(namespace.within(|| device::ethtool(DEVICE, ETHTOOL_GGRO, 0)).unwrap(), 1);
+            let told = namespace.within(|| {
+                // Shows this namespace's devices from here on.
+                device::spread(DEVICE, &[0])?;
+                let of = |name: &str| fs::read_to_string(format!("/sys/class/net/{DEVICE}/{name}"));
+                let ttl = fs::read_to_string("/proc/sys/net/ipv4/ip_default_ttl")?;
+                Ok([of("tx_queue_len")?, of("queues/rx-1/rps_cpus")?, of("operstate")?, ttl])
+            });
+            assert_eq!(told.unwrap().map(|text| text.trim().to_string()), ["77", "1", "up", "33"]);
+        }
+        assert_eq!(fs::read_to_string("/proc/sys/net/ipv4/ip_default_ttl").unwrap(), host);
+        assert!(!fs::read_to_string("/proc/net/dev").unwrap().contains(DEVICE), "it is on the host");
+    }
+
+    #[test]
+    fn a_device_goes_with_the_namespace_of_the_other() {
+        let Some((one, other)) = joined(&VethSettings::default()) else { return };
+        let has_device = |namespace: &NetNs| {
+            let devices = namespace.within(|| fs::read_to_string("/proc/thread-self/net/dev"));
+            devices.unwrap().contains(DEVICE)
+        };
+        assert!(has_device(&one));
+        drop(other);
+        // The kernel takes a namespace down on a thread of its own.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while has_device(&one) {
+            assert!(std::time::Instant::now() < deadline, "the device outlived its peer");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn only_settings_of_a_namespace_are_set() {
+        for (name, why) in [
+            ("kernel.panic", "`kernel.panic` is no setting of a network namespace"),
+            ("net/../kernel/panic", "is no setting of a network namespace"),
+            ("net.ipv4.no_such_thing", "setting net.ipv4.no_such_thing to 1: "),
+        ] {
+            let error = set_sysctl(name, "1").unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

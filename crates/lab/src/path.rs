@@ -1,0 +1,131 @@
+//! What queries and replies travel over, as it was laid for one start of a subject: the host's own loopback, or
+//! a veth pair between two network namespaces, one for the subject and one for the player.
+//!
+//! Nothing of a veth path has a name on the host, or is ever on it: it lives as long as a process in its
+//! namespaces, or the [`LaidPath`], and is gone with the last of them, whatever ended them.
+
+mod factors;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::Command;
+
+use kqps_kernel::namespace::veth::{self, End, VethSettings};
+use kqps_kernel::namespace::{self, NetNs};
+use kqps_observation::Cell;
+use kqps_observation::question::Path as Kind;
+
+pub use factors::{FactorError, PATH_FACTOR, kind, settings};
+
+/// A path that packets can pass.
+#[derive(Debug)]
+pub enum LaidPath {
+    /// The host's loopback interface, which other traffic uses as well.
+    Loopback,
+    /// A veth pair of its own.
+    Veth(VethPath),
+}
+
+/// Two network namespaces, and a pair of devices that joins them.
+#[derive(Debug)]
+pub struct VethPath {
+    subject: NetNs,
+    player: NetNs,
+}
+
+/// From the network that is set aside for benchmarks (RFC 2544, appendix C.2.2). Every path has the same
+/// addresses, since none can see another's.
+const SUBJECT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+const PLAYER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+
+/// Why a path could not be laid.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the messages say it
+pub enum PathError {
+    #[error(transparent)]
+    Factor(#[from] FactorError),
+    #[error("laying a veth path: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl LaidPath {
+    /// Lays the path that a cell asks for; `study` is what its study says for all cells.
+    pub fn of(study: Kind, cell: &Cell) -> Result<Self, PathError> {
+        let settings = settings(&cell.factors)?;
+        match kind(&cell.factors)?.unwrap_or(study) {
+            Kind::Loopback => Ok(Self::Loopback),
+            Kind::Veth => Ok(Self::Veth(VethPath::lay(&settings)?)),
+        }
+    }
+
+    /// The address that the subject listens on.
+    pub fn subject_address(&self) -> IpAddr {
+        match self {
+            Self::Loopback => Ipv4Addr::LOCALHOST.into(),
+            Self::Veth(_) => SUBJECT.into(),
+        }
+    }
+
+    /// The address that queries come from.
+    pub fn player_address(&self) -> IpAddr {
+        match self {
+            Self::Loopback => Ipv4Addr::LOCALHOST.into(),
+            Self::Veth(_) => PLAYER.into(),
+        }
+    }
+
+    /// Has a program begin its life where the subject's end of the path is.
+    pub fn place_subject(&self, command: &mut Command) -> io::Result<()> {
+        match self {
+            Self::Loopback => Ok(()),
+            Self::Veth(veth) => namespace::enter(command, &veth.subject).map(drop),
+        }
+    }
+
+    /// Has a program begin its life where the player's end of the path is.
+    pub fn place_player(&self, command: &mut Command) -> io::Result<()> {
+        match self {
+            Self::Loopback => Ok(()),
+            Self::Veth(veth) => namespace::enter(command, &veth.player).map(drop),
+        }
+    }
+
+    /// Opens a socket, or reads counters, at the subject's end. Not for starting programs: see
+    /// [`NetNs::within`].
+    pub fn at_subject<T: Send>(&self, act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        match self {
+            Self::Loopback => act(),
+            Self::Veth(veth) => veth.subject.within(act),
+        }
+    }
+
+    /// The same at the player's end.
+    pub fn at_player<T: Send>(&self, act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        match self {
+            Self::Loopback => act(),
+            Self::Veth(veth) => veth.player.within(act),
+        }
+    }
+}
+
+impl VethPath {
+    /// Makes both namespaces and joins them. Needs the rights to administer the system and the network
+    /// (`CAP_SYS_ADMIN`, `CAP_NET_ADMIN`); `kqps probe` tells of them as `veth`.
+    pub fn lay(settings: &VethSettings) -> io::Result<Self> {
+        let path = Self { subject: NetNs::new()?, player: NetNs::new()? };
+        let subject = End { namespace: &path.subject, address: SUBJECT };
+        let player = End { namespace: &path.player, address: PLAYER };
+        veth::join(player, subject, settings)?;
+        Ok(path)
+    }
+
+    /// The subject's namespace.
+    pub fn subject(&self) -> &NetNs {
+        &self.subject
+    }
+
+    /// The player's namespace.
+    pub fn player(&self) -> &NetNs {
+        &self.player
+    }
+}
