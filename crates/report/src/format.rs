@@ -111,6 +111,11 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{percent:.decimals$}\u{a0}%")
 }
 
+/// A share on an axis: `50 %`.
+pub(crate) fn percent_tick(share: f64) -> String {
+    if share.is_finite() { format!("{:.0}\u{a0}%", share * 100.0) } else { NONE.to_owned() }
+}
+
 /// The share of a core's time: `97 %`, `< 1 %`. The kernel counts it too coarsely for more digits.
 pub(crate) fn busy(share: f64) -> String {
     match share * 100.0 {

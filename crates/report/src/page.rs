@@ -7,7 +7,9 @@ use kqps_verdict::judge::RunVerdict;
 use crate::format;
 use crate::section::answer::{self, Answer};
 use crate::section::host::{self, Fact};
-use crate::section::topology::{self, Package};
+use crate::section::study::{self, Study};
+use crate::section::summary::{self, Summary};
+use crate::section::topology::{self, Topology};
 use crate::section::{Panel, cpu, latency, loss, rates, trials};
 
 /// The page of a run, finished or not: one HTML document without scripts, which fetches nothing.
@@ -15,14 +17,17 @@ pub fn page(run: &Run, verdict: &RunVerdict) -> String {
     let (answers, common_reasons) = answer::of_run(run, verdict);
     let page = Page {
         run,
-        headline: answer::headline(verdict),
+        headline: headline(run, verdict),
         host_line: host::line(&run.fingerprint),
         started: format::moment(run.started_unix_ms),
         finished: run.finished_unix_ms.map_or("it did not".to_owned(), format::moment),
+        study: study::of_run(run, verdict),
+        summary: summary::of_run(run, verdict),
         answers,
         common_reasons,
         player_ceiling: answer::player_ceiling(verdict),
-        rates: rates::subjects(verdict),
+        // The charts of a study's experiments show the same.
+        rates: if run.question.is_some() { String::new() } else { rates::subjects(verdict) },
         ceilings: rates::ceilings(verdict),
         latency: latency::panels(verdict),
         losses: loss::panels(verdict),
@@ -38,6 +43,12 @@ pub fn page(run: &Run, verdict: &RunVerdict) -> String {
     page.render().expect("the template only writes to memory")
 }
 
+/// What the page is called: what it tells, or what a study is called.
+fn headline(run: &Run, verdict: &RunVerdict) -> String {
+    let title = run.question.as_ref().map(|question| question.title.clone());
+    title.filter(|title| !title.is_empty()).unwrap_or_else(|| answer::headline(verdict))
+}
+
 /// Everything that the template lays out, ready to be read.
 #[derive(Template)]
 #[template(path = "page.html")]
@@ -47,6 +58,8 @@ struct Page<'a> {
     host_line: String,
     started: String,
     finished: String,
+    study: Option<Study>,
+    summary: Option<Summary>,
     answers: Vec<Answer>,
     common_reasons: Vec<String>,
     player_ceiling: Option<String>,
@@ -56,7 +69,7 @@ struct Page<'a> {
     losses: Vec<Panel>,
     cpu: Vec<Panel>,
     cells: Vec<trials::OfCell>,
-    topology: Vec<Package>,
+    topology: Option<Topology>,
     host_facts: Vec<Fact>,
     binaries: Vec<Fact>,
     host_further: Vec<(&'static str, Vec<Fact>)>,

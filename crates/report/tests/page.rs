@@ -10,7 +10,7 @@ use kqps_observation::Run;
 use kqps_verdict::judge::{RunVerdict, judge};
 use serde_json::{Value, json};
 use support::browser::{Browser, Screen};
-use support::sample;
+use support::{sample, study};
 
 /// Looks over the page and returns `{wrong: [fault], charts: {id: {kind of mark: count}}}`.
 const CHECKS: &str = include_str!("support/checks.js");
@@ -25,6 +25,9 @@ const SCREENS: [(&str, Screen); 5] = [
     ("phone-dark", Screen { width: 390, height: 844, phone: true, dark: true }),
     ("narrow-light", Screen { width: NARROWEST, height: 740, phone: true, dark: false }),
 ];
+
+/// A sheet of A4 between its margins, 182 mm wide.
+const PAPER: Screen = Screen { width: 688, height: 1000, phone: false, dark: false };
 
 /// Writes the page of a run where its pictures will lie.
 fn written(name: &str, run: &Run) -> PathBuf {
@@ -104,6 +107,116 @@ fn what_a_run_says_stays_text_and_on_paper_all_is_open_and_light() {
     let paper = browser.evaluate("getComputedStyle(document.body).backgroundColor");
     assert_eq!(paper, "rgb(255, 255, 255)");
     fs::write(file.with_extension("pdf"), browser.print()).unwrap();
+}
+
+#[test]
+fn a_study_shows_every_cell_and_what_was_published() {
+    let run = study::run();
+    let verdict = judge(&run);
+    let file = written("study", &run);
+    let mut browser = Browser::start();
+    for (name, screen) in SCREENS {
+        browser.open(&file, screen);
+        let found = browser.evaluate(CHECKS);
+        assert_eq!(found["wrong"], json!([]), "on {name}");
+        expect_marks_of_study(&found["charts"], &verdict);
+        let file = file.with_file_name(format!("study-{name}.png"));
+        if screen.width != NARROWEST {
+            fs::write(file, browser.screenshot()).unwrap();
+        }
+    }
+    expect_tables(&mut browser);
+    browser.open(&file, PAPER);
+    browser.on_paper();
+    assert_eq!(browser.evaluate(CHECKS)["wrong"], json!([]), "on paper");
+    fs::write(file.with_extension("pdf"), browser.print()).unwrap();
+}
+
+/// Charts along a factor have a mark for each figure, and those of words a bar.
+fn expect_marks_of_study(charts: &Value, verdict: &RunVerdict) {
+    let measured = |io: &str| {
+        let of_model = |name: &str| name.starts_with(&format!("echo {io} "));
+        verdict.figures.iter().filter(|one| of_model(&one.name) && one.median_qps.is_some()).count()
+    };
+    for (series, (io, published)) in [("blocking", 3), ("poll", 1), ("event", 0)].into_iter().enumerate() {
+        let chart = &charts[format!("plot-0-0-{series}")];
+        let figures = if io == "blocking" { 4 } else { 3 };
+        assert_eq!(measured(io), figures);
+        for (kind, expected) in [
+            ("medians", figures),
+            ("intervals", figures),
+            ("ranges", figures),
+            ("means", figures),
+            ("published", published),
+            ("missing", 4 - figures),
+        ] {
+            assert_eq!(chart[kind], expected, "{kind} of {io}: {chart}");
+        }
+    }
+    let forbidden = &charts["plot-0-0-3"];
+    assert_eq!(
+        (&forbidden["medians"], &forbidden["published"], &forbidden["missing"]),
+        (&json!(0), &json!(1), &json!(4))
+    );
+    assert_eq!(charts["plot-0-0-efficiency-0"]["medians"], 4);
+    assert_eq!(charts["plot-0-0-efficiency-0"]["published"], 3);
+    let one_process = &charts["plot-0-1-0"];
+    assert_eq!((&one_process["bars"], &one_process["published"]), (&json!(3), &json!(3)));
+    assert_eq!(charts["plot-1-0-0"]["bars"], 5);
+    assert_eq!(charts["topology"]["places"], 19, "two caches of four cores, and three boxes of equal ones");
+}
+
+/// Every combination of factors has its figures or says why it has none.
+fn expect_tables(browser: &mut Browser) {
+    let text =
+        "[...document.querySelectorAll('table.grid')].map(table => [...table.querySelectorAll('tbody tr')]
+        .map(row => [...row.children].map(cell => cell.firstChild.textContent)))";
+    let tables = browser.evaluate(text);
+    let rates = tables[0].as_array().unwrap();
+    assert_eq!(rates.len(), 4, "one row for each I/O model");
+    assert!(rates.iter().all(|row| row.as_array().unwrap().len() == 1 + 4 * 3), "{rates:?}");
+    let (blocking, poll, event, forbidden) = (&rates[0], &rates[1], &rates[2], &rates[3]);
+    assert_eq!(blocking[0], "blocking");
+    assert!(blocking[1].as_str().unwrap().ends_with("kqps") && blocking[2] == "120\u{a0}kqps", "{blocking}");
+    assert_eq!(blocking[3], "100\u{a0}%", "of itself");
+    assert_eq!((&poll[10], &event[10]), (&json!("crashed"), &json!("not measured")));
+    assert_eq!(
+        (&forbidden[1], &forbidden[2], &forbidden[4]),
+        (&json!("skipped"), &json!("90.0\u{a0}kqps"), &json!("skipped"))
+    );
+    assert_eq!(tables[1].as_array().unwrap().len(), 4 * 4, "every combination has a row");
+    assert_eq!(tables[2].as_array().unwrap().len(), 5);
+
+    let said = browser.evaluate("document.querySelector('section.experiment').textContent");
+    let said = said.as_str().unwrap();
+    assert!(
+        said.contains("out of file descriptors") && said.contains("the kernel forbids io_uring"),
+        "{said}"
+    );
+    let hostile = browser.evaluate("document.querySelectorAll('script, img, [onerror]').length");
+    assert_eq!(hostile, 0);
+
+    let summary = "[...document.querySelectorAll('table.summary tbody tr')]
+        .map(row => [...row.children].map(cell => cell.firstChild.textContent))";
+    let summary = browser.evaluate(summary);
+    let servers = summary.as_array().unwrap();
+    assert_eq!(servers.len(), 5);
+    for server in servers {
+        let figures: Vec<&str> = server.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert_eq!(figures.len(), 6);
+        assert!(figures[1].ends_with("qps") && figures[2].ends_with('%'), "{figures:?}");
+        assert!(figures[3].ends_with('s') && figures[4].ends_with("MiB"), "{figures:?}");
+        assert!(figures[5].ends_with("µs"), "{figures:?}");
+    }
+
+    let first = "document.querySelector('table.grid').closest('.scroll')";
+    let wide = browser.evaluate(&format!("{first}.scrollWidth > {first}.clientWidth"));
+    assert_eq!(wide, true, "a wide table scrolls within itself on a phone");
+    let head = "document.querySelector('table.grid tbody .head').getBoundingClientRect().left";
+    let before = browser.evaluate(head);
+    let after = browser.evaluate(&format!("{first}.scrollLeft = 120; {head}"));
+    assert_eq!(before, after, "the row's head stays in sight");
+    browser.evaluate(&format!("{first}.scrollLeft = 0"));
 }
 
 #[test]

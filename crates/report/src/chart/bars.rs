@@ -42,8 +42,19 @@ pub(crate) struct Bar {
     pub(crate) interval: Option<(f64, f64)>,
     /// What it is held against: a pale bar behind, with a line at its end.
     pub(crate) ceiling: Option<f64>,
+    /// Mean, minimum and maximum: a line below the bar.
+    pub(crate) mean: Option<(f64, f64, f64)>,
+    /// What others found: a mark of its own.
+    pub(crate) published: Option<f64>,
     /// Its colour.
     pub(crate) fill: Fill,
+}
+
+impl Bar {
+    /// A bar without anything beside it.
+    pub(crate) fn plain(label: String, note: String, value: Option<f64>, fill: Fill) -> Self {
+        Self { label, note, value, interval: None, ceiling: None, mean: None, published: None, fill }
+    }
 }
 
 /// A chart of bars.
@@ -73,6 +84,8 @@ const ROW: f64 = 52.0;
 const LABEL_BASE: f64 = 15.0;
 const BAR_TOP: f64 = 23.0;
 const BAR_HEIGHT: f64 = 16.0;
+/// Mean, minimum and maximum are drawn so far below the bar.
+const MEAN_BELOW: f64 = 4.0;
 const AXIS_HEIGHT: f64 = 22.0;
 /// The axis ends before the edge, so that a whisker or a last tick has room.
 const WIDTH: f64 = 98.0;
@@ -100,12 +113,12 @@ pub(crate) fn bars(chart: &Bars<'_>) -> String {
         svg.text("tick", x, bottom + 16.0, anchor, &(chart.tick)(*tick));
     }
     for (index, row) in chart.rows.iter().enumerate() {
-        draw_row(&mut svg, &axis, row, ROW * index as f64);
+        draw_row(&mut svg, chart, &axis, row, ROW * index as f64);
     }
     svg.finish(chart.id, bottom + AXIS_HEIGHT, chart.title, chart.description)
 }
 
-fn draw_row(svg: &mut Svg, axis: &Linear, row: &Bar, top: f64) {
+fn draw_row(svg: &mut Svg, chart: &Bars<'_>, axis: &Linear, row: &Bar, top: f64) {
     let bar = top + BAR_TOP;
     let middle = bar + BAR_HEIGHT / 2.0;
     let room = TOGETHER_LONGEST.saturating_sub(row.note.chars().count()).max(LABEL_SHORTEST);
@@ -122,7 +135,7 @@ fn draw_row(svg: &mut Svg, axis: &Linear, row: &Bar, top: f64) {
         if value > axis.max {
             // Two slanted strokes through the bar: it goes on beyond what is drawn.
             let y = bar - 1.0;
-            svg.glyph("cut", (x * 0.93, y), "M-5 18L1 0M1 18L7 0");
+            svg.glyph("cut", (x * 0.93, y), "M-5 18L1 0M1 18L7 0", &row.note);
         }
     }
     if let Some((low, high)) = row.interval.filter(|(low, high)| low.is_finite() && high.is_finite())
@@ -134,6 +147,16 @@ fn draw_row(svg: &mut Svg, axis: &Linear, row: &Bar, top: f64) {
             svg.line("whisker", (x, middle - 5.0), (x, middle + 5.0));
         }
     }
+    if let Some((mean, min, max)) = row.mean.filter(|(mean, ..)| mean.is_finite()) {
+        let at = |value: f64| axis.place(value) * WIDTH;
+        let below = bar + BAR_HEIGHT + MEAN_BELOW;
+        svg.line("range", (at(min), below), (at(max), below));
+        svg.glyph("mean", (at(mean), below), "M0 -4V4", &format!("mean {}", (chart.tick)(mean)));
+    }
+    if let Some(published) = finite(row.published) {
+        let told = format!("published {}", (chart.tick)(published));
+        svg.glyph("published", (axis.place(published) * WIDTH, middle), super::DIAMOND, &told);
+    }
 }
 
 /// The highest figure; where a few bars dwarf all others and may be cut, a little more than the longest of
@@ -144,7 +167,11 @@ fn axis_end(chart: &Bars<'_>) -> f64 {
         .iter()
         .map(|row| {
             let high = row.interval.map(|(_, high)| high);
-            [row.value, high, row.ceiling].into_iter().filter_map(finite).fold(0.0, f64::max)
+            let most = row.mean.map(|(_, _, max)| max);
+            [row.value, high, row.ceiling, most, row.published]
+                .into_iter()
+                .filter_map(finite)
+                .fold(0.0, f64::max)
         })
         .collect();
     reach.sort_by(|a, b| b.total_cmp(a));
@@ -167,14 +194,7 @@ mod tests {
     use super::*;
 
     fn row(value: Option<f64>) -> Bar {
-        Bar {
-            label: "nsd".to_owned(),
-            note: String::new(),
-            value,
-            interval: None,
-            ceiling: None,
-            fill: Fill::Subject,
-        }
+        Bar::plain("nsd".to_owned(), String::new(), value, Fill::Subject)
     }
 
     fn draw(rows: &[Bar]) -> String {

@@ -4,9 +4,16 @@
 //! width, vertical ones are pixels. So one drawing serves a phone, a desk and paper.
 
 mod bars;
+mod boxes;
 mod lines;
 mod scale;
+mod spreads;
 mod svg;
 
 pub(crate) use bars::{Bar, Bars, Fill, bars};
+pub(crate) use boxes::{Node, Place, boxes};
 pub(crate) use lines::{Lines, Point, Series, lines};
+pub(crate) use spreads::{Spread, Spreads, spreads};
+
+/// The mark of a published figure, in pixels around its place.
+const DIAMOND: &str = "M0 -5.5L5.5 0L0 5.5L-5.5 0Z";

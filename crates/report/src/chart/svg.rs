@@ -62,12 +62,20 @@ impl Svg {
         ));
     }
 
-    /// A path in pixels around a point, for what must not be stretched.
-    pub(super) fn glyph(&mut self, class: &str, (x, y): (f64, f64), path: &str) {
-        let (x, y) = (number(x), number(y));
+    /// A path in pixels around a point, for what must not be stretched. It tells its figure when pointed at.
+    pub(super) fn glyph(&mut self, class: &str, (x, y): (f64, f64), path: &str, told: &str) {
+        let (x, y, told) = (number(x), number(y), escaped(told));
         self.push(format_args!(
-            r#"<svg x="{x}%" y="{y}" overflow="visible"><path class="{class}" d="{path}"/></svg>"#
+            r#"<svg x="{x}%" y="{y}" overflow="visible"><path class="{class}" d="{path}"><title>{told}</title></path></svg>"#
         ));
+    }
+
+    /// What belongs together, with what is told when it is pointed at.
+    pub(super) fn group(&mut self, told: &str, draw: impl FnOnce(&mut Self)) {
+        let told = escaped(told);
+        self.push(format_args!("<g><title>{told}</title>"));
+        draw(self);
+        self.body.push_str("</g>");
     }
 
     /// The whole drawing. `id` is unique on the page; title and description are what a screen reader says.

@@ -104,7 +104,7 @@ fn answer(run: &Run, verdict: &RunVerdict, subject: &CellVerdict, common: &[Stri
 /// `echo mmsg, 480 kqps`
 fn ceiling(verdict: &RunVerdict, subject: &CellVerdict) -> Option<String> {
     let name = subject.ceiling.as_ref()?;
-    let echo = verdict.ceilings.echoes.iter().find(|echo| echo.name == *name)?;
+    let echo = verdict.ceilings.echo(name)?;
     Some(format!("{name}, {}", format::rate(echo.median_qps()?)))
 }
 

@@ -61,13 +61,9 @@ fn add(rows: &mut Vec<Bar>, threads: &[ThreadFacts], fill: Fill) -> usize {
     let mut busy: Vec<&ThreadFacts> = threads.iter().filter(|thread| thread.busy > 0.0).collect();
     busy.sort_by(|a, b| b.busy.total_cmp(&a.busy));
     let whose = if fill == Fill::Player { "player" } else { "subject" };
-    rows.extend(busy.iter().take(MOST_THREADS).map(|thread| Bar {
-        label: format!("{whose}: {}", thread.name),
-        note: format!("{} of core {}", format::busy(thread.busy), thread.cpu),
-        value: Some(thread.busy),
-        interval: None,
-        ceiling: None,
-        fill,
+    rows.extend(busy.iter().take(MOST_THREADS).map(|thread| {
+        let note = format!("{} of core {}", format::busy(thread.busy), thread.cpu);
+        Bar::plain(format!("{whose}: {}", thread.name), note, Some(thread.busy), fill)
     }));
     busy.len().saturating_sub(MOST_THREADS)
 }

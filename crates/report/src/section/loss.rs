@@ -77,14 +77,7 @@ fn row(label: &str, count: i64, whole: f64) -> Bar {
     } else {
         counted
     };
-    Bar {
-        label: label.to_owned(),
-        note,
-        value: Some(count.max(0) as f64),
-        interval: None,
-        ceiling: None,
-        fill: Fill::Loss,
-    }
+    Bar::plain(label.to_owned(), note, Some(count.max(0) as f64), Fill::Loss)
 }
 
 /// A place as a person says it.

@@ -6,7 +6,11 @@ pub(crate) mod cpu;
 pub(crate) mod host;
 pub(crate) mod latency;
 pub(crate) mod loss;
+pub(crate) mod plot;
 pub(crate) mod rates;
+pub(crate) mod study;
+pub(crate) mod summary;
+pub(crate) mod table;
 pub(crate) mod topology;
 pub(crate) mod trials;
 

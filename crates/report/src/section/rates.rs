@@ -27,7 +27,6 @@ fn drawn(id: &str, title: &str, rows: &[Bar]) -> String {
 }
 
 fn subject_row(verdict: &RunVerdict, subject: &CellVerdict) -> Bar {
-    let is_ceiling = |echo: &&Ceiling| subject.ceiling.as_ref() == Some(&echo.name);
     let note = match (subject.figure_qps, subject.ceiling_share) {
         (None, _) => format!("no number ({})", subject.grade),
         (Some(figure), Some(share)) => {
@@ -35,24 +34,19 @@ fn subject_row(verdict: &RunVerdict, subject: &CellVerdict) -> Bar {
         }
         (Some(figure), None) => format::rate(figure.median),
     };
+    let figure_qps = subject.figure_qps.map(|figure| figure.median);
     Bar {
-        label: subject.name.clone(),
-        note,
-        value: subject.figure_qps.map(|figure| figure.median),
         interval: ends(subject.figure_qps),
-        ceiling: verdict.ceilings.echoes.iter().find(is_ceiling).and_then(Ceiling::median_qps),
-        fill: Fill::Subject,
+        ceiling: subject.ceiling.as_ref().and_then(|name| verdict.ceilings.echo(name)?.median_qps()),
+        ..Bar::plain(subject.name.clone(), note, figure_qps, Fill::Subject)
     }
 }
 
 fn ceiling_row(ceiling: &Ceiling, fill: Fill) -> Bar {
+    let note = ceiling.median_qps().map_or("not measured".to_owned(), format::rate);
     Bar {
-        label: ceiling.name.clone(),
-        note: ceiling.median_qps().map_or("not measured".to_owned(), format::rate),
-        value: ceiling.median_qps(),
         interval: ends(ceiling.figure_qps),
-        ceiling: None,
-        fill,
+        ..Bar::plain(ceiling.name.clone(), note, ceiling.median_qps(), fill)
     }
 }
 

@@ -1,172 +1,291 @@
-//! The cores as they lie on the chip: which share a cache, and who was pinned where.
+//! The cores as they lie on the chip: which share a memory node or a cache, who was pinned where, and where
+//! packets arrive.
+
+mod arrivals;
 
 use std::collections::BTreeMap;
 
 use kqps_observation::fingerprint::CoreFacts;
-use kqps_observation::{Fingerprint, Run};
+use kqps_observation::{Cell, Fingerprint, Run};
 
-/// One package (socket) of the host.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Package {
-    pub(crate) label: String,
-    pub(crate) clusters: Vec<Cluster>,
+use crate::chart::{Node, Place, boxes};
+use crate::format;
+use arrivals::Arrivals;
+
+/// The drawing and what its letters mean.
+#[derive(Debug)]
+pub(crate) struct Topology {
+    /// SVG.
+    pub(crate) drawing: String,
+    /// Pixels that it fills at most.
+    pub(crate) widest: usize,
+    /// Letter, and the interrupts and queues that it stands for.
+    pub(crate) letters: Vec<(String, String)>,
 }
 
-/// Cores that share a cache which others of the package do not.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Cluster {
-    /// Such as `L2 shared`; empty where the cores share nothing of their own.
-    pub(crate) label: String,
-    pub(crate) cores: Vec<Core>,
-}
-
-/// One physical core.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Core {
-    pub(crate) cpus: Vec<Cpu>,
-}
-
-/// One logical CPU.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Cpu {
-    pub(crate) number: u32,
-    /// Style class: `player`, `subject`, `both` or `idle`.
-    pub(crate) class: &'static str,
-    /// In words, for those who do not see the colour.
-    pub(crate) who: &'static str,
-}
-
-/// Draws up the cores of the host on which a run was made.
-pub(crate) fn of_run(run: &Run) -> Vec<Package> {
+/// Draws the cores of the host on which a run was made; nothing where they are not known.
+pub(crate) fn of_run(run: &Run) -> Option<Topology> {
     let pinned = Pinned {
-        player: run.cells.iter().flat_map(|cell| cell.player_cpus.iter().copied()).collect(),
-        subject: run.cells.iter().flat_map(|cell| cell.subject_cpus.iter().copied()).collect(),
+        player: cores(run, |cell| &cell.player_cpus),
+        subject: cores(run, |cell| &cell.subject_cpus),
+        arrivals: Arrivals::of(&run.fingerprint),
     };
-    packages(&run.fingerprint, &pinned)
+    let nodes = packages(&run.fingerprint, &pinned);
+    let described = format!(
+        "{} logical CPUs. Player on {}, subjects on {}.",
+        run.fingerprint.cores.len(),
+        format::cpus(&pinned.player),
+        format::cpus(&pinned.subject)
+    );
+    let (drawing, widest) = boxes("topology", "Cores of the host, and who was where", &described, &nodes)?;
+    Some(Topology { drawing, widest, letters: pinned.arrivals.told() })
+}
+
+fn cores(run: &Run, of: fn(&Cell) -> &[u32]) -> Vec<u32> {
+    run.cells.iter().flat_map(|cell| of(cell).iter().copied()).collect()
 }
 
 struct Pinned {
     player: Vec<u32>,
     subject: Vec<u32>,
+    arrivals: Arrivals,
 }
 
-fn packages(host: &Fingerprint, pinned: &Pinned) -> Vec<Package> {
-    let mut by_package: BTreeMap<u32, Vec<&CoreFacts>> = BTreeMap::new();
-    for core in &host.cores {
-        by_package.entry(core.package).or_default().push(core);
+impl Pinned {
+    fn place(&self, cpu: u32) -> Place {
+        let (class, mark, who) = match (self.player.contains(&cpu), self.subject.contains(&cpu)) {
+            (true, true) => ("both", "P+S", "player and subject"),
+            (true, false) => ("player", "P", "player"),
+            (false, true) => ("subject", "S", "subject"),
+            (false, false) => ("idle", "", "not used"),
+        };
+        let arrives = self.arrivals.at(cpu);
+        let told = if arrives.is_empty() {
+            format!("{who}, CPU {cpu}")
+        } else {
+            format!("{who}, CPU {cpu}, packets by {}", arrives.join(", "))
+        };
+        Place { number: Some(cpu), class, mark, arrives, told }
     }
-    by_package
-        .into_iter()
-        .map(|(package, cpus)| {
-            let mut by_group: BTreeMap<Vec<u32>, Vec<&CoreFacts>> = BTreeMap::new();
-            for cpu in &cpus {
-                by_group.entry(neighbours(cpu)).or_default().push(cpu);
+}
+
+fn packages(host: &Fingerprint, pinned: &Pinned) -> Vec<Node> {
+    let by_package = grouped(host.cores.iter().collect(), |core| core.package);
+    let package = |(package, cpus): (u32, Vec<&CoreFacts>)| {
+        let by_node = grouped(cpus.clone(), |core| core.numa_node);
+        let label = format!("package {package}");
+        let children = match by_node.as_slice() {
+            [(node, _)] => {
+                let label = if *node > 0 { format!("{label}, memory node {node}") } else { label };
+                return group(label, &cpus, pinned);
             }
-            let whole = by_group.len() == 1;
-            let clusters = by_group.into_values().map(|members| cluster(&members, whole, pinned)).collect();
-            Package { label: package_label(package, &cpus), clusters }
-        })
-        .collect()
-}
-
-/// The CPUs of other cores with which a CPU shares its nearest shared cache, itself included.
-fn neighbours(cpu: &CoreFacts) -> Vec<u32> {
-    let beyond_core =
-        cpu.caches.values().filter(|shared| shared.iter().any(|other| !cpu.smt.contains(other)));
-    beyond_core.min_by_key(|shared| shared.len()).unwrap_or(&cpu.smt).clone()
-}
-
-fn cluster(members: &[&CoreFacts], whole_package: bool, pinned: &Pinned) -> Cluster {
-    let shared: Vec<u32> = neighbours(members[0]);
-    let names = members[0].caches.iter().filter(|(_, cpus)| **cpus == shared && members.len() > 1);
-    let names: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
-    let several = members.iter().any(|cpu| cpu.core != members[0].core);
-    let label = if names.is_empty() || whole_package || !several {
-        String::new()
-    } else {
-        format!("{} shared", names.join(", "))
+            several => several
+                .iter()
+                .map(|(node, cpus)| group(format!("memory node {node}"), cpus, pinned))
+                .collect(),
+        };
+        Node::Group { label, children }
     };
-    let mut by_core: BTreeMap<u32, Vec<Cpu>> = BTreeMap::new();
-    for member in members {
-        by_core.entry(member.core).or_default().push(cpu(member.cpu, pinned));
-    }
-    Cluster { label, cores: by_core.into_values().map(|cpus| Core { cpus }).collect() }
+    let packages: Vec<Node> = by_package.into_iter().map(package).collect();
+    if host.cores.len() > FOLD_ABOVE { packages.iter().map(folded_within).collect() } else { packages }
 }
 
-fn package_label(package: u32, cpus: &[&CoreFacts]) -> String {
-    let mut label = vec![format!("package {package}")];
-    let nodes: Vec<u32> = cpus.iter().map(|cpu| cpu.numa_node).collect();
-    if nodes.iter().any(|node| *node != 0) {
-        let numbers = crate::format::cpus(&nodes);
-        label.push(format!("memory node {numbers}"));
+fn grouped(cpus: Vec<&CoreFacts>, key: impl Fn(&CoreFacts) -> u32) -> Vec<(u32, Vec<&CoreFacts>)> {
+    let mut groups: BTreeMap<u32, Vec<&CoreFacts>> = BTreeMap::new();
+    for cpu in cpus {
+        groups.entry(key(cpu)).or_default().push(cpu);
     }
-    let everyone = |name: &&String| {
-        cpus.iter().all(|cpu| cpu.caches.get(*name).is_some_and(|shared| shared.len() >= cpus.len()))
-    };
-    let shared: Vec<&str> = cpus[0].caches.keys().filter(everyone).map(String::as_str).collect();
+    groups.into_iter().collect()
+}
+
+/// A box of these CPUs. A cache that all of them share is named in its label.
+fn group(label: String, cpus: &[&CoreFacts], pinned: &Pinned) -> Node {
+    let numbers = numbers(cpus);
     let several = cpus.iter().any(|cpu| cpu.core != cpus[0].core);
-    if several && !shared.is_empty() {
-        label.push(format!("{} shared by all", shared.join(", ")));
-    }
-    label.join(", ")
+    let shared = cpus[0].caches.iter().filter(|(_, sharing)| several && sorted(sharing) == numbers);
+    let shared: Vec<&str> = shared.map(|(name, _)| name.as_str()).collect();
+    let names = [label, shared.join(", ")];
+    let label = names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>().join(", ");
+    Node::Group { label, children: nested(cpus, pinned) }
 }
 
-fn cpu(number: u32, pinned: &Pinned) -> Cpu {
-    let (class, who) = match (pinned.player.contains(&number), pinned.subject.contains(&number)) {
-        (true, true) => ("both", "player and subject"),
-        (true, false) => ("player", "player"),
-        (false, true) => ("subject", "subject"),
-        (false, false) => ("idle", "not used"),
+/// What lies in a box: smaller boxes by the largest cache that only some share, and single cores.
+fn nested(cpus: &[&CoreFacts], pinned: &Pinned) -> Vec<Node> {
+    let numbers = numbers(cpus);
+    let sharing = |cpu: &CoreFacts| {
+        let within = |shared: &&Vec<u32>| {
+            shared.len() < numbers.len()
+                && shared.iter().all(|other| numbers.contains(other))
+                && shared.iter().any(|other| !cpu.smt.contains(other))
+        };
+        cpu.caches.values().filter(within).max_by_key(|shared| shared.len()).map(|shared| sorted(shared))
     };
-    Cpu { number, class, who }
+    let mut parts: Vec<(Vec<u32>, Vec<&CoreFacts>)> = Vec::new();
+    for cpu in cpus {
+        let key = sharing(cpu).unwrap_or_else(|| sorted(&cpu.smt));
+        match parts.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, members)) => members.push(cpu),
+            None => parts.push((key, vec![cpu])),
+        }
+    }
+    let node = |(_, members): &(Vec<u32>, Vec<&CoreFacts>)| {
+        if sharing(members[0]).is_some() {
+            group(String::new(), members, pinned)
+        } else {
+            Node::Core(members.iter().map(|cpu| pinned.place(cpu.cpu)).collect())
+        }
+    };
+    parts.iter().map(node).collect()
+}
+
+fn numbers(cpus: &[&CoreFacts]) -> Vec<u32> {
+    sorted(&cpus.iter().map(|cpu| cpu.cpu).collect::<Vec<_>>())
+}
+
+fn sorted(cpus: &[u32]) -> Vec<u32> {
+    let mut sorted = cpus.to_vec();
+    sorted.sort_unstable();
+    sorted
+}
+
+/// Hosts with more logical CPUs have equal neighbours drawn as one.
+const FOLD_ABOVE: usize = 16;
+/// Style classes and what they say, the idle last.
+const WHO: [(&str, &str); 4] =
+    [("player", "player"), ("subject", "subject"), ("both", "player and subject"), ("idle", "not used")];
+/// So many equal neighbours are drawn as one.
+const FOLD_FROM: usize = 3;
+
+/// Draws rows of equal neighbours as one box, the largest boxes first.
+fn folded_within(node: &Node) -> Node {
+    let Node::Group { label, children } = node else { return node.clone() };
+    let mut kept = Vec::new();
+    for run in children.chunk_by(|a, b| likeness(a) == likeness(b)) {
+        if run.len() >= FOLD_FROM {
+            kept.push(one_of(run));
+        } else {
+            kept.extend(run.iter().map(folded_within));
+        }
+    }
+    Node::Group { label: label.clone(), children: kept }
+}
+
+/// What makes boxes equal: everything but the numbers.
+fn likeness(node: &Node) -> String {
+    match node {
+        Node::Core(places) => {
+            let places = places.iter().map(|place| format!("{} {}", place.class, place.arrives.join(" ")));
+            format!("({})", places.collect::<Vec<_>>().join(","))
+        }
+        Node::Folded { label, .. } => label.clone(),
+        Node::Group { label, children } => {
+            let children: Vec<String> = children.iter().map(likeness).collect();
+            format!("{label}[{}]", children.join(","))
+        }
+    }
+}
+
+fn one_of(run: &[Node]) -> Node {
+    let places: Vec<&Place> = run.iter().flat_map(places).collect();
+    let cpus: Vec<u32> = places.iter().filter_map(|place| place.number).collect();
+    let what = match &run[0] {
+        Node::Group { label, .. } => format!("{} × {label}", run.len()),
+        _ => format!("{} cores", run.len()),
+    };
+    let has = |class: &str| places.iter().any(|place| place.class == class);
+    let found: Vec<(&'static str, &'static str)> = WHO.into_iter().filter(|(class, _)| has(class)).collect();
+    let mut told = found.iter().map(|(_, who)| *who).collect::<Vec<_>>().join(", ");
+    let mut arrives: Vec<String> = places.iter().flat_map(|place| place.arrives.iter().cloned()).collect();
+    arrives.sort();
+    arrives.dedup();
+    if !arrives.is_empty() {
+        told = format!("{told}; packets by {}", arrives.join(", "));
+    }
+    // Of two threads of a core one is often left idle; the core is not.
+    let class = match found.as_slice() {
+        [(class, _)] | [(class, _), ("idle", _)] => class,
+        _ => "both",
+    };
+    let place = Place { number: None, class, mark: "", arrives, told };
+    Node::Folded { label: format!("{what}: {}", format::cpus(&cpus)), place }
+}
+
+fn places(node: &Node) -> Vec<&Place> {
+    match node {
+        Node::Core(places) => places.iter().collect(),
+        Node::Folded { place, .. } => vec![place],
+        Node::Group { children, .. } => children.iter().flat_map(places).collect(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn core(cpu: u32, core: u32, smt: &[u32], caches: &[(&str, &[u32])]) -> CoreFacts {
-        let caches = caches.iter().map(|(name, cpus)| ((*name).to_owned(), cpus.to_vec())).collect();
-        CoreFacts { cpu, package: 0, core, numa_node: 0, smt: smt.to_vec(), caches }
+    fn core(cpu: u32, package: u32, core: u32, smt: &[u32], caches: &[(&str, Vec<u32>)]) -> CoreFacts {
+        let caches = caches.iter().map(|(name, cpus)| ((*name).to_owned(), cpus.clone())).collect();
+        CoreFacts { cpu, package, core, numa_node: package, smt: smt.to_vec(), caches }
+    }
+
+    fn pinned(player: &[u32], subject: &[u32]) -> Pinned {
+        Pinned { player: player.to_vec(), subject: subject.to_vec(), arrivals: Arrivals::default() }
+    }
+
+    /// Labels and CPU numbers, with brackets for what lies within what.
+    fn shape(nodes: &[Node]) -> String {
+        let told = |node: &Node| match node {
+            Node::Group { label, children } => format!("{label}[{}]", shape(children)),
+            Node::Folded { label, place } => format!("<{label}; {}>", place.told),
+            Node::Core(places) => {
+                let of = |place: &Place| format!("{}{}", place.number.unwrap(), place.mark);
+                places.iter().map(of).collect::<Vec<_>>().join("+")
+            }
+        };
+        nodes.iter().map(told).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn cores_that_share_a_cache_lie_together() {
-        let host = Fingerprint {
-            cores: vec![
-                core(0, 0, &[0], &[("L2", &[0, 1]), ("L3", &[0, 1, 2, 3])]),
-                core(1, 1, &[1], &[("L2", &[0, 1]), ("L3", &[0, 1, 2, 3])]),
-                core(2, 2, &[2], &[("L2", &[2, 3]), ("L3", &[0, 1, 2, 3])]),
-                core(3, 3, &[3], &[("L2", &[2, 3]), ("L3", &[0, 1, 2, 3])]),
-            ],
-            ..Fingerprint::default()
-        };
-        let packages = packages(&host, &Pinned { player: vec![0, 1], subject: vec![1, 2] });
-        assert_eq!(packages.len(), 1);
-        assert_eq!(packages[0].label, "package 0, L3 shared by all");
-        let clusters = &packages[0].clusters;
-        assert_eq!(clusters.iter().map(|c| c.label.as_str()).collect::<Vec<_>>(), ["L2 shared"; 2]);
-        let classes: Vec<&str> =
-            clusters.iter().flat_map(|c| &c.cores).flat_map(|c| &c.cpus).map(|cpu| cpu.class).collect();
-        assert_eq!(classes, ["player", "both", "subject", "idle"]);
+    fn cores_that_share_a_cache_lie_in_one_box() {
+        let all = || vec![0, 1, 2, 3];
+        let cores = [(0, vec![0, 1]), (1, vec![0, 1]), (2, vec![2, 3]), (3, vec![2, 3])]
+            .map(|(cpu, pair)| core(cpu, 0, cpu, &[cpu], &[("L2", pair), ("L3", all())]));
+        let host = Fingerprint { cores: cores.to_vec(), ..Fingerprint::default() };
+        let drawn = shape(&packages(&host, &pinned(&[0, 1], &[1, 2])));
+        assert_eq!(drawn, "package 0, L3[L2[0P 1P+S] L2[2S 3]]");
     }
 
     #[test]
     fn siblings_are_one_core() {
-        let caches: &[(&str, &[u32])] = &[("L1d", &[0, 1]), ("L2", &[0, 1])];
-        let host = Fingerprint {
-            cores: vec![core(0, 0, &[0, 1], caches), core(1, 0, &[0, 1], caches)],
-            ..Fingerprint::default()
+        let caches = || vec![("L1d", vec![0, 1]), ("L2", vec![0, 1])];
+        let cores = vec![core(0, 0, 0, &[0, 1], &caches()), core(1, 0, 0, &[0, 1], &caches())];
+        let host = Fingerprint { cores, ..Fingerprint::default() };
+        assert_eq!(shape(&packages(&host, &pinned(&[], &[]))), "package 0[0+1]");
+    }
+
+    /// Two packages of 32 cores with two threads each; four cores share an L3.
+    fn large() -> Fingerprint {
+        let facts = |cpu: u32| {
+            let core_number = cpu % 64;
+            let first = core_number / 4 * 4;
+            let shared: Vec<u32> = (first..first + 4).chain(first + 64..first + 68).collect();
+            core(cpu, core_number / 32, core_number, &[core_number, core_number + 64], &[("L3", shared)])
         };
-        let packages = packages(&host, &Pinned { player: vec![], subject: vec![] });
-        assert_eq!(packages[0].label, "package 0");
-        assert_eq!(packages[0].clusters.len(), 1);
-        assert_eq!(packages[0].clusters[0].cores.len(), 1);
-        assert_eq!(packages[0].clusters[0].cores[0].cpus.len(), 2);
+        Fingerprint { cores: (0..128).map(facts).collect(), ..Fingerprint::default() }
+    }
+
+    #[test]
+    fn equal_caches_and_cores_of_a_large_host_are_folded() {
+        let drawn = shape(&packages(&large(), &pinned(&[0, 64], &[4, 5, 6, 7])));
+        assert_eq!(
+            drawn,
+            "package 0[L3[0P+64P <3 cores: 1-3, 65-67; not used>] L3[<4 cores: 4-7, 68-71; subject, not used>] \
+             <6 × L3: 8-31, 72-95; not used>] \
+             package 1, memory node 1[<8 × L3: 32-63, 96-127; not used>]"
+        );
     }
 
     #[test]
     fn a_host_that_tells_nothing_draws_nothing() {
-        assert!(packages(&Fingerprint::default(), &Pinned { player: vec![], subject: vec![] }).is_empty());
+        assert!(of_run(&Run::default()).is_none());
     }
 }

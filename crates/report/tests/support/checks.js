@@ -53,6 +53,15 @@
         if (across > 0.5 && down > 3) wrong.push(`${name(one)} lies over ${name(other)}`);
       }
     });
+    for (const group of chart.querySelectorAll('g')) {
+      const within = group.querySelector('rect').getBoundingClientRect();
+      for (const text of group.querySelectorAll('text')) {
+        const at = text.getBoundingClientRect();
+        if (at.width > 0 && (at.left < within.left - 0.5 || at.right > within.right + 0.5 || at.bottom > within.bottom + 2)) {
+          wrong.push(`leaves its box (${at.width.toFixed()} in ${within.width.toFixed()}): ${name(text)}`);
+        }
+      }
+    }
     const drawn = (selector) => [...chart.querySelectorAll(selector)].filter((mark) => {
       const at = mark.getBoundingClientRect();
       return at.width > 0 || at.height > 0;
@@ -62,6 +71,9 @@
     charts[chart.getAttribute('aria-labelledby').replace(/-t .*/, '')] = {
       bars: drawn('rect.bar'), whiskers: drawn('line.whisker') / 3, ceilings: drawn('line.ceiling'),
       dots: drawn('circle'), lines: drawn('polyline'), texts: texts.length,
+      medians: drawn('circle.median'), intervals: drawn('line.interval'), ranges: drawn('line.range'),
+      means: drawn('path.mean'), published: drawn('path.published'), missing: drawn('circle.missing'),
+      places: drawn('rect.place'),
     };
   }
   return { wrong, charts };

@@ -3,3 +3,4 @@
 pub(crate) mod browser;
 pub(crate) mod sample;
 pub(crate) mod simulated;
+pub(crate) mod study;

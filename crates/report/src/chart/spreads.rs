@@ -1,0 +1,195 @@
+//! Figures along a factor whose values are numbers: at each value the median with its interval, the mean between
+//! minimum and maximum, and what others published, side by side so that none hides another.
+
+use super::scale::Linear;
+use super::svg::{Anchor, Svg};
+
+/// What is drawn at one value of the factor.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spread {
+    /// The factor's value.
+    pub(crate) label: String,
+    /// Median, and the ends of its interval.
+    pub(crate) median: Option<(f64, f64, f64)>,
+    /// Mean, minimum, maximum.
+    pub(crate) mean: Option<(f64, f64, f64)>,
+    /// What others found.
+    pub(crate) published: Option<f64>,
+    /// Why there is no mark: `crashed`.
+    pub(crate) missing: Option<&'static str>,
+}
+
+impl Spread {
+    /// The highest figure.
+    pub(crate) fn reach(&self) -> f64 {
+        let ends = [self.median, self.mean].into_iter().flatten().map(|(at, _, high)| high.max(at));
+        ends.chain(self.published).filter(|value| value.is_finite()).fold(0.0, f64::max)
+    }
+}
+
+/// A chart along a factor.
+#[derive(Debug)]
+pub(crate) struct Spreads<'a> {
+    /// Unique on the page.
+    pub(crate) id: &'a str,
+    /// Said by a screen reader.
+    pub(crate) title: &'a str,
+    /// Said by a screen reader after the title.
+    pub(crate) description: &'a str,
+    /// The name of the factor.
+    pub(crate) factor: &'a str,
+    /// In the order of the factor's values.
+    pub(crate) spreads: &'a [Spread],
+    /// The end of the axis; charts that stand side by side share it.
+    pub(crate) highest: f64,
+    /// Writes a figure.
+    pub(crate) told: fn(f64) -> String,
+    /// Writes a tick.
+    pub(crate) tick: fn(f64) -> String,
+}
+
+const TOP: f64 = 12.0;
+const PLOT: f64 = 176.0;
+const BOTTOM: f64 = TOP + PLOT;
+const HEIGHT: f64 = BOTTOM + 42.0;
+/// Where the plot begins and ends, in percent of the width.
+const LEFT: f64 = 21.0;
+const RIGHT: f64 = 99.0;
+/// Marks at one value stand at most this far apart, in percent of the width.
+const APART: f64 = 2.4;
+/// More labels than this do not fit on a phone, and every second, third… is written.
+const LABELS: usize = 8;
+/// A label has at most this many characters.
+const LABEL_LONGEST: usize = 6;
+
+/// Draws the chart; an empty text when there is no value.
+pub(crate) fn spreads(chart: &Spreads<'_>) -> String {
+    if chart.spreads.is_empty() {
+        return String::new();
+    }
+    let axis = Linear::upto(chart.highest, 4);
+    let mut svg = Svg::default();
+    for tick in &axis.ticks {
+        let y = BOTTOM - axis.place(*tick) * PLOT;
+        svg.line("grid", (LEFT, y), (RIGHT, y));
+        svg.text("tick", LEFT - 2.0, y + 4.0, Anchor::End, &(chart.tick)(*tick));
+    }
+    let step = (RIGHT - LEFT) / chart.spreads.len() as f64;
+    let across = |index: usize| LEFT + step * (index as f64 + 0.5);
+    let apart = APART.min(step / 4.0);
+    let place = |value: f64| BOTTOM - axis.place(value) * PLOT;
+    trends(&mut svg, chart.spreads, &|index, side, value| (across(index) + apart * side, place(value)));
+    let every = chart.spreads.len().div_ceil(LABELS);
+    for (index, one) in chart.spreads.iter().enumerate() {
+        marks(&mut svg, chart, one, &|side, value| (across(index) + apart * side, place(value)));
+        if index % every == 0 {
+            let label = crate::format::shortened(&one.label, LABEL_LONGEST);
+            svg.text("tick", across(index), BOTTOM + 18.0, Anchor::Middle, &label);
+        }
+        if let Some(missing) = one.missing {
+            svg.dot("missing", (across(index), BOTTOM - 6.0), 3.0, &format!("{}: {missing}", one.label));
+        }
+    }
+    svg.line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM));
+    let factor = crate::format::shortened(chart.factor, 30);
+    svg.text("tick", RIGHT, BOTTOM + 36.0, Anchor::End, &factor);
+    svg.finish(chart.id, HEIGHT, chart.title, chart.description)
+}
+
+/// Sides of a value on which its marks stand.
+const MEAN: f64 = -1.0;
+const MEDIAN: f64 = 0.0;
+const PUBLISHED: f64 = 1.0;
+
+/// Lines from value to value: of the medians (of the means where there are none), and of what was published.
+fn trends(svg: &mut Svg, spreads: &[Spread], place: &dyn Fn(usize, f64, f64) -> (f64, f64)) {
+    let has_median = spreads.iter().any(|one| one.median.is_some());
+    let line = |of: &dyn Fn(&Spread) -> Option<f64>, side: f64| -> Vec<(f64, f64)> {
+        let values = spreads.iter().enumerate().filter_map(|(index, one)| Some((index, of(one)?)));
+        values
+            .filter(|(_, value)| value.is_finite())
+            .map(|(index, value)| place(index, side, value))
+            .collect()
+    };
+    let own = if has_median {
+        line(&|one| one.median.map(|(median, ..)| median), MEDIAN)
+    } else {
+        line(&|one| one.mean.map(|(mean, ..)| mean), MEAN)
+    };
+    for (class, points) in [("published", line(&|one| one.published, PUBLISHED)), ("median", own)] {
+        if points.len() > 1 {
+            svg.polyline(class, &points, HEIGHT);
+        }
+    }
+}
+
+fn marks(svg: &mut Svg, chart: &Spreads<'_>, one: &Spread, place: &dyn Fn(f64, f64) -> (f64, f64)) {
+    let told = |what: &str, value: f64| format!("{what} {} at {}", (chart.told)(value), one.label);
+    if let Some((mean, min, max)) = one.mean.filter(|(mean, ..)| mean.is_finite()) {
+        svg.line("range", place(MEAN, min), place(MEAN, max));
+        svg.glyph("mean", place(MEAN, mean), "M-4 0H4", &told("mean", mean));
+    }
+    if let Some((median, low, high)) = one.median.filter(|(median, ..)| median.is_finite()) {
+        svg.line("interval", place(MEDIAN, low), place(MEDIAN, high));
+        svg.dot("median", place(MEDIAN, median), 3.5, &told("median", median));
+    }
+    if let Some(published) = one.published.filter(|value| value.is_finite()) {
+        svg.glyph("published", place(PUBLISHED, published), super::DIAMOND, &told("published", published));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format;
+
+    fn draw(spreads_: &[Spread], highest: f64) -> String {
+        spreads(&Spreads {
+            id: "s",
+            title: "t",
+            description: "d",
+            factor: "workers",
+            spreads: spreads_,
+            highest,
+            told: format::rate,
+            tick: format::tick,
+        })
+    }
+
+    fn at(label: &str, median: f64, published: Option<f64>) -> Spread {
+        Spread {
+            label: label.to_owned(),
+            median: Some((median, median * 0.9, median * 1.1)),
+            published,
+            ..Spread::default()
+        }
+    }
+
+    #[test]
+    fn marks_stand_beside_each_other_and_lines_join_them() {
+        let mean = Some((95.0, 50.0, 100.0));
+        let drawn = draw(&[Spread { mean, ..at("1", 90.0, Some(50.0)) }, at("2", 50.0, Some(100.0))], 100.0);
+        assert!(drawn.contains(r#"<circle class="median" cx="40.5%" cy="29.6""#), "{drawn}");
+        assert!(drawn.contains(r#"<line class="range" x1="38.1%" y1="100" x2="38.1%" y2="12"/>"#), "{drawn}");
+        assert!(
+            drawn.contains(r#"<svg x="42.9%" y="100" overflow="visible"><path class="published""#),
+            "{drawn}"
+        );
+        assert_eq!(drawn.matches("<polyline").count(), 2);
+    }
+
+    #[test]
+    fn many_values_have_fewer_labels_and_all_marks() {
+        let many: Vec<Spread> = (0..20).map(|value| at(&value.to_string(), 10.0, None)).collect();
+        let drawn = draw(&many, 10.0);
+        assert_eq!(drawn.matches("<circle").count(), 20);
+        assert_eq!(drawn.matches(r#"text-anchor="middle""#).count(), 7);
+    }
+
+    #[test]
+    fn nothing_and_nonsense_are_not_drawn() {
+        assert_eq!(draw(&[], 1.0), "");
+        let drawn = draw(&[at("1", f64::NAN, Some(f64::INFINITY))], f64::NAN);
+        assert!(!drawn.contains("NaN") && !drawn.contains("circle") && !drawn.contains("published"));
+    }
+}

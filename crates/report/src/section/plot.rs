@@ -1,0 +1,172 @@
+//! Charts of an experiment: one drawing for every series, all with the same axis. Where the values along the axis
+//! are numbers they are drawn along it; words get a bar each.
+
+use kqps_observation::Run;
+use kqps_observation::question::{Experiment, Figure};
+use kqps_verdict::figure::{Absence, Grid, GridRow, Slot, State, charts_of};
+use kqps_verdict::judge::RunVerdict;
+
+use crate::chart::{Bar, Bars, Fill, Spread, Spreads, bars, spreads};
+use crate::format;
+
+/// A chart that the study wants.
+#[derive(Debug)]
+pub(crate) struct Plot {
+    pub(crate) title: String,
+    /// What its marks are.
+    pub(crate) legend: Vec<(&'static str, &'static str)>,
+    /// Heading and SVG of every series.
+    pub(crate) drawings: Vec<(String, String)>,
+}
+
+/// What a drawing shows: rates, or efficiencies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Rates,
+    Efficiencies,
+}
+
+/// The charts of an experiment, the efficiencies of each after its rates.
+pub(crate) fn of_experiment(
+    run: &Run,
+    verdict: &RunVerdict,
+    experiment: &Experiment,
+    number: usize,
+) -> Vec<Plot> {
+    let mut plots = Vec::new();
+    for (index, grid) in charts_of(run, &verdict.figures, experiment).iter().enumerate() {
+        let id = format!("plot-{number}-{index}");
+        if grid.show.iter().any(|figure| is_rate(*figure)) {
+            plots.push(plot(verdict, grid, Of::Rates, &id));
+        }
+        if grid.show.contains(&Figure::Efficiency) {
+            plots.push(plot(verdict, grid, Of::Efficiencies, &format!("{id}-efficiency")));
+        }
+    }
+    plots.retain(|plot| !plot.drawings.is_empty());
+    plots
+}
+
+fn is_rate(figure: Figure) -> bool {
+    matches!(figure, Figure::Median | Figure::MeanMinMax | Figure::Published)
+}
+
+fn plot(verdict: &RunVerdict, grid: &Grid, of: Of, id: &str) -> Plot {
+    let series: Vec<Vec<Spread>> = grid.lines.iter().map(|line| series(verdict, grid, line, of)).collect();
+    let highest = series.iter().flatten().map(Spread::reach).fold(0.0, f64::max);
+    let numbers = grid.column_values.iter().filter(|value| value.parse::<f64>().is_ok()).count();
+    let along = numbers == grid.column_values.len() && numbers > 1;
+    let drawings = grid.lines.iter().zip(&series).enumerate().map(|(index, (line, series))| {
+        let name = named(grid, line);
+        let drawing = drawn(&format!("{id}-{index}"), &name, grid, series, highest, along, of);
+        (name, drawing)
+    });
+    let title = match (of, grid.title.is_empty()) {
+        (Of::Rates, false) => grid.title.clone(),
+        (Of::Rates, true) => format!("Rate by {}", grid.columns),
+        (Of::Efficiencies, _) => format!("Scaling efficiency by {}", grid.columns),
+    };
+    Plot { title, legend: legend(&series, along), drawings: drawings.collect() }
+}
+
+fn named(grid: &Grid, line: &GridRow) -> String {
+    let told: Vec<String> =
+        grid.rows.iter().zip(&line.values).map(|(name, value)| format!("{name} {value}")).collect();
+    told.join(", ")
+}
+
+/// The marks that occur.
+fn legend(series: &[Vec<Spread>], along: bool) -> Vec<(&'static str, &'static str)> {
+    let any = |has: fn(&Spread) -> bool| series.iter().flatten().any(has);
+    let median = if along { "median" } else { "swatch subject" };
+    let known = [
+        (any(|one| one.median.is_some()), median, "median and its interval"),
+        (any(|one| one.mean.is_some()), "mean", "mean, minimum, maximum"),
+        (any(|one| one.published.is_some()), "published", "published"),
+        (along && any(|one| one.missing.is_some()), "missing", "no number"),
+    ];
+    known.into_iter().filter(|(occurs, ..)| *occurs).map(|(_, class, what)| (class, what)).collect()
+}
+
+fn series(verdict: &RunVerdict, grid: &Grid, line: &GridRow, of: Of) -> Vec<Spread> {
+    let spread = |(slot, label): (&Slot, &String)| {
+        let shows = |figure| of == Of::Rates && grid.show.contains(&figure);
+        let figures = slot.figures.map(|index| &verdict.figures[index]);
+        let mut spread = Spread { label: label.clone(), ..Spread::default() };
+        if shows(Figure::Median) {
+            let median = figures.and_then(|one| one.median_qps);
+            spread.median = median.map(|figure| (figure.median, figure.low, figure.high));
+        }
+        if shows(Figure::MeanMinMax) {
+            let mean = figures.and_then(|one| one.spread_qps);
+            spread.mean = mean.map(|figure| (figure.mean, figure.min, figure.max));
+        }
+        if shows(Figure::Published) {
+            spread.published = slot.published.as_ref().map(|published| published.rate_qps);
+        }
+        if of == Of::Efficiencies {
+            let share = figures.and_then(|one| one.efficiency);
+            spread.median = share.map(|share| (share, share, share));
+            let wanted = grid.show.contains(&Figure::Published);
+            spread.published = figures.and_then(|one| one.published_efficiency).filter(|_| wanted);
+        }
+        let has_mark = spread.median.is_some() || spread.mean.is_some();
+        spread.missing = if has_mark { None } else { missing(verdict, slot) };
+        spread
+    };
+    line.slots.iter().zip(&grid.column_values).map(spread).collect()
+}
+
+/// Why a cell that was to be measured has no mark.
+fn missing(verdict: &RunVerdict, slot: &Slot) -> Option<&'static str> {
+    match (slot.figures.map(|index| verdict.figures[index].state), &slot.absence) {
+        (Some(State::Crashed), _) => Some("crashed"),
+        (Some(State::Refused), _) => Some("no number"),
+        (Some(State::NotMeasured), _) => Some("not measured"),
+        (Some(State::Measured), _) | (None, Some(Absence::NotPlanned) | None) => None,
+        (None, Some(Absence::Skipped(_))) => Some("skipped"),
+    }
+}
+
+fn drawn(id: &str, name: &str, grid: &Grid, series: &[Spread], highest: f64, along: bool, of: Of) -> String {
+    let title =
+        format!("{} by {}: {name}", if of == Of::Rates { "Rate" } else { "Efficiency" }, grid.columns);
+    let told = if of == Of::Rates { format::rate } else { format::percent };
+    let described: Vec<String> = series.iter().map(|one| in_words(one, told)).collect();
+    let (title, description) = (title.as_str(), described.join(" "));
+    let description = description.as_str();
+    if along {
+        let tick = if of == Of::Rates { format::rate_tick } else { format::percent_tick };
+        let (factor, spreads_) = (grid.columns.as_str(), series);
+        return spreads(&Spreads { id, title, description, factor, spreads: spreads_, highest, told, tick });
+    }
+    let rows: Vec<Bar> = series.iter().map(|one| bar(one, told)).collect();
+    let tick = if of == Of::Rates { format::rate_tick } else { format::percent_tick };
+    bars(&Bars { id, title, description, rows: &rows, at_least: highest, cut: false, tick })
+}
+
+fn bar(one: &Spread, told: fn(f64) -> String) -> Bar {
+    let value = one.median.or(one.mean).map(|(value, ..)| value);
+    let note = match (value, one.missing) {
+        (Some(value), _) => told(value),
+        (None, Some(missing)) => missing.to_owned(),
+        (None, None) => String::new(),
+    };
+    Bar {
+        interval: one.median.filter(|(_, low, high)| low < high).map(|(_, low, high)| (low, high)),
+        mean: one.mean,
+        published: one.published,
+        ..Bar::plain(one.label.clone(), note, value, Fill::Subject)
+    }
+}
+
+fn in_words(one: &Spread, told: fn(f64) -> String) -> String {
+    let median = one.median.map(|(median, ..)| format!("median {}", told(median)));
+    let mean = one
+        .mean
+        .map(|(mean, min, max)| format!("mean {} between {} and {}", told(mean), told(min), told(max)));
+    let published = one.published.map(|published| format!("published {}", told(published)));
+    let missing = one.missing.map(str::to_owned);
+    let parts: Vec<String> = [median, mean, published, missing].into_iter().flatten().collect();
+    format!("At {}: {}.", one.label, if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") })
+}

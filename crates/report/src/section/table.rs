@@ -1,0 +1,231 @@
+//! A table of an experiment: every combination of factors with its figures, measured and published side by side.
+//! Where there is no figure the table says why.
+
+use std::collections::BTreeMap;
+
+use kqps_observation::question::Figure;
+use kqps_verdict::figure::{Absence, Figures, Grid, Slot, State};
+use kqps_verdict::judge::RunVerdict;
+
+use crate::format;
+
+/// A table, ready to be laid out.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) title: String,
+    /// The factors down.
+    pub(crate) corner: String,
+    /// The factor across with each value, every one over `figures.len()` columns; empty for none.
+    pub(crate) groups: Vec<String>,
+    /// Names of the figures.
+    pub(crate) figures: Vec<&'static str>,
+    pub(crate) rows: Vec<Row>,
+    /// What is said below: why cells crashed or were left out.
+    pub(crate) notes: Vec<Note>,
+    /// Too long for a screen: it scrolls by itself, and its head stays.
+    pub(crate) tall: bool,
+}
+
+/// One combination of the factors down.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) head: String,
+    /// `groups` times `figures`.
+    pub(crate) cells: Vec<Shown>,
+}
+
+/// One figure.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shown {
+    pub(crate) text: String,
+    /// Below, smaller; may be empty.
+    pub(crate) soft: String,
+    /// Style class.
+    pub(crate) class: &'static str,
+}
+
+/// What is said below the table.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Note {
+    /// `crashed`, `skipped`.
+    pub(crate) what: &'static str,
+    /// The cells.
+    pub(crate) whose: String,
+    pub(crate) why: String,
+    /// The last lines of a subject's output; may be empty.
+    pub(crate) output: String,
+}
+
+/// Rows that a table may have before it scrolls by itself.
+const TALL: usize = 16;
+
+/// Lays out a grid.
+pub(crate) fn of_grid(verdict: &RunVerdict, grid: &Grid) -> Table {
+    let show = &grid.show;
+    let with_published = show.contains(&Figure::Published);
+    let row = |line: &kqps_verdict::figure::GridRow| {
+        let cells = line.slots.iter().flat_map(|slot| of_slot(verdict, show, slot));
+        Row { head: head(&line.values), cells: cells.collect() }
+    };
+    let groups = if grid.columns.is_empty() {
+        Vec::new()
+    } else {
+        grid.column_values.iter().map(|value| format!("{} {value}", grid.columns)).collect()
+    };
+    Table {
+        title: grid.title.clone(),
+        corner: grid.rows.join(", "),
+        groups,
+        figures: show.iter().map(|figure| name(*figure, with_published)).collect(),
+        rows: grid.lines.iter().map(row).collect(),
+        notes: notes(verdict, grid),
+        tall: grid.lines.len() > TALL,
+    }
+}
+
+fn head(values: &[String]) -> String {
+    if values.is_empty() { "all".to_owned() } else { values.join(", ") }
+}
+
+fn name(figure: Figure, with_published: bool) -> &'static str {
+    match figure {
+        Figure::Median if with_published => "measured",
+        Figure::Median => "median",
+        Figure::MeanMinMax => "mean",
+        Figure::Published => "published",
+        Figure::Efficiency => "efficiency",
+        Figure::CeilingShare => "of the ceiling",
+        Figure::Cpu => "CPU per million",
+        Figure::Memory => "memory",
+        Figure::P99AtHalf => "p99 at half load",
+    }
+}
+
+/// The figures of one combination. What is not there is said in the first column that measures something.
+fn of_slot(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> Vec<Shown> {
+    let figures = slot.figures.map(|index| &verdict.figures[index]);
+    let measured = figures.filter(|one| one.state == State::Measured);
+    let mut reason = Some(without(verdict, slot)).filter(|_| measured.is_none());
+    let shown = |figure: &Figure| match (figure, measured) {
+        (Figure::Published, _) => published(slot),
+        (_, Some(figures)) => figure_of(*figure, figures),
+        (_, None) => reason.take().unwrap_or_else(none),
+    };
+    show.iter().map(shown).collect()
+}
+
+fn plain(text: String, soft: String) -> Shown {
+    Shown { text, soft, class: "" }
+}
+
+fn none() -> Shown {
+    Shown { text: format::NONE.to_owned(), soft: String::new(), class: "absent" }
+}
+
+fn published(slot: &Slot) -> Shown {
+    slot.published.as_ref().map_or_else(none, |published| Shown {
+        text: format::rate(published.rate_qps),
+        soft: published.note.clone(),
+        class: "published",
+    })
+}
+
+/// Why there are no figures.
+fn without(verdict: &RunVerdict, slot: &Slot) -> Shown {
+    let told = |text: &str, soft: String, class| Shown { text: text.to_owned(), soft, class };
+    let Some(index) = slot.figures else {
+        let text = if matches!(slot.absence, Some(Absence::Skipped(_))) { "skipped" } else { "not measured" };
+        return told(text, String::new(), "absent");
+    };
+    match verdict.figures[index].state {
+        State::Crashed => told("crashed", String::new(), "crashed"),
+        State::Refused => told("no number", refused_for(verdict, index), "refused"),
+        State::Measured | State::NotMeasured => told("not measured", String::new(), "absent"),
+    }
+}
+
+/// What refuses a figure, in a word.
+pub(super) fn refused_for(verdict: &RunVerdict, index: usize) -> String {
+    let subject = &verdict.subjects[index];
+    let first = subject.reasons.first();
+    let warning = subject.warnings.iter().find(|warning| Some(&warning.to_string()) == first);
+    warning.map_or("grade F".to_owned(), |warning| warning.code.to_string())
+}
+
+/// A figure in words; a dash where it is not known.
+pub(super) fn figure_of(figure: Figure, figures: &Figures) -> Shown {
+    let or_none = |shown: Option<Shown>| shown.unwrap_or_else(none);
+    match figure {
+        Figure::Median => or_none(figures.median_qps.map(|median| {
+            let soft = match median.count {
+                1 => "one start".to_owned(),
+                _ => format::rate_interval(median.low, median.high),
+            };
+            let crashed = match figures.crashes.len() {
+                0 => String::new(),
+                some => format!(", {some} crashed"),
+            };
+            plain(format::rate(median.median), soft + &crashed)
+        })),
+        Figure::MeanMinMax => {
+            or_none(figures.spread_qps.map(|spread| {
+                plain(format::rate(spread.mean), format::rate_interval(spread.min, spread.max))
+            }))
+        }
+        Figure::Published => or_none(
+            figures
+                .published
+                .as_ref()
+                .map(|published| plain(format::rate(published.rate_qps), published.note.clone())),
+        ),
+        Figure::Efficiency => or_none(figures.efficiency.map(|share| {
+            let published = figures.published_efficiency;
+            let soft =
+                published.map_or(String::new(), |share| format!("published {}", format::percent(share)));
+            plain(format::percent(share), soft)
+        })),
+        Figure::CeilingShare => or_none(share(figures)),
+        Figure::Cpu => {
+            or_none(figures.cpu_s_per_million.map(|cpu_s| plain(format::duration_s(cpu_s), String::new())))
+        }
+        Figure::Memory => or_none(figures.memory.map(|memory| {
+            let soft = if memory.proportional { "" } else { "resident" };
+            plain(format::bytes(memory.bytes), soft.to_owned())
+        })),
+        Figure::P99AtHalf => {
+            or_none(figures.p99_at_half_us.map(|us| plain(format::time_us(us as f64), String::new())))
+        }
+    }
+}
+
+fn share(figures: &Figures) -> Option<Shown> {
+    Some(plain(format::percent(figures.ceiling_share?), String::new()))
+}
+
+/// Why cells of the table crashed or were left out; the same reason is told once.
+fn notes(verdict: &RunVerdict, grid: &Grid) -> Vec<Note> {
+    let mut told: BTreeMap<(&'static str, String, String), Vec<String>> = BTreeMap::new();
+    for line in &grid.lines {
+        for (slot, column) in line.slots.iter().zip(&grid.column_values) {
+            let mut whose = line.values.clone();
+            if !column.is_empty() {
+                whose.push(format!("{} {column}", grid.columns));
+            }
+            let mut add = |what, why: &str, output: String| {
+                told.entry((what, why.to_owned(), output)).or_default().push(whose.join(", "));
+            };
+            match (slot.figures.map(|index| &verdict.figures[index]), &slot.absence) {
+                (Some(figures), _) => {
+                    if let Some(crash) = figures.crashes.first() {
+                        add("crashed", &crash.reason, crash.output.join("\n"));
+                    }
+                }
+                (None, Some(Absence::Skipped(why))) => add("skipped", why, String::new()),
+                (None, _) => {}
+            }
+        }
+    }
+    told.into_iter()
+        .map(|((what, why, output), whose)| Note { what, whose: whose.join("; "), why, output })
+        .collect()
+}
