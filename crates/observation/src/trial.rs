@@ -21,6 +21,10 @@ pub struct Trial {
     pub interrupted: bool,
     /// When it began, milliseconds since 1970.
     pub started_unix_ms: u64,
+    /// The start from which all due times count, nanoseconds on this host's monotonic clock (`CLOCK_MONOTONIC`):
+    /// what lets another program on the host date the same packets. 0 in records older than the field.
+    #[serde(default)]
+    pub started_monotonic_ns: u64,
     /// What was asked, as `ADDR:PORT`.
     pub target: String,
     /// What was played.

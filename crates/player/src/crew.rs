@@ -129,7 +129,8 @@ pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, 
         let mut watch = Watch::begin(&watched);
         let started_unix_ms =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-        start.set(clock::now_ns() + LEAD_NS).expect("it is set once");
+        let started_monotonic_ns = clock::now_ns() + LEAD_NS;
+        start.set(started_monotonic_ns).expect("it is set once");
         // Ends early when a thread failed, whose sender is then gone.
         let _ = told.iter().take(plan.threads).count();
         watch.sending_ended();
@@ -140,7 +141,8 @@ pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, 
         }
         let seen = watch.end();
         let interrupted = control.stop.load(Relaxed);
-        let played = Played { plan, dataset, chosen, heard, seen, started_unix_ms, interrupted };
+        let played =
+            Played { plan, dataset, chosen, heard, seen, started_unix_ms, started_monotonic_ns, interrupted };
         let trial = record::trial(played);
         trial.accounts.check()?;
         Ok(trial)

@@ -37,6 +37,7 @@ pub(crate) struct Played<'a> {
     pub(crate) heard: Vec<Heard>,
     pub(crate) seen: Seen,
     pub(crate) started_unix_ms: u64,
+    pub(crate) started_monotonic_ns: u64,
     pub(crate) interrupted: bool,
 }
 
@@ -53,6 +54,7 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
         kind: "trial".into(),
         interrupted: played.interrupted,
         started_unix_ms: played.started_unix_ms,
+        started_monotonic_ns: played.started_monotonic_ns,
         target: played.plan.target.to_string(),
         dataset: DatasetFacts {
             path: played.dataset.path().display().to_string(),

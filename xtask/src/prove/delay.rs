@@ -1,39 +1,56 @@
-//! Latency: a relay that delays every reply by so much moves the median by just that.
+//! Latency: a relay that delays every reply by so much moves the median by just that, whatever I/O the
+//! player uses.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, ensure};
 
-use super::{Bench, QUERIES};
+use super::{Bench, QUERIES, Size, player_ios, witnessed};
 use crate::relay::{Relay, Settings};
 
 /// The delays, microseconds.
 const DELAYS_US: [u64; 3] = [1_000, 5_000, 20_000];
 
-/// Compares each delay with none, through the same relay.
+/// By how much more or less than the delay the median may move, microseconds.
+const WITHIN_US: u64 = 50;
+
+/// Compares every trial with what the relay saw, and in the whole form each delay with none.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    let within_us = bench.choose(200, 50);
-    // Before every delay anew: a host's own latency drifts.
-    for delay_us in DELAYS_US {
-        let none_us = latency_us(bench, 0)?;
-        let moved_us = latency_us(bench, delay_us)? - none_us;
-        let quantile = bench.choose("the minimum", "p50");
-        eprintln!("a delay of {delay_us} µs moves {quantile} by {moved_us} µs, from {none_us} µs");
-        if moved_us.abs_diff(delay_us as i64) > within_us {
-            bail!("a delay of {delay_us} µs moves {quantile} by {moved_us} µs");
+    for io in player_ios().into_iter().filter(|io| *io != "plain") {
+        for delay_us in DELAYS_US {
+            at(bench, io, delay_us).with_context(|| format!("--io {io}, a delay of {delay_us} µs"))?;
         }
     }
     Ok(())
 }
 
-/// The median, or in the small form the minimum, which a busy host does not move.
-fn latency_us(bench: &Bench, delay_us: u64) -> Result<i64> {
-    let settings =
-        Settings { delay_us, spin: true, cpu: Some(bench.kqps.subject_cpu), ..Settings::default() };
-    let relay = Relay::start(settings)?;
+fn at(bench: &Bench, io: &str, delay_us: u64) -> Result<()> {
+    if bench.size == Size::Small {
+        return median_us(bench, io, delay_us).map(drop);
+    }
+    // Before and after every delay: a host's own latency drifts.
+    let before_us = median_us(bench, io, 0)?;
+    let delayed_us = median_us(bench, io, delay_us)?;
+    let after_us = median_us(bench, io, 0)?;
+    let none_us = u64::midpoint(before_us, after_us);
+    let moved_us = delayed_us.saturating_sub(none_us);
+    eprintln!("{io}: {delay_us} µs moves p50 by {moved_us} µs, from {before_us} and {after_us} µs");
+    ensure!(moved_us.abs_diff(delay_us) <= WITHIN_US, "p50 moves by {moved_us} µs");
+    Ok(())
+}
+
+/// The median of a trial through a relay with this delay; the relay is its witness.
+fn median_us(bench: &Bench, io: &str, delay_us: u64) -> Result<u64> {
+    let cpu = Some(bench.kqps.subject_cpu);
+    let relay = Relay::start(Settings { delay_us, cpu, spin: true, witness: true, ..Settings::default() })?;
     let file = bench.queries(QUERIES)?;
-    // Few queries, so that they do not wait for one another.
-    let flags = ["-Q", "2k", "-l", bench.choose("700ms", "5s"), "-t", "1s"];
+    // Few queries, so that they do not wait for one another. However late the player is, it sends all of them.
+    let duration = bench.choose("500ms", "5s");
+    let flags = ["-T", "1", "-Q", "2k", "-l", duration, "-t", "10s", "--lag", "10s", "--io", io];
     let trial = bench.kqps.trial(relay.address(), &file, &flags)?;
-    trial.accounts.check()?;
-    let latency_us = bench.choose(trial.latency_us.min, trial.latency_us.p50);
-    latency_us.map(|latency_us| latency_us as i64).context("nothing was answered")
+    let (_, witness) = relay.stop_and_tell()?;
+    let known = witnessed::compare(&trial, &witness)?;
+    let p50_us = trial.latency_us.p50.context("there is a p50")?;
+    let (least_us, most_us) = known.least.p50.zip(known.most.p50).context("the relay knows it too")?;
+    eprintln!("{io}: with {delay_us} µs p50 is {p50_us} µs, and the relay saw {least_us} to {most_us} µs");
+    ensure!(least_us >= delay_us, "the relay did not delay");
+    Ok(p50_us)
 }

@@ -7,12 +7,14 @@ mod freeze;
 mod kill;
 mod soak;
 mod starved;
+mod witnessed;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
+use kqps_kernel::probe::probe_one;
 use tempfile::TempDir;
 
 use crate::kqps::{self, Kqps};
@@ -69,6 +71,10 @@ struct Bench {
 /// Queries in a proof's file.
 const QUERIES: u32 = 100_000;
 
+/// The player's I/O models, and what each needs beyond plain sockets (`kqps probe`).
+const IOS: [(&str, Option<&str>); 4] =
+    [("plain", None), ("mmsg", Some("recvmmsg")), ("gso", Some("gro")), ("uring", Some("uring"))];
+
 impl Bench {
     /// A query file that expects NOERROR throughout.
     fn queries(&self, count: u32) -> Result<PathBuf> {
@@ -84,6 +90,20 @@ impl Bench {
             Size::Whole => whole,
         }
     }
+}
+
+/// The player's I/O models that this host offers. Why it does not offer the others is printed.
+fn player_ios() -> Vec<&'static str> {
+    IOS.into_iter()
+        .filter(|(io, needs)| match needs.map_or(Ok(()), probe_one) {
+            Ok(()) => true,
+            Err(reason) => {
+                println!("skipped: --io {io}: {reason}");
+                false
+            }
+        })
+        .map(|(io, _)| io)
+        .collect()
 }
 
 /// Proves what was asked for, one after the other.
@@ -106,70 +126,10 @@ pub fn prove(proof: Proof, size: Size, program: &Path) -> Result<()> {
     let bench = Bench { kqps: Kqps::new(program)?, size, folder };
     match proof {
         Proof::Accounts => accounts::prove(&bench),
-        Proof::Freeze => patiently(&bench, freeze::prove),
-        Proof::Delay => patiently(&bench, delay::prove),
+        Proof::Freeze => freeze::prove(&bench),
+        Proof::Delay => delay::prove(&bench),
         Proof::Starved => starved::prove(&bench),
         Proof::Kill => kill::prove(&bench),
         Proof::Soak => soak::prove(&bench),
-    }
-}
-
-/// How often a proof of times is tried.
-const ATTEMPTS: u32 = 3;
-
-/// How often it is tried in all when the hypervisor takes the cores away meanwhile.
-const ATTEMPTS_WHEN_STOLEN: u32 = 6;
-
-/// The share of stolen time above which kqps gives no figure (docs/METHOD.md, noisy-host), and above which a
-/// proof of times is no evidence.
-const STOLEN_SHARE: f64 = 0.01;
-
-/// Tries a proof of times again when it fails: another program may have had the cores. A clock that is wrong
-/// is wrong each time. Where the hypervisor had the cores in every try, nothing was shown either way, and the
-/// small form says so and leaves it at that.
-fn patiently(bench: &Bench, prove: fn(&Bench) -> Result<()>) -> Result<()> {
-    let (mut fair, mut tries) = (0, 0);
-    loop {
-        let before = Ticks::read();
-        let error = match prove(bench) {
-            Ok(()) => return Ok(()),
-            Err(error) => error,
-        };
-        tries += 1;
-        let stolen = Ticks::read().stolen_since(before);
-        fair += u32::from(stolen <= STOLEN_SHARE);
-        if fair == ATTEMPTS {
-            return Err(error);
-        }
-        if tries >= ATTEMPTS_WHEN_STOLEN {
-            if bench.size == Size::Small && fair == 0 {
-                println!("skipped: the hypervisor took the cores away in every try: {error:#}");
-                return Ok(());
-            }
-            return Err(error);
-        }
-        eprintln!("trying again, {:.1} % of the time was stolen: {error:#}", stolen * 100.0);
-    }
-}
-
-/// Clock ticks of all cores together (proc(5), `/proc/stat`); 0 where they cannot be read.
-#[derive(Clone, Copy)]
-struct Ticks {
-    all: u64,
-    stolen: u64,
-}
-
-impl Ticks {
-    fn read() -> Self {
-        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        let line = text.lines().next().unwrap_or_default();
-        let ticks: Vec<u64> = line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
-        // user nice system idle iowait irq softirq steal; the guests after them are part of user.
-        Self { all: ticks.iter().take(8).sum(), stolen: ticks.get(7).copied().unwrap_or(0) }
-    }
-
-    /// The share of time that was stolen since an earlier reading, 0 to 1.
-    fn stolen_since(self, earlier: Self) -> f64 {
-        (self.stolen - earlier.stolen) as f64 / (self.all - earlier.all).max(1) as f64
     }
 }

@@ -14,6 +14,7 @@ use super::flow::{Flow, Held, Stray};
 use super::outbox::Outbox;
 use super::waiting::{Queue, Waiting};
 use super::wire;
+use super::witness::Witness;
 
 /// What the relay asks of each socket's buffer: half a second of 150,000 small packets a second, as the
 /// kernel counts them.
@@ -45,16 +46,20 @@ pub(super) struct Engine {
     waiting: Queue,
     random: fastrand::Rng,
     counts: Counts,
-    /// The reply that is worked on.
+    /// The query or the reply that is worked on.
     reply: Vec<u8>,
+    /// Which query that is, counted over all flows.
+    query: u32,
 }
 
 impl Engine {
     pub(super) fn new(settings: Settings) -> io::Result<Self> {
         let elsewhere = SocketAddr::new(settings.listen.ip(), 0);
+        let mut front = Outbox::new(bind(settings.listen)?);
+        front.witness = settings.witness.then(Witness::default);
         Ok(Self {
             subject: settings.subject.map(Address::from),
-            front: Outbox::new(bind(settings.listen)?),
+            front,
             elsewhere: Outbox::new(bind(elsewhere)?),
             inbox: RecvBatch::new(BATCH, MESSAGE_BYTES),
             flows: Vec::new(),
@@ -64,6 +69,7 @@ impl Engine {
             random: fastrand::Rng::with_seed(settings.seed),
             counts: Counts::default(),
             reply: Vec::with_capacity(MESSAGE_BYTES),
+            query: 0,
             settings,
         })
     }
@@ -73,8 +79,8 @@ impl Engine {
         self.front.socket.local_addr()
     }
 
-    /// Relays until told to stop.
-    pub(super) fn run(mut self, stop: &AtomicBool) -> io::Result<Counts> {
+    /// Relays until told to stop. Tells what it did, and what it saw where that is wanted.
+    pub(super) fn run(mut self, stop: &AtomicBool) -> io::Result<(Counts, Witness)> {
         clock::set_timer_slack_ns(1)?;
         let mut last_look_ns = clock::now_ns();
         while !stop.load(Ordering::Relaxed) {
@@ -97,7 +103,7 @@ impl Engine {
         self.counts.clashes = self.flows.iter().map(|flow| flow.clashes).sum();
         self.counts.send_failed = self.outboxes().map(|outbox| outbox.failed).sum();
         self.counts.socket_drops = self.outboxes().map(Outbox::drops).sum::<io::Result<u64>>()?;
-        Ok(self.counts)
+        Ok((self.counts, self.front.witness.unwrap_or_default()))
     }
 
     /// Does what there is to do once, and tells how many packets that moved.
@@ -133,12 +139,13 @@ impl Engine {
     fn take_query(&mut self, flow: usize, now_ns: u64) {
         let fault = self.settings.plan.draw(&mut self.random);
         let place = &mut self.flows[flow];
+        self.query = self.counts.queries as u32;
         self.counts.queries += 1;
-        place.asked(wire::id(&self.reply), fault);
+        place.asked(wire::id(&self.reply), self.query, fault);
         if fault == Some(Fault::DropQuery) {
             self.counts.add(fault);
         } else if let (Some(back), Some(subject)) = (&mut place.back, &self.subject) {
-            back.push(subject, &self.reply);
+            back.push(subject, self.query, &self.reply);
         } else {
             wire::answer(&mut self.reply);
             self.deliver(flow, fault, now_ns);
@@ -157,10 +164,11 @@ impl Engine {
                     wire::HEADER.. => self.flows[flow].answered(wire::id(reply.bytes)),
                     _ => Err(Stray),
                 };
-                let Ok(fault) = decided else {
+                let Ok((query, fault)) = decided else {
                     self.counts.stray_replies += 1;
                     continue;
                 };
+                self.query = query;
                 self.reply.clear();
                 self.reply.extend_from_slice(reply.bytes);
                 self.deliver(flow, fault, now_ns);
@@ -181,13 +189,13 @@ impl Engine {
         let settings = &self.settings;
         match fault {
             Some(Fault::DropQuery | Fault::DropReply) => {}
-            Some(Fault::WrongPort) => self.elsewhere.push(&self.flows[flow].client, &self.reply),
+            Some(Fault::WrongPort) => self.elsewhere.push(&self.flows[flow].client, self.query, &self.reply),
             Some(Fault::Delay) => self.wait(flow, now_ns + settings.fault_delay_us * 1000),
             Some(Fault::Late) => self.wait(flow, now_ns + settings.late_us * 1000),
             Some(Fault::Reorder) if self.flows[flow].held.is_none() => self.hold(flow, now_ns),
             _ if settings.delay_us > 0 => self.wait(flow, now_ns + settings.delay_us * 1000),
             Some(Fault::Duplicate) => {
-                self.front.push(&self.flows[flow].client, &self.reply);
+                self.front.push(&self.flows[flow].client, self.query, &self.reply);
                 self.send(flow);
             }
             _ => self.send(flow),
@@ -197,20 +205,20 @@ impl Engine {
     /// Sends the reply now, and after it the one that waited for it.
     fn send(&mut self, flow: usize) {
         let flow = &mut self.flows[flow];
-        self.front.push(&flow.client, &self.reply);
+        self.front.push(&flow.client, self.query, &self.reply);
         if let Some(held) = flow.held.take() {
-            self.front.push(&flow.client, &held.bytes);
+            self.front.push(&flow.client, held.query, &held.bytes);
             self.held -= 1;
         }
     }
 
     fn wait(&mut self, flow: usize, due_ns: u64) {
-        self.waiting.push(due_ns, Waiting { flow, bytes: self.reply.as_slice().into() });
+        self.waiting.push(due_ns, Waiting { flow, query: self.query, bytes: self.reply.as_slice().into() });
     }
 
     fn hold(&mut self, flow: usize, now_ns: u64) {
-        self.flows[flow].held =
-            Some(Held { bytes: self.reply.as_slice().into(), until_ns: now_ns + HELD_NS });
+        let (query, bytes) = (self.query, self.reply.as_slice().into());
+        self.flows[flow].held = Some(Held { query, bytes, until_ns: now_ns + HELD_NS });
         self.held += 1;
     }
 
@@ -219,13 +227,13 @@ impl Engine {
         let now_ns = clock::now_ns();
         let mut released = 0;
         while let Some(reply) = self.waiting.pop_due(now_ns) {
-            self.front.push(&self.flows[reply.flow].client, &reply.bytes);
+            self.front.push(&self.flows[reply.flow].client, reply.query, &reply.bytes);
             released += 1;
         }
         if self.held > 0 {
             for flow in &mut self.flows {
                 if let Some(held) = flow.held.take_if(|held| held.until_ns <= now_ns) {
-                    self.front.push(&flow.client, &held.bytes);
+                    self.front.push(&flow.client, held.query, &held.bytes);
                     self.held -= 1;
                     released += 1;
                 }

@@ -17,6 +17,8 @@ struct Id {
     used_by: UsedBy,
     /// Whether a query with it was passed on and not yet answered by the subject.
     passed_on: bool,
+    /// The last query with it, counted over all flows.
+    query: u32,
     /// What its reply will meet.
     fault: Option<Fault>,
 }
@@ -34,6 +36,8 @@ pub(super) struct Stray;
 
 /// A reply that waits for the next one on its flow.
 pub(super) struct Held {
+    /// Which query it answers.
+    pub(super) query: u32,
     pub(super) bytes: Box<[u8]>,
     /// When it leaves even without a next one.
     pub(super) until_ns: u64,
@@ -60,22 +64,22 @@ impl Flow {
         Self { client, back, held: None, ids, first_id: None, made_up: 0, clashes: 0, repeated: 0 }
     }
 
-    /// Notes a query and what was decided for it.
+    /// Notes a query, which is number `query` of all flows, and what was decided for it.
     #[inline]
-    pub(super) fn asked(&mut self, id: u16, fault: Option<Fault>) {
+    pub(super) fn asked(&mut self, id: u16, query: u32, fault: Option<Fault>) {
         self.first_id.get_or_insert(id);
         let entry = &mut self.ids[usize::from(id)];
         self.clashes += u64::from(entry.used_by == UsedBy::Relay);
         self.repeated += u64::from(entry.used_by == UsedBy::Player);
         let passed_on = self.back.is_some() && fault != Some(Fault::DropQuery);
-        *entry = Id { used_by: UsedBy::Player, passed_on, fault };
+        *entry = Id { used_by: UsedBy::Player, passed_on, query, fault };
     }
 
-    /// What was decided for the query that this reply of the subject answers.
+    /// The number of the query that this reply of the subject answers, and what was decided for it.
     #[inline]
-    pub(super) fn answered(&mut self, id: u16) -> Result<Option<Fault>, Stray> {
+    pub(super) fn answered(&mut self, id: u16) -> Result<(u32, Option<Fault>), Stray> {
         let entry = &mut self.ids[usize::from(id)];
-        if std::mem::take(&mut entry.passed_on) { Ok(entry.fault) } else { Err(Stray) }
+        if std::mem::take(&mut entry.passed_on) { Ok((entry.query, entry.fault)) } else { Err(Stray) }
     }
 
     /// Queries that were passed on and never answered.
@@ -107,7 +111,7 @@ mod tests {
     fn a_made_up_id_is_one_that_the_player_comes_to_last() {
         let mut flow = Flow::new(Address::default(), None);
         for id in 7..=60_000 {
-            flow.asked(id, None);
+            flow.asked(id, 0, None);
         }
         let made_up: Vec<u16> = (0..9).map(|_| flow.make_up_id()).collect();
         assert_eq!(made_up, [6, 5, 4, 3, 2, 1, 0, 65_535, 65_534]);
@@ -117,11 +121,11 @@ mod tests {
     #[test]
     fn an_id_that_both_use_is_a_clash() {
         let mut flow = Flow::new(Address::default(), None);
-        flow.asked(7, None);
+        flow.asked(7, 0, None);
         assert_eq!(flow.make_up_id(), 6);
-        flow.asked(6, None);
+        flow.asked(6, 0, None);
         assert_eq!(flow.clashes, 1, "the player used it after the relay");
-        flow.asked(5, None);
+        flow.asked(5, 0, None);
         flow.make_up_id();
         assert_eq!(flow.clashes, 2, "the relay used it after the player");
     }

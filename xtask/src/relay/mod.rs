@@ -18,6 +18,7 @@ mod flow;
 mod outbox;
 mod waiting;
 mod wire;
+mod witness;
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 pub use counts::Counts;
 pub use fault::{Fault, Plan, Share};
+pub use witness::{Handed, Witness};
 
 use engine::Engine;
 
@@ -60,6 +62,8 @@ pub struct Settings {
     pub cpu: Option<u32>,
     /// Never sleeps, so that it answers without the delay of being woken.
     pub spin: bool,
+    /// Whether it notes when each reply left.
+    pub witness: bool,
 }
 
 impl Default for Settings {
@@ -74,6 +78,7 @@ impl Default for Settings {
             late_us: 750_000,
             cpu: None,
             spin: false,
+            witness: false,
         }
     }
 }
@@ -82,7 +87,7 @@ impl Default for Settings {
 pub struct Relay {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<Counts>>>,
+    thread: Option<JoinHandle<Result<(Counts, Witness)>>>,
 }
 
 impl Relay {
@@ -109,7 +114,12 @@ impl Relay {
     }
 
     /// Ends it, and tells what it did.
-    pub fn stop(mut self) -> Result<Counts> {
+    pub fn stop(self) -> Result<Counts> {
+        self.stop_and_tell().map(|(counts, _)| counts)
+    }
+
+    /// Ends it, and tells what it did and what it saw: nothing unless [`Settings::witness`] is set.
+    pub fn stop_and_tell(mut self) -> Result<(Counts, Witness)> {
         self.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().context("the relay was stopped before")?;
         thread.join().map_err(|_| anyhow!("the relay panicked"))?

@@ -2,7 +2,9 @@
 
 use std::io;
 
-use kqps_kernel::{Address, SendBatch, UdpSocket};
+use kqps_kernel::{Address, SendBatch, UdpSocket, clock};
+
+use super::witness::Witness;
 
 /// Packets in one call at most.
 const MESSAGES: usize = 64;
@@ -14,29 +16,46 @@ pub(super) struct Outbox {
     pub(super) socket: UdpSocket,
     /// Packets that the kernel refused.
     pub(super) failed: u64,
+    /// Who notes when packets leave, where that is wanted.
+    pub(super) witness: Option<Witness>,
     batch: SendBatch,
+    /// The query of each packet in the batch.
+    queries: Vec<u32>,
 }
 
 impl Outbox {
     pub(super) fn new(socket: UdpSocket) -> Self {
-        Self { socket, failed: 0, batch: SendBatch::new(MESSAGES, BYTES) }
+        let queries = Vec::with_capacity(MESSAGES);
+        Self { socket, failed: 0, witness: None, batch: SendBatch::new(MESSAGES, BYTES), queries }
     }
 
+    /// Adds a packet, which is query number `query` or its reply.
     #[inline]
-    pub(super) fn push(&mut self, to: &Address, packet: &[u8]) {
+    pub(super) fn push(&mut self, to: &Address, query: u32, packet: &[u8]) {
         if !self.batch.room(packet.len()) {
             self.flush();
         }
+        self.queries.push(query);
         self.batch.add(to, packet.len(), None).copy_from_slice(packet);
+        if self.witness.is_some() {
+            // In a call of its own, so that the two times that are noted lie close together.
+            self.flush();
+        }
     }
 
     /// Sends everything; a packet that the kernel refuses is counted and left out.
     pub(super) fn flush(&mut self) {
         let mut sent = 0;
         while sent < self.batch.messages() {
+            let before_ns = clock::now_ns();
             match self.batch.send(&self.socket, sent) {
                 Ok(0) => std::thread::yield_now(),
-                Ok(taken) => sent += taken,
+                Ok(taken) => {
+                    if let Some(witness) = &mut self.witness {
+                        witness.handed(&self.queries[sent..sent + taken], before_ns, clock::now_ns());
+                    }
+                    sent += taken;
+                }
                 Err(_) => {
                     self.failed += 1;
                     sent += 1;
@@ -44,6 +63,7 @@ impl Outbox {
             }
         }
         self.batch.clear();
+        self.queries.clear();
     }
 
     /// Packets for this socket that the kernel had no room for.

@@ -3,6 +3,8 @@
 use std::net::UdpSocket;
 use std::time::Duration;
 
+use kqps_kernel::clock;
+
 use super::*;
 
 const QUERY: &[u8] = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x02n1\x04test\x00\x00\x01\x00\x01";
@@ -67,6 +69,34 @@ fn a_subject_behind_it_answers_and_what_it_leaves_unanswered_is_lost() {
     let (replies, counts) = ask(Fault::Truncate, 0, Some(silent.local_addr().unwrap()));
     assert!(replies.is_empty());
     assert_eq!((counts.of(Fault::Truncate), counts.unanswered, counts.expected().lost), (0, 1, 1));
+}
+
+#[test]
+fn a_witness_dates_every_reply_after_its_query_and_before_it_is_read() {
+    const DELAY_US: u64 = 3_000;
+    let subject = Relay::start(Settings::default()).unwrap();
+    for (subject, delay_us) in [(None, 0), (None, DELAY_US), (Some(subject.address()), DELAY_US)] {
+        let relay =
+            Relay::start(Settings { subject, delay_us, witness: true, ..Settings::default() }).unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let mut between = Vec::new();
+        for id in 0..20 {
+            let mut query = QUERY.to_vec();
+            query[1] = id;
+            let asked_ns = clock::now_ns();
+            socket.send_to(&query, relay.address()).unwrap();
+            socket.recv(&mut [0; 512]).unwrap();
+            between.push((asked_ns + delay_us * 1000, clock::now_ns()));
+        }
+        let (counts, witness) = relay.stop_and_tell().unwrap();
+        assert_eq!((counts.queries, witness.replies.len()), (20, 20));
+        for ((earliest_ns, read_ns), handed) in between.into_iter().zip(witness.replies) {
+            let handed = handed.unwrap();
+            assert!((earliest_ns..=read_ns).contains(&handed.before_ns));
+            assert!(handed.before_ns <= handed.after_ns);
+        }
+    }
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A reply and where it goes.
+/// A reply, where it goes, and which query it answers.
 pub(super) struct Waiting {
     pub(super) flow: usize,
+    pub(super) query: u32,
     pub(super) bytes: Box<[u8]>,
 }
 
@@ -57,7 +58,7 @@ mod tests {
     fn replies_leave_by_time_then_by_arrival() {
         let mut queue = Queue::default();
         for (due_ns, flow) in [(30, 0), (10, 1), (10, 2), (20, 3)] {
-            queue.push(due_ns, Waiting { flow, bytes: Box::default() });
+            queue.push(due_ns, Waiting { flow, query: 0, bytes: Box::default() });
         }
         let mut left = Vec::new();
         while let Some(reply) = queue.pop_due(20) {
