@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Subcommand, ValueEnum};
-use kqps_server::{Model, Report, Server, Setup, setup};
+use kqps_server::{Model, Report, ServeError, Server, Setup, setup};
 use serde::Serialize;
 
 use crate::exit::bad_input;
-use crate::value::{List, parse_duration, parse_list, parse_size};
+use crate::value::{List, cores, parse_duration, parse_list, parse_size};
 
 /// Run a reference server
 #[derive(clap::Args)]
@@ -119,7 +119,10 @@ fn run_echo(args: &Echo) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let setup = setup_of(args)?;
-    let server = Server::start(&setup)?;
+    let server = Server::start(&setup).map_err(|error| match error {
+        ServeError::Setup(why) => bad_input(why),
+        error => error.into(),
+    })?;
     let mut out = io::stdout();
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&Ready { addresses: server.addresses() })?)?;
@@ -155,7 +158,7 @@ fn setup_of(args: &Echo) -> anyhow::Result<Setup> {
             Reply::Same => setup::Reply::Same,
             Reply::Own => setup::Reply::Own,
         },
-        cpus: args.cpus.clone().map_or_else(Vec::new, |list| list.0),
+        cpus: cores(args.cpus.as_ref())?,
         buffer_bytes: usize::try_from(args.buffer)?,
         steer: args.steer.is_some(),
         work_ns: args.work_ns,
@@ -175,8 +178,10 @@ fn print_counts(out: &mut impl io::Write, report: &Report) -> io::Result<()> {
             let core = worker.cpu.map_or(String::new(), |cpu| format!(" on core {cpu}"));
             writeln!(
                 out,
-                "  worker {number}{core}: received {}, answered {}",
-                worker.received, worker.answered
+                "  worker {number}{core}: received {}, answered {}, dropped {}",
+                worker.received,
+                worker.answered,
+                worker.dropped.values().sum::<u64>()
             )?;
         }
     }

@@ -4,6 +4,10 @@
 
 use std::time::Duration;
 
+use kqps_kernel::affinity;
+
+use crate::exit::bad_input;
+
 /// A rate in queries a second: a positive number with an optional `k` (thousand), `M` (million).
 pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = scaled(text, &[("k", 1e3), ("M", 1e6), ("G", 1e9), ("", 1.0)])
@@ -72,6 +76,18 @@ pub(crate) fn parse_list(text: &str) -> Result<List, String> {
 /// A parsed list; a type of its own, so that `clap` takes it as one value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct List(pub(crate) Vec<u32>);
+
+/// The cores of a `--cpus`, none without it; one that this process may not run on is bad usage.
+pub(crate) fn cores(list: Option<&List>) -> anyhow::Result<Vec<u32>> {
+    let cpus = list.cloned().unwrap_or_default().0;
+    let allowed = affinity::allowed()?;
+    match cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+        None => Ok(cpus),
+        Some(cpu) => {
+            Err(bad_input(format!("--cpus: this process may not run on core {cpu}; it may on {allowed:?}")))
+        }
+    }
+}
 
 /// Splits a number from its unit and scales it. None when the number is not finite, negative, or the unit
 /// unknown. Units are tried in order, so the empty one stands last.

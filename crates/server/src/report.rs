@@ -23,7 +23,7 @@ pub struct Report {
     pub workers: Vec<WorkerReport>,
 }
 
-/// Counts of one worker.
+/// Counts of one worker. `received = answered + Σ dropped`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerReport {
     /// The core it was pinned to.
@@ -32,14 +32,15 @@ pub struct WorkerReport {
     pub received: u64,
     /// Its replies that the kernel took.
     pub answered: u64,
+    /// Its queries without an answer, by cause.
+    pub dropped: BTreeMap<String, u64>,
 }
 
 impl Report {
     /// Adds a worker that has ended.
     pub fn add_worker(&mut self, cpu: Option<u32>, counts: &Counts) {
-        let worker = WorkerReport { cpu, received: counts.received, answered: counts.answered };
-        let dropped = counts.dropped();
-        let (received, answered) = (worker.received, worker.answered);
+        let (received, answered, dropped) = (counts.received, counts.answered, counts.dropped());
+        let worker = WorkerReport { cpu, received, answered, dropped: dropped.clone() };
         self.add(Self { received, answered, dropped, socket_drops: 0, workers: vec![worker] });
     }
 

@@ -5,13 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kqps_dataset::{Dataset, Format, Options};
-use kqps_kernel::affinity;
 use kqps_player::plan::BURST_MOST;
 use kqps_player::{Io, LoadPlan, Plan, Stop};
 
 use super::target::{Allowed, resolve};
 use crate::exit::bad_input;
-use crate::value::{List, parse_count, parse_duration, parse_list, parse_size};
+use crate::value::{List, cores, parse_count, parse_duration, parse_list, parse_size};
 
 /// Sockets of each thread, where none were asked for: enough that hashing spreads the load.
 const SOCKETS_PER_THREAD: usize = 32;
@@ -130,13 +129,7 @@ pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
 impl PlayerArgs {
     /// A plan with these flags and this load.
     pub(crate) fn plan(&self, load: LoadPlan, stop: Stop) -> anyhow::Result<Plan> {
-        let cpus = self.cpus.clone().unwrap_or_default().0;
-        let allowed = affinity::allowed()?;
-        if let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
-            return Err(bad_input(format!(
-                "--cpus: this process may not run on core {cpu}; it may on {allowed:?}"
-            )));
-        }
+        let cpus = cores(self.cpus.as_ref())?;
         let threads = self.threads.unwrap_or(cpus.len().max(1) as u64);
         if !(1..=1024).contains(&threads) {
             return Err(bad_input(format!("-T {threads}: expected 1 to 1024 threads")));
