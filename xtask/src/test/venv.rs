@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
+use super::packages;
 use crate::{shell, workspace};
 
 /// What must be installed in it.
@@ -20,6 +21,10 @@ pub(super) fn make() -> Result<()> {
     let stamp = venv.join("requirements.txt");
     if fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
         eprintln!("{} is up to date", venv.display());
+        return Ok(());
+    }
+    if !packages::has("python3-venv") {
+        eprintln!("without python3-venv there is no {}, and the test that needs it fails", venv.display());
         return Ok(());
     }
     shell::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
