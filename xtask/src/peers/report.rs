@@ -58,6 +58,10 @@ pub(super) fn print(compared: &[Compared], precise: &[Precision]) {
         }
     }
     println!("{table}");
+    let repeated: u32 = precise.iter().map(|one| one.repeated).sum();
+    if !precise.is_empty() {
+        println!("Trials of the open loop that were made again because the host was noisy: {repeated}.");
+    }
     let measured =
         compared.iter().flat_map(|one| &one.blocks).flat_map(|block| block.a.iter().chain(&block.b));
     let foreign = Spread::of(measured.map(|one| one.foreign_cores));
