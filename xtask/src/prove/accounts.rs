@@ -3,17 +3,19 @@
 use anyhow::{Context as _, Result, bail};
 use kqps_observation::{Accounts, Trial};
 
-use super::{Bench, QUERIES};
+use super::{Bench, QUERIES, Size, player_ios};
 use crate::relay::{Counts, Plan, Relay, Settings};
 
-/// How trials are loaded, in turn: both loops, every I/O that a host can be expected to have.
-const LOADS: [&[&str]; 6] = [
-    &["-q", "2000", "--io", "auto"],
-    &["-Q", "100k", "--io", "mmsg"],
-    &["-q", "500", "--io", "plain"],
-    &["-Q", "100k", "--io", "gso"],
-    &["-q", "1000", "--io", "mmsg"],
-    &["-Q", "100k", "--io", "auto", "--arrivals", "poisson"],
+/// How trials are loaded, in turn: both loops, every I/O.
+const LOADS: [(&str, &[&str]); 8] = [
+    ("auto", &["-q", "2000"]),
+    ("mmsg", &["-Q", "100k"]),
+    ("plain", &["-q", "500"]),
+    ("gso", &["-Q", "100k"]),
+    ("uring", &["-Q", "100k"]),
+    ("mmsg", &["-q", "1000"]),
+    ("uring", &["-q", "1000"]),
+    ("auto", &["-Q", "100k", "--arrivals", "poisson"]),
 ];
 
 /// A reply after this is late.
@@ -35,23 +37,31 @@ const PER_SOCKET: u64 = 50_000;
 /// A trial in which the relay or the player's sockets lost packets proves nothing, and is made again so often.
 const ATTEMPTS: u32 = 3;
 
-/// Plays trials through the relay, 10⁸ queries in all, and compares.
+/// Queries of the whole form.
+const WHOLE: u64 = 100_000_000;
+
+/// Plays trials through the relay, and compares: every load once with few queries, or all of them again and
+/// again.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    let queries = bench.choose(50_000, 100_000_000);
-    let (names, passes) = bench.choose((QUERIES / 4, 1), (QUERIES, 32));
-    let mut seen = 0;
-    for (seed, load) in (1..).zip(LOADS.iter().cycle()) {
-        let trial =
-            play(bench, load, names, passes, seed).with_context(|| format!("with seed {seed}, {load:?}"))?;
-        seen += trial.accounts.sent;
-        if bench.choose(false, true) {
+    let (names, passes) = bench.choose((QUERIES / 16, 1), (QUERIES, 32));
+    let ios = player_ios();
+    let (mut seed, mut seen) = (0, 0);
+    loop {
+        for (io, flags) in LOADS.iter().filter(|(io, _)| *io == "auto" || ios.contains(io)) {
+            seed += 1;
+            let load = [&["--io", *io], *flags].concat();
+            let trial = play(bench, &load, names, passes, seed)
+                .with_context(|| format!("with seed {seed}, {load:?}"))?;
+            seen += trial.accounts.sent;
             eprintln!("{seen} queries agree ({} {load:?})", trial.player.io);
+            if bench.size == Size::Whole && seen >= WHOLE {
+                return Ok(());
+            }
         }
-        if seen >= queries {
+        if bench.size == Size::Small {
             return Ok(());
         }
     }
-    unreachable!("the loads go on for ever")
 }
 
 /// Plays one trial, until one proves something, and compares it with the relay's counts.
