@@ -5,6 +5,7 @@ mod accounts;
 mod delay;
 mod freeze;
 mod kill;
+mod quota;
 mod soak;
 mod starved;
 mod witnessed;

@@ -1,5 +1,8 @@
 //! A player that gets a small part of a core measures itself. It must say so and give no rate.
 
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -7,36 +10,47 @@ use std::thread::JoinHandle;
 use anyhow::{Context as _, Result, anyhow, bail};
 use kqps_kernel::affinity;
 
-use super::{Bench, QUERIES};
+use super::Bench;
+use super::quota::Quota;
 use crate::child::{Running, pinned};
-use crate::kqps::finish;
+use crate::kqps::{Kqps, Played, finish};
 
-/// The niceness that leaves the player about 5 % of a core beside one busy thread (weights 56 and 1024,
-/// sched(7)). It takes no privilege, as a control group would.
+/// What the player gets of a core.
+const SHARE: f64 = 0.05;
+
+/// The niceness that leaves the player about that beside one busy thread (weights 56 and 1024, sched(7)). It
+/// takes no privilege, as a control group does.
 const NICENESS: &str = "13";
 
 /// The exit status of a figure that is refused.
 const REFUSED: i32 = 3;
 
-/// Plays at a rate that a whole core would reach easily, on a core that another thread keeps busy.
+/// Plays at a rate that a whole core would reach easily.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let (_echo, address) = bench.kqps.echo("mmsg")?;
-    let file = bench.queries(QUERIES)?;
-    let spinner = Spinner::start(bench.kqps.player_cpu)?;
-
-    let cpu = bench.kqps.player_cpu.to_string();
-    let mut command = pinned(&cpu, "nice");
-    command.args(["-n", NICENESS]).arg(&bench.kqps.program);
-    command.args(["load", &address.to_string(), "--json", "--cpus", &cpu, "--queries"]).arg(&file);
-    command.args(["-Q", "100k", "-l", bench.choose("2s", "10s")]);
-    let played = finish(Running::start(&mut command)?)?;
-    spinner.stop()?;
-
+    // Few names: reading them takes CPU too.
+    let file = bench.queries(5_000)?;
+    let length = bench.choose("2s", "10s");
+    let played = match Quota::new(SHARE) {
+        Ok(quota) => {
+            eprintln!("starved by a control group");
+            play(quota.command(&bench.kqps.program), &bench.kqps, address, &file, length)?
+        }
+        Err(reason) => {
+            eprintln!("starved by a busy thread beside it, since there is no control group: {reason:#}");
+            let spinner = Spinner::start(bench.kqps.player_cpu)?;
+            let mut command = pinned(&bench.kqps.player_cpu.to_string(), "nice");
+            command.args(["-n", NICENESS]).arg(&bench.kqps.program);
+            let played = play(command, &bench.kqps, address, &file, length);
+            spinner.stop()?;
+            played?
+        }
+    };
     let trial = played.trial.context("kqps load printed no record")?;
     trial.accounts.check()?;
     eprintln!(
-        "starved: {:.1} s of CPU, warnings {:?}, status {:?}",
-        played.cpu_s, played.warnings, played.code
+        "starved: {:.2} s of CPU in {:.1} s, warnings {:?}, status {:?}",
+        trial.player.cpu_s, trial.load.duration_s, played.warnings, played.code
     );
     if !played.warnings.iter().any(|code| code == "player-limited") {
         bail!("a starved player is not called player-limited, but: {:?}", played.warnings);
@@ -48,6 +62,14 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Plays a trial with a command that starts kqps starved.
+fn play(mut command: Command, kqps: &Kqps, target: SocketAddr, file: &Path, length: &str) -> Result<Played> {
+    let cpu = kqps.player_cpu.to_string();
+    command.args(["load", &target.to_string(), "--json", "--cpus", &cpu, "--queries"]).arg(file);
+    command.args(["-Q", "100k", "-l", length]);
+    finish(Running::start(&mut command)?)
 }
 
 /// A thread that keeps a core busy.
