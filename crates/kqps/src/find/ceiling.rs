@@ -2,12 +2,12 @@
 //! do, and what the standard interface can carry. Only for a target on this host, whose path the echo shares.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kqps_dataset::Dataset;
+use kqps_lab::path::LaidPath;
 use kqps_lab::setup::Setup;
 use kqps_lab::subject::{Setting, Subject, builtin};
 use kqps_player::{LoadPlan, Plan};
@@ -49,7 +49,7 @@ fn against(io: &str, setup: Setup, plan: &Plan, dataset: &Dataset, watcher: &Wat
     let folder = tempfile::tempdir()?;
     let kqps = std::env::current_exe()?;
     let setting = Setting {
-        address: Ipv4Addr::LOCALHOST.into(),
+        path: &LaidPath::Loopback,
         folder: folder.path(),
         origin: ".",
         zone: Path::new(""),
