@@ -130,7 +130,6 @@ fn trial(
 fn judged(goal: &Goal, plan: &Plan, played: &[Played], ceilings: &Ceilings) -> SearchVerdict {
     let trials: Vec<(Purpose, &Trial)> = played.iter().map(|one| (one.purpose, &one.trial)).collect();
     let setting = Setting { subject_cpus: plan.subject_cpus.clone(), ..Setting::default() };
-    let known =
-        Known { setting, player_qps: ceilings.player_qps, echo_qps: ceilings.echo_qps, buffer_packets: None };
+    let known = Known { setting, player_qps: ceilings.player_qps, echo_qps: ceilings.echo_qps };
     judge_search(goal, &trials, &known)
 }

@@ -68,7 +68,7 @@ impl Unit {
             role: facts.role,
             load: facts.load.clone(),
             goal: goal.clone(),
-            start: Start { bounds_qps: before, ..Start::default() },
+            start: Start { bounds_qps: before },
             // Once is enough, and the first block is the one that is never dropped.
             latency_at: if block == 0 { latency_at(facts) } else { Vec::new() },
             played: stored().filter_map(Played::of).filter(relevant).collect(),

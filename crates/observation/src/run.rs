@@ -74,6 +74,16 @@ pub struct Cell {
     pub factors: BTreeMap<String, String>,
 }
 
+/// The factors that say how the player was set up begin like this.
+pub const PLAYER_FACTOR: &str = "player_";
+
+impl Cell {
+    /// How the player was set up, by factor: what must agree where one cell is the player's ceiling of another.
+    pub fn player_factors(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.factors.iter().filter(|(name, _)| name.starts_with(PLAYER_FACTOR))
+    }
+}
+
 /// What a cell is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -1,11 +1,10 @@
 //! What ended the climb, by name: the CPU of both sides and the drop counters of the trials at and just above
 //! the upper bound.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use kqps_observation::subject::ThreadFacts;
-use kqps_observation::{Place, Trial};
+use kqps_observation::{Place, SubjectFacts, Trial};
 use serde::{Deserialize, Serialize};
 
 use crate::warning;
@@ -26,7 +25,7 @@ pub enum Resource {
     Memory,
     /// Nothing that was watched: the figure is no capacity.
     NoneSaturated,
-    /// Not the player; the subject was not watched.
+    /// Not the player, and the subject was not watched; or no trial shows it.
     Unknown,
 }
 
@@ -41,6 +40,9 @@ pub struct Bottleneck {
     pub player_busy: Option<f64>,
     /// The share of the bad queries that this resource accounts for, where losses show it, 0 to 1.
     pub share_of_bad: Option<f64>,
+    /// How many trials show it.
+    #[serde(default)]
+    pub trials: u32,
 }
 
 /// A thread of the subject.
@@ -74,6 +76,9 @@ impl fmt::Display for Bottleneck {
             Resource::SubjectSocketBuffer => write!(f, "the subject's socket buffer{thread}"),
             Resource::Memory => write!(f, "the kernel's memory for packets"),
             Resource::NoneSaturated => write!(f, "nothing was saturated: the figure is no capacity{thread}"),
+            Resource::Unknown if self.trials == 0 => {
+                write!(f, "unknown: no trial showed what gave way")
+            }
             Resource::Unknown => {
                 write!(f, "unknown: it was not the player, and the subject was not watched (--subject-pid)")
             }
@@ -85,18 +90,24 @@ impl fmt::Display for Bottleneck {
 /// counted in hundredths of a second and trials may last half of one.
 const SATURATED: f64 = 0.9;
 
-/// Names the bottleneck from the trials that failed at and just above the upper bound. Without any, nothing
-/// was saturated.
+/// Names the bottleneck from the trials that failed at and just above the upper bound. Without any it is not
+/// known.
 pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck {
     let failed: Vec<&Trial> = failed.into_iter().collect();
     let losses = Losses::of(&failed);
     let player_busy = mean(failed.iter().filter_map(|trial| warning::busiest_thread(trial)));
     let thread = busiest_of_subject(&failed);
-    let found =
-        |resource, share_of_bad| Bottleneck { resource, thread: thread.clone(), player_busy, share_of_bad };
+    let trials = failed.len() as u32;
+    let found = |resource, share_of_bad| Bottleneck {
+        resource,
+        thread: thread.clone(),
+        player_busy,
+        share_of_bad,
+        trials,
+    };
 
     if failed.is_empty() {
-        return found(Resource::NoneSaturated, None);
+        return found(Resource::Unknown, None);
     }
     let starved = failed.iter().filter(|trial| warning::starved(trial).is_some()).count();
     if starved * 2 > failed.len() || losses.most(losses.player) {
@@ -166,17 +177,16 @@ impl Losses {
     }
 }
 
-/// The subject's thread that was busiest on average; a thread that a trial does not list was idle in it.
+/// How busy the subject's busiest thread was, on average over the trials. Each trial is asked anew, since every
+/// start has threads of its own; the one of the last trial is named. A trial that lists no thread saw none busy.
 fn busiest_of_subject(trials: &[&Trial]) -> Option<BusyThread> {
-    let watched: Vec<&Vec<ThreadFacts>> =
-        trials.iter().filter_map(|trial| trial.subject.as_ref()).map(|subject| &subject.threads).collect();
-    let mut sums: BTreeMap<u32, BusyThread> = BTreeMap::new();
-    for thread in watched.iter().copied().flatten() {
-        let new = || BusyThread { name: thread.name.clone(), tid: thread.tid, busy: 0.0 };
-        sums.entry(thread.tid).or_insert_with(new).busy += thread.busy;
-    }
-    let busiest = sums.into_values().max_by(|a, b| a.busy.total_cmp(&b.busy))?;
-    Some(BusyThread { busy: busiest.busy / watched.len() as f64, ..busiest })
+    let busiest =
+        |subject: &SubjectFacts| subject.threads.iter().max_by(|a, b| a.busy.total_cmp(&b.busy)).cloned();
+    let watched: Vec<Option<ThreadFacts>> =
+        trials.iter().filter_map(|trial| trial.subject.as_ref()).map(busiest).collect();
+    let busy = watched.iter().map(|thread| thread.as_ref().map_or(0.0, |thread| thread.busy)).sum::<f64>();
+    let last = watched.iter().rev().flatten().next()?;
+    Some(BusyThread { name: last.name.clone(), tid: last.tid, busy: busy / watched.len() as f64 })
 }
 
 fn mean(figures: impl Iterator<Item = f64>) -> Option<f64> {

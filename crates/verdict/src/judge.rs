@@ -48,13 +48,14 @@ pub struct CellVerdict {
     /// The goal that the figure meets.
     pub goal: Goal,
     /// The highest reliable rate, correct answers a second: the median of the starts' conditional
-    /// throughputs. None when it is refused (grade F).
+    /// throughputs, its range reaching up to their upper bounds. None when it is refused (grade F).
     pub figure_qps: Option<Interval>,
     /// The median of the starts' lower bounds, queries a second.
     pub lower_bound_qps: Option<f64>,
     /// The median of the starts' upper bounds, queries a second.
     pub upper_bound_qps: Option<f64>,
-    /// How many times the figure the player's own ceiling is: ceiling (a).
+    /// How many times the figure is what the same player, set up alike, reaches against the cheapest echo:
+    /// ceiling (a). None where no echo was played like that.
     pub player_headroom: Option<f64>,
     /// The name of the echo cell whose I/O is the subject's: ceiling (b).
     pub ceiling: Option<String>,
@@ -106,8 +107,9 @@ fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> Cell
     let echo = ceilings.for_cell(run, index);
     let case = weigh::Case {
         setting: &setting,
+        hidden_most: goal.hidden_most(),
         starts: &starts,
-        player_qps: ceilings.player.as_ref().and_then(Ceiling::median_qps),
+        player_qps: ceiling::player_qps(run, cell),
         echo_qps: echo.and_then(Ceiling::median_qps),
     };
     let weighed = weigh::weigh(&case);

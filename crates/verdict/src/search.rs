@@ -4,6 +4,7 @@
 //! It keeps nothing between calls, so a stored run can be searched again, trial by trial.
 
 mod bounds;
+mod buffer;
 mod class;
 mod goal;
 mod level;

@@ -13,7 +13,7 @@ const ECHO: &str = "echo";
 /// All ceilings of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ceilings {
-    /// The player's own: ceiling (a). The highest of its cells where there are several.
+    /// The player's own, against the cheapest echo. The highest of its cells where there are several.
     pub player: Option<Ceiling>,
     /// The echo's under each I/O model: ceilings (b), in the order of the run's cells.
     pub echoes: Vec<Ceiling>,
@@ -91,6 +91,17 @@ fn is_studied_echo(cell: &Cell) -> bool {
     cell.role == Role::Subject && cell.subject == ECHO && matches!(cell.load, CellLoad::Closed(_))
 }
 
+/// Ceiling (a) of a cell, correct answers a second: the most that any echo gave the player when it was set up
+/// as it is in this cell. What it reaches set up otherwise, with fewer flows or longer bursts, says nothing.
+pub(super) fn player_qps(run: &Run, cell: &Cell) -> Option<f64> {
+    let is_ceiling = |other: &Cell| matches!(other.role, Role::PlayerCeiling | Role::EchoCeiling);
+    let alike = |other: &Cell| {
+        other.player_cpus == cell.player_cpus && other.player_factors().eq(cell.player_factors())
+    };
+    let cells = run.cells.iter().enumerate().filter(|(_, other)| is_ceiling(other) && alike(other));
+    cells.filter_map(|(index, other)| ceiling(run, index, other, Purpose::Ceiling).median_qps()).reduce(f64::max)
+}
+
 fn ceiling(run: &Run, index: usize, cell: &Cell, purpose: Purpose) -> Ceiling {
     let of_cell = || run.trials.iter().filter(move |trial| trial.cell as usize == index);
     let measured: Vec<(u32, Purpose, _)> = of_cell()
@@ -101,6 +112,7 @@ fn ceiling(run: &Run, index: usize, cell: &Cell, purpose: Purpose) -> Ceiling {
         .collect();
     // One start for every block, or the parts of one where the run was killed and resumed.
     let mut blocks: Vec<u32> = measured.iter().map(|(block, ..)| *block).collect();
+    blocks.sort_unstable();
     blocks.dedup();
     let mut figures = Vec::new();
     let mut trials = Vec::new();

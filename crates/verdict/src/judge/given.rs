@@ -4,8 +4,8 @@
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 
-use super::start::{Played, Start, StartVerdict};
-use crate::evidence::counted_at_last;
+use super::start::{Played, Start, StartVerdict, without_warm_ups};
+use crate::evidence::{counted, counted_at_last, is_spoiled};
 use crate::interval::median_interval;
 use crate::search::{Bounds, Goal, Probe};
 
@@ -13,7 +13,8 @@ impl<'a> Start<'a> {
     /// A closed loop: its answered rate. The loop pushes until something is used up, so its trials are also
     /// those that show the bottleneck.
     pub(super) fn of_closed(played: &[Played<'a>]) -> Self {
-        let counted = counted_at_last(played, |one| (one.purpose, one.trial));
+        let asked_for = without_warm_ups(played);
+        let counted = counted_at_last(&asked_for, Played::facts);
         let loops: Vec<&Played<'a>> =
             counted.into_iter().filter(|one| one.purpose == Purpose::Closed).collect();
         let rates: Vec<f64> = loops.iter().map(|one| one.trial.load.answered_qps).collect();
@@ -29,7 +30,8 @@ impl<'a> Start<'a> {
     /// Fixed rates: the highest that met the goal's loss ratio, below the lowest that did not. Only rates that
     /// were asked for are known, so nothing is said of what lies between two of them.
     pub(super) fn of_rates(goal: &Goal, played: &[Played<'a>]) -> Self {
-        let counted = counted_at_last(played, |one| (one.purpose, one.trial));
+        let asked_for = without_warm_ups(played);
+        let counted = counted_at_last(&asked_for, Played::facts);
         let mut rates: Vec<(Probe, &Played<'a>)> = counted
             .into_iter()
             .filter(|one| one.purpose == Purpose::Rate)
@@ -63,12 +65,16 @@ impl<'a> Start<'a> {
     ) -> Self {
         let trials = behind.iter().map(|one| one.number).collect();
         let warm_up = played.iter().rev().find(|one| one.purpose == Purpose::WarmUp);
-        let judged = played.iter().filter(|one| one.purpose != Purpose::WarmUp);
+        let judged = without_warm_ups(played);
+        let is_behind = |trial: &Trial| behind.iter().any(|one| std::ptr::eq(one.trial, trial));
+        let spoiled = counted(&judged, Played::facts).into_iter().map(|one| one.trial);
         Self {
             verdict: StartVerdict { start: 0, block: 0, bounds, failure: None, trials },
+            is_searched: false,
             at_lower,
+            spoiled: spoiled.filter(|trial| is_spoiled(trial) && is_behind(trial)).collect(),
             failed,
-            all: judged.map(|one| one.trial).collect(),
+            all: judged.iter().map(|one| one.trial).collect(),
             warm_up: warm_up.map_or(&[], |one| one.trial.intervals.as_slice()),
         }
     }

@@ -51,17 +51,16 @@ pub struct Known {
     pub player_qps: Option<f64>,
     /// Ceiling (b), correct answers a second, where it was measured.
     pub echo_qps: Option<f64>,
-    /// How many packets the subject's buffers hold, as the search was told.
-    pub buffer_packets: Option<u64>,
 }
 
 /// Judges the trials of one search, given in the order in which they were made.
 pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) -> SearchVerdict {
     let played: Vec<Played<'_>> =
         trials.iter().map(|(purpose, trial)| Played { number: 0, purpose: *purpose, trial }).collect();
-    let starts = [Start::of_search(goal, known.buffer_packets, &played)];
+    let starts = [Start::of_search(goal, &played)];
     let weighed = weigh(&Case {
         setting: &known.setting,
+        hidden_most: goal.hidden_most(),
         starts: &starts,
         player_qps: known.player_qps,
         echo_qps: known.echo_qps,

@@ -1,12 +1,14 @@
 //! One start of a subject: the trials of its search, and the bounds that they amount to. The start is the unit
 //! of repetition.
 
+use std::collections::BTreeMap;
+
 use kqps_observation::Trial;
 use kqps_observation::run::{CellLoad, Purpose, Run, RunTrial};
 use kqps_observation::trial::Interval;
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::counted_at_last;
+use crate::evidence::{counted, counted_at_last, is_spoiled};
 use crate::search::{Bounds, Goal, Probe, bounds_found};
 
 /// What one start of a subject gave.
@@ -27,8 +29,12 @@ pub struct StartVerdict {
 /// A start with the records that judging it needs.
 pub(super) struct Start<'a> {
     pub(super) verdict: StartVerdict,
+    /// Whether its load was searched for, and not given.
+    pub(super) is_searched: bool,
     /// Trials at the lower bound, re-tests included.
     pub(super) at_lower: Vec<&'a Trial>,
+    /// Trials at either bound that were spoiled each time they were made.
+    pub(super) spoiled: Vec<&'a Trial>,
     /// Trials that missed the goal at and just above the upper bound.
     pub(super) failed: Vec<&'a Trial>,
     /// All trials but those that warmed the subject up.
@@ -38,10 +44,23 @@ pub(super) struct Start<'a> {
 }
 
 /// A trial of a search with its number in the run (0 outside of one).
+#[derive(Clone, Copy)]
 pub(super) struct Played<'a> {
     pub(super) number: u64,
     pub(super) purpose: Purpose,
     pub(super) trial: &'a Trial,
+}
+
+impl Played<'_> {
+    pub(super) fn facts(&self) -> (Purpose, &Trial) {
+        (self.purpose, self.trial)
+    }
+}
+
+/// Whoever asked for trials never saw those that warmed up: between a trial and its repetition they would part
+/// the two.
+pub(super) fn without_warm_ups<'a>(played: &[Played<'a>]) -> Vec<Played<'a>> {
+    played.iter().filter(|one| one.purpose != Purpose::WarmUp).copied().collect()
 }
 
 /// "Just above" the upper bound reaches this far, as a factor.
@@ -49,13 +68,15 @@ const JUST_ABOVE: f64 = 1.1;
 
 impl<'a> Start<'a> {
     /// Judges one search. The verdict lacks only what the run knows: which start and block it was.
-    pub(super) fn of_search(goal: &Goal, buffer_packets: Option<u64>, played: &[Played<'a>]) -> Self {
-        let counted = counted_at_last(played, |one| (one.purpose, one.trial));
+    pub(super) fn of_search(goal: &Goal, played: &[Played<'a>]) -> Self {
+        let warm_up = played.iter().rev().find(|one| one.purpose == Purpose::WarmUp);
+        let played = without_warm_ups(played);
+        let counted_at_last = counted_at_last(&played, Played::facts);
         let probes: Vec<(Probe, &Played<'a>)> =
-            counted.iter().map(|one| (Probe::of(one.trial, goal, one.purpose), *one)).collect();
+            counted_at_last.iter().map(|one| (Probe::of(one.trial, goal, one.purpose), *one)).collect();
         let facts: Vec<Probe> = probes.iter().map(|(probe, _)| *probe).collect();
         let is_search = |probe: &Probe| matches!(probe.purpose, Purpose::Search | Purpose::Retest);
-        let bounds = facts.iter().any(is_search).then(|| bounds_found(goal, buffer_packets, &facts));
+        let bounds = facts.iter().any(is_search).then(|| bounds_found(goal, &facts));
         let (lower_qps, upper_qps) =
             bounds.as_ref().map_or((None, None), |bounds| (bounds.lower_qps, bounds.upper_qps));
 
@@ -70,8 +91,12 @@ impl<'a> Start<'a> {
         };
         let is_behind = |probe: &Probe| is_at(probe.load_qps, lower_qps) || is_at(probe.load_qps, upper_qps);
         let behind = probes.iter().filter(|(probe, _)| is_search(probe) && is_behind(probe));
-        let warm_up = played.iter().rev().find(|one| one.purpose == Purpose::WarmUp);
-        let is_judged = |one: &&Played<'a>| one.purpose != Purpose::WarmUp;
+        // A spoiled trial counts only when it was spoiled as often as it may be made.
+        let spoiled =
+            counted(&played, Played::facts).into_iter().filter(|one| is_spoiled(one.trial)).filter(|one| {
+                let probe = Probe::of(one.trial, goal, one.purpose);
+                is_search(&probe) && is_behind(&probe)
+            });
         Self {
             verdict: StartVerdict {
                 start: 0,
@@ -80,9 +105,11 @@ impl<'a> Start<'a> {
                 bounds,
                 failure: None,
             },
+            is_searched: true,
             at_lower: select(&|probe| is_at(probe.load_qps, lower_qps)),
+            spoiled: spoiled.map(|one| one.trial).collect(),
             failed: select(&|probe| is_just_above(probe) && probe.is_bad(goal)),
-            all: played.iter().filter(is_judged).map(|one| one.trial).collect(),
+            all: played.iter().map(|one| one.trial).collect(),
             warm_up: warm_up.map_or(&[], |one| one.trial.intervals.as_slice()),
         }
     }
@@ -98,19 +125,22 @@ impl<'a> Start<'a> {
     }
 }
 
-/// All starts of a cell, in the order of the run: one for every block. Where a run was killed and resumed, a
-/// search goes on in another start of the same block, and both parts are one.
+/// All starts of a cell: one for every block, in their order. Where a run was killed and resumed, a search goes
+/// on in another start of the same block, and both parts are one, however much was measured between them.
 pub(super) fn of_cell<'a>(run: &'a Run, cell: usize, goal: &Goal) -> Vec<Start<'a>> {
-    let of_cell: Vec<&RunTrial> = run.trials.iter().filter(|trial| trial.cell as usize == cell).collect();
-    let of_starts = of_cell.chunk_by(|a, b| a.block == b.block);
-    of_starts
+    let mut blocks: BTreeMap<u32, Vec<&RunTrial>> = BTreeMap::new();
+    for trial in run.trials.iter().filter(|trial| trial.cell as usize == cell) {
+        blocks.entry(trial.block).or_default().push(trial);
+    }
+    blocks
+        .values()
         .map(|trials| {
             let measured = trials.iter().filter_map(|one| one.measured().map(|trial| (one, trial)));
             let played: Vec<Played<'a>> = measured
                 .map(|(one, trial)| Played { number: one.number, purpose: one.purpose, trial })
                 .collect();
             let mut start = match &run.cells[cell].load {
-                CellLoad::Search => Start::of_search(goal, None, &played),
+                CellLoad::Search => Start::of_search(goal, &played),
                 CellLoad::Closed(_) => Start::of_closed(&played),
                 CellLoad::Rates { .. } => Start::of_rates(goal, &played),
             };

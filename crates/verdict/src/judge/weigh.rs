@@ -1,6 +1,6 @@
 //! How the starts of one cell become a figure and a grade. A warning stands when most of the trials at the
-//! lower bounds carry it, for the search itself forgives a share of bad ones; a wrong answer counts wherever it
-//! is found.
+//! lower bounds carry it, for the search itself forgives a share of bad ones. A wrong answer counts wherever it
+//! is found, and so does a trial at a bound that the player spoiled as often as it was made.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,14 @@ use super::start::Start;
 use crate::bottleneck::{Bottleneck, Resource, bottleneck};
 use crate::grade::Grade;
 use crate::interval::{Interval, median_interval};
+use crate::search::Bounds;
 use crate::warning::{self, Code, Effect, Setting, Warning};
 
 /// All that a figure is weighed by.
 pub(super) struct Case<'a> {
     pub(super) setting: &'a Setting,
+    /// The share of a load that buffers may hide when trials are as long as the goal wants them.
+    pub(super) hidden_most: f64,
     pub(super) starts: &'a [Start<'a>],
     pub(super) player_qps: Option<f64>,
     pub(super) echo_qps: Option<f64>,
@@ -32,11 +35,14 @@ pub(super) struct Weighed {
 }
 
 pub(super) fn weigh(case: &Case<'_>) -> Weighed {
-    let figures: Vec<f64> = case.starts.iter().filter_map(Start::throughput_qps).collect();
-    let figure_qps = median_interval(&figures);
+    let figure_qps = figure(case.starts);
     let times = |ceiling_qps: Option<f64>| Some(ceiling_qps? / figure_qps?.median);
     let player_headroom = times(case.player_qps);
-    let bottleneck = bottleneck(case.starts.iter().flat_map(|start| start.failed.iter().copied()));
+    let mut bottleneck = bottleneck(case.starts.iter().flat_map(|start| start.failed.iter().copied()));
+    if bottleneck.trials == 0 && figure_qps.is_some() {
+        // Every load that was tried met the goal.
+        bottleneck.resource = Resource::NoneSaturated;
+    }
 
     let mut warnings = warnings(case, &bottleneck, player_headroom);
     warnings.sort_by_key(|warning| warning.code);
@@ -54,6 +60,21 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
         reasons: doubts.into_iter().map(|doubt| doubt.reason).collect(),
         warnings,
     }
+}
+
+/// The median of the starts' conditional throughputs. The range is that of order statistics, from those figures
+/// up to the upper bounds: the truth of a start lies between its bounds, and starts whose searches all ended at
+/// the same loads would otherwise seem to agree to the last digit.
+fn figure(starts: &[Start<'_>]) -> Option<Interval> {
+    let figures: Vec<f64> = starts.iter().filter_map(Start::throughput_qps).collect();
+    let highest = |start: &Start<'_>| {
+        let figure_qps = start.throughput_qps()?;
+        let upper_qps = start.bounds()?.upper_qps.filter(|_| start.is_searched);
+        Some(upper_qps.unwrap_or(figure_qps).max(figure_qps))
+    };
+    let highest: Vec<f64> = starts.iter().filter_map(highest).collect();
+    let high = median_interval(&highest)?.high;
+    median_interval(&figures).map(|interval| Interval { high, ..interval })
 }
 
 /// One reason for a grade.
@@ -84,21 +105,19 @@ impl Doubt {
         let mut doubts = Vec::new();
         let mut add = |effect: Option<Effect>, reason: String| doubts.push(Self { effect, reason });
         let all = case.starts.len();
-        let failures: Vec<&str> =
-            case.starts.iter().filter_map(|start| start.verdict.failure.as_deref()).collect();
+        let Some(interval) = figure_qps else {
+            add(Some(Effect::Refuse), why_no_figure(case.starts));
+            return doubts;
+        };
+        let failures: Vec<&str> = failures(case.starts).collect();
         if let Some(first) = failures.first() {
             add(None, format!("{} of {all} starts failed: {first}", failures.len()));
         }
-        let Some(interval) = figure_qps else {
-            let was_loaded = case.starts.iter().any(|start| start.bounds().is_some());
-            let reason = if was_loaded {
-                "No load met the goal in any start, so there is no figure."
-            } else {
-                "No start was measured, so there is no figure."
-            };
-            add(Some(Effect::Refuse), reason.into());
-            return doubts;
-        };
+        if case.player_qps.is_none() {
+            let reason =
+                "The player's own ceiling was not measured, so nothing shows that it was not the limit.";
+            add(Some(Effect::Cap(Grade::C)), reason.into());
+        }
         if interval.count == 1 {
             let reason = "The figure rests on one start, so how much starts differ is not known.";
             add(Some(Effect::Cap(Grade::C)), reason.into());
@@ -110,48 +129,95 @@ impl Doubt {
             );
             add(Some(Effect::Cap(Grade::B)), reason);
         }
-        let spread = interval.half_width().max(half_gap(case.starts));
+        let spread = interval.half_width().max(hidden_share(case.starts).unwrap_or(0.0));
         let share = spread * 100.0;
         match spread {
             ..=0.01 => {}
             ..=0.05 => add(Some(Effect::Cap(Grade::B)), format!("The figure is known to ± {share:.1} %.")),
             _ => add(Some(Effect::Cap(Grade::C)), format!("The figure is known to ± {share:.1} % only.")),
         }
-        let incomplete = count(case.starts, |bounds| bounds.incomplete);
-        if incomplete > 0 {
-            let reason =
-                format!("{incomplete} of {all} searches ran out of time before their bounds were close.");
-            add(None, reason);
-        }
+        doubts.extend(
+            of_searches(case.starts, case.hidden_most)
+                .into_iter()
+                .map(|reason| Self { effect: None, reason }),
+        );
         doubts
     }
 }
 
-/// Half of the distance between the bounds, in the median of the starts, as a share of the upper one.
-fn half_gap(starts: &[Start<'_>]) -> f64 {
-    let gaps = starts.iter().filter_map(Start::bounds).filter_map(|bounds| {
-        let (lower_qps, upper_qps) = (bounds.lower_qps?, bounds.upper_qps?);
-        Some((upper_qps - lower_qps) / upper_qps / 2.0)
-    });
-    median_interval(&gaps.collect::<Vec<f64>>()).map_or(0.0, |interval| interval.median)
+fn failures<'a>(starts: &'a [Start<'_>]) -> impl Iterator<Item = &'a str> {
+    starts.iter().filter_map(|start| start.verdict.failure.as_deref())
 }
 
-fn count(starts: &[Start<'_>], holds: impl Fn(&crate::search::Bounds) -> bool) -> usize {
+/// Why there is no figure: nobody tried, nothing could be tried, time was short, or no load met the goal.
+fn why_no_figure(starts: &[Start<'_>]) -> String {
+    if let Some(first) = failures(starts).next() {
+        let (failed, all) = (failures(starts).count(), starts.len());
+        return match all {
+            1 => format!("Its only start failed, so there is no figure: {first}"),
+            _ => format!("{failed} of {all} starts failed and the others gave no figure: {first}"),
+        };
+    }
+    let searches: Vec<&Bounds> = starts.iter().filter_map(Start::bounds).collect();
+    if searches.is_empty() {
+        return "It was never tried: the run or its budget ended before its search began.".into();
+    }
+    if searches.iter().any(|bounds| bounds.incomplete) {
+        return "The time for the search was used up before any load was known to meet the goal.".into();
+    }
+    "No load met the goal in any start, so there is no figure.".into()
+}
+
+/// What is to be said of searches that did not end as they should, when it is not said by a warning.
+fn of_searches(starts: &[Start<'_>], hidden_most: f64) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let all = starts.iter().filter_map(Start::bounds).count();
+    let mut tell = |holds: fn(&Bounds) -> bool, at_most: usize, what: &str| {
+        let some = count(starts, holds);
+        if some > 0 && some <= at_most {
+            reasons.push(format!("{some} of {all} searches {what}"));
+        }
+    };
+    tell(|bounds| bounds.incomplete, all, "ran out of time before their bounds were close.");
+    // If most did there is a warning.
+    tell(|bounds| bounds.drifted, all / 2, "drifted: at their end the lower bound no longer met the goal.");
+    tell(|bounds| bounds.irregular, all / 2, "were irregular: even the greatest load tried met the goal.");
+    match hidden_share(starts) {
+        None if starts.iter().all(|start| !start.is_searched) => {}
+        None => reasons.push(
+            "How many packets the subject's buffers hold did not show: they may have hidden a loss in short \
+             trials."
+                .into(),
+        ),
+        Some(hidden) if hidden > hidden_most => reasons.push(format!(
+            "Trials were shorter than the subject's buffers ask for: these could have hidden {:.1} % of the load.",
+            hidden * 100.0
+        )),
+        Some(_) => {}
+    }
+    reasons
+}
+
+/// The greatest share of its load that the buffers could have hidden in any search; none where one is unknown.
+fn hidden_share(starts: &[Start<'_>]) -> Option<f64> {
+    let searches = starts.iter().filter(|start| start.is_searched).filter_map(Start::bounds);
+    searches.filter(|bounds| bounds.lower_qps.is_some()).map(|bounds| bounds.hidden_share).reduce(|a, b| Some(a?.max(b?))).flatten()
+}
+
+fn count(starts: &[Start<'_>], holds: impl Fn(&Bounds) -> bool) -> usize {
     starts.iter().filter_map(Start::bounds).filter(|bounds| holds(bounds)).count()
 }
 
-/// The grade that the doubts leave, beginning with an A.
+/// The grade that the doubts leave: the worst cap, and from there a grade lower for each doubt that lowers.
 fn grade(doubts: &[Doubt]) -> Grade {
-    let is_warned = |doubt: &&Doubt| doubt.effect.is_some();
-    let best = if doubts.iter().any(|doubt| is_warned(&doubt)) { Grade::B } else { Grade::A };
-    let lowered = doubts.iter().filter(|doubt| doubt.effect == Some(Effect::DownOne)).count();
-    let lowered = (0..lowered).fold(Grade::A, |grade, _| grade.down_one());
-    let capped = doubts.iter().filter_map(|doubt| match doubt.effect {
+    let caps = doubts.iter().filter_map(|doubt| match doubt.effect {
         Some(Effect::Cap(grade)) => Some(grade),
         Some(Effect::Refuse | Effect::RedoThenRefuse) => Some(Grade::F),
         Some(Effect::DownOne) | None => None,
     });
-    capped.chain([best, lowered]).max().unwrap_or(Grade::A)
+    let capped = caps.max().unwrap_or(Grade::A);
+    let lowered = doubts.iter().filter(|doubt| doubt.effect == Some(Effect::DownOne));
+    lowered.fold(capped, |grade, _| grade.down_one())
 }
 
 /// Whether most of some things are so.
@@ -186,6 +252,9 @@ fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f6
     }
     warning::noisy_host(all.iter().copied(), case.setting).map(&mut replace);
     all.iter().find_map(|trial| warning::wrong_answers(trial)).map(&mut replace);
+    let spoiled = || case.starts.iter().flat_map(|start| start.spoiled.iter().copied());
+    spoiled().find_map(warning::lagging).map(&mut replace);
+    spoiled().find_map(warning::client_drops).map(&mut replace);
     case.starts.iter().find_map(|start| warning::no_steady_state(start.warm_up)).map(&mut replace);
 
     let searched: Vec<_> = case.starts.iter().filter_map(Start::bounds).collect();

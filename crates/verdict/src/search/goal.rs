@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::level::BUFFERS_OUTLASTED;
+
 /// A search goal: RFC 9971, section 4.6, with the range of loads and kqps' own limit on latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -161,16 +163,9 @@ impl Goal {
         };
         rounded.clamp(self.min_qps, self.max_qps)
     }
-
-    /// Seconds that a search usually takes, for planning: a few coarse trials, both bounds at their full
-    /// sums, and the re-test. `overhead_s` is what a trial costs beside its duration when it loses queries,
-    /// which is the drain.
-    pub fn typical_s(&self, overhead_s: f64) -> f64 {
-        let trials = |sum_s: f64| (sum_s / self.final_s).max(1.0).ceil();
-        let good = trials(self.sum_s * (1.0 - self.exceed));
-        let bad = trials(self.sum_s * self.exceed * 1.000_1);
-        let (coarse_good, coarse_bad, retest) = (3.0, 3.0, 2.0);
-        self.final_s * (good + bad + coarse_good + coarse_bad + retest) + overhead_s * (bad + coarse_bad)
+    /// The share of a load that buffers may hide in a full-length trial, rounding included.
+    pub(crate) fn hidden_most(&self) -> f64 {
+        self.width / BUFFERS_OUTLASTED * 1.001
     }
 }
 

@@ -9,7 +9,7 @@ use super::goal::Goal;
 const COARSE_SUMS: [f64; 2] = [0.0, 0.5];
 
 /// A final trial lasts this many times as long as the buffers could hide a relative loss of the width.
-const BUFFERS_OUTLASTED: f64 = 5.0;
+pub(super) const BUFFERS_OUTLASTED: f64 = 5.0;
 
 /// No step of an expansion is longer than a factor of four.
 const LONGEST_STEP: f64 = 4.0;
@@ -30,12 +30,12 @@ pub(super) enum Step {
 
 impl Level {
     /// All levels, the coarsest first and the goal itself last.
-    pub(super) fn all(goal: &Goal, buffer_packets: Option<u64>) -> Vec<Self> {
+    pub(super) fn all(goal: &Goal, buffer_packets: Option<f64>) -> Vec<Self> {
         let coarse = COARSE_SUMS.iter().map(|share| {
             let sum_s = goal.final_s * (goal.sum_s / goal.final_s).powf(*share);
             Self { goal: Goal { sum_s, ..goal.clone() }, buffer_packets: None }
         });
-        let last = Self { goal: goal.clone(), buffer_packets: buffer_packets.map(|packets| packets as f64) };
+        let last = Self { goal: goal.clone(), buffer_packets };
         coarse.chain([last]).collect()
     }
 

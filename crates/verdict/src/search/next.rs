@@ -6,6 +6,7 @@ use kqps_observation::run::Purpose;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::{AtLoad, Bounds, Pair, by_load};
+use super::buffer::buffer_packets;
 use super::class::{Class, conditional_throughput};
 use super::goal::Goal;
 use super::level::{Level, Step};
@@ -14,13 +15,9 @@ use super::probe::Probe;
 /// What is known before the first trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// A rate that the subject is believed to reach, queries a second. Without it (and without bounds) the
-    /// search asks for an overload trial first.
-    pub guess_qps: Option<f64>,
-    /// The bounds that another start of the same cell ended with: they are tried first.
+    /// The bounds that another start of the same cell ended with: they are tried first. Without them the
+    /// search asks for an overload trial, which tells where to begin.
     pub bounds_qps: Option<(f64, f64)>,
-    /// How many packets the subject's buffers hold; they hide that many losses in every trial.
-    pub buffer_packets: Option<u64>,
 }
 
 /// What to do next.
@@ -60,7 +57,7 @@ pub fn next_trial(goal: &Goal, start: &Start, probes: &[Probe]) -> Next {
         return Next::Overload { duration_s: goal.final_s.min(1.0) };
     };
     let loads = by_load(probes, |probe| probe.purpose == Purpose::Search);
-    let search = Search { goal, levels: Level::all(goal, start.buffer_packets), loads, probes };
+    let search = Search { goal, levels: Level::all(goal, buffer_packets(probes)), loads, probes };
     for level in &search.levels {
         match level.step(&search.loads, hint) {
             Step::Settled(pair) => hint = pair,
@@ -73,9 +70,9 @@ pub fn next_trial(goal: &Goal, start: &Start, probes: &[Probe]) -> Next {
 
 /// What the trials of a search amount to, whether or not it came to its end: for judging stored trials. It
 /// needs no hint of where the search began.
-pub fn bounds_found(goal: &Goal, buffer_packets: Option<u64>, probes: &[Probe]) -> Bounds {
+pub fn bounds_found(goal: &Goal, probes: &[Probe]) -> Bounds {
     let loads = by_load(probes, |probe| probe.purpose == Purpose::Search);
-    let search = Search { goal, levels: Level::all(goal, buffer_packets), loads, probes };
+    let search = Search { goal, levels: Level::all(goal, buffer_packets(probes)), loads, probes };
     let last = search.last_level();
     let mut found = last.bounds(&search.loads);
     let settled = matches!(last.step(&search.loads, Pair::default()), Step::Settled(_));
@@ -85,15 +82,14 @@ pub fn bounds_found(goal: &Goal, buffer_packets: Option<u64>, probes: &[Probe]) 
     search.result(found, !settled)
 }
 
-/// Where to begin: the bounds of an earlier search, or a load a little below the guess.
+/// Where to begin: the bounds of an earlier search, or a load a little below what was answered under overload.
 fn first_hint(goal: &Goal, start: &Start, probes: &[Probe]) -> Option<Pair> {
     if let Some((lower_qps, upper_qps)) = start.bounds_qps {
         let (lower_qps, upper_qps) = (goal.round_load(lower_qps), goal.round_load(upper_qps));
         return Some(Pair { lower_qps: Some(lower_qps), upper_qps: Some(upper_qps) });
     }
-    let overload = probes.iter().find(|probe| probe.purpose == Purpose::Ceiling);
-    let guess_qps = start.guess_qps.or(overload.map(|probe| probe.answered_qps))?;
-    let below_qps = goal.round_load(guess_qps * (1.0 - 2.0 * goal.width));
+    let overload = probes.iter().find(|probe| probe.purpose == Purpose::Ceiling)?;
+    let below_qps = goal.round_load(overload.answered_qps * (1.0 - 2.0 * goal.width));
     Some(Pair { lower_qps: Some(below_qps), upper_qps: None })
 }
 
@@ -104,9 +100,6 @@ struct Search<'a> {
     loads: Vec<AtLoad<'a>>,
     probes: &'a [Probe],
 }
-
-/// How many re-tests of the lower bound may be bad before it has drifted, if the goal forgives bad trials.
-const RETESTS: usize = 2;
 
 impl Search<'_> {
     fn last_level(&self) -> &Level {
@@ -153,22 +146,20 @@ impl Search<'_> {
         uppers.into_iter().find(|upper_qps| lower_qps.is_none_or(|lower_qps| *upper_qps > lower_qps))
     }
 
-    /// The last re-tests, or the result.
+    /// The re-test, of which there is one, or the result.
     fn finish(&self, found: Pair, incomplete: bool) -> Next {
         let bounds = self.result(found, incomplete);
         let Some(lower_qps) = found.lower_qps else { return Next::Done(bounds) };
-        let goal = self.last_level().goal_at(lower_qps);
-        let most = if goal.exceed > 0.0 { RETESTS } else { 1 };
-        let retests = self.retests(lower_qps);
-        if retests.iter().all(|probe| probe.is_bad(&goal)) && retests.len() < most && self.has_trials() {
-            return Next::Trial { rate_qps: lower_qps, duration_s: goal.final_s, purpose: Purpose::Retest };
+        if self.retest(lower_qps).is_some() || !self.has_trials() {
+            return Next::Done(bounds);
         }
-        Next::Done(bounds)
+        let duration_s = self.last_level().goal_at(lower_qps).final_s;
+        Next::Trial { rate_qps: lower_qps, duration_s, purpose: Purpose::Retest }
     }
 
-    fn retests(&self, lower_qps: f64) -> Vec<&Probe> {
-        let retests = self.probes.iter().filter(|probe| probe.purpose == Purpose::Retest);
-        retests.filter(|probe| probe.load_qps.total_cmp(&lower_qps).is_eq()).collect()
+    fn retest(&self, lower_qps: f64) -> Option<&Probe> {
+        let mut retests = self.probes.iter().filter(|probe| probe.purpose == Purpose::Retest);
+        retests.find(|probe| probe.load_qps.total_cmp(&lower_qps).is_eq())
     }
 
     fn result(&self, found: Pair, incomplete: bool) -> Bounds {
@@ -187,8 +178,7 @@ impl Search<'_> {
             let at_lower = at_lower.flat_map(|at| at.probes.iter().copied());
             bounds.throughput_qps = Some(conditional_throughput(&goal, lower_qps, at_lower));
             bounds.hidden_share = last.hidden_share(lower_qps);
-            let retests = self.retests(lower_qps);
-            bounds.drifted = !retests.is_empty() && retests.iter().all(|probe| probe.is_bad(&goal));
+            bounds.drifted = self.retest(lower_qps).is_some_and(|probe| probe.is_bad(&goal));
         }
         bounds
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::goal::Goal;
 
 /// One trial, as the search sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
     /// Intended load in queries a second, rounded by [`Goal::round_load`]. 0 for a closed loop.
     pub load_qps: f64,
@@ -22,6 +22,10 @@ pub struct Probe {
     pub too_slow: bool,
     /// Correct replies a second.
     pub answered_qps: f64,
+    /// Queries under way at once, in the median: latency times answered rate (Little's law). None without
+    /// latencies.
+    #[serde(default)]
+    pub under_way: Option<f64>,
     /// Why it was made. [`Purpose::Search`] and [`Purpose::Retest`] bear on the bounds, and
     /// [`Purpose::Ceiling`] is the overload that gives the first guess.
     pub purpose: Purpose,
@@ -46,6 +50,7 @@ impl Probe {
             bad_ratio: trial.accounts.bad_ratio(),
             too_slow: goal.p99_us.is_some_and(|limit_us| is_slow(trial, limit_us)),
             answered_qps: trial.load.answered_qps,
+            under_way: trial.latency_us.p50.map(|p50_us| p50_us as f64 / 1e6 * trial.load.answered_qps),
             purpose,
         }
     }

@@ -19,6 +19,24 @@ fn a_full_thread_of_the_subject_is_named() {
 }
 
 #[test]
+fn a_full_thread_is_named_though_every_start_has_threads_of_its_own() {
+    let mut starts = Vec::new();
+    for start in 0..6 {
+        let mut full = trial(250e3, 30_000);
+        subject_busy(&mut full, 0.97);
+        for thread in &mut full.subject.as_mut().unwrap().threads {
+            thread.tid += 1000 * start;
+        }
+        starts.extend([full.clone(), full]);
+    }
+    let found = of(&starts);
+    assert_eq!(found.resource, Resource::SubjectCpu);
+    let thread = found.thread.unwrap();
+    assert_eq!(thread.tid, 5101, "the last start's");
+    assert!((thread.busy - 0.97).abs() < 1e-9, "{thread:?}");
+}
+
+#[test]
 fn a_socket_buffer_that_overflows_while_the_cpu_has_time() {
     let found = of(&[trial(250e3, 30_000)]);
     assert_eq!(found.resource, Resource::SubjectSocketBuffer);
@@ -75,5 +93,7 @@ fn nothing_saturated_is_said_and_the_far_side_may_be_unknown() {
     assert!(found.to_string().contains("no capacity"), "{found}");
     silent.subject = None;
     assert_eq!(of(&[silent]).resource, Resource::Unknown);
-    assert_eq!(of(&[]).resource, Resource::NoneSaturated);
+    let none = of(&[]);
+    assert_eq!(none.resource, Resource::Unknown);
+    assert_eq!(none.to_string(), "unknown: no trial showed what gave way");
 }

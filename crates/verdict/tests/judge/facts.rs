@@ -106,7 +106,7 @@ pub(crate) struct Rig {
 pub(crate) const SUBJECT: u32 = 3;
 
 impl Rig {
-    /// The player reaches this rate; the echoes `mmsg` and `blocking` reach 500 and 400 kqps.
+    /// The player reaches this rate; the echoes `mmsg` and `blocking` reach 500 and 400 kqps if it does.
     pub(crate) fn new(player_qps: f64) -> Self {
         let cell = |name: &str, role, io: &str| Cell {
             name: name.into(),
@@ -127,7 +127,7 @@ impl Rig {
         for block in 0..6 {
             for (cell, answered_qps) in [(0, player_qps), (1, 500e3), (2, 400e3)] {
                 let start = u64::from(block * 4 + cell + 1);
-                rig.add(cell, block, start, Purpose::Ceiling, closed(answered_qps));
+                rig.add(cell, block, start, Purpose::Ceiling, closed(player_qps.min(answered_qps)));
             }
         }
         rig
@@ -159,12 +159,20 @@ impl Rig {
             let (purpose, mut trial) = match next_trial(&goal, &Start::default(), &probes) {
                 Next::Done(_) => return,
                 Next::Overload { .. } => (Purpose::Ceiling, closed(210e3)),
-                Next::Trial { rate_qps, purpose, .. } => (purpose, play(rate_qps)),
+                Next::Trial { rate_qps, purpose, duration_s } => {
+                    let mut trial = play(rate_qps);
+                    trial.load.duration_s = duration_s.max(trial.load.duration_s);
+                    (purpose, trial)
+                }
             };
             if trial.histograms.is_empty() {
                 let mut latency = Histogram::default();
                 latency.record_many_us(80, 20_000);
                 trial.histograms.insert("latency".into(), latency.encode());
+            }
+            // Every start has processes and threads of its own.
+            for thread in trial.subject.iter_mut().flat_map(|subject| &mut subject.threads) {
+                thread.tid += 1000 * block;
             }
             self.add(SUBJECT, block, start, purpose, trial.clone());
             played.push((purpose, trial));

@@ -81,6 +81,7 @@ pub(crate) fn probe_of(load_qps: f64, duration_s: f64, bad_ratio: f64) -> Probe 
         bad_ratio,
         too_slow: false,
         answered_qps: load_qps * (1.0 - bad_ratio),
+        under_way: None,
         purpose: Purpose::Search,
     }
 }
@@ -104,7 +105,11 @@ impl Searched {
 /// Runs a search to its end. The overload answers `overload_share` of the subject's capacity.
 pub(crate) fn search(goal: &Goal, start: &Start, subject: &Subject, overload_share: f64) -> Searched {
     let answer = |load_qps, duration_s, index| subject.bad_ratio(load_qps, duration_s, index);
-    search_with(goal, start, answer, subject.capacity_qps * overload_share)
+    let buffer_packets = match subject.shape {
+        Shape::Buffered(packets) => Some(packets),
+        _ => None,
+    };
+    search_seen(goal, start, answer, subject.capacity_qps * overload_share, buffer_packets)
 }
 
 /// The same, for any function of load, duration and index of the trial to its bad ratio.
@@ -114,12 +119,23 @@ pub(crate) fn search_with(
     bad_ratio: impl Fn(f64, f64, u64) -> f64,
     overload_qps: f64,
 ) -> Searched {
+    search_seen(goal, start, bad_ratio, overload_qps, None)
+}
+
+/// The same, where latencies show so many packets in a queue that is full.
+fn search_seen(
+    goal: &Goal,
+    start: &Start,
+    bad_ratio: impl Fn(f64, f64, u64) -> f64,
+    overload_qps: f64,
+    buffer_packets: Option<f64>,
+) -> Searched {
     let mut probes = Vec::new();
     let mut wall_s = 0.0;
     loop {
         let probe = match next_trial(goal, start, &probes) {
             Next::Done(bounds) => {
-                let again = bounds_found(goal, start.buffer_packets, &probes);
+                let again = bounds_found(goal, &probes);
                 assert_eq!(again, bounds, "stored trials are judged as the search did");
                 return Searched { bounds, probes, wall_s };
             }
@@ -129,7 +145,8 @@ pub(crate) fn search_with(
             }
             Next::Trial { rate_qps, duration_s, purpose } => {
                 let bad_ratio = bad_ratio(rate_qps, duration_s, probes.len() as u64);
-                Probe { purpose, ..probe_of(rate_qps, duration_s, bad_ratio) }
+                let under_way = buffer_packets.filter(|_| bad_ratio > 0.0);
+                Probe { purpose, under_way, ..probe_of(rate_qps, duration_s, bad_ratio) }
             }
         };
         wall_s += probe.wall_s;
