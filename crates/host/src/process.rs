@@ -130,6 +130,11 @@ pub(crate) fn thread_ids(pid: u32) -> io::Result<Vec<u32>> {
     Ok(tids)
 }
 
+/// The threads of a process and of all its descendants, by number. Those that end meanwhile are left out.
+pub fn threads_of(pid: u32) -> Vec<u32> {
+    family(pid).into_iter().flat_map(|pid| thread_ids(pid).unwrap_or_default()).collect()
+}
+
 /// A process and all its descendants, parents first. Those that were given to another parent because their own
 /// has ended are not found.
 pub(crate) fn family(pid: u32) -> Vec<u32> {

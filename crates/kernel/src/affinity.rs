@@ -34,12 +34,7 @@ pub fn confine<'c>(command: &'c mut Command, cpus: &[u32]) -> &'c mut Command {
     if cpus.is_empty() {
         return command;
     }
-    // SAFETY: a CPU set is an array of integers.
-    let mut set: libc::cpu_set_t = unsafe { zeroed() };
-    for &cpu in cpus.iter().filter(|&&cpu| cpu < libc::CPU_SETSIZE as u32) {
-        // SAFETY: the number was checked to lie within the set.
-        unsafe { libc::CPU_SET(cpu as usize, &mut set) };
-    }
+    let set = set_of(cpus);
     // SAFETY: between fork and exec only sched_setaffinity is called, a plain system call, on a set that the
     // closure owns.
     unsafe {
@@ -49,12 +44,51 @@ pub fn confine<'c>(command: &'c mut Command, cpus: &[u32]) -> &'c mut Command {
     }
 }
 
-/// The cores that the calling thread may run on, ascending.
-pub fn allowed() -> io::Result<Vec<u32>> {
+/// Confines another thread, by its number in `/proc/PID/task`, to these cores, unless it keeps to some of them
+/// already. One that has ended is no error.
+pub fn confine_thread(thread: u32, cpus: &[u32]) -> io::Result<()> {
+    let set = set_of(cpus);
+    let confine = || {
+        // SAFETY: the pointer is to a live set of the size given; no thread of that number is an error.
+        check(unsafe {
+            libc::sched_setaffinity(thread as libc::pid_t, size_of::<libc::cpu_set_t>(), &raw const set)
+        })
+        .map(drop)
+    };
+    let confined = allowed_to(thread).and_then(|found| {
+        let is_inside = found.iter().all(|cpu| cpus.contains(cpu));
+        if is_inside { Ok(()) } else { confine() }
+    });
+    match confined {
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        other => other,
+    }
+}
+
+/// A set of these cores, without those that no set can hold.
+fn set_of(cpus: &[u32]) -> libc::cpu_set_t {
     // SAFETY: a CPU set is an array of integers.
     let mut set: libc::cpu_set_t = unsafe { zeroed() };
-    // SAFETY: the pointer is to a live set of the size given; 0 is the calling thread.
-    check(unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) })?;
+    for &cpu in cpus.iter().filter(|&&cpu| cpu < libc::CPU_SETSIZE as u32) {
+        // SAFETY: the number was checked to lie within the set.
+        unsafe { libc::CPU_SET(cpu as usize, &mut set) };
+    }
+    set
+}
+
+/// The cores that the calling thread may run on, ascending.
+pub fn allowed() -> io::Result<Vec<u32>> {
+    // 0 is the calling thread.
+    allowed_to(0)
+}
+
+fn allowed_to(thread: u32) -> io::Result<Vec<u32>> {
+    // SAFETY: a CPU set is an array of integers.
+    let mut set: libc::cpu_set_t = unsafe { zeroed() };
+    // SAFETY: the pointer is to a live set of the size given; no thread of that number is an error.
+    check(unsafe {
+        libc::sched_getaffinity(thread as libc::pid_t, size_of::<libc::cpu_set_t>(), &raw mut set)
+    })?;
     // SAFETY: the numbers lie within the set.
     Ok((0..libc::CPU_SETSIZE as u32).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu as usize, &set) }).collect())
 }
@@ -74,6 +108,27 @@ mod tests {
             Some(&*cpu.to_string())
         );
         assert!(confine(&mut Command::new("true"), &[1023]).output().is_err());
+    }
+
+    #[test]
+    fn another_thread_is_confined_and_one_that_ended_is_no_error() {
+        let cpu = *allowed().unwrap().last().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            tell.send(thread_id()).unwrap();
+            may_go_on.recv().unwrap();
+            allowed().unwrap()
+        });
+        let thread = told.recv().unwrap();
+        confine_thread(thread, &[cpu]).unwrap();
+        // It keeps to one of these already, so that nothing is undone.
+        confine_thread(thread, &(0..1024).collect::<Vec<u32>>()).unwrap();
+        go_on.send(()).unwrap();
+        assert_eq!(other.join().unwrap(), [cpu]);
+        // Larger than any number that the kernel gives: /proc/sys/kernel/pid_max is 2^22 at most.
+        confine_thread(1 << 23, &[cpu]).unwrap();
+        assert!(confine_thread(thread_id(), &[1023]).is_err());
     }
 
     #[test]

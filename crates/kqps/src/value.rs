@@ -52,11 +52,12 @@ pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     if share < 1.0 { Ok(share) } else { Err("a share must be below 100%".into()) }
 }
 
-/// A list of whole numbers and ranges, as in `0,2-5`; kept in the order in which it was typed.
+/// A list of whole numbers and ranges, as in `0,2-5`; kept in the order in which it was typed. An empty text is
+/// an empty list.
 pub(crate) fn parse_list(text: &str) -> Result<List, String> {
     let expected = || format!("expected a list such as 0,2-5, found `{text}`");
     let mut numbers = Vec::new();
-    for part in text.split(',') {
+    for part in text.split(',').filter(|_| !text.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let first: u32 = first.trim().parse().map_err(|_| expected())?;
         let last: u32 = last.trim().parse().map_err(|_| expected())?;
@@ -141,7 +142,8 @@ mod tests {
         assert_eq!(parse_share("0.01%"), Ok(0.0001));
         assert!(parse_share("100%").is_err());
         assert_eq!(parse_list("0,2-4"), Ok(List(vec![0, 2, 3, 4])));
-        for bad in ["", "a", "3-1", "1,1", "0-99999", "-1"] {
+        assert_eq!(parse_list(""), Ok(List(Vec::new())));
+        for bad in [",", "a", "3-1", "1,1", "0-99999", "-1"] {
             assert!(parse_list(bad).is_err(), "{bad}");
         }
     }

@@ -98,9 +98,16 @@ pub struct Conductor<'a> {
     pub tell: &'a mut dyn FnMut(&Event<'_>),
 }
 
+/// Why something does not fit the budget.
+const NO_TIME: &str = "the budget was used up";
+
+/// Why a search was cut short.
+const TOO_LONG: &str = "it took too long for the budget";
+
 impl<'a> Conductor<'a> {
     /// Makes all trials of `run` that are missing, and adds them to it.
     pub fn conduct(&mut self, run: &mut Run) -> Result<Conducted, StoreError> {
+        self.forget_dropped(run)?;
         let mut last_block_s = 0.0;
         for block in 0..run.blocks {
             if self.clock.is_some_and(|(clock, began)| !clock.fits_block(seconds(began), block, last_block_s))
@@ -147,15 +154,37 @@ impl<'a> Conductor<'a> {
     }
 
     fn drop(&mut self, run: &mut Run, what: &str) -> Result<(), StoreError> {
-        let why = "the budget was used up";
+        self.skip(run, what, NO_TIME)?;
+        (self.tell)(&Event::Dropped { what });
+        Ok(())
+    }
+
+    fn skip(&mut self, run: &mut Run, what: &str, why: &str) -> Result<(), StoreError> {
         self.store.add_skipped(what, why)?;
         run.skipped.insert(what.to_string(), why.to_string());
-        (self.tell)(&Event::Dropped { what });
+        Ok(())
+    }
+
+    /// What an earlier part of this run left out to keep to its budget may be measured after all; what is left
+    /// out again is told again.
+    fn forget_dropped(&mut self, run: &mut Run) -> Result<(), StoreError> {
+        let dropped = |why: &String| why == NO_TIME;
+        let stale: Vec<String> =
+            run.skipped.iter().filter(|(_, why)| dropped(why)).map(|(what, _)| what.clone()).collect();
+        for what in stale {
+            self.store.remove_skipped(&what)?;
+            run.skipped.remove(&what);
+        }
         Ok(())
     }
 
     fn unit(&mut self, run: &mut Run, cell: usize, block: u32) -> Result<Conducted, StoreError> {
         let mut unit = Unit::of(run, &self.goal, cell, block);
+        let rest = format!("block {}: the rest of the search of {}", block + 1, run.cells[cell].name);
+        if run.skipped.contains_key(&rest) {
+            // It was cut short. What another start would add to it belongs to another life of the subject.
+            return Ok(Conducted::Whole);
+        }
         if !matches!(unit.next(), Next::Over(_)) {
             let start = self.store.next_start()?;
             (self.tell)(&Event::Start { cell: &run.cells[cell], start });
@@ -173,10 +202,14 @@ impl<'a> Conductor<'a> {
                 }
             }
         }
-        let cell = &run.cells[cell];
         match unit.next() {
-            Next::Over(ending) => (self.tell)(&Event::Over { cell, block, ending: &ending }),
-            Next::Trial(_) => (self.tell)(&Event::Cut { cell, block }),
+            Next::Over(ending) => {
+                (self.tell)(&Event::Over { cell: &run.cells[cell], block, ending: &ending });
+            }
+            Next::Trial(_) => {
+                self.skip(run, &rest, TOO_LONG)?;
+                (self.tell)(&Event::Cut { cell: &run.cells[cell], block });
+            }
         }
         Ok(Conducted::Whole)
     }

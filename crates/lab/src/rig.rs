@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kqps_observation::Cell;
 use kqps_observation::question::Path as Kind;
+use kqps_observation::run::Purpose;
 
 use crate::conduct::{NoTrial, Play};
 use crate::folder::Folder;
@@ -74,6 +75,11 @@ impl Rig<'_> {
                 interrupted,
             };
             let played = player.play(load);
+            if let (Purpose::WarmUp, Some(subject)) = (load.purpose, &running.0) {
+                let unbound = |error| format!("it cannot be confined to its cores: {error}");
+                let failed = |reason| NoTrial::Failed { reason, output: Vec::new() };
+                subject.confine().map_err(unbound).map_err(failed)?;
+            }
             match running.0.as_mut().and_then(Subject::ended) {
                 // Whatever the player saw of a subject that died under it is no measurement.
                 Some((reason, output)) if !matches!(played, Err(NoTrial::Interrupted)) => {

@@ -144,6 +144,7 @@ impl Subject {
                 .map_err(|error| io_error("opening a socket to ask whether it is ready", error))?;
             wait_until_ready(definition, &probe, &mut process, interrupted)?;
         }
+        process.confine().map_err(|error| io_error(&format!("confining {}", definition.title), error))?;
         Ok(Self { definition: definition.clone(), process, addresses })
     }
 
@@ -160,6 +161,12 @@ impl Subject {
     /// The process that was started.
     pub fn pid(&self) -> u32 {
         self.process.pid()
+    }
+
+    /// Confines all threads that it has by now to its cores: some are started with the first query, and some
+    /// choose cores for themselves.
+    pub fn confine(&self) -> io::Result<()> {
+        self.process.confine()
     }
 
     /// None while it lives; else how it ended, and the last lines that it printed.

@@ -74,13 +74,13 @@ pub struct Cell {
     pub factors: BTreeMap<String, String>,
 }
 
-/// The factors that say how the player was set up begin like this.
-pub const PLAYER_FACTOR: &str = "player_";
+/// The factors that say how the player was set up begin with one of these.
+const OF_PLAYER: [&str; 2] = ["player.", "player_"];
 
 impl Cell {
     /// How the player was set up, by factor: what must agree where one cell is the player's ceiling of another.
     pub fn player_factors(&self) -> impl Iterator<Item = (&String, &String)> {
-        self.factors.iter().filter(|(name, _)| name.starts_with(PLAYER_FACTOR))
+        self.factors.iter().filter(|(name, _)| OF_PLAYER.iter().any(|head| name.starts_with(head)))
     }
 }
 

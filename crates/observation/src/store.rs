@@ -124,20 +124,20 @@ impl Store {
         self.one_more_than("SELECT coalesce(max(json_extract(record, '$.start')), 0) FROM trials")
     }
 
-    /// Adds what a subject says of its version to its cell.
-    pub fn set_cell_version(&self, cell: u32, version: &str) -> Result<(), StoreError> {
-        self.transact(|transaction| {
-            record::change(transaction, Table::Cells, u64::from(cell), |cell: &mut crate::Cell| {
-                cell.version = Some(version.to_owned());
-            })
-        })
-    }
-
     /// Adds something that was left out, and why.
     pub fn add_skipped(&self, what: &str, reason: &str) -> Result<(), StoreError> {
         self.transact(|transaction| {
             record::change(transaction, Table::Runs, THE_RUN, |run: &mut Run| {
                 run.skipped.insert(what.to_owned(), reason.to_owned());
+            })
+        })
+    }
+
+    /// Takes back that something was left out.
+    pub fn remove_skipped(&self, what: &str) -> Result<(), StoreError> {
+        self.transact(|transaction| {
+            record::change(transaction, Table::Runs, THE_RUN, |run: &mut Run| {
+                run.skipped.remove(what);
             })
         })
     }

@@ -34,7 +34,8 @@ fn subject(cell: &observation::Cell) -> Result<Simulated, NoTrial> {
         "slow" => 20_000.0,
         _ => 300_000.0,
     };
-    Ok(Simulated { knee_qps, ..Simulated::default() })
+    // Near the knee of the swift one the player drops replies, so that trials are made again.
+    Ok(Simulated { knee_qps, spoiled_above_qps: 300_500.0 })
 }
 
 /// Conducts what is missing in the store; `before_trial` may end it.
@@ -147,6 +148,56 @@ fn what_does_not_fit_the_budget_is_dropped_and_told() {
     assert_eq!(dropped, ["block 1: broken", "block 1: slow", "block 1: swift", "blocks 2 to 3"]);
     assert!(dropped.iter().all(|what| run.skipped[what] == "the budget was used up"), "{dropped:?}");
     assert_eq!(run.trials.len(), run.cells.len() - 3);
+}
+
+#[test]
+fn what_was_left_out_is_measured_when_the_run_goes_on_but_a_cut_search_stays_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(&folder.path().join("run.sqlite"), &plan()).unwrap();
+    let cut = "block 1: the rest of the search of slow";
+    store.add_skipped("block 2: swift", NO_TIME).unwrap();
+    store.add_skipped(cut, TOO_LONG).unwrap();
+    assert_eq!(conduct(&store, None, &|| Ok(()), &mut |_| ()).unwrap(), Conducted::Whole);
+    let run = store.run().unwrap();
+    assert_eq!(run.skipped.keys().collect::<Vec<_>>(), [cut]);
+    let count = |name: &str, block| {
+        let is_cell = |trial: &&RunTrial| run.cells[trial.cell as usize].name == name;
+        run.trials.iter().filter(is_cell).filter(|trial| trial.block == block).count()
+    };
+    assert!(count("swift", 1) > 0 && count("slow", 1) > 0);
+    assert_eq!(count("slow", 0), 0, "nothing is added to a search that was cut");
+}
+
+#[test]
+fn cut_off_in_the_middle_of_every_repetition_it_ends_alike() {
+    let bounds = |run: &Run| -> Vec<_> {
+        let starts = judge(run).subjects.into_iter().flat_map(|subject| subject.starts);
+        starts.map(|start| start.bounds).collect()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let whole = whole_run(folder.path());
+    let spoiled = |one: &&RunTrial| one.measured().is_some_and(|trial| trial.player.socket_drops > 0);
+    assert!(whole.trials.iter().filter(spoiled).count() > 3);
+
+    std::fs::create_dir(folder.path().join("other")).unwrap();
+    let store = Store::create(&folder.path().join("other/run.sqlite"), &plan()).unwrap();
+    loop {
+        // A warm-up and one trial, and then it is interrupted.
+        let left = Cell::new(2);
+        let limited = || match left.get() {
+            0 => Err(NoTrial::Interrupted),
+            more => {
+                left.set(more - 1);
+                Ok(())
+            }
+        };
+        if conduct(&store, None, &limited, &mut |_| ()).unwrap() == Conducted::Whole {
+            break;
+        }
+    }
+    let run = store.run().unwrap();
+    assert_eq!(essence(&run), essence(&whole));
+    assert_eq!(bounds(&run), bounds(&whole));
 }
 
 /// Names the folder in which this test program, started again, conducts a run.

@@ -19,6 +19,7 @@ const LOOK: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub struct Process {
     child: Child,
+    cpus: Vec<u32>,
     output: Output,
     ended: Option<ExitStatus>,
 }
@@ -36,7 +37,18 @@ impl Process {
         let child = command.spawn()?;
         // The command holds our end of the pipe, which must be closed for the output ever to end.
         drop(command);
-        Ok(Self { child, output, ended: None })
+        Ok(Self { child, cpus: cpus.to_vec(), output, ended: None })
+    }
+
+    /// Confines every thread of it and of its descendants to its cores once more. What they inherited holds
+    /// only until a program sets affinities of its own, as knotd does for each worker.
+    pub fn confine(&self) -> io::Result<()> {
+        if self.cpus.is_empty() {
+            return Ok(());
+        }
+        kqps_host::threads_of(self.pid())
+            .into_iter()
+            .try_for_each(|tid| affinity::confine_thread(tid, &self.cpus))
     }
 
     /// Its process ID, which is also that of its group.

@@ -99,7 +99,9 @@ pub(super) fn player_qps(run: &Run, cell: &Cell) -> Option<f64> {
         other.player_cpus == cell.player_cpus && other.player_factors().eq(cell.player_factors())
     };
     let cells = run.cells.iter().enumerate().filter(|(_, other)| is_ceiling(other) && alike(other));
-    cells.filter_map(|(index, other)| ceiling(run, index, other, Purpose::Ceiling).median_qps()).reduce(f64::max)
+    cells
+        .filter_map(|(index, other)| ceiling(run, index, other, Purpose::Ceiling).median_qps())
+        .reduce(f64::max)
 }
 
 fn ceiling(run: &Run, index: usize, cell: &Cell, purpose: Purpose) -> Ceiling {

@@ -160,7 +160,7 @@ fn why_no_figure(starts: &[Start<'_>]) -> String {
     }
     let searches: Vec<&Bounds> = starts.iter().filter_map(Start::bounds).collect();
     if searches.is_empty() {
-        return "It was never tried: the run or its budget ended before its search began.".into();
+        return "It was never tried: the run or its budget ended before it was begun.".into();
     }
     if searches.iter().any(|bounds| bounds.incomplete) {
         return "The time for the search was used up before any load was known to meet the goal.".into();
@@ -201,7 +201,11 @@ fn of_searches(starts: &[Start<'_>], hidden_most: f64) -> Vec<String> {
 /// The greatest share of its load that the buffers could have hidden in any search; none where one is unknown.
 fn hidden_share(starts: &[Start<'_>]) -> Option<f64> {
     let searches = starts.iter().filter(|start| start.is_searched).filter_map(Start::bounds);
-    searches.filter(|bounds| bounds.lower_qps.is_some()).map(|bounds| bounds.hidden_share).reduce(|a, b| Some(a?.max(b?))).flatten()
+    searches
+        .filter(|bounds| bounds.lower_qps.is_some())
+        .map(|bounds| bounds.hidden_share)
+        .reduce(|a, b| Some(a?.max(b?)))
+        .flatten()
 }
 
 fn count(starts: &[Start<'_>], holds: impl Fn(&Bounds) -> bool) -> usize {

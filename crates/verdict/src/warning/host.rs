@@ -14,20 +14,17 @@ const IDLE_THREAD: f64 = 0.05;
 /// `/proc` counts CPU in hundredths of a second: below this many seconds a share of 2 % is a rounding error.
 const LONG_ENOUGH_S: f64 = 1.0;
 
-/// Player and subject ran on the same core. Known where both were pinned, or where the subject's threads
-/// were seen.
+/// Player and subject ran on the same core. The subject's cores are those that it was given and those on which
+/// its threads were seen: a server may set affinities of its own, whatever it was given.
 pub fn shared_cores(trial: &Trial, setting: &Setting) -> Option<Warning> {
     let player: BTreeSet<u32> = if trial.player.cpus.is_empty() {
         trial.player.per_thread.iter().map(|thread| thread.cpu).collect()
     } else {
         trial.player.cpus.iter().copied().collect()
     };
-    let subject: BTreeSet<u32> = if setting.subject_cpus.is_empty() {
-        let threads = trial.subject.iter().flat_map(|subject| &subject.threads);
-        threads.filter(|thread| thread.busy >= IDLE_THREAD).map(|thread| thread.cpu).collect()
-    } else {
-        setting.subject_cpus.iter().copied().collect()
-    };
+    let threads = trial.subject.iter().flat_map(|subject| &subject.threads);
+    let seen = threads.filter(|thread| thread.busy >= IDLE_THREAD).map(|thread| thread.cpu);
+    let subject: BTreeSet<u32> = seen.chain(setting.subject_cpus.iter().copied()).collect();
     let shared: Vec<String> = player.intersection(&subject).map(u32::to_string).collect();
     (!shared.is_empty()).then(|| {
         let advice = format!(

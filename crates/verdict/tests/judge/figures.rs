@@ -175,7 +175,10 @@ fn a_cell_that_crashed_and_one_never_begun_say_so() {
     assert_eq!(states[3..], [State::Measured, State::Crashed, State::NotMeasured]);
     assert_eq!(verdict.figures[4].crashes.len(), 10);
     assert_eq!(verdict.figures[4].crashes[0].output, ["out of memory"]);
-    assert_eq!(verdict.subjects[5].reasons, ["No start was measured, so there is no figure."]);
+    assert_eq!(
+        verdict.subjects[5].reasons,
+        ["It was never tried: the run or its budget ended before it was begun."]
+    );
 }
 
 fn shown(run: &Run, verdict: &RunVerdict, grid: &Grid) -> Vec<Vec<String>> {

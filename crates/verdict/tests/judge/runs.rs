@@ -146,7 +146,8 @@ fn a_bound_of_one_start_that_was_spoiled_three_times_refuses_the_figure() {
             let capacity_qps = 199_500.0 + 200.0 * f64::from(block);
             rig.search(block, |load_qps| {
                 let mut trial = knee(capacity_qps)(load_qps);
-                trial.player.socket_drops = if block == 2 && load_qps == bound_qps { 3 } else { 0 };
+                trial.player.socket_drops =
+                    if block == 2 && load_qps.total_cmp(&bound_qps).is_eq() { 3 } else { 0 };
                 trial
             });
         }
@@ -180,7 +181,9 @@ fn a_search_in_two_parts_with_others_between_is_one_start() {
     let mut moved: Vec<_> = rest.drain(..of_first).collect();
     parted.run.trials.append(&mut rest);
     parted.add(SUBJECT, 0, 200, Purpose::WarmUp, trial(1e3, 0));
-    moved.iter_mut().for_each(|one| one.start = 200);
+    for one in &mut moved {
+        one.start = 200;
+    }
     parted.run.trials.append(&mut moved);
     let (whole, parted) = (subject(&whole), subject(&parted));
     assert_eq!(parted.starts.len(), 6);
@@ -323,7 +326,7 @@ fn runs_that_hold_little_are_judged_without_a_figure() {
     let none = subject(&rig);
     assert_eq!((none.grade, none.figure_qps), (Grade::F, None));
     assert_eq!(none.bottleneck.resource, Resource::Unknown);
-    let never = "It was never tried: the run or its budget ended before its search began.";
+    let never = "It was never tried: the run or its budget ended before it was begun.";
     assert_eq!(none.reasons, [never], "nothing is said of loads that nobody tried");
     rig.fail(0, "port 5300 is in use");
     let verdict = subject(&rig);

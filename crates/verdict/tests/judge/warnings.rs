@@ -107,6 +107,12 @@ fn cores_are_shared_by_pinning_or_by_what_was_seen() {
     assert!(!codes(&seen, &Setting::default()).contains(&Code::SharedCores));
     seen.subject.as_mut().unwrap().threads[0].cpu = 0;
     assert!(codes(&seen, &Setting::default()).contains(&Code::SharedCores));
+    assert!(
+        codes(&seen, &pinned()).contains(&Code::SharedCores),
+        "it was told to keep to core 1, and did not"
+    );
+    seen.subject.as_mut().unwrap().threads[0].busy = 0.04;
+    assert!(!codes(&seen, &pinned()).contains(&Code::SharedCores), "a thread that hardly runs takes nothing");
     seen.subject = None;
     assert!(!codes(&seen, &Setting::default()).contains(&Code::SharedCores), "what is unknown is not judged");
 }
