@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     fn probe(purpose: Purpose, bad_ratio: f64, under_way: Option<f64>) -> Probe {
-        Probe { purpose, bad_ratio, under_way, ..Probe::default() }
+        Probe { bad_ratio, under_way, purpose, ..Probe::default() }
     }
 
     #[test]

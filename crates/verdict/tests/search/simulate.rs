@@ -146,7 +146,7 @@ fn search_seen(
             Next::Trial { rate_qps, duration_s, purpose } => {
                 let bad_ratio = bad_ratio(rate_qps, duration_s, probes.len() as u64);
                 let under_way = buffer_packets.filter(|_| bad_ratio > 0.0);
-                Probe { purpose, under_way, ..probe_of(rate_qps, duration_s, bad_ratio) }
+                Probe { under_way, purpose, ..probe_of(rate_qps, duration_s, bad_ratio) }
             }
         };
         wall_s += probe.wall_s;
