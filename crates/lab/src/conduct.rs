@@ -9,9 +9,11 @@ use kqps_observation::{Cell, Run, RunTrial, Store, Trial};
 use kqps_verdict::search::Goal;
 
 use crate::budget::Clock;
+use crate::canary;
 use crate::load::{Load, Played};
 use crate::order;
 use crate::unit::{Ending, Next, Unit};
+use crate::warm_up::WarmUp;
 
 /// Why a trial, or the start of a subject, has no result.
 #[derive(Debug)]
@@ -117,13 +119,25 @@ impl<'a> Conductor<'a> {
             }
             let began = Instant::now();
             (self.tell)(&Event::Block { block });
-            for cell in order::of_block(run.seed, block, run.cells.len()) {
+            let canary = canary::cell(run);
+            let mut order = order::of_block(run.seed, block, run.cells.len());
+            order.retain(|cell| Some(*cell) != canary);
+            for (position, &cell) in order.iter().enumerate() {
                 if self.is_too_late_for(&run.cells[cell], block) {
                     let what = format!("block {}: {}", block + 1, run.cells[cell].name);
                     self.drop(run, &what)?;
-                } else if self.unit(run, cell, block)? == Conducted::Interrupted {
+                    continue;
+                }
+                let canary = canary.filter(|canary| canary::is_due(run, *canary, block, position));
+                if self.canary(run, canary, block)? == Conducted::Interrupted
+                    || self.unit(run, cell, block)? == Conducted::Interrupted
+                {
                     return Ok(Conducted::Interrupted);
                 }
+            }
+            let canary = canary.filter(|canary| canary::is_due_at_end(run, *canary, block, order.len()));
+            if self.canary(run, canary, block)? == Conducted::Interrupted {
+                return Ok(Conducted::Interrupted);
             }
             last_block_s = seconds(began);
         }
@@ -178,6 +192,23 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
+    /// Plays the canary once, where it is due.
+    fn canary(&mut self, run: &mut Run, canary: Option<usize>, block: u32) -> Result<Conducted, StoreError> {
+        let Some((cell, load)) = canary.and_then(|cell| Some((cell, canary::load(run, cell)?))) else {
+            return Ok(Conducted::Whole);
+        };
+        let start = self.store.next_start()?;
+        (self.tell)(&Event::Start { cell: &run.cells[cell], start });
+        let played = (self.start)(cell, start).and_then(|mut play| play(&load));
+        let outcome = match played {
+            Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
+            Err(NoTrial::Failed { reason, output }) => Outcome::Failed { reason, output },
+            Ok(trial) => Outcome::Measured(Box::new(trial)),
+        };
+        self.commit(run, Place { cell, block, start }, load.purpose, outcome)?;
+        Ok(Conducted::Whole)
+    }
+
     fn unit(&mut self, run: &mut Run, cell: usize, block: u32) -> Result<Conducted, StoreError> {
         let mut unit = Unit::of(run, &self.goal, cell, block);
         let rest = format!("block {}: the rest of the search of {}", block + 1, run.cells[cell].name);
@@ -222,15 +253,17 @@ impl<'a> Conductor<'a> {
         place: Place,
         play: &mut Play<'a>,
     ) -> Result<Conducted, StoreError> {
-        let mut warm_up = unit.warm_up();
+        let mut warm_up = WarmUp::of(&run.cells[place.cell]);
+        let mut warmed: Option<Trial> = None;
         let began = Instant::now();
         loop {
             if unit.is_search() && self.is_too_long(began) {
                 return Ok(Conducted::Whole);
             }
-            let load = match (warm_up.take(), unit.next()) {
-                (Some(load), _) | (None, Next::Trial(load)) => load,
-                (None, Next::Over(_)) => return Ok(Conducted::Whole),
+            let next = unit.next();
+            let load = match (warm_up.next(warmed.as_ref()), next) {
+                (Some(load), Next::Trial(_)) | (None, Next::Trial(load)) => load,
+                (_, Next::Over(_)) => return Ok(Conducted::Whole),
             };
             match play(&load) {
                 Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
@@ -239,6 +272,9 @@ impl<'a> Conductor<'a> {
                     self.commit(run, place, load.purpose, Outcome::Failed { reason, output })?;
                 }
                 Ok(trial) => {
+                    if load.purpose == Purpose::WarmUp {
+                        warmed = Some(trial.clone());
+                    }
                     unit.add(Played { purpose: load.purpose, trial: trial.clone() });
                     self.commit(run, place, load.purpose, Outcome::Measured(Box::new(trial)))?;
                 }

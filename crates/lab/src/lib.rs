@@ -8,6 +8,7 @@
 //! holds, so that a run that was killed goes on without repeating or losing a committed trial.
 
 pub mod budget;
+pub mod canary;
 pub mod conduct;
 pub mod folder;
 pub mod load;
@@ -23,6 +24,7 @@ pub mod study;
 pub mod subject;
 pub mod toml_file;
 pub mod unit;
+pub mod warm_up;
 
 mod layout;
 mod record;

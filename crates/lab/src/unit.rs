@@ -11,9 +11,6 @@ use crate::search::{self, Wanted};
 /// Seconds of a closed-loop trial that finds a ceiling.
 const CEILING_S: f64 = 0.5;
 
-/// Seconds of the trial that warms a subject up.
-const WARM_UP_S: f64 = 0.3;
-
 /// The factor of a cell that says at which shares of its figure latency is measured, in percent.
 pub const LATENCY_FACTOR: &str = "latency_at_percent";
 
@@ -83,13 +80,8 @@ impl Unit {
         }
         match (self.role, &self.load) {
             (Role::PlayerCeiling | Role::EchoCeiling, _) => self.next_of_closed(CEILING_S, Purpose::Ceiling),
-            (Role::Canary, CellLoad::Rates { rates_qps, duration_s }) => {
-                self.next_of_rates(rates_qps, *duration_s, Purpose::Canary)
-            }
             (_, CellLoad::Closed(duration_s)) => self.next_of_closed(*duration_s, Purpose::Closed),
-            (_, CellLoad::Rates { rates_qps, duration_s }) => {
-                self.next_of_rates(rates_qps, *duration_s, Purpose::Rate)
-            }
+            (_, CellLoad::Rates { rates_qps, duration_s }) => self.next_of_rates(rates_qps, *duration_s),
             (_, CellLoad::Search) => self.next_of_search(),
         }
     }
@@ -111,12 +103,6 @@ impl Unit {
         self.role == Role::Subject && self.load == CellLoad::Search
     }
 
-    /// How a fresh start of its subject is warmed up, if at all.
-    pub fn warm_up(&self) -> Option<Load> {
-        let warm_up = Load { pace: Pace::Closed, duration_s: WARM_UP_S, purpose: Purpose::WarmUp };
-        (self.role == Role::Subject).then_some(warm_up)
-    }
-
     fn next_of_closed(&self, duration_s: f64, purpose: Purpose) -> Next {
         if let Some(measured) = counted(&self.played).first() {
             return Next::Over(Ending::Closed(measured.trial.load.answered_qps));
@@ -124,7 +110,8 @@ impl Unit {
         Next::Trial(Load { pace: Pace::Closed, duration_s, purpose })
     }
 
-    fn next_of_rates(&self, rates_qps: &[f64], duration_s: f64, purpose: Purpose) -> Next {
+    fn next_of_rates(&self, rates_qps: &[f64], duration_s: f64) -> Next {
+        let purpose = Purpose::Rate;
         match rates_qps.get(counted(&self.played).len()) {
             Some(&rate_qps) => Next::Trial(Load { pace: Pace::Open { rate_qps }, duration_s, purpose }),
             None => Next::Over(Ending::Played),

@@ -17,7 +17,7 @@ use crate::figure::{self, Figures};
 use crate::grade::Grade;
 use crate::interval::{Interval, median_interval};
 use crate::search::{Goal, Preset};
-use crate::warning::{Setting, Warning};
+use crate::warning::{self, Setting, Warning};
 
 pub use ceiling::{Ceiling, Ceilings};
 pub use points::{LoadPoint, Losses, PlaceLoss};
@@ -111,6 +111,7 @@ fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> Cell
         starts: &starts,
         player_qps: ceiling::player_qps(run, cell),
         echo_qps: echo.and_then(Ceiling::median_qps),
+        canary: warning::canary(run, index),
     };
     let weighed = weigh::weigh(&case);
     let median_of = |bound: fn(&StartVerdict) -> Option<f64>| {

@@ -15,4 +15,5 @@ pub mod grade;
 pub mod interval;
 pub mod judge;
 pub mod search;
+pub mod steady;
 pub mod warning;

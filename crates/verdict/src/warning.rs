@@ -1,6 +1,7 @@
 //! What casts doubt on a figure: every warning has a code, the figure behind it, advice, and an effect on the
 //! grade. The table of `docs/METHOD.md`, "The verdict".
 
+mod canary;
 mod host;
 mod player;
 mod subject;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::grade::Grade;
 
+pub use canary::canary;
 pub use host::{noisy_host, shared_cores, single_host};
 pub use player::{Starved, busiest_thread, client_drops, lagging, player_headroom, player_limited, starved};
 pub use subject::{no_steady_state, uneven, unexplained_loss, wrong_answers};
@@ -33,6 +35,7 @@ pub enum Code {
     NoSteadyState,
     Irregular,
     UnexplainedLoss,
+    Canary,
 }
 
 impl Code {
@@ -51,6 +54,7 @@ impl Code {
             Self::NoSteadyState => "no-steady-state",
             Self::Irregular => "irregular",
             Self::UnexplainedLoss => "unexplained-loss",
+            Self::Canary => "canary",
         }
     }
 }

@@ -11,6 +11,7 @@ use kqps_verdict::judge::judge;
 use kqps_verdict::search::Preset;
 
 use kqps_observation as observation;
+use kqps_observation::CellLoad;
 
 use super::*;
 use crate::budget::Spending;
@@ -120,6 +121,58 @@ fn an_interrupted_run_goes_on() {
         judge(run).subjects.iter().map(|subject| (subject.figure_qps, subject.starts.len())).collect()
     };
     assert_eq!(figures(&run), figures(&whole), "a search in two parts is one search");
+}
+
+/// A run with a canary, cut short after so many trials again and again until it is whole.
+fn with_canary(cut_after: u32) -> Run {
+    let mut plan = plan();
+    let load = CellLoad::Rates { rates_qps: vec![1000.0], duration_s: 0.5 };
+    plan.cells.push(observation::Cell { role: Role::Canary, load, ..observation::Cell::default() });
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(&folder.path().join("run.sqlite"), &plan).unwrap();
+    loop {
+        let left = Cell::new(cut_after);
+        let limited = || match left.get() {
+            0 => Err(NoTrial::Interrupted),
+            more => {
+                left.set(more - 1);
+                Ok(())
+            }
+        };
+        if conduct(&store, None, &limited, &mut |_| ()).unwrap() == Conducted::Whole {
+            return store.run().unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_canary_is_played_every_few_cells_and_at_the_end() {
+    let run = with_canary(u32::MAX);
+    let canary = run.cells.len() as u32 - 1;
+    let mut cells: Vec<(u32, u32)> = run.trials.iter().map(|trial| (trial.block, trial.cell)).collect();
+    cells.dedup();
+    for block in 0..BLOCKS {
+        let of_block: Vec<bool> =
+            cells.iter().filter(|(b, _)| *b == block).map(|(_, cell)| *cell == canary).collect();
+        let mut expected: Vec<bool> = Vec::new();
+        for position in 0..canary as usize {
+            expected.extend((position % canary::EVERY == 0).then_some(true));
+            expected.push(false);
+        }
+        expected.extend((block + 1 == BLOCKS).then_some(true));
+        assert_eq!(of_block, expected, "block {block}");
+    }
+    let canaries = run.trials.iter().filter(|trial| trial.cell == canary);
+    assert!(canaries.clone().all(|trial| trial.purpose == Purpose::Canary));
+    assert_eq!(canaries.count(), BLOCKS as usize * (canary as usize).div_ceil(canary::EVERY) + 1);
+}
+
+#[test]
+fn a_run_that_is_cut_short_neither_repeats_nor_loses_a_canary() {
+    let whole = essence(&with_canary(u32::MAX));
+    for cut_after in [2, 3, 7] {
+        assert_eq!(essence(&with_canary(cut_after)), whole, "cut after every {cut_after} trials");
+    }
 }
 
 #[test]

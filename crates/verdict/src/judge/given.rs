@@ -8,6 +8,7 @@ use super::start::{Played, Start, StartVerdict, without_warm_ups};
 use crate::evidence::{counted, counted_at_last, is_spoiled};
 use crate::interval::median_interval;
 use crate::search::{Bounds, Goal, Probe};
+use crate::steady::full_bins;
 
 impl<'a> Start<'a> {
     /// A closed loop: its answered rate. The loop pushes until something is used up, so its trials are also
@@ -75,7 +76,7 @@ impl<'a> Start<'a> {
             spoiled: spoiled.filter(|trial| is_spoiled(trial) && is_behind(trial)).collect(),
             failed,
             all: judged.iter().map(|one| one.trial).collect(),
-            warm_up: warm_up.map_or(&[], |one| one.trial.intervals.as_slice()),
+            warm_up: warm_up.map_or(&[], |one| full_bins(one.trial)),
         }
     }
 }

@@ -64,6 +64,7 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         starts: &starts,
         player_qps: known.player_qps,
         echo_qps: known.echo_qps,
+        canary: None,
     });
     let bounds: Bounds = starts[0].bounds().cloned().unwrap_or_default();
     let unless_refused = |figure: Option<f64>| figure.filter(|_| !weighed.grade.refuses());

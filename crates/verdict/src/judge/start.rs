@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::evidence::{counted, counted_at_last, is_spoiled};
 use crate::search::{Bounds, Goal, Probe, bounds_found};
+use crate::steady::full_bins;
 
 /// What one start of a subject gave.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,7 +111,7 @@ impl<'a> Start<'a> {
             spoiled: spoiled.map(|one| one.trial).collect(),
             failed: select(&|probe| is_just_above(probe) && probe.is_bad(goal)),
             all: played.iter().map(|one| one.trial).collect(),
-            warm_up: warm_up.map_or(&[], |one| one.trial.intervals.as_slice()),
+            warm_up: warm_up.map_or(&[], |one| full_bins(one.trial)),
         }
     }
 

@@ -21,6 +21,8 @@ pub(super) struct Case<'a> {
     pub(super) starts: &'a [Start<'a>],
     pub(super) player_qps: Option<f64>,
     pub(super) echo_qps: Option<f64>,
+    /// What the canaries of its run say.
+    pub(super) canary: Option<Warning>,
 }
 
 /// A figure and what it is worth.
@@ -272,6 +274,7 @@ fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f6
     if is_most(irregular.len(), searched.len()) {
         replace(Warning::irregular(irregular[0]));
     }
+    case.canary.clone().map(&mut replace);
     warnings
 }
 

@@ -3,6 +3,8 @@
 use kqps_observation::Trial;
 use kqps_observation::trial::Interval;
 
+use crate::steady::{Steadiness, steadiness};
+
 use super::{Code, Effect, Setting, Warning};
 
 /// Workers that use less of a core than this are too idle to compare.
@@ -60,29 +62,18 @@ pub fn unexplained_loss(trial: &Trial) -> Option<Warning> {
     })
 }
 
-/// Seconds of a warm-up that are looked at.
-const STEADY_BINS: usize = 10;
-
-/// The last ten one-second bins of a warm-up still rose or fell by 1 % or more from first to last, along the
-/// line of least squares. Fewer bins are not judged.
+/// The last ten one-second bins of a warm-up still climbed, fell or jumped by 1 % or more. Fewer bins are not
+/// judged.
 pub fn no_steady_state(warm_up: &[Interval]) -> Option<Warning> {
-    let bins = &warm_up[warm_up.len().checked_sub(STEADY_BINS)?..];
-    let mean = bins.iter().map(|bin| bin.correct as f64).sum::<f64>() / STEADY_BINS as f64;
-    if mean <= 0.0 {
-        return None;
-    }
-    let centre = (STEADY_BINS as f64 - 1.0) / 2.0;
-    let from_centre = |index: usize| index as f64 - centre;
-    let along: f64 =
-        bins.iter().enumerate().map(|(i, bin)| from_centre(i) * (bin.correct as f64 - mean)).sum();
-    let squares: f64 = (0..STEADY_BINS).map(|i| from_centre(i).powi(2)).sum();
-    let change = (along / squares * (STEADY_BINS as f64 - 1.0) / mean).abs();
-    (change >= 0.01).then(|| {
-        let advice = format!(
-            "The answered rate still changed by {:.1} % over the last ten seconds of the warm-up. Warm the \
-             subject up for longer.",
-            change * 100.0
-        );
-        Warning::new(Code::NoSteadyState, Effect::DownOne, change, advice)
-    })
+    let (change, how) = match steadiness(warm_up) {
+        Steadiness::Steady | Steadiness::Unknown => return None,
+        Steadiness::Slope(change) => (change.abs(), "changed"),
+        Steadiness::Step(change) => (change.abs(), "jumped"),
+    };
+    let advice = format!(
+        "The answered rate still {how} by {:.1} % over the last ten seconds of the warm-up. Warm the subject up \
+         for longer.",
+        change * 100.0
+    );
+    Some(Warning::new(Code::NoSteadyState, Effect::DownOne, change, advice))
 }

@@ -1,0 +1,43 @@
+//! When the canary is played: before the first cell of a block and every few cells after it, and once more after
+//! the last cell of the run, which nothing else would vouch for. A function of the stored trials, so that a run
+//! that was killed neither repeats nor loses one.
+
+use kqps_observation::run::{Purpose, Role};
+use kqps_observation::{CellLoad, Run};
+
+use crate::load::{Load, Pace};
+
+/// Cells between two canaries.
+pub const EVERY: usize = 6;
+
+/// The run's canary cell, if it has one that says at which rate it is played.
+pub fn cell(run: &Run) -> Option<usize> {
+    run.cells.iter().position(|cell| cell.role == Role::Canary && matches!(cell.load, CellLoad::Rates { .. }))
+}
+
+/// The load of a canary: the first rate of its cell.
+pub fn load(run: &Run, canary: usize) -> Option<Load> {
+    match &run.cells[canary].load {
+        CellLoad::Rates { rates_qps, duration_s } => rates_qps.first().map(|&rate_qps| Load {
+            pace: Pace::Open { rate_qps },
+            duration_s: *duration_s,
+            purpose: Purpose::Canary,
+        }),
+        _ => None,
+    }
+}
+
+/// Whether the canary is due before the cell at `position` of a block's order, canaries not counted. One that
+/// could not be played counts as played: the next one comes soon enough.
+pub fn is_due(run: &Run, canary: usize, block: u32, position: usize) -> bool {
+    position.is_multiple_of(EVERY) && played(run, canary, block) <= position / EVERY
+}
+
+/// Whether the canary is due at the end of the run, after a last block of `cells` cells.
+pub fn is_due_at_end(run: &Run, canary: usize, block: u32, cells: usize) -> bool {
+    block + 1 == run.blocks && played(run, canary, block) <= cells.div_ceil(EVERY)
+}
+
+fn played(run: &Run, canary: usize, block: u32) -> usize {
+    run.trials.iter().filter(|trial| trial.cell as usize == canary && trial.block == block).count()
+}

@@ -1,0 +1,107 @@
+//! Warming a fresh start of a subject up: for a moment, or, where its cell asks for that, until its rate holds
+//! still.
+
+use kqps_observation::run::{Purpose, Role};
+use kqps_observation::{Cell, Trial};
+use kqps_verdict::steady::{BINS, Steadiness, full_bins, steadiness};
+
+use crate::load::{Load, Pace};
+
+/// The factor of a cell that asks for a steady state: how long warming up may take at most, as `60s`.
+pub const STEADY_FACTOR: &str = "steady";
+
+/// The longest that a subject is warmed up, whatever its cell says, seconds.
+const LONGEST_S: f64 = 60.0;
+
+/// Seconds of a warm-up that only fills caches and wakes threads.
+const SHORT_S: f64 = 0.3;
+
+/// Seconds of one trial on the way to a steady state: what is looked at, and a second to get going.
+const STEP_S: f64 = BINS as f64 + 1.0;
+
+/// The warm-up of one start.
+#[derive(Clone, Copy, Debug)]
+pub struct WarmUp {
+    /// Seconds that it may still take; none when it is a short one, or over.
+    left_s: f64,
+    step_s: f64,
+}
+
+impl WarmUp {
+    /// The warm-up of a start of this cell's subject; ceilings and canaries have none.
+    pub fn of(cell: &Cell) -> Self {
+        if cell.role != Role::Subject {
+            return Self { left_s: 0.0, step_s: SHORT_S };
+        }
+        match cell.factors.get(STEADY_FACTOR).and_then(|value| seconds(value)) {
+            Some(longest_s) => Self { left_s: longest_s.min(LONGEST_S), step_s: STEP_S },
+            None => Self { left_s: SHORT_S, step_s: SHORT_S },
+        }
+    }
+
+    /// The next trial of it, after the last one if there was one; none when the subject is warm, or the time is
+    /// up. A rest that is too short to be judged is not begun.
+    pub fn next(&mut self, last: Option<&Trial>) -> Option<Load> {
+        let is_steady = |trial| steadiness(full_bins(trial)) == Steadiness::Steady;
+        if self.left_s < self.step_s || last.is_some_and(is_steady) {
+            return None;
+        }
+        self.left_s -= self.step_s;
+        Some(Load { pace: Pace::Closed, duration_s: self.step_s, purpose: Purpose::WarmUp })
+    }
+}
+
+/// A duration as a study writes it: `60s`, `1m`, or a bare number of seconds; none when it is something else.
+pub fn seconds(text: &str) -> Option<f64> {
+    let (number, unit_s) = match text.strip_suffix('m') {
+        Some(minutes) => (minutes, 60.0),
+        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
+    };
+    number.trim().parse::<f64>().ok().map(|number| number * unit_s).filter(|s| s.is_finite() && *s > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kqps_observation::trial::Interval;
+
+    fn cell(steady: Option<&str>) -> Cell {
+        let factors = steady.map(|longest| (STEADY_FACTOR.to_string(), longest.to_string()));
+        Cell { factors: factors.into_iter().collect(), ..Cell::default() }
+    }
+
+    /// A warm-up in which the rate of every second is told by `rate`: the seconds of its trials.
+    fn played(cell: &Cell, rate: impl Fn(u64) -> u64) -> Vec<f64> {
+        let (mut warm_up, mut last, mut seconds) = (WarmUp::of(cell), None, Vec::new());
+        let mut at_s = 0;
+        while let Some(load) = warm_up.next(last.as_ref()) {
+            let bin = |number| Interval { at_s: number, sent: 0, correct: rate(at_s + number) };
+            let mut trial =
+                Trial { intervals: (1..=load.duration_s as u64).map(bin).collect(), ..Trial::default() };
+            trial.load.duration_s = load.duration_s;
+            at_s += load.duration_s as u64;
+            seconds.push(load.duration_s);
+            last = Some(trial);
+        }
+        seconds
+    }
+
+    #[test]
+    fn without_a_wish_it_is_short_and_without_a_subject_there_is_none() {
+        assert_eq!(played(&cell(None), |_| 1000), [SHORT_S]);
+        let ceiling = Cell { role: Role::EchoCeiling, ..cell(Some("60s")) };
+        assert!(played(&ceiling, |_| 1000).is_empty());
+    }
+
+    #[test]
+    fn it_lasts_until_the_rate_holds_still_and_no_longer_than_allowed() {
+        assert_eq!(played(&cell(Some("60s")), |_| 100_000), [STEP_S]);
+        let settles = |at_s: u64| 100_000 + 1000 * at_s.min(20);
+        assert_eq!(played(&cell(Some("60s")), settles), [STEP_S; 3]);
+        let climbs = |at_s: u64| 100_000 + 1000 * at_s;
+        assert_eq!(played(&cell(Some("60s")), climbs), [STEP_S; 5]);
+        assert_eq!(played(&cell(Some("1h")), climbs), [SHORT_S], "not a duration that a study may write");
+        assert_eq!(played(&cell(Some("10m")), climbs), [STEP_S; 5]);
+        assert_eq!(played(&cell(Some("25")), climbs), [STEP_S; 2]);
+    }
+}
