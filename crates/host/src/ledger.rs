@@ -1,108 +1,79 @@
-//! The drop ledger: where the packets of a trial were lost, by counters of drops.
+//! The drop ledger: where the packets of a trial were lost, found in two ways that must agree. A pure function
+//! of the facts.
 //!
-//! A pure function of the facts. Counters see packets as the kernel carries them: a segmented send that is
-//! dropped whole counts once however many queries it holds, so with segmentation into a socket that takes
-//! coalesced packets part of a loss stays unexplained.
+//! Counters of **drops** say it themselves: those of sockets, of the backlog, of interfaces. Counters of
+//! **passages** say it by what is missing between two of them, and so find what is dropped silently, by a
+//! filter or by the subject. Passages tell how many were lost on each stretch of the way, drops tell where on
+//! it. Only what sockets of player and subject dropped is believed whatever the passages say: nobody else
+//! moves those counters.
+
+mod passages;
+mod stretch;
 
 use kqps_observation::ledger::FoundBy;
 use kqps_observation::{Accounts, HostFacts, Ledger, Place, Placed, SubjectFacts};
 
+/// Where the subject's end of the way is, as seen by the player.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SubjectSide {
+    /// In the player's own network namespace: both directions move the same counters.
+    Here,
+    /// In another namespace, whose counters are in [`SubjectFacts::network`].
+    There,
+    /// Out of sight.
+    #[default]
+    Unseen,
+}
+
+/// What the ledger is drawn up from.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// What became of every query.
+    pub accounts: &'a Accounts,
+    /// Datagrams that the player's own sockets dropped.
+    pub player_socket_drops: u64,
+    /// Messages that the player handed to the kernel; one may hold several queries.
+    pub messages_sent: u64,
+    /// Messages that the player read; one may hold several replies.
+    pub messages_heard: u64,
+    /// Whether they went over IPv6.
+    pub ipv6: bool,
+    /// The host, with the player's namespace.
+    pub host: &'a HostFacts,
+    /// The subject, where it was watched.
+    pub subject: Option<&'a SubjectFacts>,
+    /// Where it is.
+    pub side: SubjectSide,
+}
+
 /// Places what was intended and has no reply at all.
-///
-/// `player_socket_drops` are datagrams that the player's own sockets dropped. Without the subject's own
-/// counter, every other datagram of the namespace that found its socket's buffer full is put down to the
-/// subject, and marked shared.
-pub fn ledger(
-    accounts: &Accounts,
-    player_socket_drops: u64,
-    host: &HostFacts,
-    subject: Option<&SubjectFacts>,
-) -> Ledger {
-    let (subject_drops, shared) = subject.and_then(|subject| subject.socket_drops).map_or_else(
-        || {
-            let full = host.udp.rcvbuf_errors + host.udp.mem_errors;
-            (full.saturating_sub(player_socket_drops), true)
-        },
-        |drops| (drops, false),
-    );
-    let unanswered = subject.and_then(|subject| subject.unanswered).unwrap_or(0);
-    let places: Vec<Placed> = [
-        (Place::PlayerUnsent, accounts.unsent, false),
-        (Place::PlayerSend, accounts.send_failed, false),
-        (Place::Softnet, host.softnet_dropped, true),
-        (Place::SubjectSocketBuffer, subject_drops, shared),
-        (Place::SubjectUnanswered, unanswered, false),
-        (Place::PlayerSocketBuffer, player_socket_drops, false),
-    ]
-    .into_iter()
-    .filter(|(_, count, _)| *count > 0)
-    .map(|(place, count, shared)| Placed { place, count, by: FoundBy::Drops, shared })
-    .collect();
+pub fn ledger(evidence: &Evidence<'_>) -> Ledger {
+    let accounts = evidence.accounts;
+    let passages = passages::count(evidence);
+    let mut places =
+        vec![placed(Place::PlayerUnsent, accounts.unsent), placed(Place::PlayerSend, accounts.send_failed)];
+    let drops = stretch::Drops::of(evidence);
+    if accounts.lost == 0 || passages.are_disturbed() {
+        places.extend(drops.alone());
+    } else {
+        places.extend(stretch::place_all(&passages, drops));
+    }
+    places.retain(|placed| placed.count > 0);
+    places.sort_by_key(|placed| placed.place);
     let bad = accounts.unsent + accounts.send_failed + accounts.lost;
-    let placed: u64 = places.iter().map(|placed| placed.count).sum();
-    Ledger { places, unexplained: bad as i64 - placed as i64 }
+    let explained: u64 = places.iter().map(|placed| placed.count).sum();
+    Ledger {
+        unexplained: bad as i64 - explained as i64,
+        places,
+        stages: passages.stages(),
+        merged: passages.merged(),
+    }
+}
+
+/// A loss that nobody else's counters are in.
+fn placed(place: Place, count: u64) -> Placed {
+    Placed { place, count, by: FoundBy::Drops, shared: false }
 }
 
 #[cfg(test)]
-mod tests {
-    use kqps_observation::host::UdpFacts;
-
-    use super::*;
-
-    fn placed(place: Place, count: u64, shared: bool) -> Placed {
-        Placed { place, count, by: FoundBy::Drops, shared }
-    }
-
-    fn accounts() -> Accounts {
-        Accounts {
-            intended: 1000,
-            unsent: 10,
-            send_failed: 5,
-            sent: 985,
-            correct: 885,
-            lost: 100,
-            ..Default::default()
-        }
-    }
-
-    #[test]
-    fn a_trial_without_loss_has_an_empty_ledger() {
-        let clean = Accounts { intended: 7, sent: 7, correct: 7, ..Default::default() };
-        assert_eq!(ledger(&clean, 0, &HostFacts::default(), None), Ledger::default());
-    }
-
-    #[test]
-    fn every_loss_is_placed_in_order() {
-        let host = HostFacts { softnet_dropped: 3, ..Default::default() };
-        let subject = SubjectFacts { socket_drops: Some(60), unanswered: Some(20), ..Default::default() };
-        let ledger = ledger(&accounts(), 7, &host, Some(&subject));
-        let wanted = [
-            placed(Place::PlayerUnsent, 10, false),
-            placed(Place::PlayerSend, 5, false),
-            placed(Place::Softnet, 3, true),
-            placed(Place::SubjectSocketBuffer, 60, false),
-            placed(Place::SubjectUnanswered, 20, false),
-            placed(Place::PlayerSocketBuffer, 7, false),
-        ];
-        assert_eq!(ledger.places, wanted);
-        assert_eq!(ledger.unexplained, 100 - (3 + 60 + 20 + 7));
-    }
-
-    #[test]
-    fn without_the_subjects_own_counter_the_namespaces_is_shared() {
-        let udp = UdpFacts { rcvbuf_errors: 90, mem_errors: 2, ..Default::default() };
-        let host = HostFacts { udp, ..Default::default() };
-        for subject in [None, Some(&SubjectFacts::default())] {
-            let ledger = ledger(&accounts(), 7, &host, subject);
-            assert_eq!(ledger.places[2], placed(Place::SubjectSocketBuffer, 85, true));
-            assert_eq!(ledger.unexplained, 8);
-        }
-    }
-
-    #[test]
-    fn counters_may_explain_more_than_was_lost() {
-        let host = HostFacts { softnet_dropped: 150, ..Default::default() };
-        let subject = SubjectFacts { socket_drops: Some(0), ..Default::default() };
-        assert_eq!(ledger(&accounts(), 0, &host, Some(&subject)).unexplained, -50);
-    }
-}
+mod tests;

@@ -12,6 +12,7 @@ pub mod ledger;
 pub mod topology;
 pub mod watch;
 
+mod counters;
 mod cpu_time;
 mod files;
 #[cfg(test)]

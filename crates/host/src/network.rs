@@ -1,59 +1,6 @@
-//! The kernel's counters of UDP: by network namespace, of its backlog, and of single sockets.
+//! The kernel's counters of its backlog and of single UDP sockets.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use kqps_observation::host::UdpFacts;
-
-/// The counters of `/proc/net/snmp` (a line of names, then one of values) for UDP over IPv4.
-pub(crate) fn parse_snmp(text: &str) -> Option<UdpFacts> {
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp: "));
-    let (names, values) = (lines.next()?, lines.next()?);
-    let values = values.split_whitespace().map(|value| value.parse().unwrap_or(0));
-    let counters: BTreeMap<&str, u64> = names.split_whitespace().zip(values).collect();
-    Some(udp_facts(&counters))
-}
-
-/// The counters of `/proc/net/snmp6` (`Udp6InDatagrams 17`) for UDP over IPv6.
-pub(crate) fn parse_snmp6(text: &str) -> UdpFacts {
-    let counters = text.lines().filter_map(|line| {
-        let (name, value) = line.strip_prefix("Udp6")?.split_once(char::is_whitespace)?;
-        Some((name, value.trim().parse().ok()?))
-    });
-    udp_facts(&counters.collect())
-}
-
-/// Names as in RFC 4113 and the kernel's additions; one that this kernel does not have counts as 0.
-fn udp_facts(counters: &BTreeMap<&str, u64>) -> UdpFacts {
-    let counter = |name: &str| counters.get(name).copied().unwrap_or(0);
-    UdpFacts {
-        in_datagrams: counter("InDatagrams"),
-        out_datagrams: counter("OutDatagrams"),
-        no_ports: counter("NoPorts"),
-        in_errors: counter("InErrors"),
-        rcvbuf_errors: counter("RcvbufErrors"),
-        sndbuf_errors: counter("SndbufErrors"),
-        in_csum_errors: counter("InCsumErrors"),
-        mem_errors: counter("MemErrors"),
-    }
-}
-
-/// The sum over both address families, after less before.
-pub(crate) fn udp_since(before: [UdpFacts; 2], after: [UdpFacts; 2]) -> UdpFacts {
-    let grown = |counter: fn(&UdpFacts) -> u64| {
-        let sum = |families: &[UdpFacts; 2]| families.iter().map(counter).sum::<u64>();
-        sum(&after).saturating_sub(sum(&before))
-    };
-    UdpFacts {
-        in_datagrams: grown(|udp| udp.in_datagrams),
-        out_datagrams: grown(|udp| udp.out_datagrams),
-        no_ports: grown(|udp| udp.no_ports),
-        in_errors: grown(|udp| udp.in_errors),
-        rcvbuf_errors: grown(|udp| udp.rcvbuf_errors),
-        sndbuf_errors: grown(|udp| udp.sndbuf_errors),
-        in_csum_errors: grown(|udp| udp.in_csum_errors),
-        mem_errors: grown(|udp| udp.mem_errors),
-    }
-}
 
 /// The backlog's counters over all cores since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,42 +44,6 @@ pub(crate) fn parse_sockets(text: &str, inodes: &BTreeSet<u64>) -> BTreeMap<u64,
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const SNMP: &str = "Ip: Forwarding DefaultTTL
-Ip: 2 64
-Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors IgnoredMulti MemErrors
-Udp: 211 3 12 212 9 1 2 0 4
-UdpLite: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors IgnoredMulti MemErrors
-UdpLite: 9 9 9 9 9 9 9 9 9
-";
-
-    #[test]
-    fn counters_are_found_by_name() {
-        let udp = parse_snmp(SNMP).unwrap();
-        let wanted = UdpFacts {
-            in_datagrams: 211,
-            out_datagrams: 212,
-            no_ports: 3,
-            in_errors: 12,
-            rcvbuf_errors: 9,
-            sndbuf_errors: 1,
-            in_csum_errors: 2,
-            mem_errors: 4,
-        };
-        assert_eq!(udp, wanted);
-        assert_eq!(parse_snmp("Tcp: a\nTcp: 1\n"), None);
-        let six =
-            parse_snmp6("Ip6InReceives  \t5\nUdp6InDatagrams \t7\nUdp6RcvbufErrors\t2\nUdpLite6InErrors 3\n");
-        assert_eq!(six, UdpFacts { in_datagrams: 7, rcvbuf_errors: 2, ..UdpFacts::default() });
-    }
-
-    #[test]
-    fn both_families_are_added() {
-        let four = UdpFacts { rcvbuf_errors: 5, ..UdpFacts::default() };
-        let six = UdpFacts { rcvbuf_errors: 7, no_ports: 1, ..UdpFacts::default() };
-        let since = udp_since([UdpFacts { rcvbuf_errors: 2, ..four }, UdpFacts::default()], [four, six]);
-        assert_eq!(since, UdpFacts { rcvbuf_errors: 10, no_ports: 1, ..UdpFacts::default() });
-    }
 
     #[test]
     fn the_backlog_counts_in_hexadecimal_and_wraps() {

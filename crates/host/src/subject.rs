@@ -197,6 +197,7 @@ pub(crate) fn facts(
         socket_drops: socket_drops(readings.counters),
         // Only whoever speaks with the subject knows.
         unanswered: None,
+        network: None,
         threads: threads_between(&threads(before), &threads(after), readings.wall_s),
     }
 }

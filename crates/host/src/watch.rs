@@ -7,13 +7,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::{IpAddr, UdpSocket};
+use std::path::PathBuf;
 
 use kqps_kernel::clock;
-use kqps_observation::host::UdpFacts;
 use kqps_observation::subject::ThreadFacts;
-use kqps_observation::{HostFacts, SubjectFacts};
+use kqps_observation::{HostFacts, NetworkFacts, SubjectFacts};
 
+use crate::counters::{self, Reading};
 use crate::cpu_time::{self, CpuTicks, TICKS_PER_S};
+use crate::ledger::SubjectSide;
 use crate::network::{self, Softnet};
 use crate::process::Thread;
 use crate::subject;
@@ -23,6 +26,9 @@ use crate::subject;
 pub struct Watched {
     /// The subject's first process, where it is on this host; its descendants are found.
     pub subject_pid: Option<u32>,
+    /// The address that is asked. Where the subject is not watched, it tells whether that is in the player's
+    /// network namespace.
+    pub target: Option<IpAddr>,
     /// Thread IDs of the player's sending threads, which are threads of this process. They must live until
     /// [`Watch::sending_ended`], or [`Watch::end`] where that is not called.
     pub player_threads: Vec<u32>,
@@ -38,6 +44,8 @@ pub struct Seen {
     pub host: HostFacts,
     /// The subject, if one was to be watched.
     pub subject: Option<SubjectFacts>,
+    /// Where the subject is.
+    pub side: SubjectSide,
     /// The player's threads that were named, busiest first.
     pub player_threads: Vec<ThreadFacts>,
     /// CPU seconds of this whole process.
@@ -89,12 +97,15 @@ impl Watch {
             };
             subject::facts(pid, &readings, &mut unreadable)
         });
+        let (network, far, side) = after.namespaces_since(&before);
+        let subject = subject.map(|subject| SubjectFacts { network: far, ..subject });
         let ours_s = player_cpu_s + subject::cpu_s(&cpu.subject, &cpu_at_end.subject);
         let softnet = Softnet::since(&before.softnet, &after.softnet);
         let host = HostFacts {
             wall_s,
             cpus: cpu_time::shares(&cpu.cores, &cpu_at_end.cores),
-            udp: network::udp_since(before.udp, after.udp),
+            udp: counters::udp_of(&network),
+            network,
             softnet_dropped: softnet.dropped,
             softnet_squeezed: softnet.squeezed,
             foreign_cpu_s: foreign_cpu_s(&watched, &cpu, &cpu_at_end, ours_s),
@@ -102,7 +113,7 @@ impl Watch {
         };
         let player_threads =
             subject::threads_between(&cpu.player_threads, &cpu_at_end.player_threads, wall_s);
-        Seen { host, subject, player_threads, player_cpu_s }
+        Seen { host, subject, side, player_threads, player_cpu_s }
     }
 }
 
@@ -154,22 +165,75 @@ impl CpuReading {
 /// Packet counters at one moment.
 #[derive(Debug)]
 struct Counters {
-    /// Over IPv4 and over IPv6, of this process's network namespace.
-    udp: [UdpFacts; 2],
+    /// The player's network namespace.
+    ours: Reading,
+    /// Whether that is the host's.
+    ours_is_hosts: bool,
+    /// The subject's namespace, where it is another one and can be read, and whether it is the host's.
+    far: Option<(Reading, bool)>,
+    side: SubjectSide,
     softnet: Vec<Softnet>,
     subject: Option<subject::CounterReading>,
 }
 
 impl Counters {
     fn read(watched: &Watched, unreadable: &mut BTreeMap<String, String>) -> Self {
-        let four = network::parse_snmp(&read("/proc/self/net/snmp", unreadable)).unwrap_or_default();
-        let six = network::parse_snmp6(&read("/proc/self/net/snmp6", unreadable));
+        const OURS: &str = "/proc/thread-self";
+        let side = side(watched);
+        let far = watched.subject_pid.filter(|_| side == SubjectSide::There).map(|pid| {
+            let process = format!("/proc/{pid}");
+            (Reading::take(&process, unreadable), is_hosts(&process))
+        });
         Self {
-            udp: [four, six],
-            softnet: network::parse_softnet(&read("/proc/self/net/softnet_stat", unreadable)),
+            ours: Reading::take(OURS, unreadable),
+            ours_is_hosts: is_hosts(OURS),
+            far,
+            side,
+            softnet: network::parse_softnet(&read("/proc/thread-self/net/softnet_stat", unreadable)),
             subject: watched.subject_pid.map(|pid| subject::CounterReading::take(pid, unreadable)),
         }
     }
+
+    /// What the player's namespace counted since, what the subject's did where that is another one, and where
+    /// the subject is.
+    fn namespaces_since(&self, before: &Self) -> (NetworkFacts, Option<NetworkFacts>, SubjectSide) {
+        let ours = NetworkFacts { shared: self.ours_is_hosts, ..self.ours.since(&before.ours) };
+        // A namespace that could not be read both times, or is another one by now, tells nothing.
+        let both = self
+            .far
+            .as_ref()
+            .zip(before.far.as_ref())
+            .filter(|(after, before)| after.0.tells() && before.0.tells());
+        let far = both.map(|(after, before)| NetworkFacts { shared: after.1, ..after.0.since(&before.0) });
+        let side = match (self.side, before.side) {
+            (SubjectSide::There, _) | (_, SubjectSide::There) if far.is_none() => SubjectSide::Unseen,
+            (_, before) => before,
+        };
+        (ours, far, side)
+    }
+}
+
+/// Where the subject is: by its process where that may be looked at, else by its address, which only a socket
+/// in the same namespace can be bound to.
+fn side(watched: &Watched) -> SubjectSide {
+    let ours = namespace("/proc/thread-self");
+    let theirs = watched.subject_pid.and_then(|pid| namespace(&format!("/proc/{pid}")));
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) if ours == theirs => SubjectSide::Here,
+        (Some(_), Some(_)) => SubjectSide::There,
+        _ if watched.target.is_some_and(|ip| UdpSocket::bind((ip, 0)).is_ok()) => SubjectSide::Here,
+        _ => SubjectSide::Unseen,
+    }
+}
+
+/// What identifies a process's network namespace.
+fn namespace(process: &str) -> Option<PathBuf> {
+    fs::read_link(format!("{process}/ns/net")).ok()
+}
+
+/// Whether a process is in the namespace of the system's first one, or may be for all that can be seen.
+fn is_hosts(process: &str) -> bool {
+    namespace("/proc/1").is_none_or(|hosts| namespace(process) == Some(hosts))
 }
 
 /// A file's text, or nothing and an entry in `unreadable`.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::network::NetworkFacts;
+
 /// The host over one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostFacts {
@@ -13,6 +15,9 @@ pub struct HostFacts {
     pub cpus: Vec<CpuFacts>,
     /// UDP counters of the player's network namespace, both address families. Other traffic moves them too.
     pub udp: UdpFacts,
+    /// The player's network namespace in full.
+    #[serde(default)]
+    pub network: NetworkFacts,
     /// Packets that the kernel's backlog refused (`softnet_stat`, column 2).
     pub softnet_dropped: u64,
     /// Times the backlog ran out of budget (`softnet_stat`, column 3).

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::network::NetworkFacts;
+
 /// The subject over one trial: all of its processes together, and each thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SubjectFacts {
@@ -29,6 +31,9 @@ pub struct SubjectFacts {
     /// Queries that the subject says it read and did not answer, where it counts them.
     #[serde(default)]
     pub unanswered: Option<u64>,
+    /// The subject's network namespace; none where it is the player's, or could not be read.
+    #[serde(default)]
+    pub network: Option<NetworkFacts>,
     /// Threads that used CPU, busiest first.
     pub threads: Vec<ThreadFacts>,
 }

@@ -125,7 +125,8 @@ pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, 
         let tids: Vec<u32> = told.iter().take(plan.threads).filter_map(Told::ready).collect();
         let mut cpus = plan.cpus.clone();
         cpus.extend(&plan.subject_cpus);
-        let watched = Watched { subject_pid: plan.subject_pid, player_threads: tids, cpus };
+        let target = Some(plan.target.ip());
+        let watched = Watched { subject_pid: plan.subject_pid, target, player_threads: tids, cpus };
         let mut watch = Watch::begin(&watched);
         let started_unix_ms =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);

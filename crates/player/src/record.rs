@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kqps_dataset::Dataset;
-use kqps_host::ledger::ledger;
+use kqps_host::ledger::{Evidence, ledger};
 use kqps_host::watch::Seen;
 use kqps_kernel::errno;
 use kqps_message::rcode;
@@ -49,6 +49,16 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
     }
     let accounts = tally.accounts;
     let drops = played.heard.iter().map(|heard| heard.drops).sum();
+    let ledger = ledger(&Evidence {
+        accounts: &accounts,
+        player_socket_drops: drops,
+        messages_sent: tally.messages_sent,
+        messages_heard: tally.messages_heard,
+        ipv6: played.plan.target.is_ipv6(),
+        host: &played.seen.host,
+        subject: played.seen.subject.as_ref(),
+        side: played.seen.side,
+    });
     Trial {
         schema: SCHEMA,
         kind: "trial".into(),
@@ -81,7 +91,7 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
             ("gap".into(), tally.gap.encode()),
         ]),
         player: player(&played, &tally, drops),
-        ledger: ledger(&accounts, drops, &played.seen.host, played.seen.subject.as_ref()),
+        ledger,
         subject: played.seen.subject,
         host: played.seen.host,
         intervals: intervals(&tally),

@@ -23,6 +23,10 @@ pub struct Tally {
     pub rcodes: [u64; 16],
     /// How many of `accounts.unsent` were given up because every ID of their socket was outstanding.
     pub unsent_for_ids: u64,
+    /// Messages that the kernel took; with segmentation one holds several queries.
+    pub messages_sent: u64,
+    /// Messages that were read; one may hold several replies.
+    pub messages_heard: u64,
     /// The kernel's error number → queries that it refused.
     pub send_errors: BTreeMap<i32, u64>,
     /// DNS bytes of sent queries.
@@ -90,6 +94,8 @@ impl Tally {
         add_each(&mut self.wrong_causes, &other.wrong_causes);
         add_each(&mut self.rcodes, &other.rcodes);
         self.unsent_for_ids += other.unsent_for_ids;
+        self.messages_sent += other.messages_sent;
+        self.messages_heard += other.messages_heard;
         for (errno, count) in &other.send_errors {
             *self.send_errors.entry(*errno).or_default() += count;
         }

@@ -21,6 +21,7 @@ pub(super) fn hear(stage: &mut Stage<'_>, batch: &mut RecvBatch, now_ns: u64) ->
                     return;
                 }
             };
+            deck.tally.messages_heard += count as u64;
             for index in 0..count {
                 let message = batch.message(index);
                 let segments = message.bytes.chunks(message.segment_bytes.max(1));

@@ -71,6 +71,7 @@ fn hear(stage: &mut Stage<'_>, buffer: &mut [u8], now_ns: u64) -> io::Result<boo
                     return;
                 }
             }
+            deck.tally.messages_heard += 1;
             if let Ok(heard) = &mut outcome {
                 *heard = true;
             }

@@ -142,6 +142,7 @@ impl<'a> Stage<'a> {
                 }
                 Ok(0) => WOULD_BLOCK,
                 Ok(taken) => {
+                    self.deck.tally.messages_sent += taken as u64;
                     (first..first + taken).for_each(|message| book(&mut self.deck, message, Ok(())));
                     first += taken;
                     continue;

@@ -54,7 +54,10 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
             sender.send(&queries, &stage.sockets[socket], &mut outcomes)?;
             for (outcome, due) in outcomes.iter().zip(burst.chunks_exact(1)) {
                 match outcome {
-                    Ok(()) => stage.deck.sent(socket, now_ns, due),
+                    Ok(()) => {
+                        stage.deck.tally.messages_sent += 1;
+                        stage.deck.sent(socket, now_ns, due);
+                    }
                     Err(error) => stage.deck.refused(socket, error.raw_os_error().unwrap_or(0), due),
                 }
             }
@@ -81,6 +84,7 @@ fn hear(stage: &mut Stage<'_>, ring: &mut Ring, now_ns: u64) -> io::Result<bool>
         match completion {
             Completion::Received { key, buffer, armed } => {
                 heard = true;
+                stage.deck.tally.messages_heard += 1;
                 if ring.sender(&buffer) == target {
                     let arrived_ns = ring.arrived_ns(&buffer);
                     stage.deck.arrived(key as usize, ring.payload(&buffer), arrived_ns, now_ns);

@@ -176,6 +176,7 @@ fn ledger(accounts: &Accounts) -> Ledger {
     Ledger {
         places: vec![placed(Place::Softnet, softnet), placed(Place::SubjectSocketBuffer, buffer)],
         unexplained: few,
+        ..Ledger::default()
     }
 }
 

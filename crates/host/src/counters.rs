@@ -1,0 +1,244 @@
+//! The counters of one network namespace, by the names that the kernel gives them, read before and after a
+//! trial and differenced.
+//!
+//! They are read through `/proc/PID/net`, which shows the namespace of that process: neither entering it nor
+//! any privilege is needed.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use kqps_observation::NetworkFacts;
+use kqps_observation::host::UdpFacts;
+use kqps_observation::network::{DeviceFacts, IpFacts};
+
+/// All counters of a namespace at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// `Udp.InDatagrams` and its like over IPv4, `Udp6InDatagrams` and its like over IPv6.
+    protocols: BTreeMap<String, u64>,
+    /// Interface → what it counts, in the order of [`COLUMNS`].
+    devices: BTreeMap<String, [u64; COLUMNS.len()]>,
+}
+
+/// The columns of `/proc/net/dev` that are wanted, counted after the interface's name: packets, errors and
+/// drops, in and out. A packet that the card missed is among the drops.
+const COLUMNS: [usize; 6] = [1, 2, 3, 9, 10, 11];
+
+impl Reading {
+    /// Reads the namespace of a process, whose folder of `/proc` is given. What cannot be read is told.
+    pub(crate) fn take(process: &str, unreadable: &mut BTreeMap<String, String>) -> Self {
+        let mut read = |name: &str| {
+            let path = format!("{process}/net/{name}");
+            fs::read_to_string(&path).unwrap_or_else(|error| {
+                unreadable.insert(path, error.to_string());
+                String::new()
+            })
+        };
+        let mut protocols = parse_pairs(&read("snmp"));
+        protocols.extend(parse_pairs(&read("netstat")));
+        protocols.extend(parse_lines(&read("snmp6")));
+        Self { protocols, devices: parse_devices(&read("dev")) }
+    }
+
+    /// Whether anything could be read: nothing can of a process that has ended.
+    pub(crate) fn tells(&self) -> bool {
+        !self.protocols.is_empty()
+    }
+
+    /// What was counted since an earlier reading.
+    pub(crate) fn since(&self, before: &Self) -> NetworkFacts {
+        let counted = |name: &str| -> Option<u64> {
+            let now = self.protocols.get(name)?;
+            Some(now.saturating_sub(before.protocols.get(name).copied().unwrap_or(0)))
+        };
+        let devices = self.devices.iter().filter_map(|(name, now)| {
+            let then = before.devices.get(name).copied().unwrap_or_default();
+            device_since(name, then, *now)
+        });
+        NetworkFacts {
+            shared: true,
+            ip4: ip_facts(&counted, ["Ip.", "IpExt.", "Icmp."]),
+            ip6: ip_facts(&counted, ["Ip6", "Ip6", "Icmp6"]),
+            udp4: udp_facts(&counted, "Udp."),
+            udp6: udp_facts(&counted, "Udp6"),
+            devices: devices.collect(),
+        }
+    }
+}
+
+/// Names as in RFC 4293 and the kernel's additions; one that this kernel does not have counts as 0.
+fn ip_facts(counted: &impl Fn(&str) -> Option<u64>, [ip, marks, icmp]: [&str; 3]) -> IpFacts {
+    let of = |prefix: &str, name: &str| counted(&format!("{prefix}{name}"));
+    let sum = |prefix: &str, names: &[&str]| names.iter().filter_map(|name| of(prefix, name)).sum::<u64>();
+    let count = |name: &str| sum(ip, &[name]);
+    let fragments_in = count("ReasmReqds").saturating_sub(count("ReasmOKs"));
+    let fragments_out = count("FragCreates").saturating_sub(count("FragOKs"));
+    let in_segments = sum(marks, &["InNoECTPkts", "InECT1Pkts", "InECT0Pkts", "InCEPkts"]);
+    IpFacts {
+        in_receives: count("InReceives").saturating_sub(fragments_in),
+        in_segments: in_segments.saturating_sub(fragments_in),
+        in_delivers: count("InDelivers"),
+        in_discards: sum(ip, &["InDiscards", "InHdrErrors", "InAddrErrors", "InTruncatedPkts", "InNoRoutes"]),
+        icmp_in: sum(icmp, &["InMsgs"]),
+        icmp_out: sum(icmp, &["OutMsgs"]),
+        out_requests: count("OutRequests"),
+        out_transmits: of(ip, "OutTransmits").map(|packets| packets.saturating_sub(fragments_out)),
+        out_discards: sum(ip, &["OutDiscards", "OutNoRoutes"]),
+    }
+}
+
+/// Names as in RFC 4113 and the kernel's additions.
+fn udp_facts(counted: &impl Fn(&str) -> Option<u64>, prefix: &str) -> UdpFacts {
+    let count = |name: &str| counted(&format!("{prefix}{name}")).unwrap_or(0);
+    UdpFacts {
+        in_datagrams: count("InDatagrams"),
+        out_datagrams: count("OutDatagrams"),
+        no_ports: count("NoPorts"),
+        in_errors: count("InErrors"),
+        rcvbuf_errors: count("RcvbufErrors"),
+        sndbuf_errors: count("SndbufErrors"),
+        in_csum_errors: count("InCsumErrors"),
+        mem_errors: count("MemErrors"),
+    }
+}
+
+/// Both address families together.
+pub(crate) fn udp_of(network: &NetworkFacts) -> UdpFacts {
+    let sum = |counter: fn(&UdpFacts) -> u64| counter(&network.udp4) + counter(&network.udp6);
+    UdpFacts {
+        in_datagrams: sum(|udp| udp.in_datagrams),
+        out_datagrams: sum(|udp| udp.out_datagrams),
+        no_ports: sum(|udp| udp.no_ports),
+        in_errors: sum(|udp| udp.in_errors),
+        rcvbuf_errors: sum(|udp| udp.rcvbuf_errors),
+        sndbuf_errors: sum(|udp| udp.sndbuf_errors),
+        in_csum_errors: sum(|udp| udp.in_csum_errors),
+        mem_errors: sum(|udp| udp.mem_errors),
+    }
+}
+
+/// An interface of which anything moved.
+fn device_since(name: &str, before: [u64; 6], after: [u64; 6]) -> Option<DeviceFacts> {
+    let grown = std::array::from_fn(|index| after[index].saturating_sub(before[index]));
+    let [rx_packets, rx_errors, rx_dropped, tx_packets, tx_errors, tx_dropped] = grown;
+    grown.iter().any(|count| *count > 0).then(|| DeviceFacts {
+        name: name.to_owned(),
+        rx_packets,
+        rx_errors,
+        rx_dropped,
+        tx_packets,
+        tx_errors,
+        tx_dropped,
+        ..DeviceFacts::default()
+    })
+}
+
+/// `snmp` and `netstat`: for each protocol a line of names, then one of values.
+fn parse_pairs(text: &str) -> BTreeMap<String, u64> {
+    let lines: Vec<&str> = text.lines().collect();
+    let pairs = lines.chunks_exact(2).filter_map(|pair| {
+        let (protocol, names) = pair[0].split_once(": ")?;
+        let values = pair[1].strip_prefix(protocol)?.strip_prefix(": ")?;
+        let named =
+            move |(name, value): (&str, &str)| Some((format!("{protocol}.{name}"), value.parse().ok()?));
+        Some(names.split_whitespace().zip(values.split_whitespace()).filter_map(named))
+    });
+    pairs.flatten().collect()
+}
+
+/// `snmp6`: a line for each counter.
+fn parse_lines(text: &str) -> BTreeMap<String, u64> {
+    let counter = |line: &str| {
+        let (name, value) = line.split_once(char::is_whitespace)?;
+        Some((name.to_owned(), value.trim().parse().ok()?))
+    };
+    text.lines().filter_map(counter).collect()
+}
+
+/// `dev`: two lines of headings, then a line for each interface.
+fn parse_devices(text: &str) -> BTreeMap<String, [u64; COLUMNS.len()]> {
+    let device = |line: &str| {
+        let (name, counts) = line.split_once(':')?;
+        let counts: Vec<u64> = counts.split_whitespace().map_while(|count| count.parse().ok()).collect();
+        let wanted = COLUMNS.map(|column| counts.get(column).copied().unwrap_or(0));
+        Some((name.trim().to_owned(), wanted))
+    };
+    text.lines().skip(2).filter_map(device).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SNMP: &str = "Ip: Forwarding InReceives InDelivers ReasmReqds ReasmOKs OutRequests OutTransmits
+Ip: 2 100 90 6 2 50 40
+Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors IgnoredMulti MemErrors
+Udp: 211 3 12 212 9 1 2 0 4
+UdpLite: InDatagrams NoPorts
+UdpLite: 9 9
+";
+
+    fn reading(snmp: &str) -> Reading {
+        Reading { protocols: parse_pairs(snmp), ..Reading::default() }
+    }
+
+    #[test]
+    fn counters_are_found_by_name_and_differenced() {
+        let facts = reading(SNMP).since(&reading("Udp: RcvbufErrors NoPorts\nUdp: 2 3\n"));
+        let wanted = UdpFacts {
+            in_datagrams: 211,
+            out_datagrams: 212,
+            no_ports: 0,
+            in_errors: 12,
+            rcvbuf_errors: 7,
+            sndbuf_errors: 1,
+            in_csum_errors: 2,
+            mem_errors: 4,
+        };
+        assert_eq!(facts.udp4, wanted);
+        assert_eq!(facts.udp6, UdpFacts::default());
+        assert_eq!(udp_of(&facts), wanted);
+    }
+
+    #[test]
+    fn fragments_of_a_packet_count_once() {
+        let ip = reading(SNMP).since(&Reading::default()).ip4;
+        assert_eq!((ip.in_receives, ip.in_delivers), (96, 90));
+        assert_eq!((ip.out_requests, ip.out_transmits), (50, Some(40)));
+        let old = reading("Ip: OutRequests\nIp: 5\n").since(&Reading::default()).ip4;
+        assert_eq!((old.out_requests, old.out_transmits), (5, None));
+    }
+
+    #[test]
+    fn ipv6_has_a_file_of_its_own() {
+        let text = "Ip6InReceives  \t5\nIp6InNoECTPkts 7\nIp6InCEPkts 1\nUdp6InDatagrams \t7\nUdp6RcvbufErrors\t2\n\
+                    Icmp6InMsgs 3\nUdpLite6InErrors 3\n";
+        let facts = Reading { protocols: parse_lines(text), ..Reading::default() }.since(&Reading::default());
+        assert_eq!((facts.ip6.in_receives, facts.ip6.in_segments, facts.ip6.icmp_in), (5, 8, 3));
+        assert_eq!((facts.udp6.in_datagrams, facts.udp6.rcvbuf_errors, facts.udp6.in_errors), (7, 2, 0));
+        assert_eq!(facts.family(true), (&facts.ip6, &facts.udp6));
+    }
+
+    #[test]
+    fn an_interface_counts_both_ways() {
+        let text = "Inter-|   Receive                      |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo: 9 5 0 0 0 0 0 0 9 5 0 0 0 0 0 0
+  eth0:1 11 12 13 4 5 6 7 8 21 22 23 12 13 14 15
+";
+        let before =
+            Reading { devices: BTreeMap::from([("lo".into(), [5, 0, 0, 5, 0, 0])]), ..Reading::default() };
+        let facts = Reading { devices: parse_devices(text), ..Reading::default() }.since(&before);
+        let wanted = DeviceFacts {
+            name: "eth0".into(),
+            rx_packets: 11,
+            rx_errors: 12,
+            rx_dropped: 13,
+            tx_packets: 21,
+            tx_errors: 22,
+            tx_dropped: 23,
+            ..DeviceFacts::default()
+        };
+        assert_eq!(facts.devices, [wanted], "lo did not move");
+    }
+}

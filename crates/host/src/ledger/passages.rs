@@ -1,0 +1,211 @@
+//! How many queries, and replies to them, passed each stage of the way: as many stages as can be counted in
+//! queries.
+//!
+//! The kernel counts packets as it carries them. Datagrams that travel together (segmentation offload, on
+//! either side) are one packet to most counters, so where some did, stages that count packets are left out.
+
+use kqps_observation::ledger::{Merged, Stage, StageName};
+use kqps_observation::network::IpFacts;
+
+use super::stretch::places_between;
+use super::{Evidence, SubjectSide};
+
+/// The stages from sent to answered, in order.
+pub(super) const WAY: [StageName; 9] = [
+    StageName::Sent,
+    StageName::SubjectReceived,
+    StageName::SubjectDelivered,
+    StageName::SubjectRead,
+    StageName::SubjectReplied,
+    StageName::SubjectTransmitted,
+    StageName::PlayerReceived,
+    StageName::PlayerDelivered,
+    StageName::Answered,
+];
+
+/// What passed, stage by stage.
+#[derive(Clone, Debug)]
+pub(super) struct Passages {
+    intended: u64,
+    lost: u64,
+    counts: [Option<u64>; WAY.len()],
+    /// Whether other traffic moves the counters in between.
+    shared: bool,
+    /// Why some stages have no count.
+    reason: &'static str,
+    /// Whether IP took in packets on the subject's side that it did not deliver: a filter is at work.
+    pub(super) filtered: bool,
+}
+
+const SHARED_NAMESPACE: &str =
+    "player and subject are in one network namespace, whose counters count both directions";
+const TOGETHER: &str = "datagrams that travel together are one packet to the kernel's counters";
+const UNSEEN: &str = "nothing could be read on the subject's side";
+const DISTURBED: &str = "other traffic moved the counters";
+
+/// Counts the passages.
+pub(super) fn count(evidence: &Evidence<'_>) -> Passages {
+    let accounts = evidence.accounts;
+    let there = evidence.subject.and_then(|subject| subject.network.as_ref());
+    let none = Passages {
+        intended: accounts.intended,
+        lost: accounts.lost,
+        counts: [None; WAY.len()],
+        shared: evidence.host.network.shared,
+        reason: UNSEEN,
+        filtered: false,
+    };
+    let mut passages = match (evidence.side, there) {
+        (SubjectSide::Here, _) => here(evidence, none),
+        (SubjectSide::There, Some(there)) => {
+            let shared = none.shared || there.shared;
+            two_sided(evidence, there, Passages { shared, ..none })
+        }
+        _ => none,
+    };
+    passages.counts[0] = Some(accounts.sent);
+    passages.counts[WAY.len() - 1] = Some(accounts.correct + accounts.wrong + accounts.late);
+    passages
+}
+
+/// Player and subject each have a namespace of their own: every stage stands alone.
+fn two_sided(
+    evidence: &Evidence<'_>,
+    there: &kqps_observation::NetworkFacts,
+    mut passages: Passages,
+) -> Passages {
+    let (ip, udp) = there.family(evidence.ipv6);
+    let (back, _) = evidence.host.network.family(evidence.ipv6);
+    let surplus = surplus(evidence);
+    let replies = |packets: u64, icmp: u64| packets.saturating_sub(icmp + surplus);
+    let transmitted = ip.out_transmits.unwrap_or(udp.out_datagrams + udp.sndbuf_errors + ip.icmp_out);
+    let replied = replies(ip.out_requests, ip.icmp_out);
+    let (queries_together, replies_together) = (come_together(ip), come_together(back));
+    // Who answers more than it reads reads several at once.
+    let reads_together = replies_together && queries_together || udp.in_datagrams < replied;
+    passages.counts = [
+        None,
+        Some(ip.in_segments.saturating_sub(ip.icmp_in)),
+        (!queries_together).then(|| ip.in_delivers.saturating_sub(ip.icmp_in)),
+        (!reads_together).then_some(udp.in_datagrams),
+        (!replies_together).then_some(replied),
+        (!replies_together).then(|| replies(transmitted, ip.icmp_out)),
+        Some(replies(back.in_segments, back.icmp_in)),
+        (!replies_together).then(|| replies(back.in_delivers, back.icmp_in)),
+        None,
+    ];
+    passages.reason = TOGETHER;
+    passages.filtered = ip.in_receives > ip.in_delivers;
+    passages
+}
+
+/// Both are in one namespace. What the player sent and read is known, and taken off what was counted.
+fn here(evidence: &Evidence<'_>, mut passages: Passages) -> Passages {
+    let (ip, udp) = evidence.host.network.family(evidence.ipv6);
+    let accounts = evidence.accounts;
+    let answered = accounts.correct + accounts.wrong + accounts.late;
+    let back = answered + evidence.player_socket_drops;
+    let refused = accounts.send_failed;
+    let read = udp.in_datagrams.saturating_sub(evidence.messages_heard);
+    let surplus = surplus(evidence);
+    let out = evidence.messages_sent + ip.icmp_out + surplus;
+    let replied = ip.out_requests.saturating_sub(out + refused);
+    let transmitted = ip
+        .out_transmits
+        .unwrap_or(udp.out_datagrams + udp.sndbuf_errors.saturating_sub(refused) + ip.icmp_out)
+        .saturating_sub(out);
+    let together = come_together(ip);
+    let queries_together = accounts.sent > evidence.messages_sent;
+    // More travelled together than the player sent together, or more was answered than left one by one.
+    let replies_together = together
+        && (ip.in_segments - ip.in_receives > accounts.sent.saturating_sub(evidence.messages_sent)
+            || transmitted < answered);
+    let reads_together = read < replied || replies_together && queries_together;
+    let delivered = if together {
+        let dropped = evidence.subject.and_then(|subject| subject.socket_drops);
+        let dropped = dropped
+            .unwrap_or(udp.rcvbuf_errors.saturating_sub(evidence.player_socket_drops) + udp.mem_errors);
+        (!reads_together).then_some(read + dropped + udp.no_ports)
+    } else {
+        let others = ip.icmp_in + evidence.messages_heard + evidence.player_socket_drops;
+        Some(ip.in_delivers.saturating_sub(others))
+    };
+    passages.counts = [
+        None,
+        None,
+        delivered,
+        (!reads_together).then_some(read),
+        (!replies_together).then_some(replied),
+        (!replies_together).then_some(transmitted),
+        None,
+        Some(back),
+        None,
+    ];
+    passages.reason = if reads_together || replies_together { TOGETHER } else { SHARED_NAMESPACE };
+    passages.filtered = ip.in_receives > ip.in_delivers;
+    passages
+}
+
+/// Replies beyond the first to a query, and packets that answer none. They passed all stages on the way back.
+fn surplus(evidence: &Evidence<'_>) -> u64 {
+    evidence.accounts.duplicate + evidence.accounts.unsolicited
+}
+
+/// Whether packets came in that hold several datagrams.
+fn come_together(ip: &IpFacts) -> bool {
+    ip.in_segments > ip.in_receives
+}
+
+impl Passages {
+    /// The stages that have a count, as numbers into [`WAY`], with what passed them. The first and the last
+    /// always have one.
+    pub(super) fn known(&self) -> Vec<(usize, u64)> {
+        (0..).zip(self.counts).filter_map(|(stage, count)| Some((stage, count?))).collect()
+    }
+
+    /// Whether more left a stage than came to it: then other traffic is in the counts, or what travelled
+    /// together was not seen to. A few packets more (a reply to an earlier trial's query, say) do not matter.
+    pub(super) fn are_disturbed(&self) -> bool {
+        let known = self.known();
+        let gained: u64 = known.windows(2).map(|pair| pair[1].1.saturating_sub(pair[0].1)).sum();
+        gained > (self.lost / 100).max(10)
+    }
+
+    /// Whether stages are missing because datagrams travelled together.
+    pub(super) fn are_together(&self) -> bool {
+        self.reason == TOGETHER
+    }
+
+    pub(super) fn shared(&self) -> bool {
+        self.shared
+    }
+
+    /// The stages for the record.
+    pub(super) fn stages(&self) -> Vec<Stage> {
+        let ends = [(0, self.counts[0]), (WAY.len() - 1, self.counts[WAY.len() - 1])];
+        let known = if self.are_disturbed() {
+            ends.into_iter().filter_map(|(stage, count)| Some((stage, count?))).collect()
+        } else {
+            self.known()
+        };
+        let intended = Stage { name: StageName::Intended, count: self.intended, shared: false };
+        let stage = |(stage, count)| Stage {
+            name: WAY[stage],
+            count,
+            shared: self.shared && !matches!(WAY[stage], StageName::Sent | StageName::Answered),
+        };
+        std::iter::once(intended).chain(known.into_iter().map(stage)).collect()
+    }
+
+    /// The places between which no stage could be counted.
+    pub(super) fn merged(&self) -> Vec<Merged> {
+        let (known, reason) = if self.are_disturbed() {
+            (vec![0, WAY.len() - 1], DISTURBED)
+        } else {
+            (self.known().into_iter().map(|(stage, _)| stage).collect(), self.reason)
+        };
+        let wide = known.windows(2).filter(|pair| pair[1] - pair[0] > 1);
+        let places = wide.map(|pair| places_between(pair[0], pair[1])).filter(|places| places.len() > 1);
+        places.map(|places| Merged { places, reason: reason.into() }).collect()
+    }
+}

@@ -1,0 +1,156 @@
+//! The stretches of the way between two stages, which places lie on each, and how what was lost on one is
+//! divided among them.
+
+use kqps_observation::ledger::FoundBy;
+use kqps_observation::network::DeviceFacts;
+use kqps_observation::{NetworkFacts, Place, Placed};
+
+use super::passages::{Passages, WAY};
+use super::{Evidence, SubjectSide, placed};
+
+/// The places between a stage of [`WAY`] and the next; the last one takes what no counter of drops explains.
+const STRETCHES: [&[Place]; WAY.len() - 1] = [
+    &[Place::Softnet, Place::NicIn, Place::NicOut, Place::PathOut],
+    &[Place::FilterIn],
+    &[Place::SubjectSocketBuffer],
+    &[Place::SubjectSend, Place::SubjectUnanswered],
+    &[Place::FilterOut],
+    &[Place::SubjectSend, Place::Softnet, Place::PathBack],
+    &[Place::PathBack],
+    &[Place::PlayerSocketBuffer],
+];
+
+/// All places between two stages, in the order in which a packet passes them.
+pub(super) fn places_between(from: usize, to: usize) -> Vec<Place> {
+    let mut places: Vec<Place> = STRETCHES[from..to].concat();
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+/// What the counters of drops say.
+#[derive(Clone, Debug)]
+pub(super) struct Drops {
+    /// Place → count, and whether other traffic moves the counter. A place's count is used up as it is placed.
+    counters: Vec<(Place, u64, bool)>,
+    /// Places whose counters nobody else moves: believed whatever the passages say.
+    exact: Vec<Place>,
+}
+
+impl Drops {
+    pub(super) fn of(evidence: &Evidence<'_>) -> Self {
+        let Evidence { accounts, host, subject, side, player_socket_drops, .. } = *evidence;
+        let ours = &host.network;
+        let there = subject.and_then(|subject| subject.network.as_ref());
+        let far: Option<&NetworkFacts> = match side {
+            SubjectSide::Here => Some(ours),
+            SubjectSide::There => there,
+            SubjectSide::Unseen => None,
+        };
+        // In one namespace the player's own drops and refusals are in the same counters.
+        let own = |count: u64| if side == SubjectSide::Here { count } else { 0 };
+        let udp = far.map(|far| far.family(evidence.ipv6).1).copied().unwrap_or_default();
+        let full = (udp.rcvbuf_errors + udp.mem_errors + udp.in_csum_errors)
+            .saturating_sub(own(player_socket_drops));
+        let of_sockets = subject.and_then(|subject| subject.socket_drops);
+        let refused = udp.sndbuf_errors.saturating_sub(own(accounts.send_failed));
+        let told = subject.and_then(|subject| subject.unanswered);
+        let sum = |network: Option<&NetworkFacts>, count: fn(&DeviceFacts) -> u64| {
+            network.map_or(0, |network| network.devices.iter().map(count).sum::<u64>())
+        };
+        let between = far.filter(|_| side == SubjectSide::There);
+        let shared = ours.shared || far.is_none_or(|far| far.shared);
+        let counters = vec![
+            (Place::NicOut, sum(Some(ours), leaving), shared),
+            (Place::NicIn, sum(between, arriving), shared),
+            (Place::Softnet, host.softnet_dropped, true),
+            (Place::SubjectSocketBuffer, of_sockets.unwrap_or(full), of_sockets.is_none() && shared),
+            (Place::SubjectUnanswered, told.unwrap_or(udp.no_ports), told.is_none() && shared),
+            (Place::SubjectSend, refused, shared),
+            (Place::PathBack, sum(between, leaving) + sum(between.and(Some(ours)), arriving), shared),
+            (Place::PlayerSocketBuffer, player_socket_drops, false),
+        ];
+        let mut exact = vec![Place::PlayerSocketBuffer];
+        if of_sockets.is_some() {
+            exact.push(Place::SubjectSocketBuffer);
+        }
+        Self { counters, exact }
+    }
+
+    /// The ledger by drops alone, for when passages do not help. What an interface dropped need not have been
+    /// this trial's, and is left out.
+    pub(super) fn alone(self) -> Vec<Placed> {
+        const TOLD: [Place; 5] = [
+            Place::Softnet,
+            Place::SubjectSocketBuffer,
+            Place::SubjectUnanswered,
+            Place::SubjectSend,
+            Place::PlayerSocketBuffer,
+        ];
+        let told = self.counters.into_iter().filter(|(place, ..)| TOLD.contains(place));
+        told.map(|(place, count, shared)| Placed { shared, ..placed(place, count) }).collect()
+    }
+
+    fn at(&self, place: Place) -> u64 {
+        self.counters.iter().filter(|(at, ..)| *at == place).map(|(_, count, _)| count).sum()
+    }
+
+    /// Uses up to `most` drops of a place; all of them where they are exact.
+    fn take(&mut self, place: Place, most: u64) -> Option<Placed> {
+        let exact = self.exact.contains(&place);
+        let (_, left, shared) = self.counters.iter_mut().find(|(at, ..)| *at == place)?;
+        let count = if exact { *left } else { most.min(*left) };
+        *left -= count;
+        (count > 0).then(|| Placed { shared: *shared, ..placed(place, count) })
+    }
+}
+
+fn leaving(device: &DeviceFacts) -> u64 {
+    device.tx_dropped + device.tx_errors + device.qdisc_dropped.unwrap_or(0)
+}
+
+fn arriving(device: &DeviceFacts) -> u64 {
+    device.rx_dropped + device.rx_errors
+}
+
+/// Places what was lost on every stretch.
+pub(super) fn place_all(passages: &Passages, mut drops: Drops) -> Vec<Placed> {
+    let known = passages.known();
+    let mut all = Vec::new();
+    for pair in known.windows(2) {
+        let [(from, before), (to, after)] = [pair[0], pair[1]];
+        let mut rest = before.saturating_sub(after);
+        // Before drops are used up: whose counters moved at all.
+        let rest_is_at = remainder(passages, &drops, from, to);
+        for place in STRETCHES[from..to].concat() {
+            if let Some(placed) = drops.take(place, rest) {
+                rest = rest.saturating_sub(placed.count);
+                all.push(placed);
+            }
+        }
+        if let Some(place) = rest_is_at.filter(|_| rest > 0) {
+            all.push(Placed { place, count: rest, by: FoundBy::Passages, shared: passages.shared() });
+        }
+    }
+    all
+}
+
+/// Where on a stretch everything was lost that no counter of drops explains; none when that cannot be said.
+fn remainder(passages: &Passages, drops: &Drops, from: usize, to: usize) -> Option<Place> {
+    let last = |stretch: usize| STRETCHES[stretch].last().copied();
+    match (from, to) {
+        _ if to - from == 1 => last(from),
+        (0 | 1, 2 | 3) if to - from == 2 && passages.filtered => Some(Place::FilterIn),
+        (0, 2) => Some(Place::PathOut),
+        // Unread in the subject's buffer.
+        (1, 3) => Some(Place::SubjectSocketBuffer),
+        (5, 7) => Some(Place::PathBack),
+        _ if !passages.are_together() => None,
+        _ => {
+            // Where a single counter moved, it is the one that counted several datagrams as one packet.
+            let mut moved = places_between(from, to);
+            moved.retain(|place| drops.at(*place) > 0);
+            if let [only] = moved[..] { Some(only) } else { None }
+        }
+    }
+}
