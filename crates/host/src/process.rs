@@ -163,12 +163,13 @@ fn children(pid: u32) -> Vec<u32> {
 
 /// Every process with its parent, for kernels that do not list children (`CONFIG_PROC_CHILDREN`).
 fn every_parent() -> Vec<(u32, u32)> {
-    let Ok(folder) = fs::read_dir("/proc") else { return Vec::new() };
-    let process = |entry: fs::DirEntry| {
-        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
-        Some((pid, read_stat(&format!("/proc/{pid}")).ok()?.parent))
-    };
-    folder.flatten().filter_map(process).collect()
+    all().filter_map(|pid| Some((pid, read_stat(&format!("/proc/{pid}")).ok()?.parent))).collect()
+}
+
+/// Every process that can be seen.
+pub(crate) fn all() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// What `/proc/PID/task/TID/status` and `/proc/PID/status` say, as far as it is wanted.

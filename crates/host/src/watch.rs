@@ -167,9 +167,9 @@ impl CpuReading {
 struct Counters {
     /// The player's network namespace.
     ours: Reading,
-    /// Whether that is the host's.
-    ours_is_hosts: bool,
-    /// The subject's namespace, where it is another one and can be read, and whether it is the host's.
+    /// Whether others are in it.
+    ours_has_others: bool,
+    /// The subject's namespace, where it is another one and can be read, and whether others are in it.
     far: Option<(Reading, bool)>,
     side: SubjectSide,
     softnet: Vec<Softnet>,
@@ -182,11 +182,11 @@ impl Counters {
         let side = side(watched);
         let far = watched.subject_pid.filter(|_| side == SubjectSide::There).map(|pid| {
             let process = format!("/proc/{pid}");
-            (Reading::take(&process, unreadable), is_hosts(&process))
+            (Reading::take(&process, unreadable), has_others(&process, watched.subject_pid))
         });
         Self {
             ours: Reading::take(OURS, unreadable),
-            ours_is_hosts: is_hosts(OURS),
+            ours_has_others: has_others(OURS, watched.subject_pid),
             far,
             side,
             softnet: network::parse_softnet(&read("/proc/thread-self/net/softnet_stat", unreadable)),
@@ -197,7 +197,7 @@ impl Counters {
     /// What the player's namespace counted since, what the subject's did where that is another one, and where
     /// the subject is.
     fn namespaces_since(&self, before: &Self) -> (NetworkFacts, Option<NetworkFacts>, SubjectSide) {
-        let ours = NetworkFacts { shared: self.ours_is_hosts, ..self.ours.since(&before.ours) };
+        let ours = NetworkFacts { shared: self.ours_has_others, ..self.ours.since(&before.ours) };
         // A namespace that could not be read both times, or is another one by now, tells nothing.
         let both = self
             .far
@@ -231,9 +231,13 @@ fn namespace(process: &str) -> Option<PathBuf> {
     fs::read_link(format!("{process}/ns/net")).ok()
 }
 
-/// Whether a process is in the namespace of the system's first one, or may be for all that can be seen.
-fn is_hosts(process: &str) -> bool {
-    namespace("/proc/1").is_none_or(|hosts| namespace(process) == Some(hosts))
+/// Whether anybody but player and subject is in the namespace of a process, as far as processes can be seen.
+fn has_others(process: &str, subject: Option<u32>) -> bool {
+    let Some(ours) = namespace(process) else { return true };
+    let known = subject.map(crate::process::family).unwrap_or_default();
+    let others = crate::process::all().filter(|pid| *pid != std::process::id() && !known.contains(pid));
+    let mut namespaces = others.filter_map(|pid| namespace(&format!("/proc/{pid}")));
+    namespaces.any(|theirs| theirs == ours)
 }
 
 /// A file's text, or nothing and an entry in `unreadable`.

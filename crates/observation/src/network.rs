@@ -10,8 +10,7 @@ use crate::host::UdpFacts;
 /// A network namespace over one trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkFacts {
-    /// Whether it is the host's own, where other programs move the counters too. Taken for granted where that
-    /// cannot be seen.
+    /// Whether other processes than player and subject were in it, who may move the counters too.
     pub shared: bool,
     /// IPv4.
     pub ip4: IpFacts,

@@ -79,17 +79,18 @@ fn two_sided(
     let surplus = surplus(evidence);
     let replies = |packets: u64, icmp: u64| packets.saturating_sub(icmp + surplus);
     let transmitted = ip.out_transmits.unwrap_or(udp.out_datagrams + udp.sndbuf_errors + ip.icmp_out);
-    let replied = replies(ip.out_requests, ip.icmp_out);
+    let left = replies(transmitted, ip.icmp_out);
+    let replied = without_retries(replies(ip.out_requests, ip.icmp_out), left, udp.in_datagrams);
     let (queries_together, replies_together) = (come_together(ip), come_together(back));
     // Who answers more than it reads reads several at once.
-    let reads_together = replies_together && queries_together || udp.in_datagrams < replied;
+    let reads_together = replies_together && queries_together || udp.in_datagrams < left;
     passages.counts = [
         None,
         Some(ip.in_segments.saturating_sub(ip.icmp_in)),
         (!queries_together).then(|| ip.in_delivers.saturating_sub(ip.icmp_in)),
         (!reads_together).then_some(udp.in_datagrams),
         (!replies_together).then_some(replied),
-        (!replies_together).then(|| replies(transmitted, ip.icmp_out)),
+        (!replies_together).then_some(left),
         Some(replies(back.in_segments, back.icmp_in)),
         (!replies_together).then(|| replies(back.in_delivers, back.icmp_in)),
         None,
@@ -109,18 +110,18 @@ fn here(evidence: &Evidence<'_>, mut passages: Passages) -> Passages {
     let read = udp.in_datagrams.saturating_sub(evidence.messages_heard);
     let surplus = surplus(evidence);
     let out = evidence.messages_sent + ip.icmp_out + surplus;
-    let replied = ip.out_requests.saturating_sub(out + refused);
-    let transmitted = ip
+    let left = ip
         .out_transmits
         .unwrap_or(udp.out_datagrams + udp.sndbuf_errors.saturating_sub(refused) + ip.icmp_out)
         .saturating_sub(out);
+    let replied = without_retries(ip.out_requests.saturating_sub(out + refused), left, read);
     let together = come_together(ip);
     let queries_together = accounts.sent > evidence.messages_sent;
     // More travelled together than the player sent together, or more was answered than left one by one.
     let replies_together = together
         && (ip.in_segments - ip.in_receives > accounts.sent.saturating_sub(evidence.messages_sent)
-            || transmitted < answered);
-    let reads_together = read < replied || replies_together && queries_together;
+            || left < answered);
+    let reads_together = read < left || replies_together && queries_together;
     let delivered = if together {
         let dropped = evidence.subject.and_then(|subject| subject.socket_drops);
         let dropped = dropped
@@ -136,7 +137,7 @@ fn here(evidence: &Evidence<'_>, mut passages: Passages) -> Passages {
         delivered,
         (!reads_together).then_some(read),
         (!replies_together).then_some(replied),
-        (!replies_together).then_some(transmitted),
+        (!replies_together).then_some(left),
         None,
         Some(back),
         None,
@@ -144,6 +145,12 @@ fn here(evidence: &Evidence<'_>, mut passages: Passages) -> Passages {
     passages.reason = if reads_together || replies_together { TOGETHER } else { SHARED_NAMESPACE };
     passages.filtered = ip.in_receives > ip.in_delivers;
     passages
+}
+
+/// Replies that were given to IP. A filter makes a subject's send fail, and some send again: then more was
+/// given than queries were read, and each reply counts once.
+fn without_retries(requests: u64, left: u64, read: u64) -> u64 {
+    if left < requests { requests.min(read).max(left) } else { requests }
 }
 
 /// Replies beyond the first to a query, and packets that answer none. They passed all stages on the way back.

@@ -253,6 +253,13 @@ fn a_subject_that_reads_and_replies_in_segments_leaves_one_stretch() {
 }
 
 #[test]
+fn a_reply_that_is_sent_again_after_a_filter_refused_it_is_one() {
+    let mut counted = Story { filter_out: 200, ..Story::default() }.two_sided();
+    counted.subject.network.as_mut().unwrap().ip4.out_requests += 190;
+    assert_eq!(counted.ledger().places, [by_passages(Place::FilterOut, 200, false)]);
+}
+
+#[test]
 fn drops_tell_where_on_a_stretch() {
     let mut counted = Story { path_out: 100, ..Story::default() }.two_sided();
     counted.host.softnet_dropped = 30;
