@@ -41,6 +41,11 @@ fn a_killed_run_loses_and_repeats_nothing() {
 }
 
 #[test]
+fn every_loss_is_placed_where_it_was_made() {
+    small(Proof::Ledger);
+}
+
+#[test]
 fn a_long_trial_stays_exact() {
     small(Proof::Soak);
 }

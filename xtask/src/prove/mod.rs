@@ -5,6 +5,7 @@ mod accounts;
 mod delay;
 mod freeze;
 mod kill;
+mod ledger;
 mod quota;
 mod soak;
 mod starved;
@@ -34,6 +35,8 @@ pub enum Proof {
     Starved,
     /// A run that is killed loses and repeats no trial
     Kill,
+    /// Every loss made on purpose is placed where it was made, with its count
+    Ledger,
     /// A long trial stays exact, and its memory stays the same
     Soak,
 }
@@ -131,6 +134,7 @@ pub fn prove(proof: Proof, size: Size, program: &Path) -> Result<()> {
         Proof::Delay => delay::prove(&bench),
         Proof::Starved => starved::prove(&bench),
         Proof::Kill => kill::prove(&bench),
+        Proof::Ledger => ledger::prove(&bench),
         Proof::Soak => soak::prove(&bench),
     }
 }

@@ -41,6 +41,7 @@ const PACKAGES: &[Package] = &[
     },
     Package { name: "knot", shown_by: Sign::Program("knotd") },
     Package { name: "knot-dnsutils", shown_by: Sign::Program("kxdpgun") },
+    Package { name: "nftables", shown_by: Sign::Program("nft") },
     Package { name: "nsd", shown_by: Sign::Program("nsd") },
     Package { name: "python3", shown_by: Sign::Program("python3") },
     Package { name: "python3-venv", shown_by: Sign::PythonModules("venv, ensurepip") },

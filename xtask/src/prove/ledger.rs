@@ -1,0 +1,75 @@
+//! The drop ledger: in network namespaces of their own, player and subject lose queries at a known place, and
+//! whoever makes them lose counts. The ledger must name that place, with that count, and no other.
+
+mod injection;
+mod network;
+
+use anyhow::{Context as _, Result, ensure};
+use kqps_observation::{Ledger, Place, Trial};
+
+use super::{Bench, QUERIES, Size};
+use injection::Injection;
+use network::Network;
+
+/// The ledger's count may differ from the truth by one in so many.
+const WITHIN_ONE_IN: u64 = 1000;
+
+/// Fewer losses prove nothing.
+const LOST_LEAST: u64 = 50;
+
+/// Repetitions of each injection.
+const REPETITIONS: u64 = 20;
+
+/// Makes losses of every kind, again and again.
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    if let Err(reason) = network::is_offered() {
+        ensure!(bench.size == Size::Small, "{reason}");
+        println!("skipped: {reason}");
+        return Ok(());
+    }
+    for injection in Injection::ALL {
+        let mut lost = Vec::new();
+        for seed in 1..=bench.choose(1, REPETITIONS) {
+            let truth = once(bench, injection, seed).with_context(|| format!("{injection:?}, seed {seed}"))?;
+            lost.push(truth);
+        }
+        eprintln!("{injection:?}: placed {lost:?} at {:?}", injection.place());
+    }
+    Ok(())
+}
+
+/// Plays one trial over a path of its own, and compares. Tells how many were lost.
+fn once(bench: &Bench, injection: Injection, seed: u64) -> Result<u64> {
+    let queries = bench.queries(QUERIES / 2)?;
+    let network = Network::lay()?;
+    let (trial, truth) = injection.play(bench, &network, &queries, seed)?;
+    compare(&trial, injection.place(), truth).with_context(|| told(&trial))?;
+    Ok(truth)
+}
+
+fn compare(trial: &Trial, place: Place, truth: u64) -> Result<()> {
+    trial.accounts.check()?;
+    let ledger = &trial.ledger;
+    let within = truth / WITHIN_ONE_IN;
+    ensure!(truth >= LOST_LEAST, "only {truth} were lost, which proves nothing");
+    let placed = ledger.at(place);
+    ensure!(placed.abs_diff(truth) <= within, "{truth} were lost at {place:?}, and the ledger says {placed}");
+    let elsewhere = elsewhere(ledger, place);
+    ensure!(elsewhere <= within, "nothing else was lost, and the ledger says {elsewhere}");
+    let unexplained = ledger.unexplained;
+    ensure!(unexplained.unsigned_abs() <= within, "{unexplained} are unexplained");
+    Ok(())
+}
+
+/// What is said to have been lost at other places. What the player did not send is no loss on the way, and is
+/// compared with its accounts.
+fn elsewhere(ledger: &Ledger, place: Place) -> u64 {
+    let others = ledger.places.iter().filter(|placed| placed.place != place);
+    let on_the_way =
+        others.filter(|placed| !matches!(placed.place, Place::PlayerUnsent | Place::PlayerSend));
+    on_the_way.map(|placed| placed.count).sum()
+}
+
+fn told(trial: &Trial) -> String {
+    format!("of {:?} the ledger is {:?}", trial.accounts, trial.ledger)
+}

@@ -1,0 +1,186 @@
+//! The ways in which queries are lost on purpose, each with a count of its own, which is the truth.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use kqps_kernel::namespace::{self, NetNs};
+use kqps_kernel::process::Signal;
+use kqps_observation::{Place, Trial};
+use serde::Deserialize;
+
+use super::network::{self, Hook, Network, PORT, SUBJECT};
+use crate::child::{Running, pinned};
+use crate::kqps::finish;
+use crate::prove::Bench;
+
+/// Room for a second of queries.
+const AMPLE: &str = "64MiB";
+
+/// The smallest buffer: a few packets fill it.
+const SCANT: &str = "4KiB";
+
+/// Half of what the freeze sends does not fit.
+const MODEST: &str = "256KiB";
+
+/// For how long a subject is stopped.
+const STOPPED: Duration = Duration::from_millis(300);
+
+/// When it is stopped, after the player was started: well within the trial, where exactly does not matter.
+const STOPPED_AFTER: Duration = Duration::from_millis(500);
+
+/// A subject that reads every query and ignores one in a hundred.
+const SILENT: &str = include_str!("silent.py");
+
+/// How queries are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Injection {
+    /// A filter on the subject's side drops 1 % of what comes in.
+    FilterIn,
+    /// A filter on the subject's side drops 1 % of what goes out.
+    FilterOut,
+    /// A filter on the player's side drops 1 % of what comes in.
+    FilterBack,
+    /// The subject's receive buffer holds a few queries, which come in bursts.
+    SubjectBuffer,
+    /// The subject stands still for a while.
+    SubjectStopped,
+    /// The player's receive buffers hold a few replies.
+    PlayerBuffer,
+    /// The subject ignores 1 %.
+    SubjectIgnores,
+}
+
+/// What a subject prints when it ends.
+#[derive(Deserialize)]
+struct Served {
+    received: u64,
+    answered: u64,
+}
+
+impl Injection {
+    pub(super) const ALL: [Self; 7] = [
+        Self::FilterIn,
+        Self::FilterOut,
+        Self::FilterBack,
+        Self::SubjectBuffer,
+        Self::SubjectStopped,
+        Self::PlayerBuffer,
+        Self::SubjectIgnores,
+    ];
+
+    /// Where the ledger must find the losses.
+    pub(super) fn place(self) -> Place {
+        match self {
+            Self::FilterIn => Place::FilterIn,
+            Self::FilterOut => Place::FilterOut,
+            Self::FilterBack => Place::PathBack,
+            Self::SubjectBuffer | Self::SubjectStopped => Place::SubjectSocketBuffer,
+            Self::PlayerBuffer => Place::PlayerSocketBuffer,
+            Self::SubjectIgnores => Place::SubjectUnanswered,
+        }
+    }
+
+    /// Plays a trial with these losses. Tells its record, and how many were lost.
+    pub(super) fn play(
+        self,
+        bench: &Bench,
+        network: &Network,
+        queries: &Path,
+        seed: u64,
+    ) -> Result<(Trial, u64)> {
+        let mut subject = Running::start(&mut self.subject(bench, network, seed)?)?;
+        let target = subject.ready()?;
+        let filtered = self.filter(network)?;
+        let mut load = self.load(bench, network, target, queries, subject.pid(), seed)?;
+        let player = Running::start(&mut load)?;
+        if self == Self::SubjectStopped {
+            std::thread::sleep(STOPPED_AFTER);
+            subject.signal(Signal::Stop)?;
+            std::thread::sleep(STOPPED);
+            subject.signal(Signal::Continue)?;
+        }
+        let trial = finish(player)?.measured()?;
+        let dropped = filtered.map(network::dropped).transpose()?;
+        let served = subject.terminate()?.output;
+        let served: Served = serde_json::from_str(served.trim())
+            .with_context(|| format!("the subject printed {served:?} at its end"))?;
+        let truth = match self {
+            Self::FilterIn | Self::FilterOut | Self::FilterBack => dropped.context("there is a filter")?,
+            Self::SubjectBuffer | Self::SubjectStopped => trial.accounts.sent.saturating_sub(served.received),
+            Self::PlayerBuffer => served.answered.saturating_sub(heard(&trial)),
+            Self::SubjectIgnores => served.received.saturating_sub(served.answered),
+        };
+        Ok((trial, truth))
+    }
+
+    fn subject(self, bench: &Bench, network: &Network, seed: u64) -> Result<Command> {
+        let cpu = bench.kqps.subject_cpu.to_string();
+        let listen = SocketAddr::from((SUBJECT, PORT)).to_string();
+        let mut command = if self == Self::SubjectIgnores {
+            let mut command = pinned(&cpu, "python3");
+            command.args(["-c", SILENT, &SUBJECT.to_string(), &PORT.to_string(), &seed.to_string()]);
+            command
+        } else {
+            // A reply that is refused is not sent again by this one: then each drop is a loss.
+            let io = if self == Self::FilterOut { "blocking" } else { "mmsg" };
+            let buffer = match self {
+                Self::SubjectBuffer => SCANT,
+                Self::SubjectStopped => MODEST,
+                _ => AMPLE,
+            };
+            let mut command = pinned(&cpu, &bench.kqps.program);
+            command.args(["serve", "echo", "--json", "--listen", &listen, "--io", io, "--cpus", &cpu]);
+            command.args(["--for", "1h", "--buffer", buffer]);
+            command
+        };
+        namespace::enter(&mut command, &network.subject)?;
+        Ok(command)
+    }
+
+    /// Sets up a filter, where one is wanted, and tells where.
+    fn filter(self, network: &Network) -> Result<Option<&NetNs>> {
+        let (at, hook, port) = match self {
+            Self::FilterIn => (&network.subject, Hook::Input, "dport"),
+            Self::FilterOut => (&network.subject, Hook::Output, "sport"),
+            Self::FilterBack => (&network.player, Hook::Input, "sport"),
+            _ => return Ok(None),
+        };
+        network::drop_one_in_a_hundred(at, hook, port)?;
+        Ok(Some(at))
+    }
+
+    fn load(
+        self,
+        bench: &Bench,
+        network: &Network,
+        target: SocketAddr,
+        queries: &Path,
+        subject: u32,
+        seed: u64,
+    ) -> Result<Command> {
+        let cpu = bench.kqps.player_cpu.to_string();
+        let mut command = pinned(&cpu, &bench.kqps.program);
+        command.args(["load", &target.to_string(), "--json", "--cpus", &cpu, "--queries"]).arg(queries);
+        command.args(["-Q", "20k", "-l", "1500ms", "--arrivals", "poisson", "--lag", "1s"]);
+        command.args(["--seed", &seed.to_string(), "--subject-pid", &subject.to_string()]);
+        // A filter counts what travels together once.
+        command.args(["--io", "mmsg"]);
+        if self == Self::SubjectBuffer {
+            command.args(["--burst", "64", "--coalesce", "3ms"]);
+        }
+        if self == Self::PlayerBuffer {
+            command.args(["--buffer", SCANT]);
+        }
+        namespace::enter(&mut command, &network.player)?;
+        Ok(command)
+    }
+}
+
+/// Replies that the player read.
+fn heard(trial: &Trial) -> u64 {
+    let accounts = &trial.accounts;
+    accounts.correct + accounts.wrong + accounts.late + accounts.duplicate + accounts.unsolicited
+}
