@@ -30,7 +30,8 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     for injection in Injection::ALL {
         let mut lost = Vec::new();
         for seed in 1..=bench.choose(1, REPETITIONS) {
-            let truth = once(bench, injection, seed).with_context(|| format!("{injection:?}, seed {seed}"))?;
+            let truth =
+                once(bench, injection, seed).with_context(|| format!("{injection:?}, seed {seed}"))?;
             lost.push(truth);
         }
         eprintln!("{injection:?}: placed {lost:?} at {:?}", injection.place());
@@ -65,8 +66,7 @@ fn compare(trial: &Trial, place: Place, truth: u64) -> Result<()> {
 /// compared with its accounts.
 fn elsewhere(ledger: &Ledger, place: Place) -> u64 {
     let others = ledger.places.iter().filter(|placed| placed.place != place);
-    let on_the_way =
-        others.filter(|placed| !matches!(placed.place, Place::PlayerUnsent | Place::PlayerSend));
+    let on_the_way = others.filter(|placed| !matches!(placed.place, Place::PlayerUnsent | Place::PlayerSend));
     on_the_way.map(|placed| placed.count).sum()
 }
 
