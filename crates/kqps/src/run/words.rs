@@ -1,5 +1,7 @@
 //! The words at the end of a run: every subject's figure with what it is worth, then the ceilings.
 
+mod study;
+
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -18,11 +20,15 @@ pub(super) fn is_refused(verdict: &RunVerdict) -> bool {
 /// Everything that is printed.
 pub(super) fn of(run: &Run, verdict: &RunVerdict, report: &Path) -> String {
     let mut text = String::new();
-    for subject in &verdict.subjects {
-        text += &of_subject(&run.cells[subject.cell as usize], subject, verdict);
-        text.push('\n');
+    if let Some(question) = &run.question {
+        text += &study::of(run, verdict, question);
+    } else {
+        for subject in &verdict.subjects {
+            text += &of_subject(&run.cells[subject.cell as usize], subject, verdict);
+            text.push('\n');
+        }
     }
-    if verdict.subjects.is_empty() {
+    if verdict.subjects.is_empty() && run.question.is_none() {
         text += "No name server was measured: none of those that kqps knows is installed. On Debian,\n\
                  `apt install nsd knot bind9` adds three; `--subject FILE.toml` adds your own.\n\n";
     }
@@ -34,7 +40,9 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: &Path) -> String {
         }
         text.push('\n');
     }
-    text += &of_ceilings(verdict);
+    if verdict.ceilings.player.is_some() || !verdict.ceilings.echoes.is_empty() {
+        text += &of_ceilings(verdict);
+    }
     for (what, reason) in &run.skipped {
         let _ = writeln!(text, "Left out: {what}: {reason}");
     }

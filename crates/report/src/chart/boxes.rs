@@ -143,13 +143,12 @@ impl Drawing {
 
     fn core(&self, svg: &mut Svg, places: &[Place], (left, top): (f64, f64), wide: f64) -> f64 {
         let height = self.place_height();
-        svg.rect("core", left, top, wide, height + 4.0);
         let part = wide / places.len().max(1) as f64;
         for (index, place) in places.iter().enumerate() {
             let left = left + part * index as f64;
             let middle = left + part / 2.0;
             svg.group(&place.told, |svg| {
-                svg.rect(&class(place), left, top + 2.0, part, height);
+                svg.rect(&class(place), left, top, part, height + 4.0);
                 let number = place.number.map_or(String::new(), |number| number.to_string());
                 svg.text("label", middle, top + 2.0 + LINE, Anchor::Middle, &number);
                 svg.text("who", middle, top + 2.0 + 2.0 * LINE, Anchor::Middle, place.mark);
@@ -159,6 +158,7 @@ impl Drawing {
                 }
             });
         }
+        svg.rect("core", left, top, wide, height + 4.0);
         height + 4.0
     }
 

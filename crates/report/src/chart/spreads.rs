@@ -67,7 +67,7 @@ pub(crate) fn spreads(chart: &Spreads<'_>) -> String {
     if chart.spreads.is_empty() {
         return String::new();
     }
-    let axis = Linear::upto(chart.highest, 4);
+    let axis = Linear::upto(chart.highest, 5);
     let mut svg = Svg::default();
     for tick in &axis.ticks {
         let y = BOTTOM - axis.place(*tick) * PLOT;

@@ -66,7 +66,7 @@ fn plot(verdict: &RunVerdict, grid: &Grid, of: Of, id: &str) -> Plot {
         (Of::Rates, true) => format!("Rate by {}", grid.columns),
         (Of::Efficiencies, _) => format!("Scaling efficiency by {}", grid.columns),
     };
-    Plot { title, legend: legend(&series, along), drawings: drawings.collect() }
+    Plot { title, legend: legend(&series, along, of), drawings: drawings.collect() }
 }
 
 fn named(grid: &Grid, line: &GridRow) -> String {
@@ -76,11 +76,12 @@ fn named(grid: &Grid, line: &GridRow) -> String {
 }
 
 /// The marks that occur.
-fn legend(series: &[Vec<Spread>], along: bool) -> Vec<(&'static str, &'static str)> {
+fn legend(series: &[Vec<Spread>], along: bool, of: Of) -> Vec<(&'static str, &'static str)> {
     let any = |has: fn(&Spread) -> bool| series.iter().flatten().any(has);
     let median = if along { "median" } else { "swatch subject" };
+    let measured = if of == Of::Rates { "median and its interval" } else { "measured" };
     let known = [
-        (any(|one| one.median.is_some()), median, "median and its interval"),
+        (any(|one| one.median.is_some()), median, measured),
         (any(|one| one.mean.is_some()), "mean", "mean, minimum, maximum"),
         (any(|one| one.published.is_some()), "published", "published"),
         (along && any(|one| one.missing.is_some()), "missing", "no number"),

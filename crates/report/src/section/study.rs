@@ -57,10 +57,17 @@ pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Study> {
 
 fn part(run: &Run, verdict: &RunVerdict, index: usize, experiment: &Experiment) -> Part {
     let grids = tables_of(run, &verdict.figures, experiment);
+    let mut tables: Vec<Table> = grids.iter().map(|grid| table::of_grid(verdict, grid)).collect();
+    let mut told: Vec<(&'static str, String)> = Vec::new();
+    for table in &mut tables {
+        // Tables of one experiment show the same cells.
+        table.notes.retain(|note| !told.contains(&(note.what, note.why.clone())));
+        told.extend(table.notes.iter().map(|note| (note.what, note.why.clone())));
+    }
     Part {
         title: title(experiment),
         about: experiment.about.clone(),
-        tables: grids.iter().map(|grid| table::of_grid(verdict, grid)).collect(),
+        tables,
         plots: plot::of_experiment(run, verdict, experiment, index),
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Table {
     /// Names of the figures.
     pub(crate) figures: Vec<&'static str>,
     pub(crate) rows: Vec<Row>,
-    /// What is said below: why cells crashed or were left out.
+    /// What is said below: why cells crashed or were left out, and what is to be known of published figures.
     pub(crate) notes: Vec<Note>,
     /// Too long for a screen: it scrolls by itself, and its head stays.
     pub(crate) tall: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Shown {
 /// What is said below the table.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Note {
-    /// `crashed`, `skipped`.
+    /// `crashed`, `skipped`, `published`.
     pub(crate) what: &'static str,
     /// The cells.
     pub(crate) whose: String,
@@ -125,7 +125,7 @@ fn none() -> Shown {
 fn published(slot: &Slot) -> Shown {
     slot.published.as_ref().map_or_else(none, |published| Shown {
         text: format::rate(published.rate_qps),
-        soft: published.note.clone(),
+        soft: String::new(),
         class: "published",
     })
 }
@@ -202,7 +202,8 @@ fn share(figures: &Figures) -> Option<Shown> {
     Some(plain(format::percent(figures.ceiling_share?), String::new()))
 }
 
-/// Why cells of the table crashed or were left out; the same reason is told once.
+/// Why cells of the table crashed or were left out, and what is to be known of published figures; the same thing
+/// is told once.
 fn notes(verdict: &RunVerdict, grid: &Grid) -> Vec<Note> {
     let mut told: BTreeMap<(&'static str, String, String), Vec<String>> = BTreeMap::new();
     for line in &grid.lines {
@@ -214,6 +215,9 @@ fn notes(verdict: &RunVerdict, grid: &Grid) -> Vec<Note> {
             let mut add = |what, why: &str, output: String| {
                 told.entry((what, why.to_owned(), output)).or_default().push(whose.join(", "));
             };
+            if let Some(published) = slot.published.as_ref().filter(|one| !one.note.is_empty()) {
+                add("published", &published.note, String::new());
+            }
             match (slot.figures.map(|index| &verdict.figures[index]), &slot.absence) {
                 (Some(figures), _) => {
                     if let Some(crash) = figures.crashes.first() {

@@ -1,0 +1,196 @@
+//! The words at the end of a study: for every experiment its tables, measured and published in one place, and why
+//! cells have no number.
+
+use std::fmt::Write as _;
+
+use comfy_table::{Table, presets};
+use kqps_observation::question::{Experiment, Figure};
+use kqps_observation::{Question, Run};
+use kqps_verdict::figure::{Absence, Figures, Grid, Slot, State, tables_of};
+use kqps_verdict::judge::RunVerdict;
+
+use super::{rate, wrapped};
+
+/// Everything that is printed of a study's experiments.
+pub(super) fn of(run: &Run, verdict: &RunVerdict, question: &Question) -> String {
+    let mut text = String::new();
+    for line in [&question.title, &question.question] {
+        if !line.is_empty() {
+            text += &wrapped("", line);
+        }
+    }
+    for experiment in &question.experiments {
+        text += &of_experiment(run, verdict, experiment);
+    }
+    text + "\n"
+}
+
+fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> String {
+    let title = if experiment.title.is_empty() { &experiment.name } else { &experiment.title };
+    let mut text = format!("\n{}", wrapped("", title));
+    for grid in tables_of(run, &verdict.figures, experiment) {
+        if !grid.title.is_empty() {
+            text += &wrapped("", &format!("{}, correct answers a second", grid.title));
+        }
+        text += &drawn(verdict, &grid);
+    }
+    let own = verdict.figures.iter().enumerate().filter(|(_, one)| one.experiment == experiment.name);
+    for (index, figures) in own {
+        text += &without_number(verdict, index, figures);
+    }
+    text
+}
+
+/// A table of the cells; the first column holds the factors down.
+fn drawn(verdict: &RunVerdict, grid: &Grid) -> String {
+    let mut table = Table::new();
+    let across = |value: &String| match grid.columns.as_str() {
+        "" => String::new(),
+        factor => format!("{factor} {value}"),
+    };
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header([grid.rows.join(", ")].into_iter().chain(grid.column_values.iter().map(across)));
+    for line in &grid.lines {
+        let cells = line.slots.iter().map(|slot| in_words(verdict, &grid.show, slot));
+        table.add_row([line.values.join(", ")].into_iter().chain(cells));
+    }
+    table.lines().map(|line| line.trim_end().to_string() + "\n").collect()
+}
+
+/// What a table shows of one combination, a line for each figure.
+fn in_words(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> String {
+    let figures = slot.figures.map(|index| &verdict.figures[index]);
+    let mut lines = Vec::new();
+    match figures {
+        Some(figures) if figures.state == State::Measured => {
+            let measured = show.iter().filter(|figure| **figure != Figure::Published);
+            lines.extend(measured.filter_map(|figure| measured_words(*figure, figures)));
+        }
+        Some(figures) => lines.push(state_word(figures.state).to_owned()),
+        None if matches!(slot.absence, Some(Absence::Skipped(_))) => lines.push("skipped".to_owned()),
+        None => lines.push("not measured".to_owned()),
+    }
+    if let Some(published) = slot.published.as_ref().filter(|_| show.contains(&Figure::Published)) {
+        lines.push(format!("published {}", rate(published.rate_qps)));
+    }
+    lines.join("\n")
+}
+
+fn measured_words(figure: Figure, figures: &Figures) -> Option<String> {
+    let range = |low: f64, high: f64| format!("({} to {})", rate(low), rate(high));
+    Some(match figure {
+        Figure::Median => {
+            let median = figures.median_qps?;
+            match median.count {
+                1 => rate(median.median),
+                _ => format!("{} {}", rate(median.median), range(median.low, median.high)),
+            }
+        }
+        Figure::MeanMinMax => {
+            let spread = figures.spread_qps?;
+            format!("mean {} {}", rate(spread.mean), range(spread.min, spread.max))
+        }
+        Figure::Published => return None,
+        Figure::Efficiency => format!("efficiency {:.0} %", figures.efficiency? * 100.0),
+        Figure::CeilingShare => format!("{:.0} % of the ceiling", figures.ceiling_share? * 100.0),
+        Figure::Cpu => format!("{:.2} CPU s per million", figures.cpu_s_per_million?),
+        Figure::Memory => format!("{:.1} MiB", figures.memory?.bytes as f64 / f64::from(1 << 20)),
+        Figure::P99AtHalf => format!("p99 {} µs at half load", figures.p99_at_half_us?),
+    })
+}
+
+fn state_word(state: State) -> &'static str {
+    match state {
+        State::Measured => "measured",
+        State::Refused => "refused",
+        State::Crashed => "crashed",
+        State::NotMeasured => "not measured",
+    }
+}
+
+/// Why a cell has no number, or some of its starts none, with the last lines of the subject's output.
+fn without_number(verdict: &RunVerdict, index: usize, figures: &Figures) -> String {
+    let mut text = String::new();
+    if figures.state == State::Refused
+        && let Some(reason) = verdict.subjects[index].reasons.first()
+    {
+        text += &wrapped("- ", &format!("{} is refused: {reason}", figures.name));
+    }
+    if let Some(crash) = figures.crashes.first() {
+        let crashed = figures.crashes.len();
+        let starts = if crashed == 1 { "start" } else { "starts" };
+        text += &wrapped("- ", &format!("{} crashed in {crashed} {starts}: {}", figures.name, crash.reason));
+        for line in &crash.output {
+            let _ = writeln!(text, "    {}", line.replace(char::is_control, " "));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kqps_observation::question::{Factor, Published, Table as Wanted};
+    use kqps_observation::run::{CellLoad, Outcome, Purpose};
+    use kqps_observation::trial::{Load, LoadMode};
+    use kqps_observation::{Cell, RunTrial, Trial};
+    use kqps_verdict::judge::judge;
+
+    /// One experiment of two cells: one answers, the other crashes.
+    fn run() -> Run {
+        let factors = |workers: &str| [("workers".to_owned(), workers.to_owned())].into();
+        let experiment = Experiment {
+            name: "scaling".into(),
+            title: "Workers".into(),
+            factors: vec![Factor { name: "workers".into(), values: vec!["1".into(), "2".into()] }],
+            tables: vec![Wanted {
+                columns: "workers".into(),
+                show: vec![Figure::Median, Figure::Published],
+                ..Wanted::default()
+            }],
+            published: vec![Published { factors: factors("2"), rate_qps: 18_783.0, note: String::new() }],
+            ..Experiment::default()
+        };
+        let cell = |workers: u32| Cell {
+            name: format!("echo {workers}"),
+            experiment: "scaling".into(),
+            load: CellLoad::Closed(1.0),
+            workers,
+            factors: factors(&workers.to_string()),
+            ..Cell::default()
+        };
+        let load =
+            Load { mode: LoadMode::Closed, answered_qps: 12_345.0, duration_s: 1.0, ..Load::default() };
+        let outcomes = [
+            Outcome::Measured(Box::new(Trial { load, ..Trial::default() })),
+            Outcome::Failed { reason: "it died".into(), output: vec!["out of\u{1b}memory".into()] },
+        ];
+        let trial = |(cell, outcome): (u32, Outcome)| RunTrial {
+            number: u64::from(cell) + 1,
+            cell,
+            block: 0,
+            start: u64::from(cell) + 1,
+            purpose: Purpose::Closed,
+            outcome,
+        };
+        Run {
+            goal: "quick".into(),
+            question: Some(Question { experiments: vec![experiment], ..Question::default() }),
+            cells: vec![cell(1), cell(2)],
+            trials: (0..).zip(outcomes).map(trial).collect(),
+            ..Run::default()
+        }
+    }
+
+    #[test]
+    fn measured_crashed_and_published_stand_in_one_table() {
+        let run = run();
+        let text = of(&run, &judge(&run), run.question.as_ref().unwrap());
+        for wanted in
+            ["workers 1", "12,345", "crashed", "published 18,783", "echo 2 crashed in 1 start: it died"]
+        {
+            assert!(text.contains(wanted), "{wanted}: {text}");
+        }
+        assert!(text.contains("    out of memory\n"), "no control character reaches the terminal: {text}");
+    }
+}
