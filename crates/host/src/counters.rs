@@ -1,12 +1,15 @@
 //! The counters of one network namespace, by the names that the kernel gives them, read before and after a
 //! trial and differenced.
 //!
-//! They are read through `/proc/PID/net`, which shows the namespace of that process: neither entering it nor
-//! any privilege is needed.
+//! Most are read through `/proc/PID/net`, which shows the namespace of that process: neither entering it nor
+//! any privilege is needed. Queues of packets to send and drivers are asked from within, which takes the right to
+//! enter another namespace than one's own.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 
+use kqps_kernel::namespace::{NetNs, drops};
 use kqps_observation::NetworkFacts;
 use kqps_observation::host::UdpFacts;
 use kqps_observation::network::{DeviceFacts, IpFacts};
@@ -18,6 +21,36 @@ pub(crate) struct Reading {
     protocols: BTreeMap<String, u64>,
     /// Interface → what it counts, in the order of [`COLUMNS`].
     devices: BTreeMap<String, [u64; COLUMNS.len()]>,
+    /// Interface → what its queueing discipline dropped; none when it could not be asked.
+    queues: Option<BTreeMap<String, u64>>,
+    /// Interface and counter → what its driver counts of drops and errors.
+    drivers: BTreeMap<(String, String), u64>,
+}
+
+/// Whose namespace is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Whose {
+    /// The calling thread's.
+    Own,
+    /// That of another process.
+    Of(u32),
+}
+
+impl Whose {
+    /// The process's folder.
+    pub(crate) fn folder(self) -> String {
+        match self {
+            Self::Own => "/proc/thread-self".into(),
+            Self::Of(pid) => format!("/proc/{pid}"),
+        }
+    }
+
+    fn within<T: Send>(self, act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        match self {
+            Self::Own => act(),
+            Self::Of(pid) => NetNs::of_process(pid)?.within(act),
+        }
+    }
 }
 
 /// The columns of `/proc/net/dev` that are wanted, counted after the interface's name: packets, errors and
@@ -25,10 +58,11 @@ pub(crate) struct Reading {
 const COLUMNS: [usize; 6] = [1, 2, 3, 9, 10, 11];
 
 impl Reading {
-    /// Reads the namespace of a process, whose folder of `/proc` is given. What cannot be read is told.
-    pub(crate) fn take(process: &str, unreadable: &mut BTreeMap<String, String>) -> Self {
+    /// Reads a namespace. What cannot be read is told.
+    pub(crate) fn take(whose: Whose, unreadable: &mut BTreeMap<String, String>) -> Self {
+        let folder = whose.folder();
         let mut read = |name: &str| {
-            let path = format!("{process}/net/{name}");
+            let path = format!("{folder}/net/{name}");
             fs::read_to_string(&path).unwrap_or_else(|error| {
                 unreadable.insert(path, error.to_string());
                 String::new()
@@ -37,7 +71,16 @@ impl Reading {
         let mut protocols = parse_pairs(&read("snmp"));
         protocols.extend(parse_pairs(&read("netstat")));
         protocols.extend(parse_lines(&read("snmp6")));
-        Self { protocols, devices: parse_devices(&read("dev")) }
+        let devices = parse_devices(&read("dev"));
+        let asked = whose.within(|| Ok((drops::of_queues()?, drivers(devices.keys()))));
+        let (queues, drivers) = match asked {
+            Ok((queues, drivers)) => (Some(queues), drivers),
+            Err(error) => {
+                unreadable.insert(format!("queues of {folder}"), error.to_string());
+                (None, BTreeMap::new())
+            }
+        };
+        Self { protocols, devices, queues, drivers }
     }
 
     /// Whether anything could be read: nothing can of a process that has ended.
@@ -53,7 +96,16 @@ impl Reading {
         };
         let devices = self.devices.iter().filter_map(|(name, now)| {
             let then = before.devices.get(name).copied().unwrap_or_default();
-            device_since(name, then, *now)
+            let queues = self.queues.as_ref().zip(before.queues.as_ref());
+            let of = |queues: &BTreeMap<String, u64>| queues.get(name).copied().unwrap_or(0);
+            // 32 bits wide, and may wrap.
+            let grown = |now: u64, then: u64| u64::from((now as u32).wrapping_sub(then as u32));
+            let qdisc_dropped = queues.map(|(now, then)| grown(of(now), of(then)));
+            let driver = self.driver_since(before, name);
+            let facts = device_since(name, then, *now);
+            let moved = facts.rx_packets + facts.tx_packets + trouble(&facts) > 0;
+            (moved || qdisc_dropped.is_some_and(|drops| drops > 0) || !driver.is_empty())
+                .then_some(DeviceFacts { qdisc_dropped, driver, ..facts })
         });
         NetworkFacts {
             shared: true,
@@ -64,6 +116,26 @@ impl Reading {
             devices: devices.collect(),
         }
     }
+
+    fn driver_since(&self, before: &Self, device: &str) -> BTreeMap<String, u64> {
+        let of_device = self.drivers.iter().filter(|((of, _), _)| of == device);
+        let grown = of_device.map(|(key, now)| {
+            (key.1.clone(), now.saturating_sub(before.drivers.get(key).copied().unwrap_or(0)))
+        });
+        grown.filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+/// What drivers count of drops and errors; most of what they count besides are packets and bytes.
+fn drivers<'a>(devices: impl Iterator<Item = &'a String>) -> BTreeMap<(String, String), u64> {
+    const WORDS: [&str; 7] = ["drop", "err", "miss", "discard", "fifo", "no_buf", "nobuf"];
+    let of_device = |device: &'a String| {
+        // One without counters of its own says so by an error.
+        let counters = drops::of_driver(device).unwrap_or_default();
+        counters.into_iter().map(|(counter, count)| ((device.clone(), counter), count))
+    };
+    let is_drop = |counter: &str| WORDS.iter().any(|word| counter.contains(word));
+    devices.flat_map(of_device).filter(|((_, counter), _)| is_drop(counter)).collect()
 }
 
 /// Names as in RFC 4293 and the kernel's additions; one that this kernel does not have counts as 0.
@@ -117,11 +189,15 @@ pub(crate) fn udp_of(network: &NetworkFacts) -> UdpFacts {
     }
 }
 
-/// An interface of which anything moved.
-fn device_since(name: &str, before: [u64; 6], after: [u64; 6]) -> Option<DeviceFacts> {
+/// What an interface could not take in or send.
+fn trouble(device: &DeviceFacts) -> u64 {
+    device.rx_errors + device.rx_dropped + device.tx_errors + device.tx_dropped
+}
+
+fn device_since(name: &str, before: [u64; 6], after: [u64; 6]) -> DeviceFacts {
     let grown = std::array::from_fn(|index| after[index].saturating_sub(before[index]));
     let [rx_packets, rx_errors, rx_dropped, tx_packets, tx_errors, tx_dropped] = grown;
-    grown.iter().any(|count| *count > 0).then(|| DeviceFacts {
+    DeviceFacts {
         name: name.to_owned(),
         rx_packets,
         rx_errors,
@@ -130,7 +206,7 @@ fn device_since(name: &str, before: [u64; 6], after: [u64; 6]) -> Option<DeviceF
         tx_errors,
         tx_dropped,
         ..DeviceFacts::default()
-    })
+    }
 }
 
 /// `snmp` and `netstat`: for each protocol a line of names, then one of values.
@@ -228,7 +304,16 @@ UdpLite: 9 9
 ";
         let before =
             Reading { devices: BTreeMap::from([("lo".into(), [5, 0, 0, 5, 0, 0])]), ..Reading::default() };
-        let facts = Reading { devices: parse_devices(text), ..Reading::default() }.since(&before);
+        let drops = |count| BTreeMap::from([("eth0".to_owned(), count)]);
+        let missed = |count| BTreeMap::from([(("eth0".to_owned(), "rx_missed".to_owned()), count)]);
+        let before = Reading { queues: Some(drops((1 << 32) - 5)), drivers: missed(3), ..before };
+        let after = Reading {
+            devices: parse_devices(text),
+            queues: Some(drops(2)),
+            drivers: missed(4),
+            ..Reading::default()
+        };
+        let facts = after.since(&before);
         let wanted = DeviceFacts {
             name: "eth0".into(),
             rx_packets: 11,
@@ -237,7 +322,8 @@ UdpLite: 9 9
             tx_packets: 21,
             tx_errors: 22,
             tx_dropped: 23,
-            ..DeviceFacts::default()
+            qdisc_dropped: Some(7),
+            driver: BTreeMap::from([("rx_missed".to_owned(), 1)]),
         };
         assert_eq!(facts.devices, [wanted], "lo did not move");
     }

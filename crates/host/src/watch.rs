@@ -14,7 +14,7 @@ use kqps_kernel::clock;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::{HostFacts, NetworkFacts, SubjectFacts};
 
-use crate::counters::{self, Reading};
+use crate::counters::{self, Reading, Whose};
 use crate::cpu_time::{self, CpuTicks, TICKS_PER_S};
 use crate::ledger::SubjectSide;
 use crate::network::{self, Softnet};
@@ -178,15 +178,14 @@ struct Counters {
 
 impl Counters {
     fn read(watched: &Watched, unreadable: &mut BTreeMap<String, String>) -> Self {
-        const OURS: &str = "/proc/thread-self";
         let side = side(watched);
         let far = watched.subject_pid.filter(|_| side == SubjectSide::There).map(|pid| {
-            let process = format!("/proc/{pid}");
-            (Reading::take(&process, unreadable), has_others(&process, watched.subject_pid))
+            let theirs = Whose::Of(pid);
+            (Reading::take(theirs, unreadable), has_others(theirs, watched.subject_pid))
         });
         Self {
-            ours: Reading::take(OURS, unreadable),
-            ours_has_others: has_others(OURS, watched.subject_pid),
+            ours: Reading::take(Whose::Own, unreadable),
+            ours_has_others: has_others(Whose::Own, watched.subject_pid),
             far,
             side,
             softnet: network::parse_softnet(&read("/proc/thread-self/net/softnet_stat", unreadable)),
@@ -232,8 +231,8 @@ fn namespace(process: &str) -> Option<PathBuf> {
 }
 
 /// Whether anybody but player and subject is in the namespace of a process, as far as processes can be seen.
-fn has_others(process: &str, subject: Option<u32>) -> bool {
-    let Some(ours) = namespace(process) else { return true };
+fn has_others(whose: Whose, subject: Option<u32>) -> bool {
+    let Some(ours) = namespace(&whose.folder()) else { return true };
     let known = subject.map(crate::process::family).unwrap_or_default();
     let others = crate::process::all().filter(|pid| *pid != std::process::id() && !known.contains(pid));
     let mut namespaces = others.filter_map(|pid| namespace(&format!("/proc/{pid}")));

@@ -5,6 +5,7 @@
 //! is nothing to clean up, not even after `kill -9`.
 
 mod device;
+pub mod drops;
 mod netlink;
 pub mod veth;
 

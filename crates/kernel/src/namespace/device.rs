@@ -11,6 +11,16 @@ use crate::sys::check;
 /// From linux/ethtool.h, which libc does not carry.
 const ETHTOOL_GLINK: u32 = 0x0a;
 const ETHTOOL_SGRO: u32 = 0x2c;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSTATS: u32 = 0x1d;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETH_SS_STATS: u32 = 1;
+
+/// Bytes of a counter's name (`ETH_GSTRING_LEN`).
+const NAME_BYTES: usize = 32;
+
+/// More counters than any driver has: some have a dozen for each of a hundred queues.
+const COUNTERS_MOST: usize = 1 << 15;
 
 /// A command of ethtool with one value (linux/ethtool.h, `struct ethtool_value`).
 #[repr(C)]
@@ -33,18 +43,66 @@ pub(super) fn is_linked(device: &str) -> io::Result<bool> {
 
 pub(super) fn ethtool(device: &str, command: u32, value: u32) -> io::Result<u32> {
     let mut value = EthtoolValue { command, value };
-    // SAFETY: an interface request is plain old data.
-    let mut request: libc::ifreq = unsafe { zeroed() };
-    // The last byte stays 0, which ends the name.
-    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes().take(libc::IFNAMSIZ - 1)) {
-        *to = from as libc::c_char;
-    }
+    let mut request = request_of(device);
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
     // SAFETY: the request and the value that it points to are live, and of the kinds that these commands read
     // and write.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) })?;
     Ok(value.value)
+}
+
+/// An interface request with a device's name, and nothing else.
+fn request_of(device: &str) -> libc::ifreq {
+    // SAFETY: an interface request is plain old data.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    // The last byte stays 0, which ends the name.
+    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes().take(libc::IFNAMSIZ - 1)) {
+        *to = from as libc::c_char;
+    }
+    request
+}
+
+/// The counters that a driver keeps by itself, as `ethtool -S` shows them. None where it keeps none.
+pub(super) fn driver_counters(device: &str) -> io::Result<Vec<(String, u64)>> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+    let ask = |buffer: &mut [u64]| {
+        let mut request = request_of(device);
+        request.ifr_ifru.ifru_data = buffer.as_mut_ptr().cast();
+        // SAFETY: the request and the buffer are live, and the callers below make the buffer larger than what
+        // the kernel writes for their commands.
+        check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) })
+    };
+    let word = |low: u32, high: u32| u64::from_ne_bytes(pair(low, high));
+    // struct ethtool_sset_info: command, reserved, a mask of 64 bits, and a length for each bit set.
+    let mut lengths = [word(ETHTOOL_GSSET_INFO, 0), 1 << ETH_SS_STATS, 0];
+    ask(&mut lengths)?;
+    let count = (lengths[2] as u32 as usize).min(COUNTERS_MOST);
+    if lengths[1] == 0 || count == 0 {
+        return Ok(Vec::new());
+    }
+    // struct ethtool_gstrings: command, set, length, then the names.
+    let mut names = vec![0_u64; 2 + COUNTERS_MOST * NAME_BYTES / 8];
+    names[0] = word(ETHTOOL_GSTRINGS, ETH_SS_STATS);
+    names[1] = word(count as u32, 0);
+    ask(&mut names)?;
+    // struct ethtool_stats: command, length, then the counters.
+    let mut counts = vec![0_u64; 1 + COUNTERS_MOST];
+    counts[0] = word(ETHTOOL_GSTATS, count as u32);
+    ask(&mut counts)?;
+    let bytes: Vec<u8> = names.iter().flat_map(|word| word.to_ne_bytes()).skip(12).collect();
+    let name = |bytes: &[u8]| {
+        String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default()).trim().to_owned()
+    };
+    Ok(bytes.chunks(NAME_BYTES).map(name).zip(counts[1..].iter().copied()).take(count).collect())
+}
+
+/// Two words of 32 bits, one after the other as a struct of C has them.
+fn pair(first: u32, second: u32) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&first.to_ne_bytes());
+    bytes[4..].copy_from_slice(&second.to_ne_bytes());
+    bytes
 }
 
 /// Spreads what each receive queue of a device takes in over some cores (RPS). Moves the calling thread into a

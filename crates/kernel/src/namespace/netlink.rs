@@ -3,7 +3,8 @@
 use std::io;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkMessage,
+    NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -56,6 +57,34 @@ impl Netlink {
             NetlinkPayload::Error(told) if told.code.is_none() => Ok(()),
             NetlinkPayload::Error(told) => Err(told.to_io()),
             other => Err(io::Error::other(format!("the kernel answered a request with {other:?}"))),
+        }
+    }
+
+    /// Asks for everything of a kind.
+    pub(super) fn dump(&self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
+        let mut request = NetlinkMessage::from(message);
+        request.header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        self.0.send(&bytes, 0)?;
+        let mut all = Vec::new();
+        loop {
+            let (datagram, _) = self.0.recv_from_full()?;
+            let mut rest = &datagram[..];
+            while !rest.is_empty() {
+                let message =
+                    NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(io::Error::other)?;
+                // Messages begin at multiples of four bytes (netlink(3)).
+                let length = (message.header.length as usize).next_multiple_of(4);
+                rest = rest.get(length.max(4)..).unwrap_or_default();
+                match message.payload {
+                    NetlinkPayload::Done(_) => return Ok(all),
+                    NetlinkPayload::Error(told) => return Err(told.to_io()),
+                    NetlinkPayload::InnerMessage(told) => all.push(told),
+                    _ => (),
+                }
+            }
         }
     }
 }

@@ -14,8 +14,6 @@ pub(crate) enum Fill {
     Echo,
     /// The player.
     Player,
-    /// Packets lost.
-    Loss,
 }
 
 impl Fill {
@@ -24,7 +22,6 @@ impl Fill {
             Self::Subject => "bar subject",
             Self::Echo => "bar echo",
             Self::Player => "bar player",
-            Self::Loss => "bar loss",
         }
     }
 }

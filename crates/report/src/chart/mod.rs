@@ -5,6 +5,7 @@
 
 mod bars;
 mod boxes;
+mod flow;
 mod lines;
 mod scale;
 mod spreads;
@@ -12,6 +13,7 @@ mod svg;
 
 pub(crate) use bars::{Bar, Bars, Fill, bars};
 pub(crate) use boxes::{Node, Place, boxes};
+pub(crate) use flow::{Branch, Flow, flow};
 pub(crate) use lines::{Lines, Point, Series, lines};
 pub(crate) use spreads::{Spread, Spreads, spreads};
 

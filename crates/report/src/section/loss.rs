@@ -1,10 +1,10 @@
-//! Where queries were lost: a cell's losses, place by place.
+//! Where queries were lost: a cell's flow from intended to answered, from which its losses branch off.
 
 use kqps_observation::Place;
 use kqps_verdict::judge::{CellVerdict, Losses, RunVerdict};
 
 use super::Panel;
-use crate::chart::{Bar, Bars, Fill, bars};
+use crate::chart::{Branch, Flow, flow};
 use crate::format;
 
 /// One panel per subject that was sent anything, in the order of the verdict.
@@ -15,16 +15,19 @@ pub(crate) fn panels(verdict: &RunVerdict) -> Vec<Panel> {
 
 fn panel(subject: &CellVerdict) -> Panel {
     let (name, losses) = (&subject.name, &subject.losses);
-    let rows = rows(losses);
-    let description: Vec<String> = rows.iter().map(|row| format!("{}: {}.", row.label, row.note)).collect();
-    let drawing = bars(&Bars {
+    let branches = branches(losses);
+    let description: Vec<String> =
+        branches.iter().map(|branch| format!("{}: {}.", branch.label, branch.note)).collect();
+    let intended = losses.accounts.intended;
+    let answered = intended.saturating_sub(unanswered(losses));
+    let share = format::percent(answered as f64 / intended.max(1) as f64);
+    let drawing = flow(&Flow {
         id: &format!("loss-{}", subject.cell),
         title: &format!("Where queries to {name} were lost"),
         description: &description.join(" "),
-        rows: &rows,
-        at_least: 0.0,
-        cut: false,
-        tick: format::tick,
+        source: (intended, "intended", format::count(intended)),
+        branches: &branches,
+        mouth: ("answered", format!("{} ({share})", format::count(answered))),
     });
     Panel { name: name.clone(), told: told(losses), drawing }
 }
@@ -51,24 +54,24 @@ fn unanswered(losses: &Losses) -> u64 {
 }
 
 /// Places in the order in which a packet passes them, and last what no counter explains.
-fn rows(losses: &Losses) -> Vec<Bar> {
+fn branches(losses: &Losses) -> Vec<Branch> {
     let whole = unanswered(losses) as f64;
-    let mut rows: Vec<Bar> = losses
+    let mut branches: Vec<Branch> = losses
         .places
         .iter()
         .filter(|placed| placed.count > 0)
         .map(|placed| {
             let label = format!("{}{}", words(placed.place), if placed.shared { " *" } else { "" });
-            row(&label, i64::try_from(placed.count).unwrap_or(i64::MAX), whole)
+            branch(&label, i64::try_from(placed.count).unwrap_or(i64::MAX), whole)
         })
         .collect();
     if losses.unexplained != 0 {
-        rows.push(row("unexplained", losses.unexplained, whole));
+        branches.push(branch("unexplained", losses.unexplained, whole));
     }
-    rows
+    branches
 }
 
-fn row(label: &str, count: i64, whole: f64) -> Bar {
+fn branch(label: &str, count: i64, whole: f64) -> Branch {
     let counted = format::count(count.unsigned_abs());
     let note = if count < 0 {
         format!("{counted} too many")
@@ -77,7 +80,7 @@ fn row(label: &str, count: i64, whole: f64) -> Bar {
     } else {
         counted
     };
-    Bar::plain(label.to_owned(), note, Some(count.max(0) as f64), Fill::Loss)
+    Branch { label: label.to_owned(), note, count: u64::try_from(count).unwrap_or(0) }
 }
 
 /// A place as a person says it.
@@ -112,8 +115,8 @@ mod tests {
     }
 
     fn shown(losses: &Losses) -> Vec<String> {
-        let text = |row: &Bar| format!("{}: {}", row.label, row.note.replace('\u{a0}', " "));
-        rows(losses).iter().map(text).collect()
+        let text = |row: &Branch| format!("{}: {}", row.label, row.note.replace('\u{a0}', " "));
+        branches(losses).iter().map(text).collect()
     }
 
     #[test]
@@ -127,10 +130,10 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_explain_too_much_draw_no_bar() {
+    fn counters_that_explain_too_much_draw_no_branch() {
         let accounts = Accounts { intended: 10, lost: 2, ..Accounts::default() };
         let losses = losses(&[(Place::Softnet, 5, false)], -3, accounts);
         assert_eq!(shown(&losses)[1], "unexplained: 3 too many");
-        assert_eq!(rows(&losses)[1].value, Some(0.0));
+        assert_eq!(branches(&losses)[1].count, 0);
     }
 }

@@ -1,0 +1,70 @@
+//! What devices of the calling thread's network namespace dropped, beyond what `/proc/net/dev` tells.
+
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::io;
+
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
+
+use super::device;
+use super::netlink::Netlink;
+
+/// Device → packets that its queueing discipline dropped since it was made (`tc -s qdisc`). Wraps at 2³².
+pub fn of_queues() -> io::Result<BTreeMap<String, u64>> {
+    let told = Netlink::open()?.dump(RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default()))?;
+    let drops = told.into_iter().filter_map(|message| match message {
+        // The one at the root counts what those below it dropped.
+        RouteNetlinkMessage::NewQueueDiscipline(queue) if queue.header.parent == TcHandle::ROOT => {
+            let stats = queue.attributes.iter().find_map(|attribute| match attribute {
+                TcAttribute::Stats(stats) => Some(u64::from(stats.drops)),
+                _ => None,
+            });
+            Some((name(queue.header.index as u32)?, stats?))
+        }
+        _ => None,
+    });
+    Ok(drops.collect())
+}
+
+/// What a device's driver counts by itself (`ethtool -S`): name → count since the driver was loaded.
+pub fn of_driver(device: &str) -> io::Result<Vec<(String, u64)>> {
+    device::driver_counters(device)
+}
+
+/// The name of a device.
+fn name(index: u32) -> Option<String> {
+    let mut name = [0; libc::IF_NAMESIZE];
+    // SAFETY: the buffer is as long as the call asks for; it is written with a name that ends in 0.
+    let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
+    if found.is_null() {
+        return None;
+    }
+    let bytes = name.map(|letter| letter as u8);
+    CStr::from_bytes_until_nul(&bytes).ok()?.to_str().ok().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::namespace::NetNs;
+    use crate::namespace::veth::{DEVICE, End, VethSettings, join};
+
+    #[test]
+    fn devices_tell_what_they_dropped() {
+        if let Err(reason) = crate::probe::probe_one("veth") {
+            println!("skipped: {reason}");
+            return;
+        }
+        let (one, other) = (NetNs::new().unwrap(), NetNs::new().unwrap());
+        let end = |namespace, last| End { namespace, address: [198, 18, 0, last].into() };
+        join(end(&one, 1), end(&other, 2), &VethSettings::default()).unwrap();
+        let queues = one.within(of_queues).unwrap();
+        assert!(queues.values().all(|drops| *drops == 0), "{queues:?}");
+        // Every veth tells the index of its peer (drivers/net/veth.c).
+        let driver = one.within(|| of_driver(DEVICE)).unwrap();
+        assert!(driver.iter().any(|(name, index)| name == "peer_ifindex" && *index == 2), "{driver:?}");
+        assert_eq!(one.within(|| of_driver("lo")).unwrap_or_default(), []);
+        assert!(one.within(|| of_driver("none")).is_err());
+    }
+}
