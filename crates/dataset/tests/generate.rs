@@ -95,6 +95,10 @@ fn a_dataset_reads_what_was_generated() {
     assert_eq!(dataset.queries(), 20_000);
     let absent = dataset.iter().filter(|query| query.expected_rcode == Some(rcode::NXDOMAIN)).count();
     assert!((800..1200).contains(&absent), "{absent}");
+    // An echo can meet none of these.
+    let plain = dataset.without_expectations();
+    assert_eq!(plain.queries(), 20_000);
+    assert!(plain.iter().all(|query| query.expected_rcode.is_none()));
 }
 
 #[test]

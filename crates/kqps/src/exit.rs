@@ -3,6 +3,9 @@
 use std::process::ExitCode;
 use std::{fmt, io};
 
+use kqps_lab::session::LabError;
+use kqps_observation::store::StoreError;
+
 /// Measured, but no figure is given (grade F).
 pub(crate) const REFUSED: u8 = 3;
 
@@ -23,6 +26,22 @@ pub(crate) fn bad_input(error: impl fmt::Display) -> anyhow::Error {
     anyhow::Error::new(BadInput(error.to_string()))
 }
 
+/// Whether an error is about what the user typed or gave, a store that cannot be read among it.
+fn is_about_input(error: &anyhow::Error) -> bool {
+    let is_bad = |cause: &StoreError| {
+        use StoreError::{Damaged, Directory, Newer, NotAStore};
+        matches!(cause, Damaged { .. } | Directory { .. } | Newer { .. } | NotAStore { .. })
+    };
+    let of_lab = |cause: &LabError| match cause {
+        LabError::Store(store) => is_bad(store),
+        LabError::SameName { .. } | LabError::Definition(_) | LabError::Goal(_) => true,
+        _ => false,
+    };
+    error.is::<BadInput>()
+        || error.chain().filter_map(|cause| cause.downcast_ref()).any(is_bad)
+        || error.chain().filter_map(|cause| cause.downcast_ref()).any(of_lab)
+}
+
 /// Tells an error, and the status that it ends the program with.
 pub(crate) fn with(error: &anyhow::Error) -> ExitCode {
     let is_closed = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
@@ -31,5 +50,5 @@ pub(crate) fn with(error: &anyhow::Error) -> ExitCode {
         return ExitCode::FAILURE;
     }
     eprintln!("kqps: {error:#}");
-    if error.is::<BadInput>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+    if is_about_input(error) { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

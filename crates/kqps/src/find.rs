@@ -7,22 +7,27 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::builder::PossibleValuesParser;
 use kqps_dataset::Dataset;
 use kqps_lab::load::{Load, Pace, Played};
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_player::{Arrivals, LoadPlan, Plan, Stop};
+use kqps_verdict::evidence::is_spoiled;
 use kqps_verdict::judge::{Known, SearchVerdict, judge_search};
 use kqps_verdict::search::{Goal, Preset, Start};
-use kqps_verdict::warning::Setting;
+use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
-use crate::load::{PlayerArgs, Shown, Watcher, open_dataset};
+use crate::load::{PlayerArgs, Shown, Watcher, is_this_host, open_dataset, setting};
 use crate::value::{parse_duration, parse_rate, parse_share};
-use ceiling::Ceilings;
+use ceiling::{Ceilings, Interface};
 
 /// Queries outstanding in the short closed loop that tells where to begin.
 const WINDOW: u64 = 500;
+
+/// The echo's I/O model that most name servers come nearest to.
+const USUAL_IO: &str = "mmsg";
 
 /// Find the highest rate that a target answers reliably
 #[derive(clap::Args)]
@@ -54,11 +59,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     p99: Option<Duration>,
 
+    /// The I/O model of the echo that the subject's comes nearest to, for its ceiling (default: mmsg, as most)
+    #[arg(long, value_name = "MODEL", value_parser = PossibleValuesParser::new(kqps_lab::study::models().collect::<Vec<_>>()))]
+    subject_io: Option<String>,
+
+    /// Workers with which the subject answers, for its ceiling (default: 1)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    subject_workers: Option<u32>,
+
     /// Do not measure the echo, which the figure is a share of
     #[arg(long)]
     no_ceiling: bool,
 
-    /// Print the verdict as one JSON object
+    /// Print a JSON object for each trial, and the verdict as the last one
     #[arg(long)]
     json: bool,
 }
@@ -72,26 +85,71 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Stop { after: Some(Duration::from_secs_f64(goal.final_s)), passes: None },
     )?;
     let watcher = Watcher::new()?;
-    let ceilings = if args.no_ceiling {
+    let interface = interface_of(args);
+    let ceilings = if args.no_ceiling || !is_this_host(plan.target.ip()) {
         Ceilings::default()
     } else {
-        ceiling::measure(&plan, &dataset, &watcher).unwrap_or_else(|error| {
-            eprintln!("kqps: the echo's ceiling could not be measured: {error:#}");
-            Ceilings::default()
-        })
+        let plain = open_dataset(&args.player)?.without_expectations();
+        ceiling::measure(&interface, &plan, &plain, &watcher)
     };
     let mut played = Vec::new();
-    let start = Start::default();
-    kqps_lab::search::run(&goal, &start, &mut played, |load| trial(&plan, &dataset, load, &goal, &watcher))?;
-    let verdict = judged(&goal, &plan, &played, &ceilings);
+    let ended = kqps_lab::search::run(&goal, &Start::default(), &mut played, |load| {
+        trial(&plan, &dataset, load, &goal, &watcher)
+    });
+    let interrupted = match ended {
+        Ok(_) => false,
+        Err(Ended::Interrupted) => true,
+        Err(Ended::Failed(error)) => return Err(error),
+    };
+    let verdict = judged(&goal, &plan, &played, &ceilings, interrupted);
     let mut out = io::stdout().lock();
     if args.json {
+        for one in &played {
+            serde_json::to_writer(&mut out, &Told::of(one))?;
+            writeln!(out)?;
+        }
         serde_json::to_writer(&mut out, &verdict)?;
         writeln!(out)?;
     } else {
-        out.write_all(words::words(&verdict, &plan, &ceilings).as_bytes())?;
+        out.write_all(words::words(&verdict, &plan, &ceilings, &interface).as_bytes())?;
     }
-    Ok(if verdict.grade.refuses() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+    Ok(match (interrupted, verdict.grade.refuses()) {
+        (true, _) => ExitCode::FAILURE,
+        (false, true) => ExitCode::from(REFUSED),
+        (false, false) => ExitCode::SUCCESS,
+    })
+}
+
+/// What `--json` prints of each trial, before the verdict.
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    trial: &'a Trial,
+    /// Why it was made.
+    purpose: Purpose,
+    /// Whether the player spoiled it, so that it was made again.
+    spoiled: bool,
+}
+
+impl<'a> Told<'a> {
+    fn of(one: &'a Played) -> Self {
+        Self { trial: &one.trial, purpose: one.purpose, spoiled: is_spoiled(&one.trial) }
+    }
+}
+
+/// Why a search has no end.
+enum Ended {
+    Interrupted,
+    Failed(anyhow::Error),
+}
+
+/// The subject's interface as the user told it, or as most name servers have it.
+fn interface_of(args: &Args) -> Interface {
+    Interface {
+        io: args.subject_io.clone().unwrap_or_else(|| USUAL_IO.into()),
+        workers: args.subject_workers.unwrap_or(1),
+        is_assumed: args.subject_io.is_none() || args.subject_workers.is_none(),
+    }
 }
 
 fn goal_of(args: &Args) -> anyhow::Result<Goal> {
@@ -112,24 +170,34 @@ fn trial(
     load: &Load,
     goal: &Goal,
     watcher: &Watcher,
-) -> anyhow::Result<Trial> {
+) -> Result<Trial, Ended> {
     let mut plan = plan.clone();
     plan.stop.after = Some(Duration::from_secs_f64(load.duration_s));
     if let Pace::Open { rate_qps } = load.pace {
         plan.load = LoadPlan::Open { rate_qps, arrivals: Arrivals::Even };
     }
     let shown = Shown { bar: io::stderr().is_terminal(), every: None };
-    let trial = watcher.play(&plan, dataset, shown)?;
+    let trial = watcher.play(&plan, dataset, shown).map_err(Ended::Failed)?;
     if trial.interrupted {
-        anyhow::bail!("interrupted: a search that is not over has no answer");
+        return Err(Ended::Interrupted);
     }
     eprintln!("{}", words::trial_line(&trial, load.purpose, goal));
     Ok(trial)
 }
 
-fn judged(goal: &Goal, plan: &Plan, played: &[Played], ceilings: &Ceilings) -> SearchVerdict {
+fn judged(
+    goal: &Goal,
+    plan: &Plan,
+    played: &[Played],
+    ceilings: &Ceilings,
+    interrupted: bool,
+) -> SearchVerdict {
     let trials: Vec<(Purpose, &Trial)> = played.iter().map(|one| (one.purpose, &one.trial)).collect();
-    let setting = Setting { subject_cpus: plan.subject_cpus.clone(), ..Setting::default() };
-    let known = Known { setting, player_qps: ceilings.player_qps, echo_qps: ceilings.echo_qps };
+    let known = Known {
+        setting: setting(plan),
+        player_qps: ceilings.player_qps,
+        echo_qps: ceilings.echo_qps,
+        interrupted,
+    };
     judge_search(goal, &trials, &known)
 }

@@ -22,6 +22,7 @@ use crate::value::{parse_count, parse_duration, parse_rate};
 
 pub(crate) use flags::{PlayerArgs, open_dataset};
 pub(crate) use progress::Shown;
+pub(crate) use target::is_this_host;
 
 /// Play queries at a target and account for each
 #[derive(clap::Args)]
@@ -73,7 +74,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let plan = args.player.plan(load, stop)?;
     let shown = Shown { bar: io::stderr().is_terminal() && args.interval.is_none(), every: args.interval };
     let trial = Watcher::new()?.play(&plan, &dataset, shown)?;
-    let setting = Setting { subject_cpus: plan.subject_cpus, ..Setting::default() };
+    let setting = setting(&plan);
     let warnings = warning::of_trial(&trial, &setting);
     let refused = warnings.iter().any(|warning| warning.effect() == Effect::Refuse);
     let mut out = io::stdout().lock();
@@ -84,6 +85,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         out.write_all(words::words(&trial, &warnings, refused).as_bytes())?;
     }
     Ok(if refused { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+}
+
+/// What is known of the surroundings of a plan's trials. That a target elsewhere is on another host is left to
+/// what the trials show.
+pub(crate) fn setting(plan: &Plan) -> Setting {
+    Setting {
+        one_host: is_this_host(plan.target.ip()).then_some(true),
+        subject_cpus: plan.subject_cpus.clone(),
+        ..Setting::default()
+    }
 }
 
 /// Plays trials that a person may watch, and may end early with SIGINT.

@@ -1,5 +1,8 @@
 //! The program: arguments in, a call, words out.
 
+#[macro_use]
+mod said;
+
 mod completions;
 mod exit;
 mod find;

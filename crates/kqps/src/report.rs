@@ -31,7 +31,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !args.run.is_dir() {
-        let what = if args.run.exists() { "is no folder" } else { "does not exist" };
+        let what = match args.run.metadata() {
+            Ok(_) => "is no folder".to_string(),
+            Err(error) => format!("cannot be read ({error})"),
+        };
         return Err(bad_input(format!("{} {what}; expected the folder of a run", args.run.display())));
     }
     let store = args.run.join(STORE);

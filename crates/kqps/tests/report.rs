@@ -70,7 +70,7 @@ fn what_is_no_run_is_refused_with_status_2() {
     )
     .unwrap();
     for (folder, reason) in [
-        (empty.path().join("nowhere"), "does not exist"),
+        (empty.path().join("nowhere"), "cannot be read (No such file"),
         (empty.path().to_owned(), "there is no run.sqlite in it"),
         (damaged.path().to_owned(), "is not the store of a run"),
     ] {

@@ -259,6 +259,17 @@ fn bad_usage_is_one_clear_error() {
 }
 
 #[test]
+fn a_store_that_cannot_be_read_is_bad_input() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("run.sqlite"), "no database, though long enough to be one").unwrap();
+    for arguments in [&["run", "--resume", "--out"] as &[&str], &["report"]] {
+        let output = kqps().args(arguments).arg(folder.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("is not the store of a run"), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn a_folder_that_holds_a_run_is_not_written_over() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.sqlite");

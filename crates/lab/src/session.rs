@@ -58,7 +58,8 @@ impl Session {
     /// Lays out a new run, generates what it plays, and makes its store. `began` is when its budget began.
     pub fn begin(wish: &Wish, began: Instant) -> Result<(Self, Spending), LabError> {
         let folder = Folder::make(&wish.folder)?;
-        if folder.store().exists() {
+        // An empty one is of a run that was killed before it began.
+        if Store::is_taken(&folder.store()) {
             return Err(StoreError::Exists { path: folder.store() }.into());
         }
         let (layout, definitions, spending) = lay_out(wish)?;

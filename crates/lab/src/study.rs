@@ -41,6 +41,11 @@ pub fn models() -> impl Iterator<Item = &'static str> {
     MODELS.iter().map(|model| model.name)
 }
 
+/// The echo's I/O models that can show the player's own ceiling, the cheapest first: the first that works does.
+pub fn cheapest_first() -> impl Iterator<Item = &'static str> {
+    CHEAPEST.into_iter()
+}
+
 /// The cheapest I/O model comes first: the player against it is the player's own ceiling.
 const CHEAPEST: [&str; 3] = ["segment", "mmsg", "blocking"];
 

@@ -42,17 +42,29 @@ pub struct Store {
 }
 
 impl Store {
+    /// Whether something lies there already. A file that is empty, or has the journal of a transaction beside it
+    /// that was cut off, may be that of a run that was killed before it began: [`Self::create`] finds out.
+    pub fn is_taken(path: &Path) -> bool {
+        path.metadata().is_ok_and(|found| found.len() > 0) && !beside(path, "-journal").exists()
+    }
+
     /// Makes a new store of a run and its cells. The run's trials are left out: they are committed one by one.
     /// Refuses to touch a file that exists, unless it is empty: a run that was killed before it began.
     pub fn create(path: &Path, run: &Run) -> Result<Self, StoreError> {
         let folder = lock_folder(path)?;
         match path.metadata() {
             Ok(found) if found.is_dir() => return Err(StoreError::Directory { path: path.into() }),
-            Ok(found) if found.len() > 0 => return Err(StoreError::Exists { path: path.into() }),
+            _ if Self::is_taken(path) => return Err(StoreError::Exists { path: path.into() }),
             _ => {}
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let connection = connect(path, flags)?;
+        // With a journal beside it, reading rolls back what was cut off: it is empty again if that was all.
+        let tables =
+            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, u32>(0));
+        if !matches!(tables, Ok(0)) {
+            return Err(StoreError::Exists { path: path.into() });
+        }
         let store = Self { path: path.into(), connection, cells: run.cells.len() as u32, _folder: folder };
         // Before there is a log, so that whoever is killed in here leaves an empty file.
         store.transact(|transaction| {
@@ -273,6 +285,31 @@ fn must_be_a_store(path: &Path, connection: &Connection) -> Result<(), StoreErro
 mod tests {
     use super::*;
     use crate::run::{Outcome, Purpose};
+
+    #[test]
+    fn a_store_whose_making_was_cut_off_can_be_made_again() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let [begun, cut] = ["begun", "cut"].map(|name| folder.path().join(name));
+        let connection = Connection::open(&begun).unwrap();
+        // Without a cache its pages are written before it is committed.
+        connection.execute_batch("PRAGMA cache_size = 1; BEGIN; CREATE TABLE runs (text TEXT);").unwrap();
+        for _ in 0..50 {
+            connection.execute("INSERT INTO runs VALUES (?)", ["x".repeat(10_000)]).unwrap();
+        }
+        std::fs::copy(&begun, &cut).unwrap();
+        std::fs::copy(beside(&begun, "-journal"), beside(&cut, "-journal")).unwrap();
+        assert!(cut.metadata().unwrap().len() > 0);
+        assert_eq!(Store::create(&cut, &Run::default()).unwrap().run().unwrap().trials, []);
+
+        drop(Store::create(&folder.path().join("empty"), &Run::default()).unwrap());
+        assert!(
+            Store::is_taken(&folder.path().join("empty")) && !Store::is_taken(&folder.path().join("none"))
+        );
+        // What somebody else has there stays.
+        let other = folder.path().join("other");
+        Connection::open(&other).unwrap().execute_batch("CREATE TABLE mine (text TEXT);").unwrap();
+        assert!(matches!(Store::create(&other, &Run::default()), Err(StoreError::Exists { .. })));
+    }
 
     #[test]
     fn a_commit_that_does_not_fit_changes_nothing() {

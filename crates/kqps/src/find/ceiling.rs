@@ -1,5 +1,6 @@
 //! The echo's ceiling on this host, measured in the same session as the search: what the player itself can
-//! do, and what the standard interface can carry. Only for a target on this host, whose path the echo shares.
+//! do, and what the standard interface can carry. Only for a target on this host, whose path the echo shares. An echo answers every query with NOERROR,
+//! so that it is not held to what the query file expects.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use kqps_dataset::Dataset;
 use kqps_lab::path::LaidPath;
-use kqps_lab::setup::Setup;
+use kqps_lab::study;
 use kqps_lab::subject::{Setting, Subject, builtin};
 use kqps_player::{LoadPlan, Plan};
 
@@ -17,35 +18,43 @@ use crate::load::{Shown, Watcher};
 /// How long each ceiling is measured.
 const DURATION: Duration = Duration::from_millis(500);
 
-/// The cheapest I/O model: against it the player shows its own ceiling.
-const CHEAPEST_IO: &str = "segment";
-
-/// The I/O model that most name servers come nearest to.
-const USUAL_IO: &str = "mmsg";
+/// What is known of the subject's way to take queries, which its ceiling shares.
+#[derive(Clone, Debug)]
+pub(super) struct Interface {
+    /// The echo's I/O model that comes nearest to it.
+    pub(super) io: String,
+    /// Workers that answer queries.
+    pub(super) workers: u32,
+    /// Whether nobody said so.
+    pub(super) is_assumed: bool,
+}
 
 /// What the echo reached here, correct answers a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ceilings {
     /// The player's own ceiling (a), against the cheapest echo.
     pub(super) player_qps: Option<f64>,
-    /// The standard interface's ceiling (b), against the usual echo.
+    /// The standard interface's ceiling (b), against the echo with the subject's I/O.
     pub(super) echo_qps: Option<f64>,
 }
 
-/// Measures both ceilings, if the target is on this host.
-pub(super) fn measure(plan: &Plan, dataset: &Dataset, watcher: &Watcher) -> anyhow::Result<Ceilings> {
-    if !plan.target.ip().is_loopback() {
-        return Ok(Ceilings::default());
-    }
+/// Measures both ceilings, each whether or not the other can be, with the player that plays the search: what
+/// another would reach says nothing of this one.
+pub(super) fn measure(interface: &Interface, plan: &Plan, dataset: &Dataset, watcher: &Watcher) -> Ceilings {
     eprintln!("measuring the echo's ceiling on this host ...");
-    Ok(Ceilings {
-        player_qps: Some(against(CHEAPEST_IO, Setup::FEW_FLOWS, plan, dataset, watcher)?),
-        echo_qps: Some(against(USUAL_IO, Setup::MANY_FLOWS, plan, dataset, watcher)?),
-    })
+    let measured = |what: &str, io: &str, workers| {
+        let rate = against(io, workers, plan, dataset, watcher);
+        rate.inspect_err(|error| eprintln!("kqps: {what} could not be measured with {io}: {error:#}")).ok()
+    };
+    let mut cheapest = study::cheapest_first();
+    Ceilings {
+        player_qps: cheapest.find_map(|io| measured("the player's ceiling", io, 1)),
+        echo_qps: measured("the echo's ceiling", &interface.io, interface.workers),
+    }
 }
 
-/// The rate that an echo under `io` answers, on the subject's cores where those are known.
-fn against(io: &str, setup: Setup, plan: &Plan, dataset: &Dataset, watcher: &Watcher) -> anyhow::Result<f64> {
+/// The rate that an echo answers, on the subject's cores where those are known.
+fn against(io: &str, workers: u32, plan: &Plan, dataset: &Dataset, watcher: &Watcher) -> anyhow::Result<f64> {
     let folder = tempfile::tempdir()?;
     let kqps = std::env::current_exe()?;
     let setting = Setting {
@@ -55,7 +64,7 @@ fn against(io: &str, setup: Setup, plan: &Plan, dataset: &Dataset, watcher: &Wat
         zone: Path::new(""),
         kqps: &kqps,
         io,
-        workers: 1,
+        workers,
         cpus: &plan.subject_cpus,
         settings: &BTreeMap::new(),
     };
@@ -63,10 +72,11 @@ fn against(io: &str, setup: Setup, plan: &Plan, dataset: &Dataset, watcher: &Wat
     let mut plan = plan.clone();
     plan.target = echo.address();
     plan.subject_pid = Some(echo.pid());
-    plan.load = LoadPlan::Closed { outstanding: u64::from(setup.window) * plan.threads as u64 };
-    plan.sockets = setup.sockets as usize;
+    plan.load = LoadPlan::Closed { outstanding: super::WINDOW * plan.threads as u64 };
     plan.stop.after = Some(DURATION);
     let trial = watcher.play(&plan, dataset, Shown { bar: false, every: None });
     echo.stop();
-    Ok(trial?.load.answered_qps)
+    let trial = trial?;
+    anyhow::ensure!(!trial.interrupted, "it was interrupted");
+    Ok(trial.load.answered_qps)
 }

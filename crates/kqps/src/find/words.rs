@@ -8,7 +8,7 @@ use kqps_player::Plan;
 use kqps_verdict::judge::SearchVerdict;
 use kqps_verdict::search::{Goal, Probe};
 
-use super::ceiling::Ceilings;
+use super::ceiling::{Ceilings, Interface};
 
 /// How one trial went.
 pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String {
@@ -26,7 +26,12 @@ pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String
 }
 
 /// The verdict.
-pub(super) fn words(verdict: &SearchVerdict, plan: &Plan, ceilings: &Ceilings) -> String {
+pub(super) fn words(
+    verdict: &SearchVerdict,
+    plan: &Plan,
+    ceilings: &Ceilings,
+    interface: &Interface,
+) -> String {
     let mut text = format!("\n{}: grade {}\n", plan.target, verdict.grade);
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<12} {value}");
@@ -62,7 +67,7 @@ pub(super) fn words(verdict: &SearchVerdict, plan: &Plan, ceilings: &Ceilings) -
         let echo = ceilings.echo_qps.map_or_else(String::new, |qps| format!(" of {} q/s", whole(qps)));
         line(
             "ceiling",
-            &format!("{:.0} %{echo}, what the echo answers here through recvmmsg", share * 100.0),
+            &format!("{:.0} %{echo}, what the echo answers here {}", share * 100.0, with(interface)),
         );
     }
     line("bottleneck", &verdict.bottleneck.to_string());
@@ -70,6 +75,13 @@ pub(super) fn words(verdict: &SearchVerdict, plan: &Plan, ceilings: &Ceilings) -
         let _ = writeln!(text, "  - {reason}");
     }
     text
+}
+
+/// How the echo took its queries, and who said that the subject does the same.
+fn with(interface: &Interface) -> String {
+    let workers = if interface.workers == 1 { "worker" } else { "workers" };
+    let assumed = if interface.is_assumed { " (assumed: see --subject-io, --subject-workers)" } else { "" };
+    format!("with {} and {} {workers}{assumed}", interface.io, interface.workers)
 }
 
 /// A rate with its thousands set apart.

@@ -58,11 +58,7 @@ pub(crate) fn resolve(target: &str, allowed: &[Allowed]) -> anyhow::Result<Socke
     if unspecified || address.port() == 0 {
         return Err(bad_input(format!("target `{target}`: {address} is nobody's address")));
     }
-    if ip.is_loopback()
-        || benchmarking.contains(ip)
-        || allowed.iter().any(|network| network.contains(ip))
-        || is_own(ip)
-    {
+    if is_this_host(ip) || benchmarking.contains(ip) || allowed.iter().any(|network| network.contains(ip)) {
         return Ok(address);
     }
     Err(bad_input(format!(
@@ -72,8 +68,8 @@ pub(crate) fn resolve(target: &str, allowed: &[Allowed]) -> anyhow::Result<Socke
 }
 
 /// Whether an address is one of this host's: only those can be bound.
-fn is_own(ip: IpAddr) -> bool {
-    UdpSocket::bind((ip, 0)).is_ok()
+pub(crate) fn is_this_host(ip: IpAddr) -> bool {
+    ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
 }
 
 fn parse(target: &str) -> anyhow::Result<SocketAddr> {

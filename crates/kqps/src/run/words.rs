@@ -60,7 +60,9 @@ fn of_subject(cell: &Cell, subject: &CellVerdict, verdict: &RunVerdict) -> Strin
         Some(figure) => {
             line("figure", &format!("{} correct answers a second", with_range(&figure)));
             if let (Some(lower_qps), Some(upper_qps)) = (subject.lower_bound_qps, subject.upper_bound_qps) {
-                line("bounds", &format!("{} holds, {} does not (q/s)", rate(lower_qps), rate(upper_qps)));
+                let bounds = format!("{} holds, {} does not (q/s", rate(lower_qps), rate(upper_qps));
+                let of_starts = if figure.count > 1 { "; medians of the starts" } else { "" };
+                line("bounds", &format!("{bounds}{of_starts})"));
             }
         }
         None => line("figure", "refused"),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::start::{Played, Start};
 use super::weigh::{Case, weigh};
 use crate::bottleneck::Bottleneck;
+use crate::evidence::is_spoiled;
 use crate::grade::Grade;
 use crate::search::{Bounds, Goal, Probe};
 use crate::warning::{Setting, Warning};
@@ -28,6 +29,9 @@ pub struct SearchVerdict {
     pub throughput_qps: Option<f64>,
     /// Whether the search ran out of time or trials before its bounds were close enough.
     pub incomplete: bool,
+    /// Whether the user ended it before it was over: then this is what there is.
+    #[serde(default)]
+    pub interrupted: bool,
     /// The figure as a share of the echo's ceiling, where that was measured.
     pub ceiling_share: Option<f64>,
     /// What ended the climb.
@@ -40,6 +44,9 @@ pub struct SearchVerdict {
     pub warnings: Vec<Warning>,
     /// What the search saw of each trial, in the order in which they were made.
     pub trials: Vec<Probe>,
+    /// Indices of those that the player spoiled, so that they were made again.
+    #[serde(default)]
+    pub spoiled: Vec<usize>,
 }
 
 /// What is known when one search is judged.
@@ -51,6 +58,8 @@ pub struct Known {
     pub player_qps: Option<f64>,
     /// Ceiling (b), correct answers a second, where it was measured.
     pub echo_qps: Option<f64>,
+    /// Whether the user ended the search before it was over.
+    pub interrupted: bool,
 }
 
 /// Judges the trials of one search, given in the order in which they were made.
@@ -58,7 +67,7 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
     let played: Vec<Played<'_>> =
         trials.iter().map(|(purpose, trial)| Played { number: 0, purpose: *purpose, trial }).collect();
     let starts = [Start::of_search(goal, &played)];
-    let weighed = weigh(&Case {
+    let mut weighed = weigh(&Case {
         setting: &known.setting,
         hidden_most: goal.hidden_most(),
         starts: &starts,
@@ -67,7 +76,12 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         canary: None,
     });
     let bounds: Bounds = starts[0].bounds().cloned().unwrap_or_default();
-    let unless_refused = |figure: Option<f64>| figure.filter(|_| !weighed.grade.refuses());
+    if known.interrupted {
+        weighed.reasons.push("The search was interrupted: this is what it knew by then.".into());
+    }
+    let spoiled = trials.iter().enumerate().filter(|(_, (_, trial))| is_spoiled(trial));
+    let refuses = weighed.grade.refuses();
+    let unless_refused = |figure: Option<f64>| figure.filter(|_| !refuses);
     SearchVerdict {
         schema: kqps_observation::SCHEMA,
         kind: "verdict".into(),
@@ -76,6 +90,8 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         upper_bound_qps: unless_refused(bounds.upper_qps),
         throughput_qps: unless_refused(bounds.throughput_qps),
         incomplete: bounds.incomplete,
+        interrupted: known.interrupted,
+        spoiled: spoiled.map(|(index, _)| index).collect(),
         ceiling_share: weighed.ceiling_share,
         bottleneck: weighed.bottleneck,
         grade: weighed.grade,

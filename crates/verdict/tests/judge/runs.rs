@@ -379,6 +379,21 @@ fn one_search_is_judged_with_the_names_that_the_interface_promises() {
 }
 
 #[test]
+fn an_interrupted_search_is_judged_by_what_there_is() {
+    let rig = six_starts(2e6, |_| {});
+    let mut trials = search_of(&rig);
+    trials.truncate(6);
+    let mut spoiled = trials[2].1.clone();
+    spoiled.player.socket_drops = 1;
+    trials.insert(2, (trials[2].0, &spoiled));
+    let known = Known { interrupted: true, ..Known::default() };
+    let verdict = judge_search(&Preset::Quick.goal(), &trials, &known);
+    assert!(verdict.interrupted && verdict.incomplete);
+    assert_eq!(verdict.spoiled, [2]);
+    assert!(verdict.reasons.iter().any(|reason| reason.contains("interrupted")), "{:?}", verdict.reasons);
+}
+
+#[test]
 fn a_search_without_a_rate_has_a_reason() {
     let trials: Vec<(Purpose, Trial)> = vec![(Purpose::Search, starved(10.0))];
     let trials: Vec<(Purpose, &Trial)> = trials.iter().map(|(purpose, trial)| (*purpose, trial)).collect();

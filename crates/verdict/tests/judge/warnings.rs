@@ -27,6 +27,15 @@ fn a_sound_trial_over_loopback_has_only_the_host_against_it() {
 }
 
 #[test]
+fn an_address_of_this_host_is_this_host_though_it_is_no_loopback() {
+    let mut own = trial(100e3, 0);
+    own.target = "192.0.2.7:53".into();
+    own.subject = None;
+    assert_eq!(codes(&own, &Setting::default()), []);
+    assert_eq!(codes(&own, &Setting { one_host: Some(true), ..Setting::default() }), [Code::SingleHost]);
+}
+
+#[test]
 fn an_empty_record_gives_no_warning() {
     assert_eq!(of_trial(&Trial::default(), &Setting::default()), []);
 }
