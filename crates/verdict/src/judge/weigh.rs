@@ -71,8 +71,7 @@ fn figure(starts: &[Start<'_>]) -> Option<Interval> {
     let figures: Vec<f64> = starts.iter().filter_map(Start::throughput_qps).collect();
     let highest = |start: &Start<'_>| {
         let figure_qps = start.throughput_qps()?;
-        let upper_qps = start.bounds()?.upper_qps.filter(|_| start.is_searched);
-        Some(upper_qps.unwrap_or(figure_qps).max(figure_qps))
+        Some(start.bounds()?.upper_qps.unwrap_or(figure_qps).max(figure_qps))
     };
     let highest: Vec<f64> = starts.iter().filter_map(highest).collect();
     let high = median_interval(&highest)?.high;
