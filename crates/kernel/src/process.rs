@@ -20,6 +20,8 @@ pub enum Signal {
     Stop,
     /// SIGCONT: go on.
     Continue,
+    /// SIGHUP: read your files again, for those that never end.
+    HangUp,
 }
 
 impl Signal {
@@ -30,6 +32,7 @@ impl Signal {
             Self::Kill => libc::SIGKILL,
             Self::Stop => libc::SIGSTOP,
             Self::Continue => libc::SIGCONT,
+            Self::HangUp => libc::SIGHUP,
         }
     }
 }

@@ -48,7 +48,8 @@ pub(crate) struct Args {
     #[arg(long)]
     seed: Option<u64>,
 
-    /// Measure this subject only: nsd, knot, bind, or a definition such as ./mine.toml (repeatable)
+    /// Measure this subject only: nsd, knot, bind, pdns, unbound, pdns-recursor, dnsdist, or a definition such as
+    /// ./mine.toml (repeatable; default: nsd, knot, bind)
     #[arg(long, value_name = "NAME|FILE")]
     subject: Vec<String>,
 

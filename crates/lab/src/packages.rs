@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn packages_of_absent_programs_are_missing() {
-        let mut subjects = builtin::servers();
+        let mut subjects = builtin::of_default_study();
         for subject in &mut subjects {
             subject.programs = vec!["no-such-program-anywhere".into()];
         }

@@ -20,6 +20,7 @@ use crate::record;
 use crate::rig::Rig;
 use crate::subject::Definition;
 use crate::subject::definition::DefinitionError;
+use crate::subject::remains;
 
 pub use crate::layout::Wish;
 
@@ -87,6 +88,8 @@ impl Session {
     pub fn resume(folder: &Path, kqps: PathBuf) -> Result<Self, LabError> {
         let folder = Folder::open(folder)?;
         let store = Store::open(&folder.store())?;
+        // The lock on the store says that nobody else conducts this run, so these are nobody's.
+        remains::end_all_under(folder.path());
         let run = store.run()?;
         let materials = Materials::of(&folder, &run)?;
         let mut definitions = BTreeMap::new();

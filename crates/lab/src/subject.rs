@@ -7,9 +7,13 @@ pub mod port;
 pub mod probe;
 pub mod process;
 pub mod programs;
+pub mod reload;
+pub mod remains;
 pub mod setting;
 pub mod template;
 pub mod version;
+
+mod guard;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,7 +26,9 @@ use std::time::{Duration, Instant};
 use crate::path::LaidPath;
 
 pub use definition::Definition;
+use probe::Asked;
 use process::Process;
+use reload::ReloadError;
 use setting::SettingError;
 use template::Values;
 
@@ -82,12 +88,14 @@ pub enum StartError {
         output: Vec<String>,
     },
     /// It lived, but did not become ready.
-    #[error("{title} was not ready after {within_s} s")]
+    #[error("{title} was not ready after {within_s} s: {}", .said.as_deref().unwrap_or("it did not answer"))]
     NotReady {
         /// The subject, as people write it.
         title: String,
         /// The time limit, seconds.
         within_s: f64,
+        /// What is wrong with its last answer; none when there was none.
+        said: Option<String>,
         /// The last lines that it printed.
         output: Vec<String>,
     },
@@ -112,6 +120,7 @@ pub struct Subject {
     definition: Definition,
     process: Process,
     addresses: Vec<SocketAddr>,
+    values: Values,
 }
 
 /// How long a server that does not answer yet is left alone.
@@ -135,8 +144,7 @@ impl Subject {
         prepare_folder(definition, setting.folder, &values)?;
         let mut command = command(definition, setting.folder, &values)?;
         path.place_subject(&mut command).map_err(|error| io_error("entering a network namespace", error))?;
-        let log = setting.folder.join("output");
-        let mut process = Process::spawn(command, setting.cpus, &log)
+        let mut process = Process::spawn(command, setting.cpus, setting.folder)
             .map_err(|error| io_error(&format!("starting {}", definition.title), error))?;
         for &address in &addresses {
             let probe = path
@@ -145,7 +153,7 @@ impl Subject {
             wait_until_ready(definition, &probe, &mut process, interrupted)?;
         }
         process.confine().map_err(|error| io_error(&format!("confining {}", definition.title), error))?;
-        Ok(Self { definition: definition.clone(), process, addresses })
+        Ok(Self { definition: definition.clone(), process, addresses, values })
     }
 
     /// Where it answers: one address, or several in the order of their ports.
@@ -173,6 +181,15 @@ impl Subject {
     pub fn ended(&mut self) -> Option<(String, Vec<String>)> {
         let how = self.process.ended()?;
         Some((format!("{} {how}", self.definition.title), self.process.kill()))
+    }
+
+    /// Tells it to read its zone again. It may go on with that after this returns.
+    pub fn reload(&self) -> Result<(), ReloadError> {
+        let title = &self.definition.title;
+        match &self.definition.reload {
+            Some(reload) => reload::tell(title, reload, &self.values, self.pid()),
+            None => Err(ReloadError::Cannot { title: title.clone() }),
+        }
     }
 
     /// Stops it as its definition says.
@@ -237,7 +254,13 @@ fn wait_until_ready(
 ) -> Result<(), StartError> {
     let title = || definition.title.clone();
     let deadline = Instant::now() + definition.ready.within();
-    while !probe.ask() {
+    let mut said = None;
+    loop {
+        match probe.ask() {
+            Asked::Ready => return Ok(()),
+            Asked::Wrong(answer) => said = Some(answer),
+            Asked::Silent => (),
+        }
         if let Some(how) = process.ended() {
             return Err(StartError::Died { title: title(), how, output: process.kill() });
         }
@@ -246,11 +269,10 @@ fn wait_until_ready(
         }
         if Instant::now() >= deadline {
             let within_s = definition.ready.within_s;
-            return Err(StartError::NotReady { title: title(), within_s, output: process.kill() });
+            return Err(StartError::NotReady { title: title(), within_s, said, output: process.kill() });
         }
         std::thread::sleep(PAUSE);
     }
-    Ok(())
 }
 
 fn io_error(what: &str, error: io::Error) -> StartError {

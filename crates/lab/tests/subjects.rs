@@ -1,4 +1,5 @@
-//! Subjects as they are: the real name servers that are installed here, and fakes that misbehave.
+//! Subjects that misbehave: what becomes of them, and that nothing of them is left. The real name servers are in
+//! the tests of the program.
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
@@ -9,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use kqps_lab::path::LaidPath;
-use kqps_lab::subject::{Definition, Setting, StartError, Subject, builtin, programs};
+use kqps_lab::subject::{Definition, Setting, StartError, Subject, remains};
 use tempfile::TempDir;
 
 const ZONE: &str = "\
@@ -121,64 +122,9 @@ fn soon(what: &str, mut happened: impl FnMut() -> bool) {
 }
 
 #[test]
-fn every_installed_server_starts_answers_and_stops() {
-    let rig = Rig::new();
-    for definition in builtin::servers() {
-        if definition.programs.iter().any(|program| programs::find(program).is_none()) {
-            eprintln!("{} is not installed here", definition.title);
-            continue;
-        }
-        let mut subject = rig.start(&definition).unwrap_or_else(|error| {
-            panic!("{error}\n{}", error.output().join("\n"));
-        });
-        assert!(subject.ended().is_none());
-        let group = subject.pid();
-        query(&subject, 200);
-        let expected = last_core().to_string();
-        for thread in kqps_host::threads_of(group) {
-            assert_eq!(confined_to(thread), expected, "a thread of {}", definition.title);
-        }
-        let asked = Instant::now();
-        subject.stop();
-        assert!(asked.elapsed() < definition.stop.within(), "{} stops when it is asked", definition.title);
-        assert!(!lives(group), "{} left a process behind", definition.title);
-    }
-}
-
 /// The last core, which is not the one that a server takes first when it chooses for itself.
 fn last_core() -> u32 {
     *kqps_kernel::affinity::allowed().unwrap().last().unwrap()
-}
-
-/// Asks for the zone's SOA from as many ports, one after the other, and waits for each answer.
-fn query(subject: &Subject, count: u16) {
-    for id in 0..count {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let mut question = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-        question[..2].copy_from_slice(&id.to_be_bytes());
-        question.extend(b"\x05bench\x04test\0\0\x06\0\x01");
-        socket.send_to(&question, subject.address()).unwrap();
-        let mut answer = [0; 1500];
-        assert!(socket.recv(&mut answer).unwrap() > question.len(), "query {id}");
-    }
-}
-
-fn confined_to(tid: u32) -> String {
-    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("Cpus_allowed_list")).unwrap();
-    line.split_whitespace().last().unwrap().to_string()
-}
-
-#[test]
-fn every_installed_server_tells_its_version() {
-    for definition in builtin::servers() {
-        if definition.programs.iter().all(|program| programs::find(program).is_some()) {
-            let version =
-                kqps_lab::subject::version::ask(&definition, Path::new("/nonexistent/kqps")).unwrap();
-            assert!(version.starts_with(|first: char| first.is_ascii_digit()), "{version}");
-        }
-    }
 }
 
 #[test]
@@ -206,7 +152,7 @@ fn one_that_dies_at_its_start_is_told_with_what_it_printed() {
 #[test]
 fn one_that_never_gets_ready_is_given_up_and_leaves_nothing() {
     let error = Rig::new().start(&fake("silent", "sleep 600 & echo $$;", 0.5)).unwrap_err();
-    assert_eq!(error.to_string(), "The fake was not ready after 0.5 s");
+    assert_eq!(error.to_string(), "The fake was not ready after 0.5 s: it did not answer");
     let group = error.output()[0].parse().unwrap();
     assert!(!lives(group));
 }
@@ -235,6 +181,64 @@ fn one_that_ignores_its_signal_is_killed_with_its_children() {
     assert!(lives(group));
     subject.stop();
     assert!(!lives(group));
+}
+
+/// A process that left the group, and that ignores every signal it can.
+const DAEMON: &str = r#"setsid sh -c 'trap \"\" HUP INT TERM; echo daemon $$; exec sleep 600' &"#;
+
+#[test]
+fn one_with_a_daemon_that_ignores_everything_is_killed_with_it() {
+    let rig = Rig::new();
+    let definition = fake("plain", DAEMON, 10.0);
+    let subject = rig.start(&definition).unwrap();
+    let mut daemon = None;
+    soon("its daemon", || {
+        let output = rig.output_of(&definition);
+        daemon = output.lines().find_map(|line| line.rsplit_once("daemon ")?.1.parse().ok());
+        daemon.is_some()
+    });
+    assert_ne!(daemon, Some(subject.pid()));
+    assert!(lives(daemon.unwrap()));
+    subject.stop();
+    assert!(!lives(daemon.unwrap()));
+}
+
+#[test]
+fn what_a_killed_kqps_left_is_found_by_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = |start: &str| {
+        let mark = folder.path().join(start);
+        Command::new("sleep").arg("600").env(remains::MARK, mark).spawn().unwrap()
+    };
+    let (mut of_this_run, mut of_another) = (start("run/nsd-1"), start("run-2/nsd-1"));
+    remains::end_all_under(&folder.path().join("run"));
+    assert_eq!(of_this_run.wait().unwrap().signal(), Some(9));
+    assert!(of_another.try_wait().unwrap().is_none());
+    of_another.kill().unwrap();
+    of_another.wait().unwrap();
+}
+
+#[test]
+fn one_that_prints_a_gigabyte_fills_no_disk_and_answers() {
+    let rig = Rig::new();
+    let definition = fake("plain", "yes flood | head -c 1000000000;", 100.0);
+    let subject = rig.start(&definition).unwrap();
+    subject.stop();
+    let output = rig.output_of(&definition);
+    assert!(output.starts_with("flood\nflood\n") && output.contains("bytes were printed here, and not kept"));
+    assert!(output.len() < 1_100_000, "{}", output.len());
+}
+
+#[test]
+fn one_with_several_ports_is_ready_when_all_answer() {
+    let rig = Rig::new();
+    let mut definition = fake("plain", "", 0.5);
+    definition.start.ports = "2".into();
+    let error = rig.start(&definition).unwrap_err().to_string();
+    assert_eq!(error, "The fake was not ready after 0.5 s: it did not answer");
+    definition.start.ports = "{workers} * 1".into();
+    let subject = rig.start(&definition).unwrap();
+    assert_eq!(subject.addresses(), [subject.address()]);
 }
 
 #[test]

@@ -11,11 +11,11 @@ use kqps_lab::toml_file::nearest;
 
 use crate::exit::bad_input;
 
-/// The subjects that were asked for: all that kqps knows, or those named and those with these commands. A name with
+/// The subjects that were asked for: those of the default study, or those named and those with these commands. A name with
 /// a dot or a slash is a file.
 pub(super) fn chosen(words: &[String], commands: &[String]) -> anyhow::Result<Vec<Definition>> {
     if words.is_empty() && commands.is_empty() {
-        return Ok(builtin::servers());
+        return Ok(builtin::of_default_study());
     }
     let mut chosen = named(words)?;
     for command in commands {

@@ -2,15 +2,27 @@
 
 use super::definition::Definition;
 
-const SERVERS: [(&str, &str); 3] = [
+const SERVERS: [(&str, &str); 7] = [
     ("subjects/nsd.toml", include_str!("../../../../subjects/nsd.toml")),
     ("subjects/knot.toml", include_str!("../../../../subjects/knot.toml")),
     ("subjects/bind.toml", include_str!("../../../../subjects/bind.toml")),
+    ("subjects/pdns.toml", include_str!("../../../../subjects/pdns.toml")),
+    ("subjects/unbound.toml", include_str!("../../../../subjects/unbound.toml")),
+    ("subjects/pdns-recursor.toml", include_str!("../../../../subjects/pdns-recursor.toml")),
+    ("subjects/dnsdist.toml", include_str!("../../../../subjects/dnsdist.toml")),
 ];
 
 const ECHO: (&str, &str) = ("subjects/echo.toml", include_str!("../../../../subjects/echo.toml"));
 
+/// The subjects of the default study.
+const DEFAULT: [&str; 3] = ["nsd", "knot", "bind"];
+
 /// The name servers of the default study, in the order in which they are shown.
+pub fn of_default_study() -> Vec<Definition> {
+    servers().into_iter().filter(|server| DEFAULT.contains(&server.name.as_str())).collect()
+}
+
+/// All name servers that are known, in the order in which they are shown.
 pub fn servers() -> Vec<Definition> {
     SERVERS.iter().map(|(file, text)| read(file, text)).collect()
 }

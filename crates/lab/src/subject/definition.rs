@@ -83,12 +83,16 @@ fn one() -> String {
     "1".into()
 }
 
-/// How a subject is told to read its zone again.
+/// How a subject is told to read its zone again: by a signal to its main process, or by a command.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reload {
-    /// The signal that it is told with.
-    pub signal: ReloadSignal,
+    /// The signal; none when it is a command.
+    #[serde(default)]
+    pub signal: Option<ReloadSignal>,
+    /// The program and its arguments, with placeholders; empty when it is a signal.
+    #[serde(default)]
+    pub command: Vec<String>,
 }
 
 /// The signals that servers take for "read your zones again".
@@ -259,7 +263,8 @@ impl Definition {
     fn templates(&self) -> impl Iterator<Item = &String> {
         let version = self.version.iter().flat_map(|version| &version.command);
         let start = self.start.command.iter().chain(self.start.env.values()).chain([&self.start.ports]);
-        self.files.values().chain(start).chain(version).chain([&self.io])
+        let reload = self.reload.iter().flat_map(|reload| &reload.command);
+        self.files.values().chain(start).chain(reload).chain(version).chain([&self.io])
     }
 
     fn uses(&self, placeholder: &str) -> bool {

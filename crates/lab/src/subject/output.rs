@@ -1,71 +1,104 @@
-//! What a child prints: kept in a file of bounded size, with the last lines at hand for error messages. A
-//! server that logs a flood can fill no disk, and never blocks on a full pipe.
+//! What a child prints: its beginning and its end are kept in a file of bounded size, with the last lines at hand
+//! for error messages. A server that logs a flood can fill no disk, and never blocks on a full pipe.
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, PipeReader, Read as _, Write as _};
+use std::io::{self, PipeReader, Read as _, Write as _};
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Bytes of output that are kept in the file.
-const KEPT_BYTES: usize = 256 * 1024;
+/// Bytes of the beginning that are kept, and as many of the end.
+const HALF_BYTES: usize = 512 * 1024;
+/// Bytes that are read at once: what a pipe holds.
+const CHUNK_BYTES: usize = 64 * 1024;
 /// Lines that are kept at hand.
 const LAST_LINES: usize = 12;
 /// A longer line is cut.
-const LINE_BYTES: u64 = 4096;
+const LINE_BYTES: usize = 4096;
 /// How long the end of the output is waited for once its child is gone.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The output of one child, collected by a thread until all who hold the pipe have closed it.
 #[derive(Debug)]
 pub struct Output {
-    last: Arc<Mutex<VecDeque<String>>>,
+    end: Arc<Mutex<End>>,
     /// Hangs up when the collector is done.
     done: Receiver<()>,
 }
 
+/// The last [`HALF_BYTES`] of all that was printed.
+#[derive(Debug, Default)]
+struct End {
+    bytes: VecDeque<u8>,
+    printed: u64,
+}
+
 impl Output {
-    /// Collects what comes through `pipe` into the file at `path`.
+    /// Collects what comes through `pipe` into the file at `path`. The end of a long output is written when the
+    /// pipe is closed.
     pub fn collect(pipe: PipeReader, path: &Path) -> io::Result<Self> {
         let file = File::create(path)?;
-        let last = Arc::new(Mutex::new(VecDeque::new()));
-        let theirs = Arc::clone(&last);
+        let end = Arc::new(Mutex::new(End::default()));
+        let theirs = Arc::clone(&end);
         let (hang_up, done) = mpsc::channel();
         std::thread::Builder::new().name("kqps-output".into()).spawn(move || {
-            collect(BufReader::new(pipe), file, &theirs);
+            collect(pipe, file, &theirs);
             drop(hang_up);
         })?;
-        Ok(Self { last, done })
+        Ok(Self { end, done })
     }
 
-    /// The last lines. Waits until the pipe is closed, but not for ever: a process that left its group may
-    /// hold it open.
+    /// The last lines. Waits until the pipe is closed, but not for ever: a process that cannot be found any more
+    /// may hold it open.
     pub fn last_lines(&self) -> Vec<String> {
         let _ = self.done.recv_timeout(PATIENCE);
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.end.lock().unwrap_or_else(PoisonError::into_inner).lines()
     }
 }
 
-fn collect(mut pipe: BufReader<PipeReader>, mut file: File, last: &Mutex<VecDeque<String>>) {
-    let mut room = KEPT_BYTES;
-    let mut line = Vec::new();
-    // Reading goes on after the file is full or its disk is: the child must never wait for us.
-    while matches!(pipe.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line), Ok(1..)) {
-        if room > 0 {
-            let kept = &line[..line.len().min(room)];
-            room = if file.write_all(kept).is_ok() { room - kept.len() } else { 0 };
-            if room == 0 {
-                let _ = file.write_all(b"\n(more was printed, and not kept)\n");
-            }
+fn collect(mut pipe: PipeReader, mut file: File, end: &Mutex<End>) {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut room = HALF_BYTES;
+    // Reading goes on after the disk is full: the child must never wait for us.
+    while let Ok(length @ 1..) = pipe.read(&mut chunk) {
+        let kept = length.min(room);
+        room -= kept;
+        let _ = file.write_all(&chunk[..kept]);
+        end.lock().unwrap_or_else(PoisonError::into_inner).add(&chunk[..length]);
+    }
+    let end = end.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = end.write_after_beginning(&mut file);
+}
+
+impl End {
+    fn add(&mut self, bytes: &[u8]) {
+        self.printed += bytes.len() as u64;
+        self.bytes.extend(bytes);
+        self.bytes.drain(..self.bytes.len().saturating_sub(HALF_BYTES));
+    }
+
+    /// Writes what is not in the beginning, after a line that tells how much lies between.
+    fn write_after_beginning(&self, file: &mut File) -> io::Result<()> {
+        let after_beginning = self.printed.saturating_sub(HALF_BYTES as u64);
+        let kept = after_beginning.min(self.bytes.len() as u64);
+        if after_beginning > kept {
+            writeln!(file, "\n({} bytes were printed here, and not kept)", after_beginning - kept)?;
         }
-        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.len() == LAST_LINES {
-            last.pop_front();
-        }
-        last.push_back(String::from_utf8_lossy(&line).trim_end().to_string());
-        line.clear();
+        let (front, back) = self.bytes.as_slices();
+        let skip = self.bytes.len() - kept as usize;
+        file.write_all(&front[skip.min(front.len())..])?;
+        file.write_all(&back[skip.saturating_sub(front.len())..])
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let far = self.bytes.len().saturating_sub(LAST_LINES * LINE_BYTES);
+        let bytes: Vec<u8> = self.bytes.iter().skip(far).copied().collect();
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.lines().collect();
+        let cut = |line: &&str| line[..line.floor_char_boundary(LINE_BYTES)].trim_end().to_string();
+        lines[lines.len().saturating_sub(LAST_LINES)..].iter().map(cut).collect()
     }
 }
 
@@ -73,21 +106,42 @@ fn collect(mut pipe: BufReader<PipeReader>, mut file: File, last: &Mutex<VecDequ
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_flood_is_bounded_and_its_last_lines_are_known() {
+    /// What is kept of an output, and its last lines.
+    fn kept(print: impl FnOnce(&mut io::PipeWriter)) -> (String, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("output");
         let (reader, mut writer) = io::pipe().unwrap();
         let output = Output::collect(reader, &path).unwrap();
-        for number in 0..100_000 {
-            writeln!(writer, "line {number}").unwrap();
-        }
+        print(&mut writer);
         drop(writer);
         let last = output.last_lines();
+        (std::fs::read_to_string(&path).unwrap(), last)
+    }
+
+    #[test]
+    fn a_flood_is_bounded_and_both_its_ends_are_kept() {
+        let (text, last) = kept(|pipe| {
+            for number in 0..200_000 {
+                writeln!(pipe, "line {number:06}").unwrap();
+            }
+        });
         assert_eq!(last.len(), LAST_LINES);
-        assert_eq!(last.last().unwrap(), "line 99999");
-        let kept = std::fs::read(&path).unwrap();
-        assert!(kept.len() < KEPT_BYTES + 100, "{}", kept.len());
-        assert!(kept.ends_with(b"(more was printed, and not kept)\n"));
+        assert_eq!(last.last().unwrap(), "line 199999");
+        assert!(text.starts_with("line 000000\nline 000001\n"));
+        assert!(text.ends_with("line 199998\nline 199999\n"));
+        let left_out = 200_000 * 12 - 2 * HALF_BYTES;
+        let note = format!("\n({left_out} bytes were printed here, and not kept)\n");
+        assert!(text.contains(&note));
+        assert_eq!(text.len(), 2 * HALF_BYTES + note.len());
+    }
+
+    #[test]
+    fn what_fits_is_kept_whole() {
+        let printed = "0123456789\n".repeat(80_000);
+        let (text, last) = kept(|pipe| pipe.write_all(printed.as_bytes()).unwrap());
+        assert!(text == printed, "{} bytes instead of {}", text.len(), printed.len());
+        assert_eq!(last, vec!["0123456789"; LAST_LINES]);
+        let (text, last) = kept(|pipe| write!(pipe, "one\ntwo").unwrap());
+        assert_eq!((text.as_str(), last), ("one\ntwo", vec!["one".to_string(), "two".to_string()]));
     }
 }

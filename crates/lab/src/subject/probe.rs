@@ -13,6 +13,17 @@ const HEADER_BYTES: usize = 12;
 const SOA: u16 = 6;
 const IN: u16 = 1;
 
+/// What came of one question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// A reply that is good enough.
+    Ready,
+    /// A reply that is not: what it was.
+    Wrong(String),
+    /// Nothing that belongs to the question.
+    Silent,
+}
+
 /// Asks for the SOA of a zone.
 #[derive(Debug)]
 pub struct Probe {
@@ -37,26 +48,28 @@ impl Probe {
     }
 
     /// Asks once. A subject that refuses the packet or stays silent is not ready.
-    pub fn ask(&self) -> bool {
+    pub fn ask(&self) -> Asked {
         let mut reply = [0; 1500];
         if self.socket.send(&self.query).is_err() {
-            return false;
+            return Asked::Silent;
         }
-        match self.socket.recv(&mut reply) {
-            Ok(length) => self.is_good(&reply[..length]),
-            Err(_) => false,
-        }
+        self.socket.recv(&mut reply).map_or(Asked::Silent, |length| self.rate(&reply[..length]))
     }
 
-    fn is_good(&self, reply: &[u8]) -> bool {
+    fn rate(&self, reply: &[u8]) -> Asked {
         if reply.len() < HEADER_BYTES || reply[..2] != self.query[..2] || reply[2] & 0x80 == 0 {
-            return false;
+            return Asked::Silent;
         }
         let rcode = reply[3] & 0x0f;
         let answers = u16::from_be_bytes([reply[6], reply[7]]);
         match self.kind {
-            ReadyKind::Soa => rcode == 0 && answers > 0,
-            ReadyKind::Reply => true,
+            ReadyKind::Soa if rcode != 0 => {
+                Asked::Wrong(format!("it answered with rcode {rcode} to the question for the zone's SOA"))
+            }
+            ReadyKind::Soa if answers == 0 => {
+                Asked::Wrong("it answered without the zone's SOA, as one that has no zone does".into())
+            }
+            ReadyKind::Soa | ReadyKind::Reply => Asked::Ready,
         }
     }
 }
@@ -80,7 +93,7 @@ mod tests {
     use super::*;
 
     /// Answers one query with its bytes changed by `change`, and tells whether the probe took that.
-    fn outcome(kind: ReadyKind, change: impl Fn(&mut Vec<u8>) + Sync) -> bool {
+    fn outcome(kind: ReadyKind, change: impl Fn(&mut Vec<u8>) + Sync) -> Asked {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let probe = Probe::new(server.local_addr().unwrap(), "bench.test.", kind).unwrap();
         std::thread::scope(|scope| {
@@ -98,12 +111,15 @@ mod tests {
     #[test]
     fn a_reply_must_be_one_and_good_enough() {
         let answered = |reply: &mut Vec<u8>| (reply[2], reply[7]) = (0x84, 1);
-        assert!(outcome(ReadyKind::Soa, answered));
-        assert!(outcome(ReadyKind::Reply, |reply| reply[2] = 0x80));
-        assert!(!outcome(ReadyKind::Soa, |reply| reply[2] = 0x80), "no answer in it");
-        assert!(!outcome(ReadyKind::Soa, |reply| (reply[2], reply[3], reply[7]) = (0x80, 2, 1)), "SERVFAIL");
-        assert!(!outcome(ReadyKind::Reply, |_| ()), "the query came back as it was");
-        assert!(!outcome(ReadyKind::Reply, |reply| (reply[1], reply[2]) = (!reply[1], 0x80)), "another ID");
+        assert_eq!(outcome(ReadyKind::Soa, answered), Asked::Ready);
+        assert_eq!(outcome(ReadyKind::Reply, |reply| reply[2] = 0x80), Asked::Ready);
+        let empty = outcome(ReadyKind::Soa, |reply| reply[2] = 0x80);
+        assert!(matches!(&empty, Asked::Wrong(what) if what.contains("without")), "{empty:?}");
+        let servfail = outcome(ReadyKind::Soa, |reply| (reply[2], reply[3], reply[7]) = (0x80, 2, 1));
+        assert!(matches!(&servfail, Asked::Wrong(what) if what.contains("rcode 2")), "{servfail:?}");
+        assert_eq!(outcome(ReadyKind::Reply, |_| ()), Asked::Silent, "the query came back as it was");
+        let another_id = |reply: &mut Vec<u8>| (reply[1], reply[2]) = (!reply[1], 0x80);
+        assert_eq!(outcome(ReadyKind::Reply, another_id), Asked::Silent);
     }
 
     #[test]

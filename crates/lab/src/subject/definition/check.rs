@@ -34,6 +34,9 @@ impl Definition {
                 return wrong(near, "within_s is a number of seconds above 0, 3600 at most".into());
             }
         }
+        if self.reload.as_ref().is_some_and(|reload| reload.signal.is_some() != reload.command.is_empty()) {
+            return wrong("[reload]", "a reload needs either a signal or a command".into());
+        }
         for name in self.files.keys() {
             if Path::new(name).file_name() != Some(name.as_ref()) {
                 return wrong(name, format!("`{name}` must be a plain file name"));

@@ -1,0 +1,297 @@
+//! Every subject that kqps knows, as it is installed here: it starts under each of its settings, answers rightly,
+//! reads its zone again, stops when it is asked, and leaves nothing behind.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use kqps_lab::subject::definition::ReadyKind;
+use kqps_lab::subject::{Definition, Setting, StartError, Subject, builtin, programs, version};
+use tempfile::TempDir;
+
+const NOERROR: u8 = 0;
+const NXDOMAIN: u8 = 3;
+
+struct Rig {
+    folder: TempDir,
+    starts: u32,
+}
+
+type Settings = BTreeMap<String, String>;
+
+impl Rig {
+    fn new() -> Self {
+        let rig = Self { folder: tempfile::tempdir().unwrap(), starts: 0 };
+        rig.write_zone(1, "");
+        rig
+    }
+
+    fn zone(&self) -> PathBuf {
+        self.folder.path().join("zone")
+    }
+
+    fn write_zone(&self, serial: u32, more: &str) {
+        let zone = format!(
+            "$ORIGIN bench.test.\n$TTL 3600\n@ SOA ns1 host {serial} 3600 600 86400 1\n@ NS ns1\n\
+             ns1 A 192.0.2.1\n{more}"
+        );
+        // Whoever looks at times must see that this is another file.
+        fs::write(self.folder.path().join("zone.part"), zone).unwrap();
+        fs::rename(self.folder.path().join("zone.part"), self.zone()).unwrap();
+    }
+
+    fn start(
+        &mut self,
+        definition: &Definition,
+        workers: u32,
+        settings: &Settings,
+    ) -> Result<Started, StartError> {
+        self.starts += 1;
+        let folder = self.folder.path().join(format!("{}-{}", definition.name, self.starts));
+        let setting = Setting {
+            address: Ipv4Addr::LOCALHOST.into(),
+            folder: &folder,
+            origin: "bench.test.",
+            zone: &self.zone(),
+            kqps: Path::new(env!("CARGO_BIN_EXE_kqps")),
+            io: "mmsg",
+            workers,
+            cpus: &[0],
+            settings,
+        };
+        let subject = Subject::start(definition, &setting, &AtomicBool::new(false))?;
+        Ok(Started { subject, folder })
+    }
+
+    fn started(&mut self, definition: &Definition, workers: u32, settings: &Settings) -> Started {
+        self.start(definition, workers, settings).unwrap_or_else(|error| {
+            panic!("{} with {settings:?}: {error}\n{}", definition.name, error.output().join("\n"))
+        })
+    }
+}
+
+struct Started {
+    subject: Subject,
+    folder: PathBuf,
+}
+
+impl Started {
+    /// Stops it, and sees that nothing is left.
+    fn stop(self, definition: &Definition) {
+        let asked = Instant::now();
+        self.subject.stop();
+        assert!(asked.elapsed() < definition.stop.within(), "{} stops when it is asked", definition.title);
+        let left = processes_of(&self.folder);
+        assert!(left.is_empty(), "{} left {left:?}", definition.title);
+    }
+}
+
+/// Processes that were started for a folder, known by their environment or by where they work.
+fn processes_of(folder: &Path) -> Vec<u32> {
+    let mark = format!("KQPS_SUBJECT={}\0", folder.display());
+    let is_of = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let works_there = fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|at| at == folder);
+        works_there || String::from_utf8_lossy(&environment).contains(&mark)
+    };
+    let names = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name());
+    names.filter_map(|name| name.to_str()?.parse().ok()).filter(is_of).collect()
+}
+
+/// The definitions that can be tried here; what is missing is told.
+fn installed() -> Vec<Definition> {
+    let all = builtin::servers().into_iter().chain([builtin::echo()]);
+    all.filter(|definition| {
+        let missing = definition.programs.iter().find(|program| programs::find(program).is_none());
+        if let Some(program) = missing {
+            let package = definition.package.as_deref().unwrap_or_default();
+            eprintln!(
+                "not tried: {}, since `{program}` is missing (apt install {package})",
+                definition.title
+            );
+        }
+        missing.is_none()
+    })
+    .collect()
+}
+
+/// Asks for a name's address until there is a reply: its rcode and how many answers it has.
+fn ask(server: SocketAddr, name: &str) -> (u8, u16) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(server).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let mut query = vec![0x12, 0x34, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in name.split('.') {
+        query.push(u8::try_from(label.len()).unwrap());
+        query.extend(label.as_bytes());
+    }
+    query.extend([0, 0, 1, 0, 1]);
+    for _ in 0..20 {
+        let mut reply = [0; 1500];
+        // A port that refuses is an error at once; the time that is left is for those that are slow.
+        if socket.send(&query).is_ok() && socket.recv(&mut reply).is_ok() {
+            assert_eq!((reply[..2].to_vec(), reply[2] & 0x80), (query[..2].to_vec(), 0x80));
+            return (reply[3] & 0x0f, u16::from_be_bytes([reply[6], reply[7]]));
+        }
+    }
+    panic!("{server} does not answer");
+}
+
+fn assert_answers(definition: &Definition, subject: &Subject) {
+    for &address in subject.addresses() {
+        if definition.ready.kind == ReadyKind::Soa {
+            assert_eq!(ask(address, "ns1.bench.test"), (NOERROR, 1), "{}", definition.title);
+            assert_eq!(ask(address, "x7f.bench.test"), (NXDOMAIN, 0), "{}", definition.title);
+            assert_eq!(ask(address, "ns1.bench.test"), (NOERROR, 1), "{} from its cache", definition.title);
+        } else {
+            assert_eq!(ask(address, "ns1.bench.test").0, NOERROR, "{}", definition.title);
+        }
+    }
+}
+
+fn cores_of(pid: u32) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("Cpus_allowed_list")).unwrap();
+    line.split_whitespace().last().unwrap().to_string()
+}
+
+#[test]
+fn each_starts_under_each_of_its_settings_answers_and_stops() {
+    let mut rig = Rig::new();
+    for definition in installed() {
+        let mut tried = vec![Settings::new()];
+        for (name, declared) in &definition.settings {
+            tried.extend(declared.values.keys().map(|value| [(name.clone(), value.clone())].into()));
+        }
+        for settings in tried {
+            // The echo can steer only where each worker has a socket.
+            let settings = if definition.name == "echo" && settings.contains_key("steer") {
+                settings.into_iter().chain([("sockets".into(), "reuseport".into())]).collect()
+            } else {
+                settings
+            };
+            let mut started = rig.started(&definition, 1, &settings);
+            assert_answers(&definition, &started.subject);
+            assert_eq!(started.subject.ended(), None);
+            for pid in processes_of(&started.folder) {
+                assert_eq!(cores_of(pid), "0", "{}", definition.title);
+            }
+            started.stop(&definition);
+        }
+    }
+}
+
+#[test]
+fn each_may_have_two_workers() {
+    let mut rig = Rig::new();
+    for definition in installed() {
+        let started = rig.started(&definition, 2, &Settings::new());
+        assert_answers(&definition, &started.subject);
+        started.stop(&definition);
+    }
+}
+
+#[test]
+fn each_tells_its_version() {
+    for definition in installed() {
+        let said = version::ask(&definition, Path::new(env!("CARGO_BIN_EXE_kqps"))).unwrap_or_default();
+        assert!(said.starts_with(|first: char| first.is_ascii_digit()), "{}: {said}", definition.title);
+    }
+}
+
+#[test]
+fn each_that_can_reload_reads_its_zone_again() {
+    let mut rig = Rig::new();
+    for definition in installed().into_iter().filter(|definition| definition.reload.is_some()) {
+        rig.write_zone(1, "");
+        let started = rig.started(&definition, 1, &Settings::new());
+        let address = started.subject.address();
+        rig.write_zone(2, "new A 192.0.2.2\n");
+        started.subject.reload().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while ask(address, "new.bench.test") != (NOERROR, 1) {
+            assert!(Instant::now() < deadline, "{} did not reload", definition.title);
+            std::thread::yield_now();
+        }
+        started.stop(&definition);
+    }
+}
+
+#[test]
+fn one_that_cannot_reload_says_so() {
+    let mut rig = Rig::new();
+    let echo = builtin::echo();
+    let started = rig.started(&echo, 1, &Settings::new());
+    assert_eq!(started.subject.reload().unwrap_err().to_string(), "echo cannot reload");
+}
+
+#[test]
+fn a_port_each_is_as_many_addresses() {
+    let mut rig = Rig::new();
+    let settings = |pairs: &[(&str, &str)]| -> Settings {
+        pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    };
+    let echo = builtin::echo();
+    let of_echo = settings(&[("processes", "2"), ("threads", "2"), ("sockets", "port-each")]);
+    let started = rig.started(&echo, 4, &of_echo);
+    assert_eq!(started.subject.addresses().len(), 4);
+    assert_answers(&echo, &started.subject);
+    started.stop(&echo);
+
+    let Some(unbound) = installed().into_iter().find(|definition| definition.name == "unbound") else {
+        return;
+    };
+    for sockets in ["port-each", "reuseport"] {
+        let of_unbound = settings(&[("model", "processes"), ("sockets", sockets), ("event", "select")]);
+        let started = rig.started(&unbound, 3, &of_unbound);
+        assert_eq!(started.subject.addresses().len(), if sockets == "port-each" { 3 } else { 1 });
+        assert_answers(&unbound, &started.subject);
+        started.stop(&unbound);
+    }
+    let impossible = settings(&[("sockets", "port-each")]);
+    let error = rig.start(&unbound, 3, &impossible).map(|_| ()).unwrap_err();
+    assert!(error.output()[0].contains("it needs model = \"processes\""), "{:?}", error.output());
+}
+
+#[test]
+fn unbound_waits_by_the_call_that_was_asked_for() {
+    let Some(unbound) = installed().into_iter().find(|definition| definition.name == "unbound") else {
+        return;
+    };
+    let mut rig = Rig::new();
+    for event in ["epoll", "poll", "select"] {
+        let started = rig.started(&unbound, 1, &[("event".into(), event.into())].into());
+        let descriptors = processes_of(&started.folder).into_iter().flat_map(|pid| {
+            fs::read_dir(format!("/proc/{pid}/fd"))
+                .unwrap()
+                .flatten()
+                .map(|entry| fs::read_link(entry.path()))
+        });
+        let has_epoll = descriptors.flatten().any(|target| target.to_string_lossy().contains("[eventpoll]"));
+        assert_eq!(has_epoll, event == "epoll", "{event}");
+        started.stop(&unbound);
+    }
+}
+
+/// One that ends takes the others with it, so that a subject is never measured with fewer workers than it has.
+#[test]
+fn unbound_is_whole_or_not_at_all() {
+    let Some(unbound) = installed().into_iter().find(|definition| definition.name == "unbound") else {
+        return;
+    };
+    let mut rig = Rig::new();
+    let mut started = rig.started(&unbound, 2, &[("model".into(), "processes".into())].into());
+    let leader = started.subject.pid();
+    let worker = processes_of(&started.folder).into_iter().find(|&pid| pid != leader).unwrap();
+    kqps_kernel::process::signal(worker, kqps_kernel::process::Signal::Kill).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while started.subject.ended().is_none() {
+        assert!(Instant::now() < deadline, "its end was not noticed");
+        std::thread::yield_now();
+    }
+    drop(started.subject);
+    assert_eq!(processes_of(&started.folder), []);
+}

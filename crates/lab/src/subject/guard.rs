@@ -1,0 +1,59 @@
+//! A guard of a subject: it waits for kqps to end, however that comes about, and then kills the subject's group.
+//! The kernel kills only the process that kqps itself started; what that one started would go on.
+
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+
+/// Reads until its standard input is closed, which the kernel does when kqps ends.
+const SCRIPT: &str = "read -r _; kill -s KILL -- \"-$0\"";
+
+/// One guard, which stands down when it is dropped.
+#[derive(Debug)]
+pub(super) struct Guard(Child);
+
+impl Guard {
+    /// A guard of the group that `leader` leads.
+    pub(super) fn of(leader: u32) -> io::Result<Self> {
+        let mut command = Command::new("sh");
+        // In a group of its own, where no ^C reaches it.
+        command.args(["-c", SCRIPT, &leader.to_string()]).process_group(0);
+        // Our end of the pipe is closed in every other child, so nobody else keeps it open.
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(Self(command.spawn()?))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // Whoever cannot be killed has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleeper() -> Child {
+        Command::new("sh").args(["-c", "sleep 600 & wait"]).process_group(0).spawn().unwrap()
+    }
+
+    #[test]
+    fn the_group_dies_when_the_pipe_is_closed() {
+        let mut sleeper = sleeper();
+        let mut guard = Guard::of(sleeper.id()).unwrap();
+        drop(guard.0.stdin.take());
+        assert!(sleeper.wait().unwrap().to_string().contains("SIGKILL"));
+    }
+
+    #[test]
+    fn nothing_happens_when_it_stands_down() {
+        let mut sleeper = sleeper();
+        drop(Guard::of(sleeper.id()).unwrap());
+        assert!(sleeper.try_wait().unwrap().is_none());
+        kqps_kernel::process::signal_group(sleeper.id(), kqps_kernel::process::Signal::Kill).unwrap();
+        sleeper.wait().unwrap();
+    }
+}

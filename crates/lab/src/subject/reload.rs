@@ -1,0 +1,44 @@
+//! Telling a running subject to read its zone again.
+
+use std::io;
+use std::process::{Command, Stdio};
+
+use kqps_kernel::process::{self, Signal};
+
+use super::definition::{Reload, ReloadSignal};
+use super::programs;
+use super::template::Values;
+
+/// Why a subject did not take up a reload.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the messages say it
+pub enum ReloadError {
+    #[error("{title} cannot reload")]
+    Cannot { title: String },
+    #[error("telling {title} to reload: {error}")]
+    Io { title: String, error: io::Error },
+    #[error("{title} did not reload: {said}")]
+    Refused { title: String, said: String },
+}
+
+/// Tells the subject with the main process `pid`, which may go on with it after this returns.
+pub(super) fn tell(title: &str, reload: &Reload, values: &Values, pid: u32) -> Result<(), ReloadError> {
+    let failed = |error| ReloadError::Io { title: title.into(), error };
+    match reload.signal {
+        Some(ReloadSignal::Hup) => process::signal(pid, Signal::HangUp).map_err(failed),
+        None => {
+            let mut words = reload.command.iter().map(|word| values.fill(word));
+            let program = words.next().unwrap_or_default();
+            let path = programs::find(&program).ok_or_else(|| {
+                failed(io::Error::new(io::ErrorKind::NotFound, format!("`{program}` is not on the PATH")))
+            })?;
+            let output = Command::new(path).args(words).stdin(Stdio::null()).output().map_err(failed)?;
+            if output.status.success() {
+                return Ok(());
+            }
+            let said = [output.stdout, output.stderr].concat();
+            let said = String::from_utf8_lossy(&said).trim().to_string();
+            Err(ReloadError::Refused { title: title.into(), said })
+        }
+    }
+}
