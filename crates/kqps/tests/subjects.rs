@@ -123,7 +123,7 @@ fn ask(server: SocketAddr, name: &str) -> (u8, u16) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(server).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-    let mut query = vec![0x12, 0x34, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    let mut query = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in name.split('.') {
         query.push(u8::try_from(label.len()).unwrap());
         query.extend(label.as_bytes());
@@ -293,5 +293,5 @@ fn unbound_is_whole_or_not_at_all() {
         std::thread::yield_now();
     }
     drop(started.subject);
-    assert_eq!(processes_of(&started.folder), []);
+    assert_eq!(processes_of(&started.folder), Vec::<u32>::new());
 }

@@ -74,10 +74,11 @@ impl Probe {
     }
 }
 
-/// A query for `origin`'s SOA (RFC 1035, sections 4.1.1 and 4.1.2).
+/// A query for `origin`'s SOA (RFC 1035, sections 4.1.1 and 4.1.2). It desires recursion, as the player's queries
+/// do: a resolver refuses others.
 fn soa_query(id: u16, origin: &str) -> Vec<u8> {
     let mut query = id.to_be_bytes().to_vec();
-    query.extend([0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    query.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
     for label in origin.split('.').filter(|label| !label.is_empty()) {
         query.push(label.len() as u8);
         query.extend(label.as_bytes());
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_query_is_as_on_the_wire() {
-        let wire = b"\x12\x34\0\0\0\x01\0\0\0\0\0\0\x05bench\x04test\0\0\x06\0\x01";
+        let wire = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x05bench\x04test\0\0\x06\0\x01";
         assert_eq!(soa_query(0x1234, "bench.test."), wire);
     }
 }
