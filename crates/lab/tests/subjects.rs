@@ -121,7 +121,6 @@ fn soon(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
-#[test]
 /// The last core, which is not the one that a server takes first when it chooses for itself.
 fn last_core() -> u32 {
     *kqps_kernel::affinity::allowed().unwrap().last().unwrap()

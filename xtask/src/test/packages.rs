@@ -34,6 +34,7 @@ enum Sign {
 const PACKAGES: &[Package] = &[
     Package { name: "bind9", shown_by: Sign::Program("named") },
     Package { name: "chromium", shown_by: Sign::Program("chromium") },
+    Package { name: "dnsdist", shown_by: Sign::Program("dnsdist") },
     Package { name: "dnsperf", shown_by: Sign::Program("dnsperf") },
     Package {
         name: "fonts-dejavu-core",
@@ -43,8 +44,15 @@ const PACKAGES: &[Package] = &[
     Package { name: "knot-dnsutils", shown_by: Sign::Program("kxdpgun") },
     Package { name: "nftables", shown_by: Sign::Program("nft") },
     Package { name: "nsd", shown_by: Sign::Program("nsd") },
+    Package {
+        name: "pdns-backend-bind",
+        shown_by: Sign::File("/usr/lib/x86_64-linux-gnu/pdns/libbindbackend.so"),
+    },
+    Package { name: "pdns-recursor", shown_by: Sign::Program("pdns_recursor") },
+    Package { name: "pdns-server", shown_by: Sign::Program("pdns_server") },
     Package { name: "python3", shown_by: Sign::Program("python3") },
     Package { name: "python3-venv", shown_by: Sign::PythonModules("venv, ensurepip") },
+    Package { name: "unbound", shown_by: Sign::Program("unbound") },
 ];
 
 /// Debian asks this program before it starts a service that was just installed.
