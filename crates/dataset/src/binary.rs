@@ -33,8 +33,8 @@ pub(crate) fn read(
     })
 }
 
-/// Makes a query of a message as it was read: its ID becomes 0, and it gets an OPT record where `edns` asks
-/// for one and it has none.
+/// Makes a query of a message as it was read: its ID becomes 0, and where `edns` asks for it, it gets an OPT
+/// record if it has none, and the DO flag if it has not that.
 pub(crate) fn encode(message: &mut Vec<u8>, edns: Option<Edns>) -> Result<Facts, RecordFault> {
     let header = Header::of(message).ok_or(RecordFault::Short(message.len()))?;
     if header.is_reply() {
@@ -42,12 +42,20 @@ pub(crate) fn encode(message: &mut Vec<u8>, edns: Option<Edns>) -> Result<Facts,
     }
     let question_bytes = question::end(message).ok_or(RecordFault::Question)? - HEADER_BYTES;
     header::set_id(message, 0);
-    if let Some(edns) = edns
-        && edns::find(message)?.is_none()
-    {
-        add_opt(message, &edns)?;
+    if let Some(edns) = edns {
+        match edns::find(message)?.map(|opt| opt.end - opt.data.len()) {
+            None => add_opt(message, &edns)?,
+            Some(data_at) if edns.dnssec_ok => set_do(message, data_at),
+            Some(_) => {}
+        }
     }
     Ok(Facts { question_bytes: question_bytes as u16, expected_rcode: None })
+}
+
+/// Sets DO in the OPT record whose data begins at `data_at`: the upper bit of the TTL's third byte, with one
+/// more byte of TTL and two of RDLENGTH after it (RFC 6891, section 6.1.3).
+fn set_do(message: &mut [u8], data_at: usize) {
+    message[data_at - 4] |= (edns::DO >> 8) as u8;
 }
 
 fn add_opt(message: &mut Vec<u8>, edns: &Edns) -> Result<(), RecordFault> {

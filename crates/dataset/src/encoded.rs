@@ -12,7 +12,7 @@
 use std::io::{self, Seek, SeekFrom, Write};
 
 /// Raised whenever the form of the file, or what a source is encoded to, changes. It is part of a file's name.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// The length of the header.
 pub(crate) const HEADER_BYTES: usize = 128;
 /// Records and positions are multiples of this.

@@ -181,6 +181,17 @@ fn binary_messages_are_kept_but_for_their_id() {
 }
 
 #[test]
+fn a_binary_message_that_has_an_opt_record_gets_the_do_flag() {
+    let edns = Desk::with(|options| options.edns = true);
+    let with_opt = only(&edns.open(binary(&[WWW])).expect("a query")).0;
+    let desk = Desk::with(|options| options.dnssec = true);
+    let wants = only(&desk.open(binary(&[WWW])).expect("a query")).0;
+    assert_ne!(with_opt, wants);
+    assert_eq!(only(&desk.open(binary(&[&with_opt])).expect("a query")).0, wants);
+    assert_eq!(only(&desk.open(binary(&[&wants])).expect("a query")).0, wants);
+}
+
+#[test]
 fn a_binary_message_gets_one_opt_record() {
     let desk = Desk::with(|options| options.edns = true);
     let (first, ..) = only(&desk.open(binary(&[WWW])).expect("a query"));

@@ -14,6 +14,7 @@ pub mod batch;
 pub mod clock;
 pub mod epoll;
 pub mod errno;
+pub mod limits;
 pub mod map;
 pub mod namespace;
 pub mod poll;

@@ -53,6 +53,15 @@ pub struct Peer {
     pub asked: Option<LocalAddress>,
 }
 
+/// A datagram that was received with the time at which it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamped {
+    /// Its length in bytes; what did not fit was cut off.
+    pub bytes: usize,
+    /// When the kernel took it in, `CLOCK_REALTIME` nanoseconds; none without [`UdpOptions::timestamps`].
+    pub arrived_ns: Option<u64>,
+}
+
 /// Whether a receiving call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
@@ -185,9 +194,12 @@ impl UdpSocket {
     /// came, or the readers were woken. What does not fit is cut off.
     #[inline]
     pub fn recv(&self, buffer: &mut [u8], peer: &mut Peer, wait: Wait) -> io::Result<Option<usize>> {
-        let flags = if wait == Wait::No { libc::MSG_DONTWAIT } else { 0 };
         let (returned, from_someone) = if self.pktinfo {
-            self.recv_asked(buffer, peer, flags)
+            let (returned, from_someone, told) = self.recv_told(buffer, peer, wait.flags());
+            if returned >= 0 {
+                peer.asked = told.to;
+            }
+            (returned, from_someone)
         } else {
             let mut length = size_of::<Address>() as libc::socklen_t;
             // SAFETY: the buffer and the address are live and exclusively ours, with their true lengths.
@@ -196,21 +208,37 @@ impl UdpSocket {
                     self.as_raw_fd(),
                     buffer.as_mut_ptr().cast(),
                     buffer.len(),
-                    flags,
+                    wait.flags(),
                     (&raw mut peer.address).cast(),
                     &raw mut length,
                 )
             };
             (returned, length > 0)
         };
-        match check_size(returned) {
-            Ok(bytes) => Ok(from_someone.then_some(bytes)),
-            Err(error) if is_not_now(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
+        received(returned, from_someone)
     }
 
-    fn recv_asked(&self, buffer: &mut [u8], peer: &mut Peer, flags: libc::c_int) -> (libc::ssize_t, bool) {
+    /// The same, with the time at which the kernel took the datagram in.
+    #[inline]
+    pub fn recv_stamped(
+        &self,
+        buffer: &mut [u8],
+        peer: &mut Peer,
+        wait: Wait,
+    ) -> io::Result<Option<Stamped>> {
+        let (returned, from_someone, told) = self.recv_told(buffer, peer, wait.flags());
+        let received = received(returned, from_someone)?;
+        Ok(received.map(|bytes| Stamped { bytes, arrived_ns: told.arrived_ns }))
+    }
+
+    /// Receives with `recvmsg`: what it returned, whether there was a sender, and what the kernel told besides.
+    #[inline]
+    fn recv_told(
+        &self,
+        buffer: &mut [u8],
+        peer: &mut Peer,
+        flags: libc::c_int,
+    ) -> (libc::ssize_t, bool, control::Told) {
         let mut control = Control::EMPTY;
         let mut slice = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         // SAFETY: a header of zeros is valid: it points to nothing.
@@ -223,10 +251,12 @@ impl UdpSocket {
         header.msg_controllen = size_of::<Control>();
         // SAFETY: everything that the header points to is live, exclusively ours, and of the length told.
         let returned = unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut header, flags) };
-        if returned >= 0 {
-            peer.asked = control::read(&control.0[..header.msg_controllen]).to;
-        }
-        (returned, header.msg_namelen > 0)
+        let told = if returned >= 0 {
+            control::read(&control.0[..header.msg_controllen])
+        } else {
+            control::Told::default()
+        };
+        (returned, header.msg_namelen > 0, told)
     }
 
     /// Sends one datagram to a peer, from the address that it asked where that is known.
@@ -263,6 +293,22 @@ impl UdpSocket {
         header.msg_control = (&raw mut control).cast();
         // SAFETY: everything that the header points to is live and of the length told; sending only reads it.
         unsafe { libc::sendmsg(self.as_raw_fd(), &raw const header, 0) }
+    }
+}
+
+impl Wait {
+    fn flags(self) -> libc::c_int {
+        if self == Self::No { libc::MSG_DONTWAIT } else { 0 }
+    }
+}
+
+/// A receive's outcome: none when there was nothing, or nobody sent it.
+#[inline]
+fn received(returned: libc::ssize_t, from_someone: bool) -> io::Result<Option<usize>> {
+    match check_size(returned) {
+        Ok(bytes) => Ok(from_someone.then_some(bytes)),
+        Err(error) if is_not_now(&error) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

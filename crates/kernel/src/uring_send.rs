@@ -28,17 +28,33 @@ impl SendRing {
         outcomes: &mut Vec<io::Result<()>>,
     ) -> io::Result<()> {
         outcomes.clear();
-        let count = batch.messages();
-        if count > self.ring.params().sq_entries() as usize {
+        outcomes.extend((0..batch.messages()).map(|_| Err(io::ErrorKind::WouldBlock.into())));
+        self.send_rest(batch, socket, outcomes)
+    }
+
+    /// Sends again those messages of a batch for which the socket had no room: whose outcome, of the sending
+    /// before, is "would block".
+    pub fn send_rest(
+        &mut self,
+        batch: &SendBatch,
+        socket: &UdpSocket,
+        outcomes: &mut [io::Result<()>],
+    ) -> io::Result<()> {
+        let mut count = 0;
+        if batch.messages() > self.ring.params().sq_entries() as usize {
             // Found out half-way, entries would stay behind that point to a batch which is no longer borrowed.
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the batch is larger than the ring"));
         }
-        for (index, header) in batch.headers().enumerate() {
+        for (index, (header, outcome)) in batch.headers().zip(outcomes.iter_mut()).enumerate() {
+            if !had_no_room(outcome) {
+                continue;
+            }
             let entry = opcode::SendMsg::new(Fd(socket.as_raw_fd()), header).build().user_data(index as u64);
             // SAFETY: the header and what it points to belong to the batch, which is borrowed until every
             // message has its completion.
             unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
-            outcomes.push(Ok(()));
+            *outcome = Ok(());
+            count += 1;
         }
         let mut done = 0;
         while done < count {
@@ -58,6 +74,12 @@ impl SendRing {
         }
         Ok(())
     }
+}
+
+/// Whether a message was left because the socket had no room for it.
+#[inline]
+pub fn had_no_room(outcome: &io::Result<()>) -> bool {
+    matches!(outcome, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
 
 #[cfg(test)]
@@ -89,5 +111,17 @@ mod tests {
             let bytes = to.recv(&mut buffer, &mut Peer::default(), Wait::ForOne).unwrap().unwrap();
             assert_eq!(&buffer[..bytes], expected);
         }
+        // Of these only the second is said to have had no room.
+        outcomes = vec![Ok(()), Err(io::ErrorKind::WouldBlock.into()), Err(io::ErrorKind::Other.into())];
+        let mut batch = SendBatch::new(8, 64);
+        for text in [b"1", b"2", b"3"] {
+            batch.add(&target, 1, None).copy_from_slice(text);
+        }
+        ring.send_rest(&batch, &from, &mut outcomes).unwrap();
+        assert!(outcomes[1].is_ok() && outcomes[2].is_err());
+        let (mut buffer, mut peer) = ([0; 16], Peer::default());
+        assert_eq!(to.recv(&mut buffer, &mut peer, Wait::ForOne).unwrap(), Some(1));
+        assert_eq!(buffer[0], b'2');
+        assert_eq!(to.recv(&mut buffer, &mut peer, Wait::No).unwrap(), None);
     }
 }

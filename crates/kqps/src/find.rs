@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     )?;
     let watcher = Watcher::new()?;
     let interface = interface_of(args);
-    let ceilings = if args.no_ceiling || !is_this_host(plan.target.ip()) {
+    let ceilings = if args.no_ceiling || !plan.targets.iter().all(|target| is_this_host(target.ip())) {
         Ceilings::default()
     } else {
         let plain = open_dataset(&args.player)?.without_expectations();

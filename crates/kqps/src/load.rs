@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(short = 'q', long, value_parser = parse_count)]
     outstanding: Option<u64>,
 
-    /// Spacing of an open loop's queries: even, poisson or captured
+    /// Spacing of an open loop's queries: even or poisson
     #[arg(long, default_value = "even", conflicts_with = "outstanding")]
     arrivals: Arrivals,
 
@@ -64,6 +64,8 @@ pub(crate) struct Args {
 struct Judged<'a> {
     #[serde(flatten)]
     trial: &'a Trial,
+    /// Whether a warning refuses the figures: they tell of something else than the subject.
+    refused: bool,
     warnings: Vec<Warning>,
 }
 
@@ -76,13 +78,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let trial = Watcher::new()?.play(&plan, &dataset, shown)?;
     let setting = setting(&plan);
     let warnings = warning::of_trial(&trial, &setting);
-    let refused = warnings.iter().any(|warning| warning.effect() == Effect::Refuse);
+    let refusal =
+        warnings.iter().find(|warning| warning.effect() == Effect::Refuse).map(|warning| warning.code);
+    let refused = refusal.is_some();
     let mut out = io::stdout().lock();
     if args.json {
-        serde_json::to_writer(&mut out, &Judged { trial: &trial, warnings })?;
+        serde_json::to_writer(&mut out, &Judged { trial: &trial, refused, warnings })?;
         writeln!(out)?;
     } else {
-        out.write_all(words::words(&trial, &warnings, refused).as_bytes())?;
+        out.write_all(words::words(&trial, &warnings, refusal).as_bytes())?;
     }
     Ok(if refused { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
@@ -91,7 +95,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// what the trials show.
 pub(crate) fn setting(plan: &Plan) -> Setting {
     Setting {
-        one_host: is_this_host(plan.target.ip()).then_some(true),
+        one_host: plan.targets.iter().any(|target| is_this_host(target.ip())).then_some(true),
         subject_cpus: plan.subject_cpus.clone(),
         ..Setting::default()
     }

@@ -8,11 +8,20 @@ use kqps_kernel::affinity;
 
 use crate::exit::bad_input;
 
-/// A rate in queries a second: a positive number with an optional `k` (thousand), `M` (million).
+/// The greatest rate that is taken, queries a second: no link carries more, so more is surely a slip.
+const RATE_MOST: f64 = 1e8;
+
+/// A rate in queries a second: a positive number with an optional `k` (thousand), `M` (million), up to 100M.
 pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = scaled(text, &[("k", 1e3), ("M", 1e6), ("G", 1e9), ("", 1.0)])
         .ok_or_else(|| "expected a rate in queries a second, such as 500, 100k or 1.5M".to_string())?;
-    if rate > 0.0 { Ok(rate) } else { Err("a rate must be above 0".into()) }
+    if rate > RATE_MOST {
+        Err("a rate must be at most 100M".into())
+    } else if rate > 0.0 {
+        Ok(rate)
+    } else {
+        Err("a rate must be above 0".into())
+    }
 }
 
 /// A whole count with an optional `k` (thousand) or `M` (million).
@@ -118,7 +127,8 @@ mod tests {
         assert_eq!(parse_rate("1.5M"), Ok(1_500_000.0));
         assert_eq!(parse_rate("0.7k"), Ok(700.0));
         assert_eq!(parse_count("2M"), Ok(2_000_000));
-        for bad in ["", "k", "-1", "0", "1e5", "inf", "10 q/s", "1kk"] {
+        assert_eq!(parse_rate("100M"), Ok(1e8));
+        for bad in ["", "k", "-1", "0", "1e5", "inf", "10 q/s", "1kk", "101M", "1G"] {
             assert!(parse_rate(bad).is_err(), "{bad}");
         }
         assert!(parse_count("1.5").is_err());

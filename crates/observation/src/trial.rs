@@ -25,8 +25,12 @@ pub struct Trial {
     /// what lets another program on the host date the same packets. 0 in records older than the field.
     #[serde(default)]
     pub started_monotonic_ns: u64,
-    /// What was asked, as `ADDR:PORT`.
+    /// What was asked, as `ADDR:PORT`; the first of `targets`.
     pub target: String,
+    /// All that were asked, in the order in which sockets take turns over them. Empty in older records, which
+    /// have one.
+    #[serde(default)]
+    pub targets: Vec<String>,
     /// What was played.
     pub dataset: DatasetFacts,
     /// How it was played.
@@ -43,9 +47,10 @@ pub struct Trial {
     pub request_bytes_mean: Option<f64>,
     /// Mean size of a correct reply's DNS message; none when there was none.
     pub response_bytes_mean: Option<f64>,
-    /// Intended send time to the reply's arrival; a late or lost query enters at the timeout.
+    /// Intended send time to the reply's arrival, of correct and late replies; a lost query enters at the
+    /// timeout.
     pub latency_us: Quantiles,
-    /// Actual send time minus intended send time.
+    /// The time at which the kernel had taken a query, minus its intended send time.
     pub lag_us: Quantiles,
     /// Time between a thread's successive sends to the kernel.
     pub gap_us: Quantiles,
@@ -74,6 +79,9 @@ pub struct DatasetFacts {
     pub hash: String,
     /// How many queries it holds.
     pub queries: u64,
+    /// Bad lines or messages that were left out.
+    #[serde(default)]
+    pub skipped: u64,
 }
 
 /// How a trial was loaded.
@@ -85,6 +93,10 @@ pub struct Load {
     pub arrivals: Option<String>,
     /// The window of a closed loop: queries outstanding at most.
     pub outstanding: Option<u64>,
+    /// Queries that were outstanding on average, by Little's law: each counts from its intended send time to
+    /// its reply, or to the timeout. None in older records.
+    #[serde(default)]
+    pub outstanding_mean: Option<f64>,
     /// Queries a second that the schedule called for; none for a closed loop.
     pub intended_qps: Option<f64>,
     /// Queries a second that were sent.
@@ -99,6 +111,16 @@ pub struct Load {
     pub drain_s: f64,
     /// Queries in one burst at most.
     pub burst: u32,
+    /// Microseconds that a query which is due may wait for others to leave with it. None in older records, as
+    /// are the two below.
+    #[serde(default)]
+    pub coalesce_us: Option<f64>,
+    /// Microseconds after which a query that could not be sent is given up.
+    #[serde(default)]
+    pub lag_allowed_us: Option<f64>,
+    /// The seed of random arrivals.
+    #[serde(default)]
+    pub seed: Option<u64>,
 }
 
 /// Who decides when the next query leaves.

@@ -1,33 +1,31 @@
-//! Plays a plan: binds the sockets, starts the threads together, watches both sides while queries are sent,
-//! and joins what the threads counted into one record.
+//! Plays a plan: has the sockets bound, starts the threads together, watches both sides while queries are
+//! sent, and joins what the threads counted into one record.
 
 use std::cell::Cell;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, mpsc};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use kqps_dataset::Dataset;
 use kqps_host::watch::{Watch, Watched};
-use kqps_kernel::udp::{UdpOptions, UdpSocket};
+use kqps_kernel::udp::UdpSocket;
 use kqps_kernel::{affinity, clock};
-use kqps_observation::{IdentityViolated, Trial};
+use kqps_observation::Trial;
 
 use crate::deck::{Deck, Setting};
+use crate::error::PlayError;
 use crate::io::{Chosen, Signals, Stage};
 use crate::live::Live;
 use crate::pace::Pace;
-use crate::part::Part;
-use crate::plan::{BUFFER_BYTES, LoadPlan, Plan};
+use crate::part::{self, Part};
+use crate::plan::{LoadPlan, Plan};
 use crate::record::{self, Heard, Played};
 use crate::schedule::Schedule;
+use crate::sockets::{Sockets, capacity, part_of};
 
 /// From the last thread's readiness to the common start.
 const LEAD_NS: u64 = 2_000_000;
-
-/// Room that a socket has for outstanding queries at least; small tables stay in the cache.
-const CAPACITY_LEAST: usize = 1 << 10;
 
 /// What the caller holds while a trial runs.
 #[derive(Clone)]
@@ -45,177 +43,219 @@ impl Control {
     }
 }
 
-/// Why a trial could not be played.
-#[derive(Debug, thiserror::Error)]
-pub enum PlayError {
-    /// No socket could be bound.
-    #[error("cannot bind a socket at {address}: {source}")]
-    Bind {
-        /// Where.
-        address: SocketAddr,
-        /// What the kernel said.
-        source: io::Error,
-    },
-    /// A thread could not be pinned.
-    #[error("cannot pin a thread to core {cpu}: {source}")]
-    Pin {
-        /// Where.
-        cpu: u32,
-        /// What the kernel said.
-        source: io::Error,
-    },
-    /// The I/O that was asked for does not work on this host.
-    #[error("--io {io} does not work on this host: {reason}")]
-    Io {
-        /// What was asked for.
-        io: &'static str,
-        /// Why not.
-        reason: String,
-    },
-    /// A loop ended on an error that is no single packet's.
-    #[error("the player's {io} loop failed: {source}")]
-    Loop {
-        /// Which.
-        io: &'static str,
-        /// What the kernel said.
-        source: io::Error,
-    },
-    /// A thread could not be started.
-    #[error("cannot start a thread: {0}")]
-    Thread(io::Error),
-    /// The accounts do not add up.
-    #[error(transparent)]
-    Identity(#[from] IdentityViolated),
-}
-
-/// What a thread tells the crew.
+/// What a thread tells the crew, twice: that it is ready or gone, and that it sent its last query.
 enum Told {
     /// It is ready to start: its thread ID.
     Ready(u32),
+    /// It ended before it was ready.
+    Gone,
     /// It sent its last query.
     Sent,
+}
+
+/// What the threads wait for.
+#[derive(Default)]
+struct Gate {
+    /// The common start on the monotonic clock; none when the trial is called off.
+    start_ns: OnceLock<Option<u64>>,
+    /// The threads' times were read: they may end.
+    watched: OnceLock<()>,
+}
+
+impl Gate {
+    fn open(&self, start_ns: Option<u64>) {
+        self.start_ns.set(start_ns).expect("a trial is begun or called off once");
+    }
+
+    fn let_end(&self) {
+        self.watched.set(()).expect("a trial ends once");
+    }
+
+    fn call_off(&self) {
+        self.open(None);
+        self.let_end();
+    }
+}
+
+/// Everything that threads share.
+#[derive(Clone, Copy)]
+struct World<'a> {
+    plan: &'a Plan,
+    dataset: &'a Dataset,
+    control: &'a Control,
+    chosen: Chosen,
+    gate: &'a Gate,
 }
 
 /// Plays one trial.
 pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, PlayError> {
     let chosen = Chosen::choose(plan)?;
-    let mut sockets = bind(plan, chosen)?;
-    let per_thread = sockets.len().div_ceil(plan.threads);
-    let (start, watched_to_the_end) = (OnceLock::new(), OnceLock::new());
+    let Sockets { all: mut sockets, notes } = Sockets::bind(plan, chosen)?;
+    let total = sockets.len() as u64;
+    let gate = Gate::default();
+    let world = World { plan, dataset, control, chosen, gate: &gate };
     let (tell, told) = mpsc::channel();
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for number in 0..plan.threads {
-            let own: Vec<UdpSocket> = sockets.drain(..per_thread.min(sockets.len())).collect();
-            let (tell, start, over) = (tell.clone(), &start, &watched_to_the_end);
+            let numbers = part_of(total, plan.threads, number);
+            let own: Vec<UdpSocket> = sockets.drain(..(numbers.end - numbers.start) as usize).collect();
+            let teller = Teller::new(tell.clone());
             let play = move || {
-                let heard = one_thread(plan, dataset, control, chosen, number, &own, &tell, start);
-                drop(tell);
+                let heard = one_thread(world, number, &own, numbers.start as usize, teller);
                 // A thread that is gone has no times left to read.
-                over.wait();
+                world.gate.watched.wait();
                 heard
             };
-            let thread = std::thread::Builder::new()
-                .name(format!("player-{number}"))
-                .spawn_scoped(scope, play)
-                .map_err(PlayError::Thread)?;
-            threads.push(thread);
+            let thread = std::thread::Builder::new().name(format!("player-{number}"));
+            match thread.spawn_scoped(scope, play) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    gate.call_off();
+                    return Err(PlayError::Thread(error));
+                }
+            }
         }
-        drop(tell);
         let tids: Vec<u32> = told.iter().take(plan.threads).filter_map(Told::ready).collect();
+        if tids.len() < plan.threads {
+            gate.call_off();
+            // One of them says why.
+            joined(&mut threads)?;
+        }
         let mut cpus = plan.cpus.clone();
         cpus.extend(&plan.subject_cpus);
-        let target = Some(plan.target.ip());
+        let target = Some(plan.targets[0].ip());
         let watched = Watched { subject_pid: plan.subject_pid, target, player_threads: tids, cpus };
         let mut watch = Watch::begin(&watched);
         let started_unix_ms =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         let started_monotonic_ns = clock::now_ns() + LEAD_NS;
-        start.set(started_monotonic_ns).expect("it is set once");
-        // Ends early when a thread failed, whose sender is then gone.
+        gate.open(Some(started_monotonic_ns));
         let _ = told.iter().take(plan.threads).count();
         watch.sending_ended();
-        watched_to_the_end.set(()).expect("it is set once");
-        let mut heard = Vec::new();
-        for thread in threads {
-            heard.push(thread.join().expect("a player thread does not panic")?);
-        }
+        gate.let_end();
+        let heard = joined(&mut threads)?;
         let seen = watch.end();
         let interrupted = control.stop.load(Relaxed);
-        let played =
-            Played { plan, dataset, chosen, heard, seen, started_unix_ms, started_monotonic_ns, interrupted };
+        let played = Played {
+            plan,
+            dataset,
+            chosen,
+            heard,
+            seen,
+            started_unix_ms,
+            started_monotonic_ns,
+            interrupted,
+            notes,
+        };
         let trial = record::trial(played);
         trial.accounts.check()?;
         Ok(trial)
     })
 }
 
+type Thread<'scope> = std::thread::ScopedJoinHandle<'scope, Result<Option<Heard>, PlayError>>;
+
+/// What the threads bring back, or the first error of one.
+fn joined(threads: &mut Vec<Thread<'_>>) -> Result<Vec<Heard>, PlayError> {
+    let ended: Vec<_> =
+        threads.drain(..).map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect();
+    ended.into_iter().filter_map(Result::transpose).collect()
+}
+
 impl Told {
     fn ready(self) -> Option<u32> {
         match self {
             Self::Ready(tid) => Some(tid),
-            Self::Sent => None,
+            Self::Gone | Self::Sent => None,
         }
     }
 }
 
-#[allow(clippy::too_many_arguments)] // one call, of a thread's whole world
+/// A thread's voice. It tells both things in the end, also of a thread that fails or panics, so that nobody
+/// waits in vain.
+struct Teller {
+    tell: mpsc::Sender<Told>,
+    ready: Cell<bool>,
+    sent: Cell<bool>,
+}
+
+impl Teller {
+    fn new(tell: mpsc::Sender<Told>) -> Self {
+        Self { tell, ready: Cell::new(false), sent: Cell::new(false) }
+    }
+
+    fn ready(&self) {
+        self.ready.set(true);
+        let _ = self.tell.send(Told::Ready(affinity::thread_id()));
+    }
+
+    fn sent(&self) {
+        self.sent.set(true);
+        let _ = self.tell.send(Told::Sent);
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        // The crew listens for as long as it waits for anything.
+        if !self.ready.get() {
+            let _ = self.tell.send(Told::Gone);
+        }
+        if !self.sent.get() {
+            let _ = self.tell.send(Told::Sent);
+        }
+    }
+}
+
+/// One thread's part of the trial, with its sockets, of which the first is number `first` of all. None when
+/// the trial was called off.
+#[allow(clippy::needless_pass_by_value)] // the teller tells when it is dropped
 fn one_thread(
-    plan: &Plan,
-    dataset: &Dataset,
-    control: &Control,
-    chosen: Chosen,
+    world: World<'_>,
     number: usize,
     sockets: &[UdpSocket],
-    tell: &mpsc::Sender<Told>,
-    start: &OnceLock<u64>,
-) -> Result<Heard, PlayError> {
-    let pinned = match plan.cpus.get(number % plan.cpus.len().max(1)) {
-        Some(&cpu) => affinity::pin_thread(cpu).map_err(|source| PlayError::Pin { cpu, source }),
-        None => Ok(()),
-    };
+    first: usize,
+    teller: Teller,
+) -> Result<Option<Heard>, PlayError> {
+    let plan = world.plan;
+    if let Some(&cpu) = plan.cpus.get(number % plan.cpus.len().max(1)) {
+        affinity::pin_thread(cpu).map_err(|source| PlayError::Pin { cpu, source })?;
+    }
     // Without it the kernel wakes a sleeper up to 50 µs late; that it was refused shows as lag.
     let _ = clock::set_timer_slack_ns(1);
-    let deck = Deck::new(setting(plan, dataset, control, number, sockets.len()));
-    let told_ready = Cell::new(false);
+    let deck = Deck::new(setting(world, number, sockets.len()));
     let ready = || {
-        told_ready.set(true);
-        let _ = tell.send(Told::Ready(affinity::thread_id()));
-        *start.wait()
+        teller.ready();
+        *world.gate.start_ns.wait()
     };
-    let all_sent = || drop(tell.send(Told::Sent));
-    let signals = Signals { ready: &ready, stop: &control.stop, all_sent: &all_sent };
-    let mut stage = Stage::new(plan, sockets, deck, signals);
-    let played = pinned.and_then(|()| {
-        chosen.play(&mut stage).map_err(|source| PlayError::Loop { io: chosen.name(), source })
-    });
-    if !told_ready.get() {
-        // It failed before the start, for which the others wait.
-        let _ = tell.send(Told::Ready(affinity::thread_id()));
-    }
-    played?;
-    let Stage { deck, fallbacks, .. } = stage;
+    let all_sent = || teller.sent();
+    let signals = Signals { ready: &ready, stop: &world.control.stop, all_sent: &all_sent };
+    let targets =
+        (first..first + sockets.len()).map(|socket| plan.targets[socket % plan.targets.len()].into());
+    let mut stage = Stage::new(plan, sockets, targets.collect(), deck, signals);
+    let played = world.chosen.play(&mut stage);
+    played.map_err(|source| PlayError::Loop { io: world.chosen.name(), source })?;
+    let Stage { deck, fallbacks, begun, .. } = stage;
     let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
-    let (played_ns, ended_ns) = (deck.played_ns(), deck.now_ns());
-    let drain_ns = ended_ns.saturating_sub(played_ns);
-    Ok(Heard { tally: deck.tally, played_ns, drain_ns, drops, fallbacks })
+    let (played_ns, drain_ns) = (deck.played_ns(), deck.drain_ns());
+    Ok(begun.then_some(Heard { tally: deck.tally, played_ns, drain_ns, drops, fallbacks }))
 }
 
 /// One thread's share of the plan.
-fn setting<'a>(
-    plan: &Plan,
-    dataset: &'a Dataset,
-    control: &'a Control,
-    number: usize,
-    sockets: usize,
-) -> Setting<'a> {
+fn setting(world: World<'_>, number: usize, sockets: usize) -> Setting<'_> {
+    let World { plan, dataset, control, .. } = world;
     let threads = plan.threads;
     let pace = match plan.load {
         LoadPlan::Open { rate_qps, arrivals } => {
-            let schedule = Schedule::new(rate_qps, threads, number, arrivals, plan.seed);
+            let turn = part::turn(dataset.queries(), threads, number, plan.stop.passes);
+            let schedule = Schedule::new(rate_qps, threads, turn, arrivals, plan.seed);
             Pace::Open { schedule, coalesce_ns: plan.coalesce.as_nanos() as u64 }
         }
-        LoadPlan::Closed { outstanding } => Pace::Closed { window: share(outstanding, threads, number) },
+        LoadPlan::Closed { outstanding } => {
+            let window = part_of(outstanding, threads, number);
+            Pace::Closed { window: window.end - window.start }
+        }
     };
     let settle = plan.timeout + plan.drain;
     Setting {
@@ -226,50 +266,8 @@ fn setting<'a>(
         timeout_ns: plan.timeout.as_nanos() as u64,
         settle_ns: settle.as_nanos() as u64,
         lag_allowed_ns: plan.lag_allowed.as_nanos() as u64,
-        capacity: capacity(plan.load, plan.timeout, settle, threads * sockets),
+        capacity: capacity(plan.load, plan.timeout, settle, plan.sockets_in_fact()),
         sockets,
         live: control.live.thread(number),
     }
-}
-
-/// Thread `number`'s part of `whole`, so that the parts add up.
-fn share(whole: u64, threads: usize, number: usize) -> u64 {
-    let upto = |thread: usize| whole * thread as u64 / threads as u64;
-    upto(number + 1) - upto(number)
-}
-
-/// Slots of each socket: enough for what leaves through it until fates are settled, if nothing is answered.
-fn capacity(load: LoadPlan, timeout: Duration, settle: Duration, sockets: usize) -> usize {
-    let unsettled = match load {
-        LoadPlan::Open { rate_qps, .. } => rate_qps * settle.as_secs_f64(),
-        // The window is refilled once a timeout.
-        LoadPlan::Closed { outstanding } => {
-            outstanding as f64 * (settle.as_secs_f64() / timeout.as_secs_f64()).ceil()
-        }
-    };
-    let needed = (1.25 * unsettled / sockets as f64) as usize;
-    needed.clamp(CAPACITY_LEAST, 1 << 16).next_power_of_two()
-}
-
-/// Binds all sockets of all threads.
-fn bind(plan: &Plan, chosen: Chosen) -> Result<Vec<UdpSocket>, PlayError> {
-    let unspecified: IpAddr =
-        if plan.target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let address = plan.local_address.unwrap_or(unspecified);
-    let buffer = Some(plan.buffer_bytes.unwrap_or(BUFFER_BYTES));
-    let options = UdpOptions {
-        recv_buffer: buffer,
-        send_buffer: buffer,
-        timestamps: true,
-        nonblocking: true,
-        gro: chosen == Chosen::Gso,
-        ..UdpOptions::default()
-    };
-    (0..plan.sockets.max(plan.threads))
-        .map(|number| {
-            let port = plan.local_port.map_or(0, |first| first.wrapping_add(number as u16));
-            let address = SocketAddr::new(address, port);
-            UdpSocket::bind(address, &options).map_err(|source| PlayError::Bind { address, source })
-        })
-        .collect()
 }

@@ -6,25 +6,18 @@
 
 use kqps_dataset::{Dataset, Position, Query};
 use kqps_kernel::clock;
-use kqps_message::header::Header;
 
-use crate::inflight::{Inflight, State};
+use crate::inflight::Inflight;
 use crate::live::ThreadLive;
 use crate::pace::{Pace, Standing};
 use crate::part::Part;
-use crate::reply::{Checked, check};
 use crate::tally::Tally;
 
-/// How often time is let go by: timeouts, the wall clock's offset, a look at every socket.
-const TICK_NS: u64 = 1_000_000;
+mod hearing;
+#[cfg(test)]
+pub(crate) mod tests;
 
-/// At every so many ticks the sockets without outstanding queries are looked at too: a duplicate or a
-/// stranger's reply may lie there.
-const TICKS_PER_ROUND: u64 = 64;
-
-/// A socket that sent within this time is looked at in every turn; others at ticks. Replies carry the
-/// kernel's time of arrival, so that looking later costs no accuracy.
-const FRESH_NS: u64 = 2_000_000;
+use hearing::TICK_NS;
 
 /// One thread's state.
 pub struct Deck<'a> {
@@ -34,8 +27,11 @@ pub struct Deck<'a> {
     pace: Pace,
     /// When to stop sending.
     stop_at_ns: u64,
-    /// For how long queries were sent.
+    /// A signal came: nothing more is sent.
+    stopped: bool,
+    /// For how long queries were sent, and when the last of them was done with.
     played_ns: u64,
+    all_sent_ns: u64,
     timeout_ns: u64,
     /// After this, a query that was not answered is lost, and its ID may be used again.
     settle_ns: u64,
@@ -45,6 +41,8 @@ pub struct Deck<'a> {
     realtime_offset_ns: i64,
     next_tick_ns: u64,
     ticks: u64,
+    /// Nothing more is heard after the next look: every socket is to be looked at.
+    last_look: bool,
     /// Replies until the last tick, and the mean time between two of them before it.
     replies_at_tick: u64,
     reply_gap_ns: u64,
@@ -110,7 +108,9 @@ impl<'a> Deck<'a> {
             part: setting.part,
             pace: setting.pace,
             stop_at_ns: setting.stop_at_ns,
+            stopped: false,
             played_ns: 0,
+            all_sent_ns: 0,
             timeout_ns: setting.timeout_ns,
             settle_ns: setting.settle_ns,
             lag_allowed_ns: setting.lag_allowed_ns,
@@ -118,6 +118,7 @@ impl<'a> Deck<'a> {
             realtime_offset_ns: clock::realtime_offset_ns(),
             next_tick_ns: 0,
             ticks: 0,
+            last_look: false,
             replies_at_tick: 0,
             reply_gap_ns: TICK_NS,
             sockets: (0..setting.sockets).map(|_| flow()).collect(),
@@ -156,24 +157,35 @@ impl<'a> Deck<'a> {
     /// Whether nothing more is to be sent.
     #[inline]
     pub fn is_played(&self, now_ns: u64) -> bool {
-        self.part.is_over() || self.pace.is_played(now_ns, self.stop_at_ns)
+        self.stopped || self.part.is_over() || self.pace.is_played(now_ns, self.stop_at_ns)
     }
 
-    /// Stops sending: what is due later than `now_ns` is not intended.
+    /// Stops sending at once, on a signal: what the thread has not come to by `now_ns` is not intended.
     pub fn stop(&mut self, now_ns: u64) {
         self.stop_at_ns = self.stop_at_ns.min(now_ns);
+        self.stopped = true;
     }
 
-    /// Notes that nothing more is to be sent, at `now_ns`: a schedule that was played to its end was played
-    /// for its whole time, even if the last query fell due a little earlier.
+    /// Notes that nothing more is to be sent, at `now_ns`. A schedule that was played to its end was played
+    /// for its whole time, even if the last query fell due a little earlier; one that ended with the queries
+    /// lasted until the next would have been due.
     pub fn played(&mut self, now_ns: u64) {
-        let by_time = !self.part.is_over() && self.stop_at_ns != u64::MAX;
-        self.played_ns = if by_time { self.stop_at_ns } else { now_ns };
+        self.all_sent_ns = now_ns;
+        self.played_ns = if !self.part.is_over() && self.stop_at_ns != u64::MAX {
+            self.stop_at_ns
+        } else {
+            self.pace.end_ns().map_or(now_ns, |end_ns| end_ns.max(self.last_send_ns))
+        };
     }
 
     /// For how long queries were sent.
     pub fn played_ns(&self) -> u64 {
         self.played_ns
+    }
+
+    /// For how long replies were listened to since then.
+    pub fn drain_ns(&self) -> u64 {
+        self.now_ns().saturating_sub(self.all_sent_ns)
     }
 
     /// Whether a burst of at most `most` queries is to leave now.
@@ -205,31 +217,62 @@ impl<'a> Deck<'a> {
     #[inline]
     pub fn deal(&mut self, now_ns: u64, most: usize, burst: &mut Vec<Due>) -> usize {
         burst.clear();
-        let socket = self.next_socket;
+        let too_late_ns = now_ns.saturating_sub(self.lag_allowed_ns);
+        if self.pace.is_due_before(too_late_ns) {
+            self.give_up(too_late_ns);
+        }
+        let socket = self.socket_with_room();
+        if self.sockets[socket].inflight.is_full() {
+            // In a closed loop replies will make room; an open one does not wait for them.
+            self.tally.unsent_for_ids += self.give_up(now_ns + 1);
+            return socket;
+        }
         let room = self.pace.room(self.waiting, most);
-        while (burst.len() as u64) < room && !self.is_played(now_ns) {
-            let full = self.sockets[socket].inflight.is_full();
-            if full && self.window().is_some() {
-                break;
-            }
+        while (burst.len() as u64) < room
+            && !self.is_played(now_ns)
+            && !self.sockets[socket].inflight.is_full()
+            && !self.pace.is_due_before(too_late_ns)
+        {
             let Some(due_ns) = self.pace.take(now_ns) else { break };
             self.tally.accounts.intended += 1;
             let position = self.part.advance(self.dataset);
-            if full || now_ns - due_ns > self.lag_allowed_ns {
-                self.tally.accounts.unsent += 1;
-                self.tally.unsent_for_ids += u64::from(full);
-                continue;
-            }
             let id = self.sockets[socket].inflight.issue(due_ns, position);
             self.waiting += 1;
             let bytes = self.dataset.query(position).message.len() as u16;
             burst.push(Due { query: position, due_ns, id, bytes });
         }
-        self.next_socket = if socket + 1 == self.sockets.len() { 0 } else { socket + 1 };
         socket
     }
 
-    /// The kernel took these queries, in a send that began at `now_ns`.
+    /// The socket whose turn it is, or the next one that has an ID left; one without when none has.
+    #[inline]
+    fn socket_with_room(&mut self) -> usize {
+        let count = self.sockets.len();
+        let mut socket = self.next_socket;
+        for _ in 1..count {
+            if !self.sockets[socket].inflight.is_full() {
+                break;
+            }
+            socket = (socket + 1) % count;
+        }
+        self.next_socket = if socket + 1 == count { 0 } else { socket + 1 };
+        socket
+    }
+
+    /// Gives up what was due before this time, all at once, since there can be millions of it after a stall;
+    /// how many. Of random arrivals it may leave some for the next time.
+    #[cold]
+    fn give_up(&mut self, before_ns: u64) -> u64 {
+        let count = self.pace.skip(before_ns.min(self.stop_at_ns), self.part.left());
+        if count > 0 {
+            self.part.skip(self.dataset, count);
+            self.tally.accounts.intended += count;
+            self.tally.accounts.unsent += count;
+        }
+        count
+    }
+
+    /// The kernel took these queries, in a call that was over at `now_ns`.
     #[inline]
     pub fn sent(&mut self, socket: usize, now_ns: u64, burst: &[Due]) {
         self.sockets[socket].last_send_ns = now_ns;
@@ -248,129 +291,5 @@ impl<'a> Deck<'a> {
         }
         self.waiting -= burst.len() as u64;
         self.tally.refused(errno, burst.len() as u64);
-    }
-
-    /// A datagram arrived from the target, at `realtime_ns` by the kernel's stamp or else at `now_ns`.
-    #[inline]
-    pub fn arrived(&mut self, socket: usize, reply: &[u8], realtime_ns: Option<u64>, now_ns: u64) {
-        let at_ns = realtime_ns.map_or(now_ns, |realtime_ns| self.since_start(realtime_ns));
-        let Some(header) = Header::of(reply) else {
-            self.tally.accounts.unsolicited += 1;
-            return;
-        };
-        let id = header.id();
-        let flow = &mut self.sockets[socket];
-        let Some(slot) = flow.inflight.find(id) else {
-            self.tally.accounts.unsolicited += 1;
-            return;
-        };
-        match slot.state {
-            State::Waiting | State::Overdue => (),
-            State::Settled => {
-                self.tally.accounts.duplicate += 1;
-                return;
-            }
-            State::Lost | State::Free => {
-                self.tally.accounts.unsolicited += 1;
-                return;
-            }
-        }
-        let query = self.dataset.query(slot.query);
-        let latency_ns = at_ns.saturating_sub(slot.due_ns);
-        let checked = check(&query, header, reply);
-        if flow.inflight.settle(id) {
-            self.waiting -= 1;
-        }
-        self.book(checked, at_ns, latency_ns, reply.len());
-    }
-
-    /// Datagrams arrived from an address that was not asked.
-    pub fn arrived_from_elsewhere(&mut self, count: u64) {
-        self.tally.accounts.unsolicited += count;
-    }
-
-    #[inline]
-    fn book(&mut self, checked: Checked, at_ns: u64, latency_ns: u64, bytes: usize) {
-        let in_time = latency_ns <= self.timeout_ns;
-        match checked {
-            Checked::Correct { rcode, truncated } if in_time => {
-                self.tally.correct(at_ns, latency_ns, rcode, truncated, bytes);
-                self.live.latency(latency_ns);
-            }
-            Checked::Wrong(cause) if in_time => {
-                self.tally.accounts.wrong += 1;
-                self.tally.wrong_causes[cause as usize] += 1;
-            }
-            _ => {
-                self.tally.accounts.late += 1;
-                self.tally.latency.record_us(latency_ns / 1000);
-            }
-        }
-    }
-
-    /// Sockets to look at now, through `look`: those that sent lately and wait for replies; at a tick, all
-    /// that have anything outstanding. Tells whether this was a tick.
-    #[inline]
-    pub fn for_each_awaited(&mut self, now_ns: u64, mut look: impl FnMut(&mut Self, usize)) -> bool {
-        let tick = self.tick(now_ns);
-        let count = self.sockets.len();
-        for back in 1..=count {
-            let socket = (self.next_socket + count - back) % count;
-            let flow = &self.sockets[socket];
-            if tick && (flow.inflight.unsettled() > 0 || self.ticks.is_multiple_of(TICKS_PER_ROUND)) {
-                look(self, socket);
-            } else if tick {
-            } else if now_ns - flow.last_send_ns > FRESH_NS && self.window().is_none() {
-                break;
-            } else if flow.inflight.waiting() > 0 {
-                look(self, socket);
-            }
-        }
-        tick
-    }
-
-    /// Lets time go by, once a tick.
-    #[inline]
-    fn tick(&mut self, now_ns: u64) -> bool {
-        if now_ns < self.next_tick_ns {
-            return false;
-        }
-        let accounts = &self.tally.accounts;
-        let replies = accounts.correct + accounts.wrong + accounts.late;
-        let since_ns = now_ns + TICK_NS - self.next_tick_ns;
-        self.reply_gap_ns = since_ns / (replies - self.replies_at_tick).max(1);
-        self.replies_at_tick = replies;
-        self.next_tick_ns = now_ns + TICK_NS;
-        self.ticks += 1;
-        self.realtime_offset_ns = clock::realtime_offset_ns();
-        self.live.publish(&self.tally.accounts);
-        let (overdue, lost) = (now_ns.saturating_sub(self.timeout_ns), now_ns.saturating_sub(self.settle_ns));
-        for flow in &mut self.sockets {
-            let expired = flow.inflight.expire(overdue, lost);
-            self.waiting -= expired.overdue;
-            self.tally.lost(self.timeout_ns, expired.lost);
-        }
-        true
-    }
-
-    /// Whether any query's fate is open.
-    pub fn is_settled(&self) -> bool {
-        self.sockets.iter().all(|flow| flow.inflight.unsettled() == 0)
-    }
-
-    /// Ends the trial: what is not settled is lost.
-    pub fn end(&mut self) {
-        for flow in &mut self.sockets {
-            let lost = flow.inflight.end();
-            self.tally.lost(self.timeout_ns, lost);
-        }
-        self.waiting = 0;
-        self.live.publish(&self.tally.accounts);
-    }
-
-    #[inline]
-    fn since_start(&self, realtime_ns: u64) -> u64 {
-        let monotonic_ns = realtime_ns as i64 - self.realtime_offset_ns;
-        (monotonic_ns - self.start_ns as i64).max(0) as u64
     }
 }

@@ -13,7 +13,7 @@ use std::io;
 
 use kqps_kernel::udp::{UdpOptions, UdpSocket};
 
-use crate::crew::PlayError;
+use crate::error::PlayError;
 use crate::plan::{Io, Plan};
 
 pub use stage::{Signals, Stage};

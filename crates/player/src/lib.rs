@@ -6,13 +6,14 @@
 //! Invariant: it never reads a study and never judges. Every query that its schedule calls for ends in exactly
 //! one bucket of [`kqps_observation::Accounts`], and a trial whose buckets do not add up is an error.
 //!
-//! A trial's way through this crate: [`plan`] says what is wanted; [`crew`] binds sockets, starts a thread per
-//! core and joins them; each thread runs one loop of [`io`] over a [`deck`], which takes queries of its [`part`]
+//! A trial's way through this crate: [`plan`] says what is wanted; [`crew`] has the sockets bound, starts a
+//! thread per core and joins them; each thread runs one loop of [`io`] over a [`deck`], which takes queries of its [`part`]
 //! at its [`pace`] (a [`schedule`] or a window), books them [`inflight`] and counts their fates in a [`tally`]; [`record`] turns the tallies
 //! into a [`kqps_observation::Trial`].
 
 pub mod crew;
 pub mod deck;
+pub mod error;
 pub mod inflight;
 pub mod io;
 pub mod live;
@@ -22,9 +23,11 @@ pub mod plan;
 pub mod record;
 pub mod reply;
 pub mod schedule;
+mod sockets;
 pub mod tally;
 
-pub use crew::{Control, PlayError, play};
+pub use crew::{Control, play};
+pub use error::PlayError;
 pub use io::offers;
 pub use live::Live;
 pub use plan::{Arrivals, Io, LoadPlan, Plan, Stop};

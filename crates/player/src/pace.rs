@@ -64,6 +64,32 @@ impl Pace {
         }
     }
 
+    /// Takes the queries of an open loop that are due before `before_ns`, `most` at most: how many. It may leave
+    /// some for another call.
+    pub fn skip(&mut self, before_ns: u64, most: u64) -> u64 {
+        match self {
+            Self::Open { schedule, .. } => schedule.skip(before_ns, most),
+            Self::Closed { .. } => 0,
+        }
+    }
+
+    /// Whether a query is due before this time, in an open loop.
+    #[inline]
+    pub fn is_due_before(&self, before_ns: u64) -> bool {
+        match self {
+            Self::Open { schedule, .. } => schedule.next_due_ns() < before_ns,
+            Self::Closed { .. } => false,
+        }
+    }
+
+    /// When a schedule that ends with the last query taken is over; none without one.
+    pub fn end_ns(&self) -> Option<u64> {
+        match self {
+            Self::Open { schedule, .. } => schedule.end_ns(),
+            Self::Closed { .. } => None,
+        }
+    }
+
     /// How many of `most` queries may leave while `waiting` are outstanding.
     #[inline]
     pub fn room(&self, waiting: u64, most: usize) -> u64 {

@@ -1,30 +1,33 @@
-//! The part of a dataset that a thread plays, again and again, so that threads never play the same query at
-//! the same time.
+//! What a thread plays of a dataset. All threads walk through the whole file, again and again, each starting
+//! its own part of the file after the one before it: as long as they keep pace they never play the same query
+//! at the same time. Where the file is to be played a number of times, each thread stops after as many parts,
+//! and together they have then played every query that often: in any round the threads stand in different
+//! parts.
 
 use kqps_dataset::{Dataset, Position};
 
-/// A thread's part, and where it stands in it.
+/// A thread's walk through a dataset, and where it stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    first: Position,
-    end: Position,
+    /// The next query, and its index, counted from 0.
     next: Position,
+    index: u64,
     /// Queries left to play; `u64::MAX` without an end.
     left: u64,
 }
 
 impl Part {
-    /// The part of thread `thread` of `threads`, to be played so many times, or for ever.
+    /// The walk of thread `thread` of `threads`, if the whole file is to be played so many times, or for ever.
     pub fn new(dataset: &Dataset, threads: usize, thread: usize, passes: Option<u64>) -> Self {
-        let index = |thread: usize| dataset.queries() * thread as u64 / threads as u64;
-        let (mut from, mut to) = (index(thread), index(thread + 1));
-        if from == to {
-            // More threads than queries: each plays them all.
-            (from, to) = (0, dataset.queries());
-        }
-        let first = dataset.position(from);
-        let left = passes.map_or(u64::MAX, |passes| passes.saturating_mul(to - from));
-        Self { first, end: dataset.position(to), next: first, left }
+        let index = dataset.queries() * thread as u64 / threads as u64;
+        let left = passes.map_or(u64::MAX, |passes| length(dataset.queries(), threads, thread, passes));
+        Self { next: dataset.position(index), index, left }
+    }
+
+    /// How many queries are left to play; `u64::MAX` without an end.
+    #[inline]
+    pub fn left(&self) -> u64 {
+        self.left
     }
 
     /// Whether it was played as often as was wanted.
@@ -33,15 +36,122 @@ impl Part {
         self.left == 0
     }
 
-    /// Takes the next query.
+    /// Takes the next query, of those that are left.
     #[inline]
     pub fn advance(&mut self, dataset: &Dataset) -> Position {
         let position = self.next;
-        let next = dataset.after(position);
-        self.next = if next == self.end { self.first } else { next };
+        self.index += 1;
+        if self.index == dataset.queries() {
+            self.index = 0;
+            self.next = dataset.first();
+        } else {
+            self.next = dataset.after(position);
+        }
         if self.left != u64::MAX {
             self.left -= 1;
         }
         position
+    }
+
+    /// Passes over `count` queries, of those that are left.
+    pub fn skip(&mut self, dataset: &Dataset, count: u64) {
+        self.index = (self.index + count % dataset.queries()) % dataset.queries();
+        self.next = dataset.position(self.index);
+        if self.left != u64::MAX {
+            self.left -= count;
+        }
+    }
+}
+
+/// Where a thread's turn comes in an open loop: before all those that play fewer queries, so that the queries
+/// of all threads together fall due one by one, to the last.
+pub fn turn(queries: u64, threads: usize, thread: usize, passes: Option<u64>) -> usize {
+    let Some(passes) = passes else { return thread };
+    let length = |thread: usize| length(queries, threads, thread, passes);
+    let own = length(thread);
+    let goes_first = |other: &usize| length(*other) > own || (length(*other) == own && *other < thread);
+    (0..threads).filter(goes_first).count()
+}
+
+/// How many queries a thread plays: so many parts, beginning with its own.
+fn length(queries: u64, threads: usize, thread: usize, passes: u64) -> u64 {
+    let upto = |part: u128| u128::from(queries) * part / threads as u128;
+    let length = upto(thread as u128 + u128::from(passes)) - upto(thread as u128);
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dataset(queries: usize) -> (tempfile::TempDir, Dataset) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("queries");
+        let names: Vec<String> = (0..queries).map(|number| format!("n{number}.test A")).collect();
+        std::fs::write(&file, names.join("\n")).unwrap();
+        let options = kqps_dataset::Options {
+            cache_dir: Some(folder.path().into()),
+            ..kqps_dataset::Options::default()
+        };
+        let dataset = Dataset::open(&file, &options).unwrap();
+        (folder, dataset)
+    }
+
+    #[test]
+    fn together_the_threads_play_every_query_as_often_as_was_wanted() {
+        for (queries, threads, passes) in
+            [(1, 4, 10), (3, 4, 1), (7, 3, 1), (10, 3, 7), (12, 4, 8), (5, 1, 2)]
+        {
+            let (_folder, dataset) = dataset(queries);
+            let mut played = std::collections::BTreeMap::new();
+            let mut lengths = Vec::new();
+            for thread in 0..threads {
+                let mut part = Part::new(&dataset, threads, thread, Some(passes));
+                lengths.push(part.left());
+                while !part.is_over() {
+                    *played.entry(part.advance(&dataset)).or_insert(0) += 1;
+                }
+            }
+            assert_eq!(played.len(), queries);
+            assert!(
+                played.values().all(|&times| times == passes),
+                "{queries} {threads} {passes}: {played:?}"
+            );
+            assert!(lengths.iter().max().unwrap() - lengths.iter().min().unwrap() <= 1);
+            // Query i of all is the turn of thread i modulo threads, to the last one.
+            let total = queries as u64 * passes;
+            for (thread, length) in lengths.iter().enumerate() {
+                let turn = turn(queries as u64, threads, thread, Some(passes)) as u64;
+                assert_eq!(*length, (total + threads as u64 - 1 - turn) / threads as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn threads_never_stand_at_the_same_query() {
+        let (_folder, dataset) = dataset(10);
+        for passes in [None, Some(6)] {
+            let mut parts: Vec<Part> = (0..3).map(|thread| Part::new(&dataset, 3, thread, passes)).collect();
+            for _ in 0..19 {
+                let mut at: Vec<Position> = parts.iter_mut().map(|part| part.advance(&dataset)).collect();
+                at.sort_unstable();
+                at.dedup();
+                assert_eq!(at.len(), 3);
+            }
+        }
+    }
+
+    #[test]
+    fn skipping_is_advancing_many_times() {
+        let (_folder, dataset) = dataset(10);
+        for count in [0, 1, 4, 9, 10, 25] {
+            let mut walked = Part::new(&dataset, 3, 2, Some(12));
+            let mut skipped = walked;
+            for _ in 0..count {
+                walked.advance(&dataset);
+            }
+            skipped.skip(&dataset, count);
+            assert_eq!((walked.next, walked.index, walked.left), (skipped.next, skipped.index, skipped.left));
+        }
     }
 }

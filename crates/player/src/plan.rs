@@ -8,8 +8,9 @@ use std::time::Duration;
 /// One trial, before it is played.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where the queries go.
-    pub target: SocketAddr,
+    /// Where the queries go: at least one address, all of one family. Socket *i* asks target *i* modulo their
+    /// number.
+    pub targets: Vec<SocketAddr>,
     /// When they leave.
     pub load: LoadPlan,
     /// When to stop sending.
@@ -24,7 +25,7 @@ pub struct Plan {
     pub coalesce: Duration,
     /// Queries in one burst at most, 1 to [`BURST_MOST`].
     pub burst: usize,
-    /// Sockets of all threads together; at least one per thread is used.
+    /// Sockets of all threads together; at least one per thread and per target is used.
     pub sockets: usize,
     /// Sending threads, at least 1.
     pub threads: usize,
@@ -44,6 +45,13 @@ pub struct Plan {
     pub subject_pid: Option<u32>,
     /// The subject's cores, if they are known.
     pub subject_cpus: Vec<u32>,
+}
+
+impl Plan {
+    /// How many sockets are used.
+    pub fn sockets_in_fact(&self) -> usize {
+        self.sockets.max(self.threads).max(self.targets.len())
+    }
 }
 
 /// The largest burst: as many segments as the kernel takes in one send (`UDP_MAX_SEGMENTS` of older kernels).
@@ -103,7 +111,7 @@ pub enum Io {
     /// The best that the host offers.
     #[default]
     Auto,
-    /// One call per packet: `sendto`, `recvfrom`.
+    /// One call per packet: `sendto`, `recvmsg`.
     Plain,
     /// Batches: `sendmmsg`, `recvmmsg`.
     Mmsg,

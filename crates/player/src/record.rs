@@ -39,6 +39,8 @@ pub(crate) struct Played<'a> {
     pub(crate) started_unix_ms: u64,
     pub(crate) started_monotonic_ns: u64,
     pub(crate) interrupted: bool,
+    /// What could not be had as asked.
+    pub(crate) notes: Vec<String>,
 }
 
 /// The record of a trial.
@@ -54,24 +56,28 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
         player_socket_drops: drops,
         messages_sent: tally.messages_sent,
         messages_heard: tally.messages_heard,
-        ipv6: played.plan.target.is_ipv6(),
+        ipv6: played.plan.targets[0].is_ipv6(),
         host: &played.seen.host,
         subject: played.seen.subject.as_ref(),
         side: played.seen.side,
     });
+    let load = load(&played, &tally);
     Trial {
         schema: SCHEMA,
         kind: "trial".into(),
         interrupted: played.interrupted,
         started_unix_ms: played.started_unix_ms,
         started_monotonic_ns: played.started_monotonic_ns,
-        target: played.plan.target.to_string(),
+        target: played.plan.targets[0].to_string(),
+        targets: played.plan.targets.iter().map(ToString::to_string).collect(),
         dataset: DatasetFacts {
             path: played.dataset.path().display().to_string(),
             hash: played.dataset.hash(),
             queries: played.dataset.queries(),
+            skipped: played.dataset.skipped(),
         },
-        load: load(&played, &tally),
+        player: player(&played, &tally, &load, drops),
+        load,
         accounts,
         wrong_causes: by_name(
             Cause::ALL.map(Cause::name).into_iter().map(String::from).zip(tally.wrong_causes),
@@ -79,7 +85,12 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
         send_failed_causes: by_name(
             tally.send_errors.iter().map(|(&errno, &count)| (errno::name(errno), count)),
         ),
-        response_rcodes: by_name((0..).map(|code| rcode::Shown(code).to_string()).zip(tally.rcodes)),
+        response_rcodes: by_name(
+            (0..)
+                .zip(tally.rcodes)
+                .chain(tally.extended_rcodes.clone())
+                .map(|(code, count)| (rcode::Shown(code).to_string(), count)),
+        ),
         request_bytes_mean: mean(tally.request_bytes, accounts.sent),
         response_bytes_mean: mean(tally.response_bytes, accounts.correct),
         latency_us: tally.latency.quantiles(),
@@ -90,7 +101,6 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
             ("lag".into(), tally.lag.encode()),
             ("gap".into(), tally.gap.encode()),
         ]),
-        player: player(&played, &tally, drops),
         ledger,
         subject: played.seen.subject,
         host: played.seen.host,
@@ -103,7 +113,7 @@ fn load(played: &Played<'_>, tally: &Tally) -> Load {
     let plan = played.plan;
     let longest = |of: fn(&Heard) -> u64| played.heard.iter().map(of).max().unwrap_or(0) as f64 / 1e9;
     let duration_s = longest(|heard| heard.played_ns);
-    let rate = |count: u64| if duration_s > 0.0 { count as f64 / duration_s } else { 0.0 };
+    let per_s = |count: f64| if duration_s > 0.0 { count / duration_s } else { 0.0 };
     let (mode, arrivals, outstanding, intended_qps) = match plan.load {
         LoadPlan::Open { rate_qps, arrivals } => {
             (LoadMode::Open, Some(arrivals.to_string()), None, Some(rate_qps))
@@ -114,33 +124,41 @@ fn load(played: &Played<'_>, tally: &Tally) -> Load {
         mode,
         arrivals,
         outstanding,
+        outstanding_mean: Some(per_s(tally.outstanding_us as f64 / 1e6)),
         intended_qps,
-        offered_qps: rate(tally.accounts.sent),
-        answered_qps: rate(tally.accounts.correct),
+        offered_qps: per_s(tally.accounts.sent as f64),
+        answered_qps: per_s(tally.accounts.correct as f64),
         duration_s,
         timeout_s: plan.timeout.as_secs_f64(),
         drain_s: longest(|heard| heard.drain_ns),
         burst: plan.burst as u32,
+        coalesce_us: Some(plan.coalesce.as_secs_f64() * 1e6),
+        lag_allowed_us: Some(plan.lag_allowed.as_secs_f64() * 1e6),
+        seed: Some(plan.seed),
     }
 }
 
-fn player(played: &Played<'_>, tally: &Tally, socket_drops: u64) -> PlayerFacts {
-    let mut notes = Vec::new();
-    if tally.unsent_for_ids > 0 {
-        let count = tally.unsent_for_ids;
-        notes.push(format!(
-            "{count} queries were unsent because every ID of their socket was outstanding; use more sockets"
-        ));
-    }
+fn player(played: &Played<'_>, tally: &Tally, load: &Load, socket_drops: u64) -> PlayerFacts {
+    let sockets = played.plan.sockets_in_fact();
     let segment_fallbacks = played.heard.iter().map(|heard| heard.fallbacks).sum();
-    if segment_fallbacks > 0 {
-        notes.push(format!("{segment_fallbacks} sockets fell back from segmented to single sends"));
-    }
+    let mut notes = played.notes.clone();
+    let mut note = |count: u64, words: &str| {
+        if count > 0 {
+            notes.push(format!("{count} {words}"));
+        }
+    };
+    note(
+        tally.unsent_for_ids,
+        "queries were unsent because every ID of every socket was outstanding; use more sockets (-c)",
+    );
+    note(tally.wrong_late, "replies were wrong and came after the timeout; they count as unsolicited");
+    note(u64::from(segment_fallbacks), "sockets fell back from segmented to single sends");
+    notes.extend(window_not_filled(load, sockets));
     PlayerFacts {
         io: played.chosen.name().into(),
         notes,
         threads: played.plan.threads as u32,
-        sockets: played.plan.sockets.max(played.plan.threads) as u32,
+        sockets: sockets as u32,
         cpu_s: played.seen.player_cpu_s,
         cpus: played.plan.cpus.clone(),
         socket_drops,
@@ -148,6 +166,23 @@ fn player(played: &Played<'_>, tally: &Tally, socket_drops: u64) -> PlayerFacts 
         per_thread: played.seen.player_threads.clone(),
     }
 }
+
+/// Little's law: what was outstanding on average is the rate times the time that a query was outstanding. A
+/// closed loop in which that is less than half of the window was not limited by the window.
+fn window_not_filled(load: &Load, sockets: usize) -> Option<String> {
+    let (window, mean) = (load.outstanding?, load.outstanding_mean?);
+    let ids = sockets as u64 * IDS;
+    let why = if ids < window {
+        format!("{sockets} sockets have only {ids} IDs, use more (-c)")
+    } else {
+        "replies came faster than the player refilled it, or the trial was too short for it".into()
+    };
+    (mean < window as f64 / 2.0)
+        .then(|| format!("of the window of {window} only {mean:.0} were outstanding on average: {why}"))
+}
+
+/// Query IDs of one socket.
+const IDS: u64 = 1 << 16;
 
 fn intervals(tally: &Tally) -> Vec<Interval> {
     let sent = per_second(&tally.sent_per_100ms);

@@ -2,15 +2,15 @@
 
 use kqps_dataset::Query;
 use kqps_message::header::{HEADER_BYTES, Header};
-use kqps_message::question;
+use kqps_message::{edns, question};
 
 /// What a reply that carries the right ID says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checked {
     /// It agrees with the query and with the dataset's expectation.
     Correct {
-        /// The header's rcode, 0 to 15.
-        rcode: u8,
+        /// The rcode, 0 to 4095.
+        rcode: u16,
         /// Whether TC is set.
         truncated: bool,
     },
@@ -53,24 +53,92 @@ pub fn check(query: &Query<'_>, header: Header<'_>, reply: &[u8]) -> Checked {
         return Checked::Wrong(Cause::NotAResponse);
     }
     let asked = &query.message[HEADER_BYTES..HEADER_BYTES + query.question_bytes];
-    let rcode = header.rcode();
+    let rcode = rcode(query.expected_rcode, header, reply);
     if header.questions() == 0 && query.expected_rcode == Some(rcode) && rcode != 0 {
         // A server that could not read the query answers with a header alone, and here that was expected.
-        return correct(header);
+        return correct(header, rcode);
     }
     if reply.len() < HEADER_BYTES + asked.len() {
         return Checked::Wrong(Cause::Short);
     }
-    if header.questions() == 0 || !question::same(asked, reply) {
+    if !question::same(asked, reply) {
         return Checked::Wrong(Cause::Question);
     }
     match query.expected_rcode {
         Some(expected) if expected != rcode => Checked::Wrong(Cause::Rcode),
-        _ => correct(header),
+        _ => correct(header, rcode),
     }
 }
 
+/// The reply's rcode. An OPT record may hold its upper eight bits (RFC 6891, section 6.1.3); it is looked for
+/// only where it can matter: when another rcode was expected, or when the reply has no records before it, as
+/// replies with such an rcode have none.
 #[inline]
-fn correct(header: Header<'_>) -> Checked {
-    Checked::Correct { rcode: header.rcode() as u8, truncated: header.is_truncated() }
+fn rcode(expected: Option<u16>, header: Header<'_>, reply: &[u8]) -> u16 {
+    let is_expected = expected.is_some_and(|expected| expected == header.rcode());
+    let is_bare = header.answers() == 0 && header.authorities() == 0;
+    let matters = is_bare || (expected.is_some() && !is_expected);
+    if header.additionals() == 0 || !matters { header.rcode() } else { extended(header, reply) }
+}
+
+fn extended(header: Header<'_>, reply: &[u8]) -> u16 {
+    let upper = edns::find(reply).ok().flatten().map_or(0, |opt| opt.ttl_s >> 24);
+    (upper as u16) << 4 | header.rcode()
+}
+
+#[inline]
+fn correct(header: Header<'_>, rcode: u16) -> Checked {
+    Checked::Correct { rcode, truncated: header.is_truncated() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUESTION: &[u8] = b"\x01a\0\x00\x01\x00\x01";
+    /// An OPT record whose upper rcode bits are 1 (RFC 6891, section 6.1.2).
+    const OPT: &[u8] = b"\0\x00\x29\x04\xd0\x01\x00\x00\x00\x00\x00";
+    const RECORD: &[u8] = b"\0\x00\x01\x00\x01\x00\x00\x0e\x10\x00\x01x";
+
+    /// A message with these flags and counts, and what follows its header.
+    fn message(flags: [u8; 2], counts: [u8; 4], rest: &[&[u8]]) -> Vec<u8> {
+        let [qd, an, ns, ar] = counts;
+        [&[0, 0, flags[0], flags[1], 0, qd, 0, an, 0, ns, 0, ar][..], &rest.concat()].concat()
+    }
+
+    fn checked(asked: &[u8], expected_rcode: Option<u16>, reply: &[u8]) -> Checked {
+        let count = u8::from(!asked.is_empty());
+        let message = message([1, 0], [count, 0, 0, 0], &[asked]);
+        let query = Query { message: &message, question_bytes: asked.len(), expected_rcode };
+        check(&query, Header::of(reply).unwrap(), reply)
+    }
+
+    fn correct(rcode: u16) -> Checked {
+        Checked::Correct { rcode, truncated: false }
+    }
+
+    #[test]
+    fn an_rcode_above_fifteen_is_read_from_the_opt_record() {
+        let bad_version = message([0x80, 0], [1, 0, 0, 1], &[QUESTION, OPT]);
+        let bad_cookie = message([0x80, 7], [1, 0, 0, 1], &[QUESTION, OPT]);
+        assert_eq!(checked(QUESTION, Some(16), &bad_version), correct(16));
+        assert_eq!(checked(QUESTION, Some(23), &bad_cookie), correct(23));
+        assert_eq!(checked(QUESTION, None, &bad_cookie), correct(23), "its name in the record");
+        assert_eq!(checked(QUESTION, Some(7), &bad_cookie), Checked::Wrong(Cause::Rcode));
+        assert_eq!(checked(QUESTION, Some(0), &bad_version), Checked::Wrong(Cause::Rcode));
+        let with_a_record = message([0x80, 7], [1, 1, 0, 1], &[QUESTION, RECORD, OPT]);
+        assert_eq!(checked(QUESTION, Some(23), &with_a_record), correct(23));
+        let without = message([0x80, 7], [1, 0, 0, 0], &[QUESTION]);
+        assert_eq!(checked(QUESTION, Some(23), &without), Checked::Wrong(Cause::Rcode));
+        assert_eq!(checked(QUESTION, Some(7), &without), correct(7));
+    }
+
+    #[test]
+    fn a_query_without_a_question_is_answered_without_one() {
+        let reply = message([0x80, 0], [0; 4], &[]);
+        assert_eq!(checked(b"", None, &reply), correct(0));
+        assert_eq!(checked(QUESTION, None, &reply), Checked::Wrong(Cause::Short));
+        let padded = message([0x80, 0], [0; 4], &[QUESTION]);
+        assert_eq!(checked(QUESTION, None, &padded), Checked::Wrong(Cause::Question));
+    }
 }

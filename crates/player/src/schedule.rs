@@ -17,18 +17,25 @@ pub struct Schedule {
     /// Random gaps, and the sum of those drawn so far.
     poisson: Option<(fastrand::Rng, f64)>,
     next_due_ns: u64,
+    /// Mean time between two queries of all threads.
+    common_period_ns: f64,
 }
 
+/// Random gaps are drawn one by one: so many at most in one call of [`Schedule::skip`].
+const SKIPPED_MOST: u64 = 1 << 16;
+
 impl Schedule {
-    /// The schedule of thread `thread` of `threads`, which share `rate_qps` queries a second.
-    pub fn new(rate_qps: f64, threads: usize, thread: usize, arrivals: Arrivals, seed: u64) -> Self {
-        let period_ns = 1e9 * threads as f64 / rate_qps;
-        let offset_ns = 1e9 * thread as f64 / rate_qps;
+    /// The schedule of the thread whose turn is `turn` (from 0) of `threads`, which share `rate_qps` queries a
+    /// second.
+    pub fn new(rate_qps: f64, threads: usize, turn: usize, arrivals: Arrivals, seed: u64) -> Self {
+        let common_period_ns = 1e9 / rate_qps;
+        let period_ns = common_period_ns * threads as f64;
+        let offset_ns = common_period_ns * turn as f64;
         let poisson = match arrivals {
             Arrivals::Even => None,
-            Arrivals::Poisson => Some((fastrand::Rng::with_seed(seed.wrapping_add(thread as u64)), 0.0)),
+            Arrivals::Poisson => Some((fastrand::Rng::with_seed(seed.wrapping_add(turn as u64)), 0.0)),
         };
-        let mut schedule = Self { period_ns, offset_ns, taken: 0, poisson, next_due_ns: 0 };
+        let mut schedule = Self { period_ns, offset_ns, taken: 0, poisson, next_due_ns: 0, common_period_ns };
         schedule.next_due_ns = schedule.due_of_next();
         schedule
     }
@@ -46,6 +53,36 @@ impl Schedule {
         self.taken += 1;
         self.next_due_ns = self.due_of_next();
         due_ns
+    }
+
+    /// Takes queries that are due before `before_ns`, `most` at most, without looking at each: how many. Of
+    /// random arrivals it may leave some for another call.
+    pub fn skip(&mut self, before_ns: u64, most: u64) -> u64 {
+        let mut count = 0;
+        let mut limit = most;
+        if self.poisson.is_some() {
+            limit = limit.min(SKIPPED_MOST);
+        } else {
+            // Rounded down, and one less, since the quotient itself may be rounded up.
+            let due = ((before_ns as f64 - self.offset_ns) / self.period_ns).max(1.0) as u64 - 1;
+            count = due.saturating_sub(self.taken).min(most);
+            if count > 0 {
+                self.taken += count;
+                self.next_due_ns = self.due_of_next();
+            }
+        }
+        while count < limit && self.next_due_ns < before_ns {
+            self.take();
+            count += 1;
+        }
+        count
+    }
+
+    /// When a schedule that ends with the query that was taken last is over: a period later, as if it went on.
+    /// None with random arrivals, whose time is over with the last of them.
+    pub fn end_ns(&self) -> Option<u64> {
+        let last = self.taken.checked_sub(1).filter(|_| self.poisson.is_none())?;
+        Some((self.offset_ns + last as f64 * self.period_ns + self.common_period_ns) as u64)
     }
 
     /// The longest whole number of mean periods, at most `most`, within `within_ns`.
@@ -97,6 +134,44 @@ mod tests {
         all.sort_unstable();
         let expected: Vec<u64> = (0..1000).map(|number| number * 1_000_000).collect();
         assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn skipping_leaves_exactly_what_is_not_yet_due() {
+        for (rate_qps, arrivals) in [
+            (1_000.0, Arrivals::Even),
+            (333_333.0, Arrivals::Even),
+            (7e7, Arrivals::Even),
+            (5e4, Arrivals::Poisson),
+        ] {
+            for before_ns in [0, 1, 1_000_000, 999_999_999, 1_000_000_000] {
+                let mut walked = Schedule::new(rate_qps, 3, 1, arrivals, 5);
+                let mut skipped = Schedule::new(rate_qps, 3, 1, arrivals, 5);
+                let count = dues_before(&mut walked, before_ns.min(50_000_000)).len() as u64;
+                assert_eq!(
+                    skipped.skip(before_ns.min(50_000_000), u64::MAX),
+                    count,
+                    "{rate_qps} {before_ns}"
+                );
+                assert_eq!(walked.next_due_ns(), skipped.next_due_ns());
+            }
+        }
+        let mut schedule = Schedule::new(1_000.0, 1, 0, Arrivals::Even, 0);
+        assert_eq!((schedule.skip(10_000_000, 4), schedule.next_due_ns()), (4, 4_000_000));
+        // Hours at the greatest rate are no work.
+        let mut schedule = Schedule::new(1e8, 1, 0, Arrivals::Even, 0);
+        assert_eq!(schedule.skip(36_000_000_000_000, u64::MAX), 3_600_000_000_000);
+    }
+
+    #[test]
+    fn a_schedule_of_two_queries_lasts_two_periods() {
+        let mut schedules: Vec<Schedule> =
+            (0..2).map(|turn| Schedule::new(1.0, 2, turn, Arrivals::Even, 0)).collect();
+        assert_eq!(schedules[0].end_ns(), None);
+        for schedule in &mut schedules {
+            schedule.take();
+        }
+        assert_eq!(schedules[1].end_ns(), Some(2_000_000_000));
     }
 
     #[test]

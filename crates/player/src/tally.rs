@@ -19,14 +19,20 @@ pub struct Tally {
     pub accounts: Accounts,
     /// By [`Cause`].
     pub wrong_causes: [u64; Cause::ALL.len()],
-    /// Correct replies by rcode.
+    /// Correct replies by rcode, below 16 and above.
     pub rcodes: [u64; 16],
-    /// How many of `accounts.unsent` were given up because every ID of their socket was outstanding.
+    /// Those that take an OPT record to say.
+    pub extended_rcodes: BTreeMap<u16, u64>,
+    /// How many of `accounts.unsent` were given up because every ID of every socket was outstanding.
     pub unsent_for_ids: u64,
     /// Messages that the kernel took; with segmentation one holds several queries.
     pub messages_sent: u64,
     /// Messages that were read; one may hold several replies.
     pub messages_heard: u64,
+    /// How many of `accounts.unsolicited` were wrong replies after the timeout.
+    pub wrong_late: u64,
+    /// For how long queries were outstanding, microseconds of all together, each until its timeout at most.
+    pub outstanding_us: u64,
     /// The kernel's error number → queries that it refused.
     pub send_errors: BTreeMap<i32, u64>,
     /// DNS bytes of sent queries.
@@ -35,7 +41,7 @@ pub struct Tally {
     pub response_bytes: u64,
     /// Intended send time to arrival, of correct and late replies; lost queries at the timeout.
     pub latency: Histogram,
-    /// Actual send time minus intended.
+    /// Time at which the kernel had taken a query minus the time at which it was due.
     pub lag: Histogram,
     /// Time between successive sends.
     pub gap: Histogram,
@@ -71,10 +77,13 @@ impl Tally {
 
     /// A correct reply of `bytes` arrived at `at_ns`.
     #[inline]
-    pub fn correct(&mut self, at_ns: u64, latency_ns: u64, rcode: u8, truncated: bool, bytes: usize) {
+    pub fn correct(&mut self, at_ns: u64, latency_ns: u64, rcode: u16, truncated: bool, bytes: usize) {
         self.accounts.correct += 1;
         self.accounts.truncated += u64::from(truncated);
-        self.rcodes[usize::from(rcode & 15)] += 1;
+        match self.rcodes.get_mut(usize::from(rcode)) {
+            Some(count) => *count += 1,
+            None => *self.extended_rcodes.entry(rcode).or_default() += 1,
+        }
         self.response_bytes += bytes as u64;
         self.latency.record_us(latency_ns / 1000);
         add(&mut self.correct_per_100ms, at_ns, 1);
@@ -85,6 +94,7 @@ impl Tally {
         self.accounts.lost += count;
         if count > 0 {
             self.latency.record_many_us(timeout_ns / 1000, count);
+            self.outstanding_us += timeout_ns / 1000 * count;
         }
     }
 
@@ -96,6 +106,11 @@ impl Tally {
         self.unsent_for_ids += other.unsent_for_ids;
         self.messages_sent += other.messages_sent;
         self.messages_heard += other.messages_heard;
+        self.wrong_late += other.wrong_late;
+        self.outstanding_us += other.outstanding_us;
+        for (rcode, count) in &other.extended_rcodes {
+            *self.extended_rcodes.entry(*rcode).or_default() += count;
+        }
         for (errno, count) in &other.send_errors {
             *self.send_errors.entry(*errno).or_default() += count;
         }

@@ -103,7 +103,7 @@ fn subject(socket: &UdpSocket, stop: &AtomicBool) {
 
 fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
     Plan {
-        target,
+        targets: vec![target],
         load,
         stop: Stop { after: None, passes: Some(PASSES) },
         timeout: TIMEOUT,

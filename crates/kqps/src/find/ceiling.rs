@@ -70,7 +70,7 @@ fn against(io: &str, workers: u32, plan: &Plan, dataset: &Dataset, watcher: &Wat
     };
     let echo = Subject::start(&builtin::echo(), &setting, &AtomicBool::new(false))?;
     let mut plan = plan.clone();
-    plan.target = echo.address();
+    plan.targets = vec![echo.address()];
     plan.subject_pid = Some(echo.pid());
     plan.load = LoadPlan::Closed { outstanding: super::WINDOW * plan.threads as u64 };
     plan.stop.after = Some(DURATION);

@@ -32,7 +32,8 @@ pub(super) fn words(
     ceilings: &Ceilings,
     interface: &Interface,
 ) -> String {
-    let mut text = format!("\n{}: grade {}\n", plan.target, verdict.grade);
+    let targets: Vec<String> = plan.targets.iter().map(ToString::to_string).collect();
+    let mut text = format!("\n{}: grade {}\n", targets.join(", "), verdict.grade);
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<12} {value}");
     };

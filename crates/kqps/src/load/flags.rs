@@ -8,12 +8,12 @@ use kqps_dataset::{Dataset, Format, Options};
 use kqps_player::plan::BURST_MOST;
 use kqps_player::{Io, LoadPlan, Plan, Stop};
 
-use super::target::{Allowed, resolve};
+use super::target::{Allowed, resolve_all};
 use crate::exit::bad_input;
 use crate::value::{List, cores, parse_count, parse_duration, parse_list, parse_size};
 
 /// Sockets of each thread, where none were asked for: enough that hashing spreads the load.
-const SOCKETS_PER_THREAD: usize = 32;
+const SOCKETS_PER_THREAD: u64 = 32;
 
 /// The most that one thread can make use of.
 const SOCKETS_MOST: u64 = 16_384;
@@ -23,8 +23,10 @@ const SOCKETS_MOST: u64 = 16_384;
 #[allow(clippy::doc_markdown)]
 #[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(crate) struct PlayerArgs {
-    /// Where to: ADDR[:PORT], or a URL such as udp://[::1]:53
-    pub(crate) target: String,
+    /// Where to: ADDR[:PORT], or a URL such as udp://[::1]:53. With several targets, of one family, sockets
+    /// take turns over them, and each has replies from its own target only
+    #[arg(required = true, value_name = "TARGET")]
+    pub(crate) targets: Vec<String>,
 
     /// The file of queries: a line each, `name type`
     #[arg(short = 'd', long, value_name = "FILE")]
@@ -134,10 +136,8 @@ impl PlayerArgs {
         if !(1..=1024).contains(&threads) {
             return Err(bad_input(format!("-T {threads}: expected 1 to 1024 threads")));
         }
-        let sockets = self.sockets.unwrap_or(threads * SOCKETS_PER_THREAD as u64);
-        if !(1..=SOCKETS_MOST).contains(&sockets) {
-            return Err(bad_input(format!("-c {sockets}: expected 1 to {SOCKETS_MOST} sockets")));
-        }
+        let targets = resolve_all(&self.targets, &self.allow_target)?;
+        let sockets = self.sockets(threads, targets.len() as u64)?;
         if !(1..=BURST_MOST as u64).contains(&self.burst) {
             return Err(bad_input(format!("--burst {}: expected 1 to {BURST_MOST}", self.burst)));
         }
@@ -162,10 +162,9 @@ impl PlayerArgs {
                 "--coalesce is longer than --lag: queries would be given up before they leave",
             ));
         }
-        let target = resolve(&self.target, &self.allow_target)?;
-        self.check_local(target)?;
+        self.check_local(targets[0])?;
         Ok(Plan {
-            target,
+            targets,
             load,
             stop,
             timeout: self.timeout,
@@ -184,6 +183,31 @@ impl PlayerArgs {
             subject_pid: self.subject_pid,
             subject_cpus: self.subject_cpus.clone().unwrap_or_default().0,
         })
+    }
+
+    /// How many sockets there are to be, and whether they have ports.
+    fn sockets(&self, threads: u64, targets: u64) -> anyhow::Result<u64> {
+        let sockets = self.sockets.unwrap_or((threads * SOCKETS_PER_THREAD).next_multiple_of(targets));
+        if !(1..=SOCKETS_MOST).contains(&sockets) {
+            return Err(bad_input(format!("-c {sockets}: expected 1 to {SOCKETS_MOST} sockets")));
+        }
+        if sockets < targets {
+            return Err(bad_input(format!(
+                "-c {sockets}: each of the {targets} targets needs a socket of its own at least"
+            )));
+        }
+        let in_fact = sockets.max(threads);
+        match self.local_port {
+            Some(first) if first == 0 || u64::from(first) + in_fact - 1 > u64::from(u16::MAX) => {
+                Err(bad_input(format!(
+                    "-x {first}: {in_fact} sockets take the ports from {first} on, of which the last is {}; expected 1 \
+                     to {}",
+                    u64::from(first) + in_fact - 1,
+                    u64::from(u16::MAX) + 1 - in_fact
+                )))
+            }
+            _ => Ok(sockets),
+        }
     }
 
     fn check_local(&self, target: SocketAddr) -> anyhow::Result<()> {

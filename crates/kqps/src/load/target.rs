@@ -2,7 +2,7 @@
 //! addresses and the benchmarking network 198.18.0.0/15 (RFC 2544, appendix C.2.2) are always allowed, any
 //! other address when the user names it twice.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::str::FromStr;
 
 use crate::exit::bad_input;
@@ -49,8 +49,21 @@ fn bits(address: IpAddr) -> (u128, u32) {
     }
 }
 
+/// The addresses of all targets, which must be of one family: the sockets are.
+pub(crate) fn resolve_all(targets: &[String], allowed: &[Allowed]) -> anyhow::Result<Vec<SocketAddr>> {
+    let addresses: Vec<SocketAddr> =
+        targets.iter().map(|target| resolve(target, allowed)).collect::<anyhow::Result<_>>()?;
+    let first = addresses[0];
+    match addresses.iter().find(|address| address.is_ipv4() != first.is_ipv4()) {
+        Some(other) => Err(bad_input(format!(
+            "targets {first} and {other} are of different families: give IPv4 or IPv6 addresses, not both"
+        ))),
+        None => Ok(addresses),
+    }
+}
+
 /// The address of a target, resolved once, if it may be loaded.
-pub(crate) fn resolve(target: &str, allowed: &[Allowed]) -> anyhow::Result<SocketAddr> {
+fn resolve(target: &str, allowed: &[Allowed]) -> anyhow::Result<SocketAddr> {
     let address = parse(target)?;
     let benchmarking = Allowed { address: IpAddr::from([198, 18, 0, 0]), prefix: 15 };
     let ip = address.ip();
@@ -67,9 +80,17 @@ pub(crate) fn resolve(target: &str, allowed: &[Allowed]) -> anyhow::Result<Socke
     )))
 }
 
-/// Whether an address is one of this host's: only those can be bound.
+/// Whether an address is one of this host's: the kernel sends to those from the address itself. That it lets
+/// a socket be bound to one says nothing (`net.ipv4.ip_nonlocal_bind`). Connecting sends no packet.
 pub(crate) fn is_this_host(ip: IpAddr) -> bool {
-    ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
+    let unspecified: IpAddr =
+        if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let source = || {
+        let socket = UdpSocket::bind((unspecified, 0))?;
+        socket.connect((ip, PORT))?;
+        socket.local_addr()
+    };
+    ip.is_loopback() || source().is_ok_and(|source| source.ip() == ip)
 }
 
 fn parse(target: &str) -> anyhow::Result<SocketAddr> {
@@ -136,6 +157,15 @@ mod tests {
         ] {
             assert!(resolve(bad, &[]).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn targets_are_of_one_family() {
+        let all =
+            |targets: &[&str]| resolve_all(&targets.iter().map(ToString::to_string).collect::<Vec<_>>(), &[]);
+        assert_eq!(all(&["127.0.0.1:1", "127.0.0.2:2"]).unwrap().len(), 2);
+        assert!(all(&["127.0.0.1", "::1"]).unwrap_err().to_string().contains("different families"));
+        assert!(all(&["127.0.0.1", "192.0.2.1"]).is_err());
     }
 
     #[test]

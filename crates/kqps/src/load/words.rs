@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 
 use kqps_observation::trial::LoadMode;
 use kqps_observation::{Quantiles, Trial};
-use kqps_verdict::warning::Warning;
+use kqps_verdict::warning::{Code, Warning};
 
-/// Everything that is printed of a trial. A refused trial has no rate.
-pub(super) fn words(trial: &Trial, warnings: &[Warning], refused: bool) -> String {
-    let mut text = statistics(trial, refused);
+/// Everything that is printed of a trial. A refused trial has no rate, but the reason in its place.
+pub(super) fn words(trial: &Trial, warnings: &[Warning], refusal: Option<Code>) -> String {
+    let mut text = statistics(trial, refusal);
     text += "\nAccounts:\n\n";
     text += &accounts(trial);
     text += "\nLoad:\n\n";
@@ -30,7 +30,7 @@ fn line(text: &mut String, label: &str, value: &str) {
     let _ = writeln!(text, "  {:<21} {value}", format!("{label}:"));
 }
 
-fn statistics(trial: &Trial, refused: bool) -> String {
+fn statistics(trial: &Trial, refusal: Option<Code>) -> String {
     let accounts = &trial.accounts;
     let completed = accounts.correct + accounts.wrong;
     let mut text = String::from("Statistics:\n\n");
@@ -50,12 +50,11 @@ fn statistics(trial: &Trial, refused: bool) -> String {
         format!("request {}, response {}", size(trial.request_bytes_mean), size(trial.response_bytes_mean));
     line(&mut text, "Average packet size", &sizes);
     line(&mut text, "Run time (s)", &format!("{:.6}", trial.load.duration_s));
-    let rate = format!("{:.6}", trial.load.answered_qps);
-    line(
-        &mut text,
-        "Queries per second",
-        if refused { "refused: this would tell of the player, see below" } else { &rate },
-    );
+    let rate = match refusal {
+        Some(code) => format!("refused ({code}): {}", refused_for(code)),
+        None => format!("{:.6}", trial.load.answered_qps),
+    };
+    line(&mut text, "Queries per second", &rate);
     text.push('\n');
     let latency = &trial.latency_us;
     let seconds = |time_us: Option<f64>| format!("{:.6}", time_us.unwrap_or(0.0) / 1e6);
@@ -65,6 +64,16 @@ fn statistics(trial: &Trial, refused: bool) -> String {
     line(&mut text, "Average Latency (s)", &average);
     line(&mut text, "Latency StdDev (s)", &seconds(latency.stddev));
     text
+}
+
+/// What a refused figure would have told of.
+fn refused_for(code: Code) -> &'static str {
+    match code {
+        Code::PlayerLimited | Code::Lagging | Code::ClientDrops => "it would tell of the player, see below",
+        Code::NoisyHost | Code::SharedCores => "it would tell of what else ran here, see below",
+        Code::WrongAnswers => "some answers were wrong, see below",
+        _ => "see below",
+    }
 }
 
 fn accounts(trial: &Trial) -> String {
@@ -96,6 +105,9 @@ fn accounts(trial: &Trial) -> String {
 fn load(trial: &Trial) -> String {
     let load = &trial.load;
     let mut text = String::new();
+    if trial.targets.len() > 1 {
+        line(&mut text, "Targets", &trial.targets.join(", "));
+    }
     let how = match load.mode {
         LoadMode::Open => format!(
             "open loop, {:.0} q/s intended, {:.0} offered, arrivals {}",
@@ -131,8 +143,7 @@ fn load(trial: &Trial) -> String {
 /// A closed loop is told with its window, and held against Little's law: outstanding = rate × latency.
 fn closed(trial: &Trial) -> String {
     let window = trial.load.outstanding.unwrap_or(0);
-    let mean_s = trial.latency_us.mean.unwrap_or(0.0) / 1e6;
-    let outstanding = trial.load.answered_qps * mean_s;
+    let outstanding = trial.load.outstanding_mean.unwrap_or(0.0);
     format!("closed loop, window {window}, {outstanding:.1} outstanding on average (rate x latency)")
 }
 
@@ -154,7 +165,7 @@ fn losses(trial: &Trial) -> String {
 
 /// What is likely the matter when nothing answered at all.
 fn silence(trial: &Trial) -> String {
-    let (sent, target) = (trial.accounts.sent, &trial.target);
+    let (sent, target) = (trial.accounts.sent, trial.targets.join(", "));
     if sent == 0 || trial.accounts.lost < sent {
         return String::new();
     }

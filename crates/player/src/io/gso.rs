@@ -9,7 +9,7 @@ use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, SEGMENTS, SendBatch};
 
 use super::Stage;
 use super::hear::hear;
-use super::stage::write_query;
+use super::stage::{WOULD_BLOCK, write_query};
 use crate::deck::Due;
 use crate::plan::BURST_MOST;
 
@@ -25,7 +25,9 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     let mut burst = Vec::with_capacity(BURST_MOST);
     let mut runs = Vec::with_capacity(BURST_MOST);
     let mut segments = vec![true; stage.sockets.len()];
-    stage.begin();
+    if !stage.begin() {
+        return Ok(());
+    }
     loop {
         let (now_ns, more) = stage.turn();
         let heard = hear(stage, &mut replies, now_ns)?;
@@ -33,8 +35,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
             break;
         }
         let mut sent = false;
-        while stage.deck.is_due(stage.deck.now_ns(), stage.burst_most) {
-            let now_ns = stage.deck.now_ns();
+        while let Some(now_ns) = stage.next_burst() {
             let socket = stage.deck.deal(now_ns, stage.burst_most, &mut burst);
             if burst.is_empty() {
                 break;
@@ -44,9 +45,6 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
             cut_into_runs(&burst, most, &mut runs);
             send(stage, socket, now_ns, &burst, &runs, &mut queries, &mut segments[socket]);
             sent = true;
-            if stage.deck.window().is_some() {
-                break;
-            }
         }
         if !sent {
             stage.rest(now_ns, heard)?;
@@ -55,8 +53,9 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     stage.drain(|stage, now_ns| hear(stage, &mut replies, now_ns))
 }
 
-/// Sends a burst, each run in one message. When the kernel refuses to cut a run, it is sent query by query,
-/// and so is everything later on this socket.
+/// Sends a burst, each run in one message. A run that the kernel refuses is sent again query by query: a device
+/// may not cut, or a segment be longer than its frames (`EIO`, `EINVAL` or `EMSGSIZE`, by kernel). Where that
+/// helps, everything later on this socket is sent so.
 fn send(
     stage: &mut Stage<'_>,
     socket: usize,
@@ -70,7 +69,7 @@ fn send(
     for run in runs {
         let bytes = burst[run.start].bytes;
         let segment = (run.len() > 1).then_some(bytes);
-        let message = queries.add(&stage.target, run.len() * usize::from(bytes), segment);
+        let message = queries.add(&stage.targets[socket], run.len() * usize::from(bytes), segment);
         for (due, query) in burst[run.clone()].iter().zip(message.chunks_exact_mut(usize::from(bytes))) {
             write_query(&stage.deck, due, query);
         }
@@ -84,26 +83,23 @@ fn send(
         |deck, message, outcome| {
             let run = runs[message].clone();
             match outcome {
-                Ok(()) => deck.sent(socket, now_ns, &burst[run]),
-                Err(EIO | EINVAL) if run.len() > 1 => uncut.push(run),
+                Ok(now_ns) => deck.sent(socket, now_ns, &burst[run]),
+                Err(errno) if run.len() > 1 && errno != WOULD_BLOCK => uncut.push(run),
                 Err(errno) => deck.refused(socket, errno, &burst[run]),
             }
         },
     );
     for run in uncut {
-        if *segments {
+        let mut singles = Vec::new();
+        cut_into_runs(&burst[run.clone()], 1, &mut singles);
+        let sent_before = stage.deck.tally.accounts.sent;
+        send(stage, socket, now_ns, &burst[run], &singles, queries, segments);
+        if *segments && stage.deck.tally.accounts.sent > sent_before {
             *segments = false;
             stage.fallbacks += 1;
         }
-        let mut singles = Vec::new();
-        cut_into_runs(&burst[run.clone()], 1, &mut singles);
-        send(stage, socket, now_ns, &burst[run], &singles, queries, segments);
     }
 }
-
-/// What a device answers that cannot cut (`EIO`), or when a segment is longer than its frames (`EINVAL`).
-const EIO: i32 = 5;
-const EINVAL: i32 = 22;
 
 /// Orders a burst by length, unless all are equal, as they often are.
 #[inline]

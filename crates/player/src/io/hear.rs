@@ -10,7 +10,7 @@ use super::Stage;
 /// Reads what has arrived on the sockets that are awaited now. Tells whether anything did.
 #[inline]
 pub(super) fn hear(stage: &mut Stage<'_>, batch: &mut RecvBatch, now_ns: u64) -> io::Result<bool> {
-    let (sockets, target) = (stage.sockets, stage.target);
+    let (sockets, targets) = (stage.sockets, &stage.targets);
     let mut outcome = Ok(false);
     stage.deck.for_each_awaited(now_ns, |deck, socket| {
         loop {
@@ -25,7 +25,7 @@ pub(super) fn hear(stage: &mut Stage<'_>, batch: &mut RecvBatch, now_ns: u64) ->
             for index in 0..count {
                 let message = batch.message(index);
                 let segments = message.bytes.chunks(message.segment_bytes.max(1));
-                if message.from == target {
+                if message.from == targets[socket] {
                     segments.for_each(|reply| deck.arrived(socket, reply, message.arrived_ns, now_ns));
                 } else {
                     deck.arrived_from_elsewhere(segments.len() as u64);

@@ -16,7 +16,9 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     let mut replies = RecvBatch::new(BURST_MOST, REPLY_BYTES);
     let mut queries = SendBatch::new(BURST_MOST, BURST_MOST * usize::from(u16::MAX));
     let mut burst = Vec::with_capacity(BURST_MOST);
-    stage.begin();
+    if !stage.begin() {
+        return Ok(());
+    }
     loop {
         let (now_ns, more) = stage.turn();
         let heard = hear(stage, &mut replies, now_ns)?;
@@ -24,15 +26,18 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
             break;
         }
         let mut sent = false;
-        while stage.deck.is_due(stage.deck.now_ns(), stage.burst_most) {
-            let now_ns = stage.deck.now_ns();
+        while let Some(now_ns) = stage.next_burst() {
             let socket = stage.deck.deal(now_ns, stage.burst_most, &mut burst);
             if burst.is_empty() {
                 break;
             }
             queries.clear();
             for due in &burst {
-                write_query(&stage.deck, due, queries.add(&stage.target, usize::from(due.bytes), None));
+                write_query(
+                    &stage.deck,
+                    due,
+                    queries.add(&stage.targets[socket], usize::from(due.bytes), None),
+                );
             }
             stage.deck.tally.send_began(now_ns);
             stage.send_all(
@@ -40,14 +45,11 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
                 burst.len(),
                 |socket, first| queries.send(socket, first),
                 |deck, message, outcome| match outcome {
-                    Ok(()) => deck.sent(socket, now_ns, &burst[message..=message]),
+                    Ok(now_ns) => deck.sent(socket, now_ns, &burst[message..=message]),
                     Err(errno) => deck.refused(socket, errno, &burst[message..=message]),
                 },
             );
             sent = true;
-            if stage.deck.window().is_some() {
-                break;
-            }
         }
         if !sent {
             stage.rest(now_ns, heard)?;

@@ -21,17 +21,25 @@ const NAP_MOST_NS: u64 = 200_000;
 const NAPS_MOST: u32 = 4;
 
 /// How often the kernel is asked again when it has no room for a packet, and how long is waited before.
-const SEND_TRIES: u32 = 20;
+pub(super) const SEND_TRIES: u32 = 20;
 const SEND_NAP_NS: u64 = 50_000;
+
+/// A thread that has more to send than it can looks after replies and its stop flag at least this often.
+const STRETCH_NS: u64 = 200_000;
 
 /// A thread's surroundings during a trial.
 pub struct Stage<'a> {
     pub(crate) deck: Deck<'a>,
     pub(super) sockets: &'a [UdpSocket],
-    pub(super) target: Address,
+    /// Whom each socket asks, and has replies from.
+    pub(super) targets: Box<[Address]>,
     pub(super) burst_most: usize,
     /// Sockets that fell back from segmentation to single sends.
     pub(crate) fallbacks: u32,
+    /// Whether the trial was begun, not called off.
+    pub(crate) begun: bool,
+    /// When the first burst of this turn left.
+    stretch_since_ns: Option<u64>,
     drain_ns: u64,
     signals: Signals<'a>,
     readable: PollSet,
@@ -41,8 +49,8 @@ pub struct Stage<'a> {
 /// How a thread and its crew tell each other where they are.
 #[derive(Clone, Copy)]
 pub struct Signals<'a> {
-    /// Tells that the thread is ready, and waits to be told the common start.
-    pub(crate) ready: &'a dyn Fn() -> u64,
+    /// Tells that the thread is ready, and waits to be told the common start; none when the trial is called off.
+    pub(crate) ready: &'a dyn Fn() -> Option<u64>,
     /// Set when the trial is to end early.
     pub(crate) stop: &'a AtomicBool,
     /// Tells that the last query was sent.
@@ -50,13 +58,22 @@ pub struct Signals<'a> {
 }
 
 impl<'a> Stage<'a> {
-    pub(crate) fn new(plan: &Plan, sockets: &'a [UdpSocket], deck: Deck<'a>, signals: Signals<'a>) -> Self {
+    /// `targets` are those of the sockets, in their order.
+    pub(crate) fn new(
+        plan: &Plan,
+        sockets: &'a [UdpSocket],
+        targets: Box<[Address]>,
+        deck: Deck<'a>,
+        signals: Signals<'a>,
+    ) -> Self {
         Self {
             deck,
             sockets,
-            target: plan.target.into(),
+            targets,
             burst_most: plan.burst,
             fallbacks: 0,
+            begun: false,
+            stretch_since_ns: None,
             drain_ns: plan.drain.as_nanos() as u64,
             signals,
             readable: PollSet::new(sockets),
@@ -64,10 +81,14 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Waits for the common start. Call it when all memory is there: what takes time after it shows as lag.
-    pub(super) fn begin(&mut self) {
-        let start_ns = (self.signals.ready)();
-        self.deck.begin(start_ns);
+    /// Waits for the common start; false when the trial is called off. Call it when all memory is there: what
+    /// takes time after it shows as lag.
+    pub(super) fn begin(&mut self) -> bool {
+        if let Some(start_ns) = (self.signals.ready)() {
+            self.deck.begin(start_ns);
+            self.begun = true;
+        }
+        self.begun
     }
 
     /// The time now, and whether there is still something to send. Call it once a turn.
@@ -77,7 +98,19 @@ impl<'a> Stage<'a> {
         if self.signals.stop.load(Relaxed) {
             self.deck.stop(now_ns);
         }
+        self.stretch_since_ns = None;
         (now_ns, !self.deck.is_played(now_ns))
+    }
+
+    /// The time now, if a burst is to leave in this turn. After a while it says no, however much is due, and
+    /// after one burst of a closed loop, whose replies are to be heard first.
+    #[inline]
+    pub(super) fn next_burst(&mut self) -> Option<u64> {
+        let now_ns = self.deck.now_ns();
+        let first = self.stretch_since_ns.is_none();
+        let since_ns = *self.stretch_since_ns.get_or_insert(now_ns);
+        let more = first || (self.deck.window().is_none() && now_ns - since_ns < STRETCH_NS);
+        (more && self.deck.is_due(now_ns, self.burst_most)).then_some(now_ns)
     }
 
     /// Rests until there is likely something to do: until a burst is due, or replies have come together.
@@ -101,7 +134,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Everything was sent: tells the crew, then listens through `hear` until every query is settled or the
-    /// drain is over, and settles the rest.
+    /// drain is over, looks at every socket once more, and settles the rest.
     pub(super) fn drain(
         &mut self,
         mut hear: impl FnMut(&mut Self, u64) -> io::Result<bool>,
@@ -118,32 +151,41 @@ impl<'a> Stage<'a> {
             }
             self.readable.wait((end_ns - now_ns).min(NAP_LONGEST_NS))?;
         }
+        self.deck.look_for_the_last_time();
+        hear(self, self.deck.now_ns())?;
         self.deck.end();
         Ok(())
     }
 
+    /// Waits a little for room in a socket's send buffer.
+    pub(super) fn wait_for_room(&self) {
+        self.deck.sleep_until_ns(self.deck.now_ns() + SEND_NAP_NS);
+    }
+
     /// Sends through `send`, which says how many messages the kernel took of those that are left; asks again
-    /// for a while when it has no room. What it refused in the end is booked with its error.
+    /// for a while when it has no room. Each message is booked with the time at which the call was over that
+    /// took it, or with the error that it was refused with in the end.
     #[inline]
     pub(super) fn send_all(
         &mut self,
         socket: usize,
         messages: usize,
         mut send: impl FnMut(&UdpSocket, usize) -> io::Result<usize>,
-        mut book: impl FnMut(&mut Deck<'a>, usize, Result<(), i32>),
+        mut book: impl FnMut(&mut Deck<'a>, usize, Result<u64, i32>),
     ) {
         let (mut first, mut tries) = (0, 0);
         while first < messages {
             let errno = match send(&self.sockets[socket], first) {
                 Ok(0) if tries < SEND_TRIES => {
                     tries += 1;
-                    self.deck.sleep_until_ns(self.deck.now_ns() + SEND_NAP_NS);
+                    self.wait_for_room();
                     continue;
                 }
                 Ok(0) => WOULD_BLOCK,
                 Ok(taken) => {
                     self.deck.tally.messages_sent += taken as u64;
-                    (first..first + taken).for_each(|message| book(&mut self.deck, message, Ok(())));
+                    let now_ns = self.deck.now_ns();
+                    (first..first + taken).for_each(|message| book(&mut self.deck, message, Ok(now_ns)));
                     first += taken;
                     continue;
                 }
@@ -156,11 +198,90 @@ impl<'a> Stage<'a> {
 }
 
 /// `EAGAIN`.
-const WOULD_BLOCK: i32 = 11;
+pub(super) const WOULD_BLOCK: i32 = 11;
 
 /// Copies a query into a buffer of its length, with its ID.
 #[inline]
 pub(super) fn write_query(deck: &Deck<'_>, due: &Due, buffer: &mut [u8]) {
     buffer.copy_from_slice(deck.query(due.query).message);
     buffer[..2].copy_from_slice(&due.id.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use kqps_kernel::udp::UdpOptions;
+
+    use super::*;
+    use crate::deck::tests::Desk;
+    use crate::plan::{Arrivals, Io, LoadPlan, Stop};
+
+    fn plan(target: SocketAddr) -> Plan {
+        Plan {
+            targets: vec![target],
+            load: LoadPlan::Closed { outstanding: 1 },
+            stop: Stop { after: None, passes: Some(1) },
+            timeout: Duration::from_secs(1),
+            drain: Duration::from_secs(1),
+            lag_allowed: Duration::from_secs(1),
+            coalesce: Duration::ZERO,
+            burst: 32,
+            sockets: 1,
+            threads: 1,
+            cpus: Vec::new(),
+            io: Io::Plain,
+            buffer_bytes: None,
+            local_address: None,
+            local_port: None,
+            seed: 1,
+            subject_pid: None,
+            subject_cpus: Vec::new(),
+        }
+    }
+
+    /// What became of three messages, where the kernel answers as `send` does.
+    fn outcomes(mut send: impl FnMut(usize) -> io::Result<usize>) -> Vec<Result<(), i32>> {
+        let (desk, stop) = (Desk::new(), AtomicBool::new(false));
+        let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &UdpOptions::default()).unwrap();
+        let plan = plan(socket.local_addr().unwrap());
+        let signals = Signals { ready: &|| None, stop: &stop, all_sent: &|| () };
+        let (deck, sockets) = (desk.deck(1, 16, u64::MAX, Arrivals::Even), [socket]);
+        let mut stage = Stage::new(&plan, &sockets, Box::default(), deck, signals);
+        let mut outcomes = Vec::new();
+        let book = |_: &mut Deck<'_>, message, outcome: Result<u64, i32>| {
+            assert_eq!(message, outcomes.len());
+            outcomes.push(outcome.map(|_| ()));
+        };
+        stage.send_all(0, 3, |_, first| send(first), book);
+        outcomes
+    }
+
+    #[test]
+    fn a_full_buffer_is_tried_again_until_there_is_room() {
+        let mut calls = 0;
+        let told = outcomes(|first| {
+            calls += 1;
+            // Room for one, then none for a while, then for all.
+            Ok(match calls {
+                1 => 1,
+                2..=10 => 0,
+                _ => 3 - first,
+            })
+        });
+        assert_eq!((told, calls), (vec![Ok(()); 3], 11));
+    }
+
+    #[test]
+    fn what_is_refused_in_the_end_does_not_stop_the_rest() {
+        let refused = |errno| Err(io::Error::from_raw_os_error(errno));
+        assert_eq!(outcomes(|first| if first == 1 { refused(1) } else { Ok(1) }), [Ok(()), Err(1), Ok(())]);
+        let mut calls = 0;
+        let told = outcomes(|_| {
+            calls += 1;
+            Ok(0)
+        });
+        assert_eq!((told, calls), (vec![Err(WOULD_BLOCK); 3], SEND_TRIES + 3));
+    }
 }

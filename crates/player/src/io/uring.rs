@@ -5,10 +5,10 @@ use std::io;
 
 use kqps_kernel::batch::SendBatch;
 use kqps_kernel::uring::{Completion, Ring};
-use kqps_kernel::uring_send::SendRing;
+use kqps_kernel::uring_send::{SendRing, had_no_room};
 
 use super::Stage;
-use super::stage::write_query;
+use super::stage::{SEND_TRIES, write_query};
 use crate::plan::BURST_MOST;
 
 /// Provided buffers: replies that may arrive between two looks. When they run out a receive ends and is
@@ -32,7 +32,9 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     let mut sender = SendRing::new(BURST_MOST as u32)?;
     let mut queries = SendBatch::new(BURST_MOST, BURST_MOST * usize::from(u16::MAX));
     let (mut burst, mut outcomes) = (Vec::with_capacity(BURST_MOST), Vec::with_capacity(BURST_MOST));
-    stage.begin();
+    if !stage.begin() {
+        return Ok(());
+    }
     loop {
         let (now_ns, more) = stage.turn();
         let heard = hear(stage, &mut ring, now_ns)?;
@@ -40,18 +42,29 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
             break;
         }
         let mut sent = false;
-        while stage.deck.is_due(stage.deck.now_ns(), stage.burst_most) {
-            let now_ns = stage.deck.now_ns();
+        while let Some(now_ns) = stage.next_burst() {
             let socket = stage.deck.deal(now_ns, stage.burst_most, &mut burst);
             if burst.is_empty() {
                 break;
             }
             queries.clear();
             for due in &burst {
-                write_query(&stage.deck, due, queries.add(&stage.target, usize::from(due.bytes), None));
+                write_query(
+                    &stage.deck,
+                    due,
+                    queries.add(&stage.targets[socket], usize::from(due.bytes), None),
+                );
             }
             stage.deck.tally.send_began(now_ns);
             sender.send(&queries, &stage.sockets[socket], &mut outcomes)?;
+            for _ in 0..SEND_TRIES {
+                if !outcomes.iter().any(had_no_room) {
+                    break;
+                }
+                stage.wait_for_room();
+                sender.send_rest(&queries, &stage.sockets[socket], &mut outcomes)?;
+            }
+            let now_ns = stage.deck.now_ns();
             for (outcome, due) in outcomes.iter().zip(burst.chunks_exact(1)) {
                 match outcome {
                     Ok(()) => {
@@ -62,9 +75,6 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
                 }
             }
             sent = true;
-            if stage.deck.window().is_some() {
-                break;
-            }
         }
         if !sent {
             stage.rest(now_ns, heard)?;
@@ -73,34 +83,46 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     stage.drain(|stage, now_ns| hear(stage, &mut ring, now_ns))
 }
 
-/// Takes in what the kernel finished. Tells whether anything arrived.
+/// Takes in what the kernel finished. Tells whether anything arrived. One look does not bring everything: the
+/// kernel finishes a limited number of receives at a time, and those that ended for want of buffers are to be
+/// armed again. So before time runs out for a query, it looks until there is nothing more.
 fn hear(stage: &mut Stage<'_>, ring: &mut Ring, now_ns: u64) -> io::Result<bool> {
-    let (sockets, target) = (stage.sockets, stage.target);
-    // Lets time go by; every socket is heard alike.
-    stage.deck.for_each_awaited(now_ns, |_, _| ());
-    let mut heard = false;
-    ring.submit_and_look()?;
-    while let Some(completion) = ring.completion() {
-        match completion {
-            Completion::Received { key, buffer, armed } => {
-                heard = true;
-                stage.deck.tally.messages_heard += 1;
-                if ring.sender(&buffer) == target {
-                    let arrived_ns = ring.arrived_ns(&buffer);
-                    stage.deck.arrived(key as usize, ring.payload(&buffer), arrived_ns, now_ns);
-                } else {
-                    stage.deck.arrived_from_elsewhere(1);
+    let tick = stage.deck.tick(now_ns);
+    let (mut heard, mut again) = (false, true);
+    while again {
+        again = false;
+        ring.submit_and_look()?;
+        while let Some(completion) = ring.completion() {
+            match completion {
+                Completion::Received { key, buffer, armed } => {
+                    heard = true;
+                    again |= tick;
+                    stage.deck.tally.messages_heard += 1;
+                    let socket = key as usize;
+                    if ring.sender(&buffer) == stage.targets[socket] {
+                        let arrived_ns = ring.arrived_ns(&buffer);
+                        stage.deck.arrived(socket, ring.payload(&buffer), arrived_ns, now_ns);
+                    } else {
+                        stage.deck.arrived_from_elsewhere(1);
+                    }
+                    ring.give_back(buffer);
+                    if !armed {
+                        ring.receive(&stage.sockets[socket], key)?;
+                        again = true;
+                    }
                 }
-                ring.give_back(buffer);
-                if !armed {
-                    ring.receive(&sockets[key as usize], key)?;
+                Completion::Unarmed(key, None) => {
+                    ring.receive(&stage.sockets[key as usize], key)?;
+                    again = true;
                 }
+                Completion::Unarmed(_, Some(error)) => return Err(error),
+                Completion::Sent(buffer, _) => ring.give_back(buffer),
+                Completion::Woken => (),
             }
-            Completion::Unarmed(key, None) => ring.receive(&sockets[key as usize], key)?,
-            Completion::Unarmed(_, Some(error)) => return Err(error),
-            Completion::Sent(buffer, _) => ring.give_back(buffer),
-            Completion::Woken => (),
         }
+    }
+    if tick {
+        stage.deck.expire(now_ns);
     }
     Ok(heard)
 }

@@ -1,79 +1,16 @@
 //! `kqps load` and `kqps find`, run as a user would, against the echo: what is printed, what is refused, and
 //! that nothing comes out of bad input but one clear error.
 
+mod bench;
+mod trouble;
+
 use std::io::{BufRead as _, BufReader};
 use std::net::UdpSocket;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
+use bench::{Bench, Echo, kqps, words};
 use kqps_kernel::process::{Signal, signal};
 use kqps_observation::Trial;
-use tempfile::TempDir;
-
-/// An echo that is running, and a folder with a query file.
-struct Bench {
-    echo: Child,
-    target: String,
-    folder: TempDir,
-}
-
-impl Bench {
-    fn new() -> Self {
-        let mut echo = kqps(&["serve", "echo", "--listen", "127.0.0.1:0", "--for", "60s", "--json"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(echo.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let ready: serde_json::Value = serde_json::from_str(&line).unwrap();
-        let bench = Self {
-            echo,
-            target: ready["addresses"][0].as_str().unwrap().into(),
-            folder: tempfile::tempdir().unwrap(),
-        };
-        let names: Vec<String> = (0..1000).map(|number| format!("n{number:04}.example.test A")).collect();
-        std::fs::write(bench.queries(), names.join("\n")).unwrap();
-        bench
-    }
-
-    fn queries(&self) -> PathBuf {
-        self.folder.path().join("queries")
-    }
-
-    /// A load of the echo with these flags besides.
-    fn load(&self, flags: &[&str]) -> Command {
-        let mut command = kqps(&["load", &self.target, "-d"]);
-        // However long other programs keep the core: every query is sent in the end.
-        command.arg(self.queries()).args(["--lag", "1m"]).args(flags);
-        command.env("XDG_CACHE_HOME", self.folder.path());
-        command
-    }
-
-    fn trial(&self, flags: &[&str]) -> Trial {
-        let output = self.load(flags).arg("--json").output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        assert_eq!(text.lines().count(), 1, "one object and nothing else: {text}");
-        serde_json::from_str(&text).unwrap()
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        let _ = self.echo.kill();
-        let _ = self.echo.wait();
-    }
-}
-
-fn kqps(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
-    command.args(arguments).stdin(Stdio::null());
-    command
-}
-
-fn words(output: &Output) -> (String, String) {
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    (text(&output.stdout), text(&output.stderr))
-}
 
 #[test]
 fn the_record_says_what_was_really_used() {
@@ -91,6 +28,49 @@ fn the_record_says_what_was_really_used() {
         assert_eq!((trial.load.burst, trial.dataset.queries), (8, 1000));
         assert_eq!(trial.response_rcodes.get("NOERROR"), Some(&trial.accounts.correct));
     }
+}
+
+#[test]
+fn sockets_and_passes_are_shared_out_among_any_number_of_threads() {
+    let bench = Bench::new();
+    for (threads, sockets) in [("3", "4"), ("4", "6"), ("5", "8")] {
+        let trial = bench.trial(&["-Q", "2k", "-l", "0.1s", "-T", threads, "-c", sockets]);
+        assert_eq!(trial.accounts.intended, 200);
+        assert_eq!(trial.player.sockets.to_string(), sockets);
+    }
+    std::fs::write(bench.queries(), "one.example.test A\n").unwrap();
+    let trial = bench.trial(&["-Q", "1k", "-T", "4", "-n", "10"]);
+    assert_eq!((trial.accounts.intended, trial.load.duration_s), (10, 0.01));
+    assert_eq!(bench.trial(&["-q", "8", "-T", "4", "-n", "10"]).accounts.intended, 10);
+    // Two queries at two a second take a second, not half of one.
+    let two = bench.trial(&["-Q", "2", "-n", "2"]);
+    assert!((two.load.offered_qps - 2.0).abs() < 0.5, "{}", two.load.offered_qps);
+}
+
+#[test]
+fn several_targets_each_get_their_share() {
+    let bench = Bench::new();
+    let other = Echo::new();
+    let mut load = kqps(&["load", &bench.echo.address, &other.address, "-d"]);
+    load.arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path());
+    load.args(["-Q", "5k", "-n", "2", "--lag", "1m", "--burst", "1", "-T", "2", "-c", "6", "--json"]);
+    let trial: Trial = serde_json::from_slice(&load.output().unwrap().stdout).unwrap();
+    assert_eq!(trial.accounts.correct, 2000);
+    assert_eq!(trial.accounts.unsolicited, 0);
+    assert_eq!(trial.targets, [bench.echo.address.clone(), other.address.clone()]);
+    assert_eq!((bench.echo.answered(), other.answered()), (1000, 1000));
+}
+
+#[test]
+fn the_record_says_what_shaped_the_load() {
+    let bench = Bench::new();
+    std::fs::write(bench.queries(), "good.example A\nbad.example AAAAB\n").unwrap();
+    let flags = ["-Q", "1k", "-n", "5", "--skip-bad", "--coalesce", "7us", "--seed", "9"];
+    let trial = bench.trial(&flags);
+    assert_eq!((trial.dataset.queries, trial.dataset.skipped), (1, 1));
+    let load = trial.load;
+    assert_eq!((load.coalesce_us, load.lag_allowed_us, load.seed), (Some(7.0), Some(6e7), Some(9)));
+    assert_eq!(trial.targets, [trial.target]);
 }
 
 #[test]
@@ -153,7 +133,7 @@ fn silence_is_told_with_its_likely_cause() {
 
 /// A search of the echo that is easily met, so that a busy host does not decide how it ends. It is slow to end.
 fn find(bench: &Bench, flags: &[&str]) -> Command {
-    let mut find = kqps(&["find", &bench.target, "--max", "1.5k", "--width", "20%"]);
+    let mut find = kqps(&["find", &bench.echo.address, "--max", "1.5k", "--width", "20%"]);
     find.args(["-t", "100ms", "--lag", "10s", "--json", "-d"]).arg(bench.queries()).args(flags);
     find.env("XDG_CACHE_HOME", bench.folder.path());
     find
@@ -233,8 +213,8 @@ fn bad_input_is_one_clear_error() {
     std::fs::write(&bad, "good.example A\nbad.example AAAAB\n").unwrap();
     let (bad, good) = (bad.to_str().unwrap(), bench.queries());
     let good = good.to_str().unwrap();
-    let target = bench.target.as_str();
-    let cases: [(&[&str], &str); 15] = [
+    let target = bench.echo.address.as_str();
+    let cases: [(&[&str], &str); 21] = [
         (&["load", target, "-d", good], "-Q RATE"),
         (&["load", target, "-d", good, "-Q", "1", "-q", "1"], "cannot be used with"),
         (&["load", target, "-d", good, "-Q", "fast"], "expected a rate"),
@@ -244,6 +224,12 @@ fn bad_input_is_one_clear_error() {
         (&["load", target, "-d", good, "-Q", "1", "-l", "0"], "nothing"),
         (&["load", target, "-d", good, "-Q", "1", "--io", "magic"], "expected auto, plain"),
         (&["load", target, "-d", good, "-Q", "1", "--cpus", "4095"], "core 4095"),
+        (&["load", target, "-d", good, "-Q", "1G"], "at most 100M"),
+        (&["load", target, "-d", good, "-Q", "1", "-x", "65530", "-c", "7"], "the last is 65536"),
+        (&["load", target, "-d", good, "-Q", "1", "-x", "0"], "-x 0"),
+        (&["load", target, "[::1]:53", "-d", good, "-Q", "1"], "different families"),
+        (&["load", target, target, "-d", good, "-Q", "1", "-c", "1"], "each of the 2 targets"),
+        (&["load", "-d", good, "-Q", "1"], "<TARGET>"),
         (&["load", target, "-d", bad, "-Q", "1"], "bad:2:13: "),
         (&["load", target, "-d", folder, "-Q", "1"], "is a directory"),
         (&["load", target, "-d", "/nonexistent", "-Q", "1"], "No such file"),

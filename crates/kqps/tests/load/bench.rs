@@ -1,0 +1,90 @@
+//! What the tests of `kqps load` share: an echo that runs, a query file, and the program started as a user would.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use kqps_kernel::process::{Signal, signal};
+use kqps_observation::Trial;
+use tempfile::TempDir;
+
+/// An echo that is running.
+pub(crate) struct Echo {
+    child: Child,
+    pub(crate) address: String,
+}
+
+impl Echo {
+    pub(crate) fn new() -> Self {
+        let mut child = kqps(&["serve", "echo", "--listen", "127.0.0.1:0", "--for", "5m", "--json"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let ready: serde_json::Value = serde_json::from_str(&line).unwrap();
+        Self { child, address: ready["addresses"][0].as_str().unwrap().into() }
+    }
+
+    /// Ends it; how many queries it answered.
+    pub(crate) fn answered(mut self) -> u64 {
+        signal(self.child.id(), Signal::Terminate).unwrap();
+        let mut text = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        let counts: serde_json::Value = serde_json::from_str(&text).unwrap();
+        counts["answered"].as_u64().unwrap()
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An echo, and a folder with a query file.
+pub(crate) struct Bench {
+    pub(crate) echo: Echo,
+    pub(crate) folder: TempDir,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let bench = Self { echo: Echo::new(), folder: tempfile::tempdir().unwrap() };
+        let names: Vec<String> = (0..1000).map(|number| format!("n{number:04}.example.test A")).collect();
+        std::fs::write(bench.queries(), names.join("\n")).unwrap();
+        bench
+    }
+
+    pub(crate) fn queries(&self) -> PathBuf {
+        self.folder.path().join("queries")
+    }
+
+    /// A load of the echo with these flags besides.
+    pub(crate) fn load(&self, flags: &[&str]) -> Command {
+        let mut command = kqps(&["load", &self.echo.address, "-d"]);
+        // However long other programs keep the core: every query is sent in the end.
+        command.arg(self.queries()).args(["--lag", "1m"]).args(flags);
+        command.env("XDG_CACHE_HOME", self.folder.path());
+        command
+    }
+
+    pub(crate) fn trial(&self, flags: &[&str]) -> Trial {
+        let output = self.load(flags).arg("--json").output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(text.lines().count(), 1, "one object and nothing else: {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+}
+
+pub(crate) fn kqps(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn words(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (text(&output.stdout), text(&output.stderr))
+}

@@ -1,0 +1,210 @@
+//! When things go wrong: more load than the player can send, a player that is stopped, limits of the system.
+
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use kqps_kernel::process::{Signal, signal};
+use kqps_observation::Trial;
+
+use super::bench::{Bench, kqps, words};
+
+/// Starts a load that prints its statistics often, and waits for the first that tell of queries sent.
+fn under_way(command: &mut Command) -> Child {
+    command.args(["-S", "100ms", "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let under_way = stderr.by_ref().lines().map(Result::unwrap).find(|line| !line.contains("sent 0.0 kqps"));
+    assert!(under_way.as_ref().is_some_and(|line| line.contains(" kqps, correct ")), "{under_way:?}");
+    // The rest is read so that the pipe never fills up.
+    std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+    child
+}
+
+fn trial_of(child: Child) -> Trial {
+    let output = child.wait_with_output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn offered_io() -> impl Iterator<Item = &'static str> {
+    ["plain", "mmsg", "gso", "uring"].into_iter().filter(|io| {
+        let offered = kqps_player::offers(io.parse().unwrap());
+        if let Err(reason) = &offered {
+            println!("skipped: {io}: {reason}");
+        }
+        offered.is_ok()
+    })
+}
+
+#[test]
+fn far_above_its_own_rate_it_still_hears_replies_and_signals() {
+    let bench = Bench::new();
+    let cases = offered_io().map(|io| ["--io", io, "--arrivals", "even"]).chain([[
+        "--io",
+        "auto",
+        "--arrivals",
+        "poisson",
+    ]]);
+    for flags in cases {
+        // Nothing is given up within the lag that the bench allows: there is always something to send.
+        let child = under_way(bench.load(&["-Q", "100M", "-l", "1h", "-t", "0.3s"]).args(flags));
+        signal(child.id(), Signal::Interrupt).unwrap();
+        let trial = trial_of(child);
+        trial.accounts.check().unwrap();
+        assert!(trial.interrupted);
+        assert!(trial.accounts.correct > 0, "{flags:?}: {:?}", trial.accounts);
+    }
+}
+
+#[test]
+fn what_it_cannot_send_it_gives_up_to_the_last_query() {
+    let bench = Bench::new();
+    for arrivals in ["even", "poisson"] {
+        let mut load = kqps(&["load", &bench.echo.address, "-Q", "100M", "-l", "0.2s", "--json", "-d"]);
+        load.arg(bench.queries()).args(["--arrivals", arrivals, "-t", "0.3s"]);
+        let output = load.env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{}", words(&output).1);
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["refused"], true);
+        let trial: Trial = serde_json::from_slice(&output.stdout).unwrap();
+        trial.accounts.check().unwrap();
+        // Random arrivals number 20 million, give or take their root.
+        let spread = if arrivals == "even" { 0 } else { 50_000 };
+        assert!(trial.accounts.intended.abs_diff(20_000_000) <= spread, "{:?}", trial.accounts);
+        assert!(trial.accounts.unsent > 0 && trial.accounts.correct > 0, "{:?}", trial.accounts);
+    }
+}
+
+/// Tells the subject to stop when the test is over, however it ends.
+struct Stopper<'a>(&'a AtomicBool);
+
+impl Drop for Stopper<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Answers every query after a while, until told to stop.
+fn answer_later(socket: &UdpSocket, after: Duration, stop: &AtomicBool) {
+    let mut later: std::collections::VecDeque<(Instant, Vec<u8>, SocketAddr)> = [].into();
+    let mut buffer = [0; 512];
+    socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
+    while !stop.load(Relaxed) {
+        while later.front().is_some_and(|(due, ..)| *due <= Instant::now()) {
+            let (_, reply, to) = later.pop_front().unwrap();
+            socket.send_to(&reply, to).unwrap();
+        }
+        match socket.recv_from(&mut buffer) {
+            Ok((bytes, from)) => {
+                buffer[2] |= 0x80;
+                later.push_back((Instant::now() + after, buffer[..bytes].to_vec(), from));
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => (),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_player_that_was_stopped_loses_nothing_that_was_answered() {
+    const TIMEOUT: Duration = Duration::from_millis(500);
+    let bench = Bench::new();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let target = socket.local_addr().unwrap().to_string();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Replies are always under way, so some arrive while the player stands still.
+        scope.spawn(|| answer_later(&socket, Duration::from_millis(60), &stop));
+        let _stopper = Stopper(&stop);
+        let players: Vec<Child> = offered_io()
+            .map(|io| {
+                let mut load =
+                    kqps(&["load", &target, "-Q", "500", "-l", "3s", "-t", "500ms", "--io", io, "-d"]);
+                under_way(load.arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path()))
+            })
+            .collect();
+        for player in &players {
+            signal(player.id(), Signal::Stop).unwrap();
+        }
+        // For longer than timeout and drain together.
+        std::thread::sleep(TIMEOUT * 3);
+        for player in &players {
+            signal(player.id(), Signal::Continue).unwrap();
+        }
+        for player in players {
+            let trial = trial_of(player);
+            let accounts = trial.accounts;
+            assert_eq!((accounts.lost, accounts.unsolicited), (0, 0), "{}: {accounts:?}", trial.player.io);
+            assert!(accounts.correct > 0 && accounts.unsent > 0, "{}: {accounts:?}", trial.player.io);
+        }
+    });
+}
+
+/// Runs `kqps load` with these arguments after a line of shell, in which `"$@"` is the program.
+fn in_shell(bench: &Bench, line: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new("sh");
+    command.args(["-c", line, "sh", env!("CARGO_BIN_EXE_kqps"), "load", "-d"]).arg(bench.queries());
+    command.args(arguments).env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap()
+}
+
+fn is_root() -> bool {
+    let root = std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t");
+    if !root {
+        println!("skipped: needs root");
+    }
+    root
+}
+
+#[test]
+fn more_sockets_than_files_raise_the_limit_or_are_refused_with_the_flag_to_change() {
+    let bench = Bench::new();
+    let arguments = [bench.echo.address.as_str(), "-Q", "1k", "-n", "1", "-c", "200"];
+    let output = in_shell(&bench, "ulimit -Sn 64; exec \"$@\"", &arguments);
+    assert!(words(&output).0.contains("200 sockets"), "{}", words(&output).1);
+    let output = in_shell(&bench, "ulimit -n 64; exec \"$@\"", &arguments);
+    let (_, err) = words(&output);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("64 open files") && err.contains("-c"), "{err}");
+}
+
+#[test]
+fn a_thread_that_cannot_be_started_ends_the_others() {
+    let bench = Bench::new();
+    // Room for the stacks of two threads, not of four.
+    let line = "ulimit -v 3000000; RUST_MIN_STACK=1073741824 exec \"$@\"";
+    let output = in_shell(&bench, line, &[&bench.echo.address, "-Q", "1k", "-l", "1h", "-T", "4"]);
+    let (_, err) = words(&output);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("cannot start a thread"), "{err}");
+}
+
+#[test]
+fn buffers_that_the_system_caps_are_noted() {
+    let bench = Bench::new();
+    // Without this right the kernel keeps buffers to its limit.
+    let line = if is_root() { "exec setpriv --bounding-set=-net_admin \"$@\"" } else { "exec \"$@\"" };
+    let arguments = [bench.echo.address.as_str(), "-Q", "1k", "-n", "1", "-b", "1GiB"];
+    let (out, err) = words(&in_shell(&bench, line, &arguments));
+    for sysctl in ["net.core.rmem_max", "net.core.wmem_max"] {
+        assert!(out.contains("instead of 1073741824") && out.contains(sysctl), "{out}{err}");
+    }
+}
+
+#[test]
+fn an_address_that_can_be_bound_is_not_an_own_one() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let network = "echo 1 > /proc/sys/net/ipv4/ip_nonlocal_bind && ip link set lo up && \
+                   ip link add v0 type veth peer name v1 && ip addr add 192.0.2.1/24 dev v0 && \
+                   ip link set v0 up && ip link set v1 up && ip route add default dev v0";
+    let line = format!("exec unshare -n sh -c '{network} && exec \"$@\"' sh \"$@\"");
+    let load = |target: &str| in_shell(&bench, &line, &[target, "-Q", "100", "-l", "0.1s", "-t", "0.1s"]);
+    let (elsewhere, own) = (load("198.51.100.1"), load("192.0.2.1"));
+    assert_eq!(elsewhere.status.code(), Some(2), "{}", words(&elsewhere).1);
+    assert!(words(&elsewhere).1.contains("--allow-target 198.51.100.1"));
+    assert!(words(&own).0.contains("Queries sent:         10\n"), "{}", words(&own).1);
+}

@@ -1,0 +1,169 @@
+//! The half of the deck that hears: what arrived is held against what is outstanding, and time settles the
+//! rest. Time never runs out for a query before its socket was read: a reply that waits there since a stall of
+//! the player carries the kernel's time of arrival, and may have come in time.
+
+use kqps_kernel::clock;
+use kqps_message::header::Header;
+
+use super::Deck;
+use crate::inflight::State;
+use crate::reply::{Checked, check};
+
+/// How often time is let go by: timeouts, the wall clock's offset, a look at every socket.
+pub(super) const TICK_NS: u64 = 1_000_000;
+
+/// At every so many ticks the sockets without outstanding queries are looked at too: a duplicate or a
+/// stranger's reply may lie there.
+const TICKS_PER_ROUND: u64 = 64;
+
+/// A socket that sent within this time is looked at in every turn; others at ticks. Replies carry the
+/// kernel's time of arrival, so that looking later costs no accuracy.
+const FRESH_NS: u64 = 2_000_000;
+
+impl Deck<'_> {
+    /// A datagram arrived from the target, at `realtime_ns` by the kernel's stamp or else at `now_ns`.
+    #[inline]
+    pub fn arrived(&mut self, socket: usize, reply: &[u8], realtime_ns: Option<u64>, now_ns: u64) {
+        let at_ns = realtime_ns.map_or(now_ns, |realtime_ns| self.since_start(realtime_ns));
+        let Some(header) = Header::of(reply) else {
+            self.tally.accounts.unsolicited += 1;
+            return;
+        };
+        let id = header.id();
+        let flow = &mut self.sockets[socket];
+        let Some(slot) = flow.inflight.find(id) else {
+            self.tally.accounts.unsolicited += 1;
+            return;
+        };
+        match slot.state {
+            State::Waiting | State::Overdue => (),
+            State::Settled => {
+                self.tally.accounts.duplicate += 1;
+                return;
+            }
+            State::Lost | State::Free => {
+                self.tally.accounts.unsolicited += 1;
+                return;
+            }
+        }
+        let query = self.dataset.query(slot.query);
+        let latency_ns = at_ns.saturating_sub(slot.due_ns);
+        let checked = check(&query, header, reply);
+        if latency_ns > self.timeout_ns && matches!(checked, Checked::Wrong(_)) {
+            // It is no answer to what was asked, and too late to be a wrong one: the query stays open.
+            self.tally.accounts.unsolicited += 1;
+            self.tally.wrong_late += 1;
+            return;
+        }
+        if flow.inflight.settle(id) {
+            self.waiting -= 1;
+        }
+        self.book(checked, at_ns, latency_ns, reply.len());
+    }
+
+    /// Datagrams arrived from an address that was not asked.
+    pub fn arrived_from_elsewhere(&mut self, count: u64) {
+        self.tally.accounts.unsolicited += count;
+    }
+
+    #[inline]
+    fn book(&mut self, checked: Checked, at_ns: u64, latency_ns: u64, bytes: usize) {
+        self.tally.outstanding_us += latency_ns.min(self.timeout_ns) / 1000;
+        match checked {
+            Checked::Wrong(cause) => {
+                self.tally.accounts.wrong += 1;
+                self.tally.wrong_causes[cause as usize] += 1;
+            }
+            Checked::Correct { rcode, truncated } if latency_ns <= self.timeout_ns => {
+                self.tally.correct(at_ns, latency_ns, rcode, truncated, bytes);
+                self.live.latency(latency_ns);
+            }
+            Checked::Correct { .. } => {
+                self.tally.accounts.late += 1;
+                self.tally.latency.record_us(latency_ns / 1000);
+            }
+        }
+    }
+
+    /// Looks through `look` at the sockets that may hold replies now: those that sent lately and wait for
+    /// replies; at a tick, all that have anything outstanding.
+    #[inline]
+    pub fn for_each_awaited(&mut self, now_ns: u64, mut look: impl FnMut(&mut Self, usize)) {
+        if self.tick(now_ns) {
+            let everywhere = self.last_look || self.ticks.is_multiple_of(TICKS_PER_ROUND);
+            for socket in 0..self.sockets.len() {
+                if everywhere || self.sockets[socket].inflight.unsettled() > 0 {
+                    look(self, socket);
+                }
+            }
+            self.expire(now_ns);
+            return;
+        }
+        let count = self.sockets.len();
+        for back in 1..=count {
+            let socket = (self.next_socket + count - back) % count;
+            let flow = &self.sockets[socket];
+            if now_ns.saturating_sub(flow.last_send_ns) > FRESH_NS && self.window().is_none() {
+                break;
+            }
+            if flow.inflight.waiting() > 0 {
+                look(self, socket);
+            }
+        }
+    }
+
+    /// Lets the clock go on; whether this was a tick. At a tick every socket with anything outstanding is to be
+    /// read, and [`Self::expire`] called after that.
+    #[inline]
+    pub fn tick(&mut self, now_ns: u64) -> bool {
+        if now_ns < self.next_tick_ns && !self.last_look {
+            return false;
+        }
+        let accounts = &self.tally.accounts;
+        let replies = accounts.correct + accounts.wrong + accounts.late;
+        let since_ns = (now_ns + TICK_NS).saturating_sub(self.next_tick_ns);
+        self.reply_gap_ns = since_ns / (replies - self.replies_at_tick).max(1);
+        self.replies_at_tick = replies;
+        self.next_tick_ns = now_ns + TICK_NS;
+        self.ticks += 1;
+        self.realtime_offset_ns = clock::realtime_offset_ns();
+        self.live.publish(&self.tally.accounts);
+        true
+    }
+
+    /// Settles by time what was not answered by `now_ns`, after every socket was read.
+    pub fn expire(&mut self, now_ns: u64) {
+        let (overdue, lost) = (now_ns.saturating_sub(self.timeout_ns), now_ns.saturating_sub(self.settle_ns));
+        for flow in &mut self.sockets {
+            let expired = flow.inflight.expire(overdue, lost);
+            self.waiting -= expired.overdue;
+            self.tally.lost(self.timeout_ns, expired.lost);
+        }
+    }
+
+    /// Whether every query's fate is settled.
+    pub fn is_settled(&self) -> bool {
+        self.sockets.iter().all(|flow| flow.inflight.unsettled() == 0)
+    }
+
+    /// The next look is the last one, and at every socket.
+    pub fn look_for_the_last_time(&mut self) {
+        self.last_look = true;
+    }
+
+    /// Ends the trial: what is not settled is lost.
+    pub fn end(&mut self) {
+        for flow in &mut self.sockets {
+            let lost = flow.inflight.end();
+            self.tally.lost(self.timeout_ns, lost);
+        }
+        self.waiting = 0;
+        self.live.publish(&self.tally.accounts);
+    }
+
+    #[inline]
+    fn since_start(&self, realtime_ns: u64) -> u64 {
+        let monotonic_ns = realtime_ns as i64 - self.realtime_offset_ns;
+        (monotonic_ns - self.start_ns as i64).max(0) as u64
+    }
+}

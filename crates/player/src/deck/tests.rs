@@ -1,0 +1,168 @@
+//! The deck without sockets: what it deals, gives up and books at times that the tests choose.
+
+use kqps_dataset::{Dataset, Options};
+
+use super::*;
+use crate::live::Live;
+use crate::plan::Arrivals;
+use crate::schedule::Schedule;
+
+const TIMEOUT_NS: u64 = 1_000_000_000;
+
+/// A dataset of one query, and where a thread publishes.
+pub(crate) struct Desk {
+    dataset: Dataset,
+    live: Live,
+    _folder: tempfile::TempDir,
+}
+
+impl Desk {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("queries");
+        std::fs::write(&file, "a.test A\n").unwrap();
+        let options = Options { cache_dir: Some(folder.path().into()), ..Options::default() };
+        Self { dataset: Dataset::open(&file, &options).unwrap(), live: Live::new(1), _folder: folder }
+    }
+
+    /// A deck with an open loop of a query every millisecond for 100 s.
+    pub(crate) fn deck(
+        &self,
+        sockets: usize,
+        capacity: usize,
+        lag_allowed_ns: u64,
+        arrivals: Arrivals,
+    ) -> Deck<'_> {
+        let schedule = Schedule::new(1_000.0, 1, 0, arrivals, 0);
+        Deck::new(Setting {
+            dataset: &self.dataset,
+            part: Part::new(&self.dataset, 1, 0, None),
+            pace: Pace::Open { schedule, coalesce_ns: 0 },
+            stop_at_ns: 100_000_000_000,
+            timeout_ns: TIMEOUT_NS,
+            settle_ns: 2 * TIMEOUT_NS,
+            lag_allowed_ns,
+            capacity,
+            sockets,
+            live: self.live.thread(0),
+        })
+    }
+}
+
+/// A right reply to the query of this ID.
+fn reply(deck: &Deck<'_>, due: &Due) -> Vec<u8> {
+    let mut reply = deck.query(due.query).message.to_vec();
+    reply[..2].copy_from_slice(&due.id.to_be_bytes());
+    reply[2] |= 0x80;
+    reply
+}
+
+/// When something arrived, as the kernel tells it, at a time since a start at 0.
+fn stamp(deck: &Deck<'_>, at_ns: u64) -> Option<u64> {
+    Some((at_ns as i64 + deck.realtime_offset_ns) as u64)
+}
+
+#[test]
+fn when_a_socket_has_no_id_left_the_next_one_has_its_turn() {
+    let desk = Desk::new();
+    let mut deck = desk.deck(2, 4, u64::MAX, Arrivals::Even);
+    let mut burst = Vec::new();
+    let mut dealt = Vec::new();
+    // 12 queries are due; each socket has IDs for 4. When the first one's turn comes again it has none left.
+    for most in [4, 1, 3] {
+        let socket = deck.deal(11_000_000, most, &mut burst);
+        deck.sent(socket, 11_000_000, &burst);
+        dealt.push((socket, burst.len()));
+    }
+    assert_eq!(dealt, [(0, 4), (1, 1), (1, 3)]);
+    // All are taken: what is due has no ID, and is given up at once rather than late.
+    deck.deal(11_000_000, 3, &mut burst);
+    assert!(burst.is_empty());
+    let accounts = deck.tally.accounts;
+    assert_eq!((accounts.intended, accounts.sent, accounts.unsent), (12, 8, 4));
+    assert_eq!(deck.tally.unsent_for_ids, 4);
+    deck.end();
+    assert_eq!(deck.tally.accounts.lost, 8);
+}
+
+fn burst_of(deck: &mut Deck<'_>, now_ns: u64) -> Option<(usize, Due)> {
+    let mut burst = Vec::new();
+    let socket = deck.deal(now_ns, 1, &mut burst);
+    deck.sent(socket, now_ns, &burst);
+    burst.first().map(|due| (socket, *due))
+}
+
+#[test]
+fn what_a_stall_left_behind_is_given_up_at_once() {
+    let desk = Desk::new();
+    for arrivals in [Arrivals::Even, Arrivals::Poisson] {
+        let mut deck = desk.deck(1, 1 << 16, 10_000_000, arrivals);
+        let mut burst = Vec::new();
+        deck.deal(90_000_000_000, 64, &mut burst);
+        let accounts = deck.tally.accounts;
+        assert_eq!(accounts.intended, accounts.unsent + burst.len() as u64);
+        assert!(burst.iter().all(|due| due.due_ns >= 89_990_000_000));
+        let expected = 89_990..=90_001;
+        assert!(arrivals == Arrivals::Poisson || expected.contains(&accounts.intended), "{accounts:?}");
+        // Beyond the schedule nothing is intended, however long ago it ended.
+        deck.deal(500_000_000_000, 64, &mut burst);
+        assert!(burst.is_empty());
+        assert!(arrivals == Arrivals::Poisson || deck.tally.accounts.intended == 100_000);
+        assert!(deck.is_played(500_000_000_000));
+    }
+}
+
+#[test]
+fn time_runs_out_for_a_query_only_after_its_socket_was_read() {
+    let desk = Desk::new();
+    let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
+    let (socket, due) = burst_of(&mut deck, 0).unwrap();
+    let right = reply(&deck, &due);
+    // The player stood still for an hour; the reply came after half of the timeout.
+    let hour_ns = 3_600_000_000_000;
+    let mut looks = 0;
+    deck.for_each_awaited(hour_ns, |deck, looked_at| {
+        assert_eq!(looked_at, socket);
+        let arrived = stamp(deck, TIMEOUT_NS / 2);
+        deck.arrived(socket, &right, arrived, hour_ns);
+        looks += 1;
+    });
+    assert_eq!((looks, deck.tally.accounts.correct, deck.tally.accounts.lost), (1, 1, 0));
+    assert!(deck.is_settled());
+}
+
+#[test]
+fn a_wrong_reply_after_the_timeout_settles_nothing() {
+    let desk = Desk::new();
+    let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
+    let (socket, answered) = burst_of(&mut deck, 1_000_000).unwrap();
+    let (_, lost) = burst_of(&mut deck, 1_000_000).unwrap();
+    for (due, at_ns) in [(&answered, TIMEOUT_NS + 2_000_000), (&lost, TIMEOUT_NS + 3_000_000)] {
+        let mut wrong = reply(&deck, due);
+        wrong[13] ^= 1;
+        let arrived = stamp(&deck, at_ns);
+        deck.arrived(socket, &wrong, arrived, at_ns);
+    }
+    let right = reply(&deck, &answered);
+    let arrived = stamp(&deck, TIMEOUT_NS + 4_000_000);
+    deck.arrived(socket, &right, arrived, TIMEOUT_NS + 4_000_000);
+    deck.end();
+    let accounts = deck.tally.accounts;
+    assert_eq!((accounts.wrong, accounts.late, accounts.lost, accounts.unsolicited), (0, 1, 1, 2));
+    assert_eq!((deck.tally.wrong_late, deck.tally.latency.len()), (2, 2));
+    accounts.check().unwrap();
+}
+
+#[test]
+fn the_last_look_is_at_every_socket() {
+    let desk = Desk::new();
+    let mut deck = desk.deck(3, 16, u64::MAX, Arrivals::Even);
+    let look = |deck: &mut Deck<'_>, now_ns: u64| {
+        let mut seen = Vec::new();
+        deck.for_each_awaited(now_ns, |_, socket| seen.push(socket));
+        seen
+    };
+    assert!(look(&mut deck, 5_000_000).is_empty(), "nothing is outstanding");
+    deck.look_for_the_last_time();
+    assert_eq!(look(&mut deck, 5_000_001), [0, 1, 2]);
+}

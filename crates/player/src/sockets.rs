@@ -1,0 +1,122 @@
+//! The sockets of a trial: bound before its threads start, and handed out among them.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
+use std::time::Duration;
+
+use kqps_kernel::limits;
+use kqps_kernel::udp::{UdpOptions, UdpSocket};
+
+use crate::error::PlayError;
+use crate::io::Chosen;
+use crate::plan::{BUFFER_BYTES, LoadPlan, Plan};
+
+/// Room that a socket has for outstanding queries at least; small tables stay in the cache.
+const CAPACITY_LEAST: usize = 1 << 10;
+
+/// "Too many open files".
+const EMFILE: i32 = 24;
+
+/// The sockets of all threads.
+pub(crate) struct Sockets {
+    /// In the order in which threads and targets take turns over them.
+    pub(crate) all: Vec<UdpSocket>,
+    /// What could not be had as asked.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Sockets {
+    /// Binds all sockets of a plan.
+    pub(crate) fn bind(plan: &Plan, chosen: Chosen) -> Result<Self, PlayError> {
+        // What is refused here is refused again below, with a better reason.
+        let limit = limits::raise_open_files().unwrap_or(0);
+        let ip = plan.local_address.unwrap_or(if plan.targets[0].is_ipv4() {
+            IpAddr::from(Ipv4Addr::UNSPECIFIED)
+        } else {
+            Ipv6Addr::UNSPECIFIED.into()
+        });
+        let bytes = plan.buffer_bytes.unwrap_or(BUFFER_BYTES);
+        let options = UdpOptions {
+            recv_buffer: Some(bytes),
+            send_buffer: Some(bytes),
+            timestamps: true,
+            nonblocking: true,
+            gro: chosen == Chosen::Gso,
+            ..UdpOptions::default()
+        };
+        let wanted = plan.sockets_in_fact();
+        let bind = |number: usize| {
+            let port = plan.local_port.map_or(0, |first| first.saturating_add(number as u16));
+            let address = SocketAddr::new(ip, port);
+            UdpSocket::bind(address, &options).map_err(|source| match source.raw_os_error() {
+                Some(EMFILE) => PlayError::TooManySockets { wanted, limit },
+                _ => PlayError::Bind { address, source },
+            })
+        };
+        let all = (0..wanted).map(bind).collect::<Result<Vec<UdpSocket>, PlayError>>()?;
+        let notes = short_buffers(&all[0], bytes);
+        Ok(Self { all, notes })
+    }
+}
+
+/// Says which buffers the kernel made smaller than asked for, and what stands in the way. It tells the doubled
+/// value, which counts its own bookkeeping in (`socket(7)`).
+fn short_buffers(socket: &UdpSocket, asked_bytes: usize) -> Vec<String> {
+    let note = |told: io::Result<usize>, which: &str, sysctl: &str| {
+        let got_bytes = told.ok()? / 2;
+        (got_bytes < asked_bytes).then(|| {
+            format!(
+                "{which} buffers have {got_bytes} bytes instead of {asked_bytes}: raise the sysctl {sysctl}"
+            )
+        })
+    };
+    [
+        note(socket.recv_buffer(), "receive", "net.core.rmem_max"),
+        note(socket.send_buffer(), "send", "net.core.wmem_max"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Thread `number`'s part of `whole`, so that the parts add up and differ by 1 at most.
+pub(crate) fn part_of(whole: u64, threads: usize, number: usize) -> Range<u64> {
+    let upto = |thread: usize| (u128::from(whole) * thread as u128 / threads as u128) as u64;
+    upto(number)..upto(number + 1)
+}
+
+/// Slots of each socket: enough for what leaves through it until fates are settled, if nothing is answered.
+/// `sockets` are those of all threads.
+pub(crate) fn capacity(load: LoadPlan, timeout: Duration, settle: Duration, sockets: usize) -> usize {
+    let unsettled = match load {
+        LoadPlan::Open { rate_qps, .. } => rate_qps * settle.as_secs_f64(),
+        // The window is refilled once a timeout.
+        LoadPlan::Closed { outstanding } => {
+            outstanding as f64 * (settle.as_secs_f64() / timeout.as_secs_f64()).ceil()
+        }
+    };
+    let needed = (1.25 * unsettled / sockets as f64) as usize;
+    needed.clamp(CAPACITY_LEAST, 1 << 16).next_power_of_two()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_add_up_and_none_is_empty_where_there_is_enough() {
+        for (whole, threads) in [(4, 3), (6, 4), (8, 5), (1024, 1024), (32, 1), (7, 7)] {
+            let parts: Vec<u64> = (0..threads)
+                .map(|number| part_of(whole, threads, number))
+                .map(|part| part.end - part.start)
+                .collect();
+            assert_eq!(parts.iter().sum::<u64>(), whole);
+            assert!(
+                parts
+                    .iter()
+                    .all(|part| [whole / threads as u64, whole.div_ceil(threads as u64)].contains(part))
+            );
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What the kernel refuses, and threads that cannot start: every query is still accounted for, and nobody
+//! waits in vain.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use kqps_dataset::{Dataset, Format, Options};
+use kqps_kernel::namespace::enter_new_network;
+use kqps_observation::Trial;
+use kqps_player::{Control, Io, LoadPlan, Plan, PlayError, Stop, play};
+
+const TIMEOUT: Duration = Duration::from_millis(300);
+
+fn plan(target: SocketAddr, io: Io) -> Plan {
+    Plan {
+        targets: vec![target],
+        load: LoadPlan::Closed { outstanding: 64 },
+        stop: Stop { after: None, passes: Some(1) },
+        timeout: TIMEOUT,
+        drain: TIMEOUT,
+        lag_allowed: Duration::from_secs(60),
+        coalesce: Duration::ZERO,
+        burst: 32,
+        sockets: 2,
+        threads: 1,
+        cpus: Vec::new(),
+        io,
+        buffer_bytes: None,
+        local_address: None,
+        local_port: None,
+        seed: 1,
+        subject_pid: None,
+        subject_cpus: Vec::new(),
+    }
+}
+
+/// A dataset of `count` messages with these lengths, in turn: a query of the root, and zeros after it.
+struct Queries {
+    dataset: Dataset,
+    _folder: tempfile::TempDir,
+}
+
+impl Queries {
+    fn new(count: usize, lengths: &[usize]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file: PathBuf = folder.path().join("queries");
+        let mut bytes = Vec::new();
+        for length in lengths.iter().cycle().take(count) {
+            let mut message = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\0\0\x01\0\x01".to_vec();
+            message.resize(*length, 0);
+            bytes.extend_from_slice(&(*length as u16).to_be_bytes());
+            bytes.extend_from_slice(&message);
+        }
+        std::fs::write(&file, bytes).unwrap();
+        let options = Options {
+            format: Format::Binary,
+            cache_dir: Some(folder.path().join("cache")),
+            ..Options::default()
+        };
+        Self { dataset: Dataset::open(&file, &options).unwrap(), _folder: folder }
+    }
+}
+
+/// Plays against a subject that answers everything.
+fn answered(queries: &Queries, io: Io) -> Trial {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+    let plan = plan(socket.local_addr().unwrap(), io);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut buffer = vec![0; 65_536];
+            while !stop.load(Relaxed) {
+                match socket.recv_from(&mut buffer) {
+                    Ok((bytes, from)) => {
+                        buffer[2] |= 0x80;
+                        socket.send_to(&buffer[..bytes], from).unwrap();
+                    }
+                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => (),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+        let trial = play(&plan, &queries.dataset, &Control::new(1));
+        stop.store(true, Relaxed);
+        trial.unwrap()
+    })
+}
+
+fn offered_io() -> impl Iterator<Item = Io> {
+    [Io::Plain, Io::Mmsg, Io::Gso, Io::Uring].into_iter().filter(|io| {
+        let offered = kqps_player::offers(*io);
+        if let Err(reason) = &offered {
+            println!("skipped: {}: {reason}", io.name());
+        }
+        offered.is_ok()
+    })
+}
+
+/// Does something in a network of its own, set up by these lines of shell; where the host allows that.
+fn in_own_network(setup: &str, act: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        let done = scope.spawn(|| {
+            if let Err(error) = enter_new_network() {
+                println!("skipped: no network of its own: {error}");
+                return;
+            }
+            let output = Command::new("sh").args(["-ec", setup]).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            act();
+        });
+        done.join().unwrap();
+    });
+}
+
+#[test]
+fn a_query_that_the_kernel_refuses_is_booked_with_the_reason() {
+    // A datagram over IPv4 holds 65,507 bytes: every third query is longer.
+    let queries = Queries::new(90, &[40, 65_520, 50]);
+    for io in offered_io() {
+        let trial = answered(&queries, io);
+        let accounts = trial.accounts;
+        assert_eq!((accounts.intended, accounts.sent, accounts.send_failed), (90, 60, 30), "{}", io.name());
+        assert_eq!(accounts.correct, 60, "{}", io.name());
+        assert_eq!(trial.send_failed_causes, [("EMSGSIZE".to_string(), 30)].into());
+        assert_eq!(trial.player.segment_fallbacks, 0, "{}", io.name());
+    }
+}
+
+#[test]
+fn what_may_not_leave_in_one_send_leaves_one_by_one() {
+    in_own_network("ip link set lo mtu 1280", || {
+        // Longer than a frame: the kernel makes fragments of a datagram, but not of a segment.
+        let queries = Queries::new(500, &[1400]);
+        let trial = answered(&queries, Io::Gso);
+        assert_eq!((trial.accounts.sent, trial.accounts.correct), (500, 500));
+        assert_eq!(trial.player.segment_fallbacks, 2, "both sockets");
+        assert!(trial.player.notes.iter().any(|note| note.contains("fell back")), "{:?}", trial.player.notes);
+    });
+}
+
+#[test]
+fn a_full_send_buffer_is_tried_again_and_then_booked() {
+    // Packets for a neighbour that does not answer wait in the kernel, and fill the buffers that they came from.
+    let setup = "ip link add v0 type veth peer name v1; ip addr add 192.0.2.1/24 dev v0; \
+                 ip link set v0 up; ip link set v1 up";
+    for io in offered_io() {
+        in_own_network(setup, || {
+            let queries = Queries::new(512, &[40]);
+            let load = LoadPlan::Closed { outstanding: 512 };
+            let plan = Plan { buffer_bytes: Some(1), load, ..plan("192.0.2.2:53".parse().unwrap(), io) };
+            let trial = play(&plan, &queries.dataset, &Control::new(1)).unwrap();
+            let accounts = trial.accounts;
+            assert_eq!((accounts.intended, accounts.unsent), (512, 0), "{}", io.name());
+            assert!(accounts.sent > 0 && accounts.lost == accounts.sent, "{}: {accounts:?}", io.name());
+            assert!(accounts.send_failed > 0, "{}: {accounts:?}", io.name());
+            assert_eq!(trial.send_failed_causes, [("EAGAIN".to_string(), accounts.send_failed)].into());
+        });
+    }
+}
+
+#[test]
+fn a_thread_that_fails_before_the_start_calls_the_trial_off() {
+    let queries = Queries::new(1, &[40]);
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut plan = plan(silent.local_addr().unwrap(), Io::Auto);
+    // An hour, which nobody waits for: there is no core 4000.
+    plan.stop = Stop { after: Some(Duration::from_hours(1)), passes: None };
+    (plan.threads, plan.cpus) = (2, vec![0, 4000]);
+    let error = play(&plan, &queries.dataset, &Control::new(2)).unwrap_err();
+    assert!(matches!(error, PlayError::Pin { cpu: 4000, .. }), "{error}");
+    silent.set_nonblocking(true).unwrap();
+    assert!(silent.recv_from(&mut [0; 64]).is_err(), "nothing was sent");
+}
