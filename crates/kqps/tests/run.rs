@@ -240,10 +240,12 @@ fn bad_usage_is_one_clear_error() {
         let output = kqps().arg("run").args(arguments).arg("--out").arg(&out).output().unwrap();
         (output.status.code(), stderr(&output))
     };
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["study.toml"], "this version knows the default study only"),
         (&["--subject", "nds"], "did you mean `nsd`?"),
         (&["--subject", "./none.toml"], "cannot read ./none.toml"),
+        (&["--command", "sh -p 53"], "{port} is missing"),
+        (&["--command", "no-such-server {port}"], "there is no program `no-such-server`"),
         (&["--echo", "mmsgs"], "did you mean `mmsg`?"),
         (&["--budget", "0s"], "nothing could be measured"),
         (&["--resume", "--seed", "1"], "cannot be used with"),
@@ -267,6 +269,42 @@ fn a_store_that_cannot_be_read_is_bad_input() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
         assert!(stderr(&output).contains("is not the store of a run"), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn two_commands_are_two_subjects_that_can_be_gone_on_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let echo = "{kqps} serve echo --listen {address}:{port} --threads {workers}";
+    let mut command = kqps();
+    command.args(["run", "--budget", "1s", "--records", "200", "--echo", "mmsg"]);
+    let child = spawn({
+        command.args(["--command", echo, "--command", &format!("{echo} --work-ns 1000")]);
+        command.arg("--out").arg(&out);
+        command
+    });
+    let stored = || Store::read(&out.join("run.sqlite")).ok();
+    let measured = |run: &Run| {
+        let is_subjects = |trial: &&kqps_observation::RunTrial| {
+            run.cells[trial.cell as usize].role == Role::Subject && trial.measured().is_some()
+        };
+        run.trials.iter().filter(is_subjects).count()
+    };
+    let kill = |mut child: Child| {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    };
+    soon("a trial", || stored().is_some_and(|run| !run.trials.is_empty()));
+    kill(child);
+    let before = measured(&stored().unwrap());
+    let mut resume = kqps();
+    resume.args(["run", "--resume", "--out"]).arg(&out);
+    let child = spawn(resume);
+    soon("a trial of a command", || stored().is_some_and(|run| measured(&run) > before));
+    kill(child);
+    let run = stored().unwrap();
+    let names: Vec<&str> = run.cells.iter().map(|cell| cell.subject.as_str()).collect();
+    assert!(names.ends_with(&["kqps", "kqps-2"]), "{names:?}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ struct Text<'a> {
     name: &'a str,
     title: &'a str,
     about: &'a str,
-    programs: [&'a str; 1],
+    programs: &'a [String],
     io: &'a str,
     start: Start<'a>,
     ready: Ready<'a>,
@@ -84,7 +84,8 @@ impl Definition {
         }
         let kind = if uses("zone") { "soa" } else { "reply" };
         // kqps itself is known only when it starts, and is there.
-        if !template::uses(&first, "kqps") {
+        let is_kqps = template::uses(&first, "kqps");
+        if !is_kqps {
             let path = programs::find(&first).and_then(|path| std::path::absolute(path).ok());
             let path = path.as_deref().and_then(Path::to_str).map(str::to_string);
             words[0] =
@@ -97,7 +98,7 @@ impl Definition {
             name: &name,
             title: &name,
             about: line,
-            programs: [&words[0]],
+            programs: if is_kqps { &[] } else { &words[..1] },
             io: IO,
             start: Start { command: &words, folder: &folder },
             ready: Ready { kind, within_s: READY_WITHIN_S },
@@ -132,7 +133,9 @@ mod tests {
         assert_eq!(definition.ready.kind, ReadyKind::Soa);
         assert_eq!(Definition::read("again", &definition.text).unwrap(), definition);
         assert_eq!(Definition::of_command("sh {port}").unwrap().ready.kind, ReadyKind::Reply);
-        assert_eq!(Definition::of_command("{kqps} serve echo {port}").unwrap().name, "kqps");
+        assert_eq!(definition.programs, definition.start.command[..1]);
+        let ours = Definition::of_command("{kqps} serve echo {port}").unwrap();
+        assert_eq!((ours.name.as_str(), ours.programs.len()), ("kqps", 0));
     }
 
     #[test]
