@@ -3,6 +3,7 @@
 #[macro_use]
 mod said;
 
+mod compare;
 mod completions;
 mod exit;
 mod find;
@@ -35,6 +36,7 @@ enum Command {
     Serve(serve::Args),
     Run(run::Args),
     Report(report::Args),
+    Compare(compare::Args),
     Host(host::Args),
     Gen(r#gen::Args),
     Probe(probe::Args),
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Some(Command::Serve(args)) => serve::run(args),
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Report(args)) => report::run(args),
+        Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Host(args)) => host::run(args),
         Some(Command::Gen(args)) => r#gen::run(args),
         Some(Command::Probe(args)) => probe::run(&args),

@@ -1,7 +1,7 @@
 //! `kqps run`: the default study on this machine, from laying it out to the page that tells what came of it.
 
 mod progress;
-mod subjects;
+pub(crate) mod subjects;
 mod words;
 
 use std::io::{self, Write as _};
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// A flag that the first signal sets; the second ends the program, and the kernel its children.
-fn take_signals() -> anyhow::Result<Arc<AtomicBool>> {
+pub(crate) fn take_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&interrupted))?;
@@ -137,7 +137,7 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
     let installing = Instant::now();
     subjects::install_missing(&subjects);
     let wish = Wish {
-        folder: args.out.clone().map_or_else(default_folder, Ok)?,
+        folder: args.out.clone().map_or_else(|| default_folder(kqps_lab::study::NAME), Ok)?,
         subjects,
         models: subjects::models(&args.echo)?,
         budget_s: budget.as_secs_f64(),
@@ -225,10 +225,10 @@ struct Told<'a> {
 }
 
 /// `kqps-runs/20261121T220507Z-default`.
-fn default_folder() -> anyhow::Result<PathBuf> {
+pub(crate) fn default_folder(study: &str) -> anyhow::Result<PathBuf> {
     let form = format_description!("[year][month][day]T[hour][minute][second]Z");
     let now = OffsetDateTime::now_utc().format(form).context("writing the time")?;
-    Ok(Path::new(RUNS).join(format!("{now}-{}", kqps_lab::study::NAME)))
+    Ok(Path::new(RUNS).join(format!("{now}-{study}")))
 }
 
 /// The newest run that is unfinished; names of default folders sort by time.
@@ -241,6 +241,6 @@ fn newest_run() -> Option<PathBuf> {
     folders.filter(unfinished).max()
 }
 
-fn random_seed() -> u64 {
+pub(crate) fn random_seed() -> u64 {
     OffsetDateTime::now_utc().unix_timestamp_nanos() as u64
 }

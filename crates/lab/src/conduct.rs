@@ -120,7 +120,7 @@ impl<'a> Conductor<'a> {
             let began = Instant::now();
             (self.tell)(&Event::Block { block });
             let canary = canary::cell(run);
-            let mut order = order::of_block(run.seed, block, run.cells.len());
+            let mut order = order::of_run(run, block);
             order.retain(|cell| Some(*cell) != canary);
             for (position, &cell) in order.iter().enumerate() {
                 if self.is_too_late_for(&run.cells[cell], block) {

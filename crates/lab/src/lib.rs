@@ -9,6 +9,7 @@
 
 pub mod budget;
 pub mod canary;
+pub mod comparison;
 pub mod conduct;
 pub mod folder;
 pub mod load;

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::interval::Interval;
 
-pub use facts::{Pairing, between_runs, figures_of, of_pairs, within_run};
+pub use facts::{Pairing, Part, between_runs, figures_of, of_pairs, of_run, within_run};
 pub use mde::least_detectable;
 
 /// Fewer blocks than this give no verdict.

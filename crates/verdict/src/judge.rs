@@ -13,6 +13,7 @@ use kqps_observation::run::Role;
 use serde::{Deserialize, Serialize};
 
 use crate::bottleneck::Bottleneck;
+use crate::compare::{self, Comparison};
 use crate::figure::{self, Figures};
 use crate::grade::Grade;
 use crate::interval::{Interval, median_interval};
@@ -36,6 +37,9 @@ pub struct RunVerdict {
     /// The figures of every subject, in the same order.
     #[serde(default)]
     pub figures: Vec<Figures>,
+    /// The comparison that the run was made for, if it was, one for each figure that is compared.
+    #[serde(default)]
+    pub comparisons: Vec<Comparison>,
 }
 
 /// What the trials of one cell mean.
@@ -87,7 +91,7 @@ pub fn judge(run: &Run) -> RunVerdict {
     let subjects: Vec<CellVerdict> =
         subjects.map(|(index, _)| judge_cell(run, index, &goal, &ceilings)).collect();
     let figures = figure::of_run(run, &subjects);
-    RunVerdict { goal, ceilings, subjects, figures }
+    RunVerdict { goal, ceilings, subjects, figures, comparisons: compare::of_run(run) }
 }
 
 /// The goal that the run names; a name that this version does not know is judged as the default.

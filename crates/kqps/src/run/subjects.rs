@@ -13,7 +13,7 @@ use crate::exit::bad_input;
 
 /// The subjects that were asked for: those of the default study, or those named and those with these commands. A name with
 /// a dot or a slash is a file.
-pub(super) fn chosen(words: &[String], commands: &[String]) -> anyhow::Result<Vec<Definition>> {
+pub(crate) fn chosen(words: &[String], commands: &[String]) -> anyhow::Result<Vec<Definition>> {
     if words.is_empty() && commands.is_empty() {
         return Ok(builtin::of_default_study());
     }

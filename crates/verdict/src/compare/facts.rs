@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use kqps_observation::run::{CellLoad, Purpose, Role, RunTrial};
 use kqps_observation::{Cell, Run, Trial};
 
-use super::{Case, Figure};
+use super::{Case, Comparison, Figure, compare};
 use crate::evidence::counted_at_last;
 use crate::judge::judge;
 use crate::warning::busiest_thread;
@@ -26,6 +26,51 @@ pub struct Pairing {
     pub again: usize,
     /// B.
     pub b: usize,
+}
+
+/// What a cell is to a comparison that its run was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// What B is compared with.
+    A,
+    /// A once more.
+    Again,
+    /// What is judged.
+    B,
+}
+
+impl Part {
+    /// The factor of a cell that tells its part.
+    pub const FACTOR: &str = "compared_as";
+
+    /// The factor's value.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::A => "a",
+            Self::Again => "a again",
+            Self::B => "b",
+        }
+    }
+}
+
+impl Pairing {
+    /// What a run compares; none when it was made for something else.
+    pub fn of(run: &Run) -> Option<Self> {
+        let find = |part: Part| {
+            let is_it = |cell: &Cell| cell.factors.get(Part::FACTOR).is_some_and(|word| word == part.word());
+            run.cells.iter().position(is_it)
+        };
+        Some(Self { a: find(Part::A)?, again: find(Part::Again)?, b: find(Part::B)? })
+    }
+}
+
+/// The comparison that a run was made for, one for every figure that its load gives; none for other runs.
+pub fn of_run(run: &Run) -> Vec<Comparison> {
+    let Some(pairing) = Pairing::of(run) else { return Vec::new() };
+    let cases = figures_of(&run.cells[pairing.a]).iter().map(|figure| of_pairs(run, pairing, *figure));
+    // A trial with few queries has no p99, and then there is nothing to compare of it.
+    let cases: Vec<Case> = cases.filter(|case| !case.blocks.is_empty()).collect();
+    compare(&cases, run.seed)
 }
 
 /// The figures that a cell's load gives, those that are compared first first.

@@ -1,0 +1,161 @@
+//! `kqps compare`: faster, slower, the same, or cannot tell yet. Of two subjects that are started for it, of the
+//! cells of a stored run, or of two stored runs.
+
+mod condition;
+mod live;
+mod stored;
+mod words;
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::ArgGroup;
+use kqps_verdict::compare::Comparison;
+use serde::Serialize;
+
+use crate::exit;
+use crate::value::{parse_count, parse_duration, parse_rate};
+use condition::Condition;
+
+/// Compare two subjects: faster, slower, the same, or cannot tell yet
+///
+/// kqps compare --a nsd --b knot
+///   starts both in turn, A against itself first, which tells what this host can tell apart.
+///
+/// kqps compare --a 'old-server -p {port} -z {zone}' --b 'new-server -p {port} -z {zone}' --fail-on slower:2%
+///   is for a CI: the status is 3 when the new one is certainly slower by 2 % or more.
+///
+/// kqps compare DIR --factor io=blocking,mmsg
+///   compares cells of a stored run that differ in nothing else; --a CELL --b CELL compares two of them.
+///
+/// kqps compare DIR DIR
+///   compares the cells of the same name in two runs.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+#[command(group = ArgGroup::new("what").args(["runs", "a", "resume"]).multiple(true).required(true))]
+pub(crate) struct Args {
+    /// One stored run, or two
+    #[arg(value_name = "DIR", num_args = 0..=2)]
+    runs: Vec<PathBuf>,
+
+    /// What B is compared with: a subject's name, its file, or its command; of a stored run, a cell
+    #[arg(long, value_name = "SUBJECT|COMMAND|CELL", requires = "b")]
+    a: Option<String>,
+
+    /// What is judged
+    #[arg(long, value_name = "SUBJECT|COMMAND|CELL", requires = "a")]
+    b: Option<String>,
+
+    /// Compare the cells of a stored run that differ in this factor only: all of its values, or these two
+    #[arg(long, value_name = "NAME[=A,B]", requires = "runs", conflicts_with = "a")]
+    factor: Option<String>,
+
+    #[command(flatten)]
+    live: LiveArgs,
+
+    /// End with status 3 if a verdict is this: faster, slower, different or inconclusive. With a share, such as
+    /// slower:2%, only if it is certainly so by that much, which is when the whole interval lies beyond it
+    #[arg(long, value_name = "VERDICT[:PERCENT]")]
+    fail_on: Vec<Condition>,
+
+    /// Print each comparison as one JSON object in a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// How subjects are measured that are started for a comparison.
+#[derive(clap::Args)]
+struct LiveArgs {
+    /// ABBA blocks, each four starts; as many of A against itself come first (default: 6)
+    #[arg(long, value_parser = parse_count, conflicts_with = "runs")]
+    blocks: Option<u64>,
+
+    /// How long each start is loaded for (default: 1s)
+    #[arg(long, value_parser = parse_duration, conflicts_with = "runs")]
+    duration: Option<Duration>,
+
+    /// Closed loop with so many queries outstanding, and compare the answered rate (default: 500)
+    #[arg(short = 'q', long, value_name = "COUNT", value_parser = parse_count, conflicts_with_all = ["runs", "rate"])]
+    outstanding: Option<u64>,
+
+    /// Play this rate instead, and compare CPU time per answer and p99 latency
+    #[arg(short = 'Q', long, value_name = "RATE", value_parser = parse_rate, conflicts_with = "runs")]
+    rate: Option<f64>,
+
+    /// Workers of each subject (default: 1)
+    #[arg(long, value_parser = parse_count, conflicts_with = "runs")]
+    workers: Option<u64>,
+
+    /// Records of the generated zone (default: 10k)
+    #[arg(long, value_parser = parse_count, conflicts_with = "runs")]
+    records: Option<u64>,
+
+    /// The seed of every random choice (default: another one every time)
+    #[arg(long, conflicts_with = "runs")]
+    seed: Option<u64>,
+
+    /// The folder of the run (default: kqps-runs/TIME-compare)
+    #[arg(long, value_name = "DIR", conflicts_with = "runs")]
+    out: Option<PathBuf>,
+
+    /// Go on with the comparison in --out
+    #[arg(
+        long,
+        requires = "out",
+        conflicts_with_all = ["runs", "a", "blocks", "duration", "outstanding", "rate", "workers", "records", "seed"]
+    )]
+    resume: bool,
+}
+
+/// What was compared.
+struct Compared {
+    comparisons: Vec<Comparison>,
+    /// The page with all trials, where a run was made for it.
+    report: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let compared = match args.runs.as_slice() {
+        [] => match live::compare(args)? {
+            Some(compared) => compared,
+            None => return Ok(ExitCode::FAILURE),
+        },
+        [run] => stored::within(run, args)?,
+        [a, b, ..] => stored::between(a, b, args)?,
+    };
+    tell(&compared, args.json)?;
+    let met: Vec<&Condition> = args
+        .fail_on
+        .iter()
+        .filter(|condition| compared.comparisons.iter().any(|it| condition.holds(it)))
+        .collect();
+    for condition in &met {
+        eprintln!("--fail-on {condition} holds.");
+    }
+    Ok(if met.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(exit::REFUSED) })
+}
+
+fn tell(compared: &Compared, json: bool) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    if !json {
+        out.write_all(words::of(&compared.comparisons, compared.report.as_deref()).as_bytes())?;
+        return Ok(());
+    }
+    for comparison in &compared.comparisons {
+        let told = Told { schema: kqps_observation::SCHEMA, kind: "comparison", comparison };
+        serde_json::to_writer(&mut out, &told)?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// What `--json` prints of each comparison.
+#[derive(Serialize)]
+struct Told<'a> {
+    schema: u32,
+    kind: &'static str,
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+}

@@ -1,0 +1,105 @@
+//! What `--fail-on` asks: `VERDICT[:PERCENT]`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use kqps_verdict::compare::{Comparison, Outcome};
+
+use crate::value::parse_share;
+
+/// A condition on a comparison.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Condition {
+    wanted: Wanted,
+    /// By how much at least, a share; 0 for any difference that is claimed.
+    by: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Faster,
+    Slower,
+    Different,
+    Inconclusive,
+}
+
+impl Condition {
+    /// Whether a comparison is so. A difference is certainly as large as was asked for when the end of its
+    /// interval that lies nearest to equality is.
+    pub(super) fn holds(&self, comparison: &Comparison) -> bool {
+        let is_wanted = match self.wanted {
+            Wanted::Faster => comparison.outcome == Outcome::Faster,
+            Wanted::Slower => comparison.outcome == Outcome::Slower,
+            Wanted::Different => comparison.outcome.is_different(),
+            Wanted::Inconclusive => return comparison.outcome == Outcome::Inconclusive,
+        };
+        let least = comparison.ratio.map_or(0.0, |ratio| (ratio.low - 1.0).max(1.0 - ratio.high).max(0.0));
+        is_wanted && least >= self.by
+    }
+}
+
+impl FromStr for Condition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (word, share) = text.split_once(':').map_or((text, None), |(word, share)| (word, Some(share)));
+        let wanted = match word {
+            "faster" => Wanted::Faster,
+            "slower" => Wanted::Slower,
+            "different" => Wanted::Different,
+            "inconclusive" => Wanted::Inconclusive,
+            _ => return Err("expected faster, slower, different or inconclusive, as in slower:2%".into()),
+        };
+        let by = share.map_or(Ok(0.0), parse_share)?;
+        if wanted == Wanted::Inconclusive && share.is_some() {
+            return Err("inconclusive takes no share".into());
+        }
+        Ok(Self { wanted, by })
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self.wanted {
+            Wanted::Faster => "faster",
+            Wanted::Slower => "slower",
+            Wanted::Different => "different",
+            Wanted::Inconclusive => "inconclusive",
+        };
+        if self.by > 0.0 { write!(f, "{word}:{}%", (self.by * 1e8).round() / 1e6) } else { f.write_str(word) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kqps_verdict::compare::{Case, compare};
+
+    /// B has this share of A's rate, to ± 0.1 %.
+    fn comparison(share: f64) -> Comparison {
+        let around = |middle: f64| (0..6).map(|block| vec![middle * (1.0 + f64::from(block % 2) / 1e3)]).collect();
+        let case = Case { blocks: around(share), same: around(1.0), ..Case::default() };
+        compare(&[case], 1).remove(0)
+    }
+
+    fn holds(condition: &str, share: f64) -> bool {
+        condition.parse::<Condition>().unwrap().holds(&comparison(share))
+    }
+
+    #[test]
+    fn a_share_is_met_when_it_is_met_for_certain() {
+        assert!(holds("slower", 0.97) && holds("slower:2%", 0.97) && holds("different:2%", 0.97));
+        assert!(!holds("slower:2%", 0.9795), "the interval ends above 0.98");
+        assert!(!holds("faster", 0.97) && !holds("inconclusive", 0.97));
+        assert!(holds("faster:0.02", 1.03) && holds("different", 1.03) && !holds("slower", 1.03));
+        assert!(!holds("different", 1.0));
+    }
+
+    #[test]
+    fn slips_are_explained() {
+        for text in ["slow", "slower:", "slower:2x", "inconclusive:1%", "slower:200%"] {
+            assert!(text.parse::<Condition>().is_err(), "{text}");
+        }
+        assert_eq!("slower:2%".parse::<Condition>().unwrap().to_string(), "slower:2%");
+    }
+}

@@ -1,0 +1,157 @@
+//! Cells of stored runs: two of one run by name, all that differ in one factor only, or those of the same name in
+//! two runs.
+
+use std::path::Path;
+
+use kqps_lab::toml_file::nearest;
+use kqps_observation::run::Role;
+use kqps_observation::{Cell, Run, Store};
+use kqps_verdict::compare::{self, Case, figures_of};
+use kqps_verdict::figure;
+
+use super::{Args, Compared};
+use crate::exit::bad_input;
+
+/// Two cells of a run, those that differ in a factor, or what the run was made to compare.
+pub(super) fn within(folder: &Path, args: &Args) -> anyhow::Result<Compared> {
+    let run = read(folder)?;
+    let pairs = match (&args.a, &args.b, &args.factor) {
+        (Some(a), Some(b), _) => vec![(cell_called(&run, a)?, cell_called(&run, b)?)],
+        (_, _, Some(factor)) => differing(&run, factor)?,
+        _ if compare::Pairing::of(&run).is_some() => {
+            return Ok(Compared { comparisons: compare::of_run(&run), report: None });
+        }
+        _ => {
+            return Err(bad_input(
+                "which cells of the run? Name a factor (--factor io=blocking,mmsg), two cells (--a CELL --b \
+                 CELL), or a second run",
+            ));
+        }
+    };
+    let cases = pairs.iter().flat_map(|&(a, b)| {
+        let (of_a, of_b) = (figures_of(&run.cells[a]), figures_of(&run.cells[b]));
+        let both = of_a.iter().filter(move |figure| of_b.contains(figure));
+        both.map(|figure| compare::within_run(&run, a, b, *figure)).collect::<Vec<_>>()
+    });
+    judged(cases.collect(), run.seed)
+}
+
+/// The cells of the same name in two runs.
+pub(super) fn between(a: &Path, b: &Path, args: &Args) -> anyhow::Result<Compared> {
+    if args.a.is_some() || args.factor.is_some() {
+        return Err(bad_input("of two runs the cells of the same name are compared; leave out --factor, --a and --b"));
+    }
+    let (run_a, run_b) = (read(a)?, read(b)?);
+    let subjects = run_a.cells.iter().enumerate().filter(|(_, cell)| cell.role != Role::Canary);
+    let mut cases = Vec::new();
+    for (of_a, cell) in subjects {
+        let same = |other: &Cell| other.name == cell.name && other.load == cell.load && other.role == cell.role;
+        let Some(of_b) = run_b.cells.iter().position(same) else { continue };
+        for figure in figures_of(cell) {
+            let mut case = compare::between_runs((&run_a, of_a), (&run_b, of_b), *figure);
+            case.a = format!("{} of {}", cell.name, a.display());
+            case.b = format!("{} of {}", cell.name, b.display());
+            cases.push(case);
+        }
+    }
+    if cases.is_empty() {
+        return Err(bad_input("the runs have no cell of the same name and load"));
+    }
+    judged(cases, run_a.seed)
+}
+
+/// Holm's correction counts only what can be compared at all.
+fn judged(cases: Vec<Case>, seed: u64) -> anyhow::Result<Compared> {
+    let cases: Vec<Case> = cases.into_iter().filter(|case| !case.blocks.is_empty()).collect();
+    if cases.is_empty() {
+        anyhow::bail!("nothing can be compared: no block has a figure of both cells");
+    }
+    Ok(Compared { comparisons: compare::compare(&cases, seed), report: None })
+}
+
+fn read(folder: &Path) -> anyhow::Result<Run> {
+    let store = folder.join("run.sqlite");
+    if !store.exists() {
+        return Err(bad_input(format!("{} holds no run: there is no run.sqlite in it", folder.display())));
+    }
+    Store::read(&store).map_err(bad_input)
+}
+
+fn cell_called(run: &Run, name: &str) -> anyhow::Result<usize> {
+    run.cells.iter().position(|cell| cell.name == name).ok_or_else(|| {
+        let names: Vec<&str> = run.cells.iter().map(|cell| cell.name.as_str()).collect();
+        let hint = nearest(name, &names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        bad_input(format!("the run has no cell `{name}`{hint} (it has: {})", names.join(", ")))
+    })
+}
+
+/// All pairs of cells that differ in one factor and in nothing else: `NAME` for every pair of its values in the
+/// order of the cells, `NAME=A,B` for these two.
+fn differing(run: &Run, asked: &str) -> anyhow::Result<Vec<(usize, usize)>> {
+    let (name, values) = match asked.split_once('=') {
+        None => (asked, None),
+        Some((name, values)) => match values.split_once(',') {
+            Some((a, b)) if !a.is_empty() && !b.is_empty() && a != b => (name, Some((a, b))),
+            _ => return Err(bad_input(format!("--factor {asked}: expected NAME or NAME=A,B"))),
+        },
+    };
+    let cells: Vec<(usize, &Cell)> =
+        run.cells.iter().enumerate().filter(|(_, cell)| !figures_of(cell).is_empty()).collect();
+    let mut pairs = Vec::new();
+    for &(a, cell_a) in &cells {
+        for &(b, cell_b) in &cells {
+            let (Some(of_a), Some(of_b)) = (figure::factor(cell_a, name), figure::factor(cell_b, name)) else {
+                continue;
+            };
+            let is_wanted = match values {
+                Some((a, b)) => of_a == a && of_b == b,
+                None => a < b && of_a != of_b,
+            };
+            if is_wanted && is_alike(cell_a, cell_b, name) {
+                pairs.push((a, b));
+            }
+        }
+    }
+    if pairs.is_empty() {
+        let known = known_factors(&cells);
+        return Err(bad_input(format!(
+            "--factor {asked}: no two cells differ in that and in nothing else (the run varies: {known})"
+        )));
+    }
+    Ok(pairs)
+}
+
+/// Whether two cells agree in all but one factor. A subject brings its own I/O with it, and more workers need
+/// more cores.
+fn is_alike(a: &Cell, b: &Cell, name: &str) -> bool {
+    let others = |cell: &Cell| -> Vec<(String, String)> {
+        let factors = cell.factors.iter().filter(|(factor, _)| factor.as_str() != name);
+        factors.map(|(factor, value)| (factor.clone(), value.clone())).collect()
+    };
+    let given = |factors: &[&str]| factors.contains(&name);
+    let brings_workers = given(&["workers", "processes", "threads", "cores"]);
+    a.experiment == b.experiment
+        && a.load == b.load
+        && a.role == b.role
+        && others(a) == others(b)
+        && (given(&["subject"]) || a.subject == b.subject)
+        && (given(&["subject", "io"]) || a.io == b.io)
+        && (brings_workers || (a.workers == b.workers && a.subject_cpus == b.subject_cpus))
+        && (name.starts_with("player") || a.player_cpus == b.player_cpus)
+}
+
+/// What differs between any two cells.
+fn known_factors(cells: &[(usize, &Cell)]) -> String {
+    let built_in = ["subject", "io", "workers", "cores"].map(str::to_owned);
+    let mut names: Vec<String> = cells.iter().flat_map(|(_, cell)| cell.factors.keys().cloned()).collect();
+    names.extend(built_in);
+    names.sort();
+    names.dedup();
+    let varies = |name: &String| {
+        let mut values = cells.iter().map(|(_, cell)| figure::factor(cell, name));
+        let first = values.next();
+        values.any(|value| Some(&value) != first.as_ref())
+    };
+    let varying: Vec<String> = names.into_iter().filter(varies).collect();
+    if varying.is_empty() { "nothing".into() } else { varying.join(", ") }
+}

@@ -1,0 +1,126 @@
+//! `kqps compare` as a user runs it.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use kqps_observation::Store;
+use kqps_observation::run::Purpose;
+use serde_json::Value;
+
+/// An echo whose work for each query makes it, and not the player, the limit.
+fn echo(work_ns: u32) -> String {
+    format!("{{kqps}} serve echo --listen 127.0.0.1:{{port}} --io mmsg --work-ns {work_ns} --for 2m")
+}
+
+fn kqps(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
+    command.arg("compare").args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Two echoes in one short comparison.
+fn live(work_ns: [u32; 2], out: &Path, more: &[&str]) -> Command {
+    let mut command = kqps(&["--a", &echo(work_ns[0]), "--b", &echo(work_ns[1])]);
+    command.args(["--duration", "60ms", "--records", "200", "--seed", "3", "--out"]).arg(out).args(more);
+    command
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn told(output: &Output) -> Vec<Value> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn half_the_rate_is_slower_and_fails_a_build() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    // Half of the rate is far beyond any noise that a host can have.
+    let output =
+        live([20_000, 100_000], &out, &["--json", "--fail-on", "slower:5%"]).output().unwrap();
+    let comparisons = told(&output);
+    assert_eq!(comparisons.len(), 1, "{}", stderr(&output));
+    let comparison = &comparisons[0];
+    assert_eq!((&comparison["kind"], &comparison["outcome"]), (&"comparison".into(), &"slower".into()));
+    assert_eq!(comparison["figure"], "answered-rate");
+    assert!(comparison["ratio"]["median"].as_f64().unwrap() < 0.6, "{comparison}");
+    assert_eq!(comparison["blocks"].as_array().unwrap().len(), 6);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--fail-on slower:5% holds"), "{}", stderr(&output));
+
+    let run = Store::read(&out.join("run.sqlite")).unwrap();
+    assert_eq!((run.study.as_str(), run.cells.len(), run.blocks), ("compare", 3, 24));
+    let order: Vec<u32> = run.trials.iter().filter(|it| it.purpose == Purpose::Closed).map(|it| it.cell).collect();
+    assert_eq!(order.len(), 48);
+    assert_eq!(order[..8], [0, 1, 1, 0, 0, 1, 1, 0]);
+    assert_eq!(order[24..32], [0, 2, 2, 0, 0, 2, 2, 0]);
+    assert!(out.join("report.html").exists());
+
+    // What is stored gives the same again, and so does the pair of cells by name.
+    let stored = kqps(&[out.to_str().unwrap(), "--json"]).output().unwrap();
+    assert_eq!((told(&stored), stored.status.code()), (comparisons, Some(0)));
+    let cells = [out.to_str().unwrap(), "--a", "kqps", "--b", "kqps-2"];
+    let by_name = kqps(&cells).output().unwrap();
+    let words = String::from_utf8_lossy(&by_name.stdout).into_owned();
+    assert!(words.starts_with("slower: kqps-2 has "), "{words}{}", stderr(&by_name));
+    assert!(words.contains("MDE        ± "), "{words}");
+}
+
+#[test]
+fn killed_in_the_middle_it_goes_on_and_repeats_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let trials = || Store::read(&out.join("run.sqlite")).map_or(Vec::new(), |run| run.trials);
+    let mut child = live([20_000; 2], &out, &["--blocks", "1"]).stderr(Stdio::null()).spawn().unwrap();
+    while trials().len() < 4 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be killed");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = trials();
+    let output = kqps(&["--resume", "--out", out.to_str().unwrap(), "--json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let after = trials();
+    assert_eq!(after[..before.len()], before);
+    assert_eq!(after.iter().filter(|it| it.purpose == Purpose::Closed).count(), 8);
+    let comparison = &told(&output)[0];
+    assert_eq!((&comparison["outcome"], &comparison["more_blocks"]), (&"inconclusive".into(), &5.into()));
+}
+
+#[test]
+fn at_a_fixed_rate_time_is_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let more = ["-Q", "2k", "--blocks", "1", "--json", "--fail-on", "inconclusive"];
+    let output = live([20_000; 2], &out, &more).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    // 120 queries have no p99.
+    let figures: Vec<_> = told(&output).iter().map(|it| it["figure"].clone()).collect();
+    assert_eq!(figures, ["cpu-per-answer"], "{}", stderr(&output));
+}
+
+#[test]
+fn bad_usage_is_one_clear_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path().to_str().unwrap();
+    let cases: [(&[&str], &str); 8] = [
+        (&[], "required"),
+        (&["--a", "nsd"], "--b"),
+        (&["--a", "nds", "--b", "knot"], "did you mean `nsd`?"),
+        (&["--a", "sh -p 53", "--b", "nsd"], "{port} is missing"),
+        (&["--a", "sh {port}", "--b", "sh {port}", "--fail-on", "slow"], "expected faster, slower"),
+        (&["--a", "sh {port}", "--b", "sh {port}", "-q", "1", "-Q", "1"], "cannot be used with"),
+        (&[here], "holds no run"),
+        (&["--resume"], "--out"),
+    ];
+    for (arguments, expected) in cases {
+        let output = kqps(arguments).current_dir(here).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
+    }
+    assert!(!folder.path().join("kqps-runs").exists(), "nothing is half-made");
+}
