@@ -39,8 +39,7 @@ fn half_the_rate_is_slower_and_fails_a_build() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     // Half of the rate is far beyond any noise that a host can have.
-    let output =
-        live([20_000, 100_000], &out, &["--json", "--fail-on", "slower:5%"]).output().unwrap();
+    let output = live([20_000, 100_000], &out, &["--json", "--fail-on", "slower:5%"]).output().unwrap();
     let comparisons = told(&output);
     assert_eq!(comparisons.len(), 1, "{}", stderr(&output));
     let comparison = &comparisons[0];
@@ -53,7 +52,8 @@ fn half_the_rate_is_slower_and_fails_a_build() {
 
     let run = Store::read(&out.join("run.sqlite")).unwrap();
     assert_eq!((run.study.as_str(), run.cells.len(), run.blocks), ("compare", 3, 24));
-    let order: Vec<u32> = run.trials.iter().filter(|it| it.purpose == Purpose::Closed).map(|it| it.cell).collect();
+    let order: Vec<u32> =
+        run.trials.iter().filter(|it| it.purpose == Purpose::Closed).map(|it| it.cell).collect();
     assert_eq!(order.len(), 48);
     assert_eq!(order[..8], [0, 1, 1, 0, 0, 1, 1, 0]);
     assert_eq!(order[24..32], [0, 2, 2, 0, 0, 2, 2, 0]);

@@ -64,7 +64,7 @@ pub enum ComparisonError {
     #[error(transparent)]
     Lab(#[from] LabError),
     #[error("{title} cannot be started: {error}")]
-    Subject { title: String, error: StartError },
+    Subject { title: String, error: Box<StartError> },
 }
 
 /// Makes the store of a comparison, and opens it as a run that lacks all of its trials.
@@ -82,7 +82,7 @@ fn must_be_installed(definition: &Definition) -> Result<(), ComparisonError> {
         None => Ok(()),
         Some(program) => {
             let (program, package) = (program.clone(), definition.package.clone());
-            let error = StartError::Missing { program, package };
+            let error = Box::new(StartError::Missing { program, package });
             Err(ComparisonError::Subject { title: definition.title.clone(), error })
         }
     }

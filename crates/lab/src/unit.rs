@@ -50,8 +50,18 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// The unit as the store has it.
+    /// The unit as the store has it. A search begins at the bounds that the newest block before it found.
     pub fn of(run: &Run, goal: &Goal, cell: usize, block: u32) -> Self {
+        // Each of those searches began at the bounds before it in turn, so they are gone through in order.
+        let searches = if is_search(&run.cells[cell]) { block } else { 0 };
+        let bounds = (0..searches).fold(None, |before, earlier| {
+            Self::after(before, run, goal, cell, earlier).bounds_qps().or(before)
+        });
+        Self::after(bounds, run, goal, cell, block)
+    }
+
+    /// The unit as the store has it, after a block that found these bounds, queries a second.
+    fn after(bounds_qps: Option<(f64, f64)>, run: &Run, goal: &Goal, cell: usize, block: u32) -> Self {
         let facts = &run.cells[cell];
         let stored =
             || run.trials.iter().filter(move |trial| trial.cell as usize == cell && trial.block == block);
@@ -59,13 +69,12 @@ impl Unit {
             Outcome::Failed { reason, .. } => Some(reason.clone()),
             Outcome::Measured(_) => None,
         });
-        let before = (0..block).rev().find_map(|earlier| Self::of(run, goal, cell, earlier).bounds_qps());
         let relevant = |trial: &Played| trial.purpose != Purpose::WarmUp;
         Self {
             role: facts.role,
             load: facts.load.clone(),
             goal: goal.clone(),
-            start: Start { bounds_qps: before },
+            start: Start { bounds_qps },
             // Once is enough, and the first block is the one that is never dropped.
             latency_at: if block == 0 { latency_at(facts) } else { Vec::new() },
             played: stored().filter_map(Played::of).filter(relevant).collect(),
@@ -140,6 +149,10 @@ impl Unit {
             _ => None,
         }
     }
+}
+
+fn is_search(cell: &Cell) -> bool {
+    cell.role == Role::Subject && cell.load == CellLoad::Search
 }
 
 fn latency_at(cell: &Cell) -> Vec<f64> {

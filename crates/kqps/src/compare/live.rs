@@ -48,7 +48,8 @@ pub(super) fn compare(args: &Args) -> anyhow::Result<Option<Compared>> {
 
 fn why_nothing(run: &Run) -> &str {
     let last_failure = run.trials.iter().rev().find_map(RunTrial::failure);
-    last_failure.unwrap_or("no trial has the figures, as with too few queries or a rate that was never answered")
+    last_failure
+        .unwrap_or("no trial has the figures, as with too few queries or a rate that was never answered")
 }
 
 fn resume(args: &Args) -> anyhow::Result<Session> {

@@ -39,13 +39,16 @@ pub(super) fn within(folder: &Path, args: &Args) -> anyhow::Result<Compared> {
 /// The cells of the same name in two runs.
 pub(super) fn between(a: &Path, b: &Path, args: &Args) -> anyhow::Result<Compared> {
     if args.a.is_some() || args.factor.is_some() {
-        return Err(bad_input("of two runs the cells of the same name are compared; leave out --factor, --a and --b"));
+        return Err(bad_input(
+            "of two runs the cells of the same name are compared; leave out --factor, --a and --b",
+        ));
     }
     let (run_a, run_b) = (read(a)?, read(b)?);
     let subjects = run_a.cells.iter().enumerate().filter(|(_, cell)| cell.role != Role::Canary);
     let mut cases = Vec::new();
     for (of_a, cell) in subjects {
-        let same = |other: &Cell| other.name == cell.name && other.load == cell.load && other.role == cell.role;
+        let same =
+            |other: &Cell| other.name == cell.name && other.load == cell.load && other.role == cell.role;
         let Some(of_b) = run_b.cells.iter().position(same) else { continue };
         for figure in figures_of(cell) {
             let mut case = compare::between_runs((&run_a, of_a), (&run_b, of_b), *figure);
@@ -100,7 +103,8 @@ fn differing(run: &Run, asked: &str) -> anyhow::Result<Vec<(usize, usize)>> {
     let mut pairs = Vec::new();
     for &(a, cell_a) in &cells {
         for &(b, cell_b) in &cells {
-            let (Some(of_a), Some(of_b)) = (figure::factor(cell_a, name), figure::factor(cell_b, name)) else {
+            let (Some(of_a), Some(of_b)) = (figure::factor(cell_a, name), figure::factor(cell_b, name))
+            else {
                 continue;
             };
             let is_wanted = match values {

@@ -40,7 +40,9 @@ fn of_one(comparison: &Comparison) -> String {
         line("ratio", format!("{} of the {}", with_interval(ratio), comparison.case.figure));
     }
     match comparison.mde {
-        Some(mde) => line("MDE", format!("± {:.2} %: what A differs from itself in 19 blocks of 20", mde * 100.0)),
+        Some(mde) => {
+            line("MDE", format!("± {:.2} %: what A differs from itself in 19 blocks of 20", mde * 100.0));
+        }
         None => line("MDE", "unknown: there are too few blocks of A against itself".into()),
     }
     line("blocks", blocks(comparison));
@@ -60,7 +62,9 @@ fn headline(comparison: &Comparison) -> String {
             format!("{}: {b} has {by:.1} % {direction} {figure} than {a}.", comparison.outcome)
         }
         Outcome::Equivalent => {
-            format!("equivalent: whatever differs in {figure} between {b} and {a} is less than this host can tell.")
+            format!(
+                "equivalent: whatever differs in {figure} between {b} and {a} is less than this host can tell."
+            )
         }
         Outcome::Inconclusive => {
             let more = match comparison.more_blocks {
