@@ -1,5 +1,6 @@
 //! `kqps run`: the default study on this machine, from laying it out to the page that tells what came of it.
 
+mod plan;
 mod progress;
 pub(crate) mod subjects;
 mod words;
@@ -15,7 +16,12 @@ use anyhow::Context as _;
 use kqps_dataset::generate::RECORDS_MAX;
 use kqps_lab::budget::Spending;
 use kqps_lab::conduct::Conducted;
-use kqps_lab::session::{Session, Wish};
+use kqps_lab::layout::lay_out;
+use kqps_lab::session::{LabError, Session, Wish};
+use kqps_lab::study_file::{self, StudyFile};
+use kqps_lab::subject::Definition;
+use kqps_lab::toml_file::nearest;
+use kqps_observation::Run;
 use kqps_verdict::judge::{RunVerdict, judge};
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -25,12 +31,16 @@ use crate::exit::{self, bad_input};
 use crate::value::{parse_count, parse_duration};
 use progress::Progress;
 
-/// Measure this machine: the echo under each I/O model, then every name server that is installed
+/// Measure this machine: the echo under each I/O model and every name server that is installed, or a study
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
-    /// A study; without one, the default study
+    /// A study's file, or the name of one that kqps carries; without one, the default study
     #[arg(value_name = "STUDY.toml")]
     study: Option<PathBuf>,
+
+    /// Say what would be measured, in which order and how long it takes, and measure nothing
+    #[arg(long, conflicts_with = "resume")]
+    dry_run: bool,
 
     /// The folder of the run (default: kqps-runs/TIME-STUDY)
     #[arg(long, value_name = "DIR")]
@@ -40,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["study", "budget", "seed", "subject", "command", "echo", "records"])]
     resume: bool,
 
-    /// How long it may take (default: 2m)
+    /// How long it may take (default: 2m, or what the study takes)
     #[arg(long, value_parser = parse_duration)]
     budget: Option<Duration>,
 
@@ -50,15 +60,15 @@ pub(crate) struct Args {
 
     /// Measure this subject only: nsd, knot, bind, pdns, unbound, pdns-recursor, dnsdist, or a definition such as
     /// ./mine.toml (repeatable; default: nsd, knot, bind)
-    #[arg(long, value_name = "NAME|FILE")]
+    #[arg(long, value_name = "NAME|FILE", conflicts_with = "study")]
     subject: Vec<String>,
 
     /// Measure a server that is started like this: 'my-server -p {port} -z {zone}' (repeatable)
-    #[arg(long, value_name = "WORDS", long_help = COMMAND_HELP)]
+    #[arg(long, value_name = "WORDS", long_help = COMMAND_HELP, conflicts_with = "study")]
     command: Vec<String>,
 
     /// Measure the echo under these I/O models only, such as mmsg,segment
-    #[arg(long, value_name = "MODELS", value_delimiter = ',')]
+    #[arg(long, value_name = "MODELS", value_delimiter = ',', conflicts_with = "study")]
     echo: Vec<String>,
 
     /// Records of the generated zone (default: 100k)
@@ -77,21 +87,16 @@ The words are split as a shell would, and it must stay in the foreground. {addre
 listens, {zone} is the zone's master file and {origin} its name, {workers} how many workers it has, {cpus} its
 cores, {dir} a folder for its state. One that is told the zone must serve it; any other may answer anything.";
 
-const BUDGET: Duration = Duration::from_mins(2);
-
 const RECORDS: u64 = 100_000;
 
 /// Where runs lie, unless told otherwise.
 const RUNS: &str = "kqps-runs";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if let Some(study) = &args.study {
-        return Err(bad_input(format!(
-            "{}: this version knows the default study only; run it with `kqps run`",
-            study.display()
-        )));
-    }
     let began = Instant::now();
+    if args.dry_run {
+        return dry_run(args);
+    }
     let interrupted = take_signals()?;
     let mut session = if args.resume { resume(args)? } else { begin(args, began)? };
     let mut progress = Progress::new(session.run());
@@ -124,32 +129,79 @@ pub(crate) fn take_signals() -> anyhow::Result<Arc<AtomicBool>> {
 }
 
 fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
+    let mut wish = wish(args)?;
+    // Installing is no part of measuring, and not paid for by the budget.
+    let installing = Instant::now();
+    let definitions: Vec<Definition> =
+        wish.subjects.iter().map(|(_, definition)| definition.clone()).collect();
+    subjects::install_missing(&definitions);
+    wish.folder = match &args.out {
+        Some(folder) => folder.clone(),
+        None => default_folder(wish.study.as_ref().map_or(kqps_lab::study::NAME, |study| &study.name))?,
+    };
+    let (session, spending) = Session::begin(&wish, began + installing.elapsed()).map_err(told)?;
+    announce(&session, &spending, args.budget);
+    Ok(session)
+}
+
+/// Lays out what would be measured, and prints it.
+fn dry_run(args: &Args) -> anyhow::Result<ExitCode> {
+    let wish = wish(args)?;
+    let laid_out = lay_out(&wish).map_err(told)?;
+    io::stdout().lock().write_all(plan::of(&wish, &laid_out, args.json)?.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A slip in a file or in the arguments is bad input; anything else could not be run.
+fn told(error: LabError) -> anyhow::Error {
+    match error {
+        LabError::Study(_) | LabError::Definition(_) | LabError::SameName { .. } => bad_input(error),
+        other => other.into(),
+    }
+}
+
+/// What the arguments ask for, but for its folder.
+fn wish(args: &Args) -> anyhow::Result<Wish> {
     let records = args.records.unwrap_or(RECORDS);
     if !(1..=RECORDS_MAX).contains(&records) {
         return Err(bad_input(format!("--records {records}: expected 1 to {RECORDS_MAX}")));
     }
-    let budget = args.budget.unwrap_or(BUDGET);
-    if budget.is_zero() {
+    if args.budget.is_some_and(|budget| budget.is_zero()) {
         return Err(bad_input("--budget 0: nothing could be measured"));
     }
-    let subjects = subjects::chosen(&args.subject, &args.command)?;
-    // Installing is no part of measuring, and not paid for by the budget.
-    let installing = Instant::now();
-    subjects::install_missing(&subjects);
-    let wish = Wish {
-        folder: args.out.clone().map_or_else(|| default_folder(kqps_lab::study::NAME), Ok)?,
+    let study = args.study.as_deref().map(study).transpose()?;
+    let subjects = match &study {
+        Some(study) => study.subjects().map_err(bad_input)?,
+        None => {
+            let chosen = subjects::chosen(&args.subject, &args.command)?;
+            chosen.into_iter().map(|definition| (definition.name.clone(), definition)).collect()
+        }
+    };
+    Ok(Wish {
+        folder: PathBuf::new(),
+        study,
         subjects,
         models: subjects::models(&args.echo)?,
-        budget_s: budget.as_secs_f64(),
+        budget_s: args.budget.map(|budget| budget.as_secs_f64()),
         seed: args.seed.unwrap_or_else(random_seed),
         records,
         command: std::env::args().collect(),
         kqps: std::env::current_exe().context("finding the running program")?,
         version: env!("CARGO_PKG_VERSION").into(),
-    };
-    let (session, spending) = Session::begin(&wish, began + installing.elapsed())?;
-    announce(&session, &spending, budget);
-    Ok(session)
+    })
+}
+
+/// A study by its file, or by its name if kqps carries it.
+fn study(path: &Path) -> anyhow::Result<StudyFile> {
+    let name = path.to_string_lossy();
+    if !path.exists() && !name.contains(['.', '/']) {
+        let known = study_file::builtin_names();
+        let near = nearest(&name, &known).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        return study_file::builtin(&name).ok_or_else(|| {
+            bad_input(format!("no study is called `{name}`{near} (known: {}, or a file)", known.join(", ")))
+        });
+    }
+    StudyFile::open(path).map_err(bad_input)
 }
 
 fn resume(args: &Args) -> anyhow::Result<Session> {
@@ -171,26 +223,36 @@ fn resume(args: &Args) -> anyhow::Result<Session> {
 }
 
 /// Says what will be done and how long it takes.
-fn announce(session: &Session, spending: &Spending, budget: Duration) {
+fn announce(session: &Session, spending: &Spending, budget: Option<Duration>) {
     let run = session.run();
     let names: Vec<&str> = run.cells.iter().map(|cell| cell.name.as_str()).collect();
-    eprintln!("Measuring {}.", names.join(", "));
+    match &run.question {
+        Some(question) => eprintln!("{}: {} cells.", question.title, names.len()),
+        None => eprintln!("Measuring {}.", names.join(", ")),
+    }
     for (what, reason) in &run.skipped {
         eprintln!("Left out: {what}: {reason}.");
     }
     eprintln!(
-        "{} {} in random order, goal `{}`{}: about {:.0} s of the {:.0} s budget.",
+        "{} {} in random order, goal `{}`{}: about {:.0} s{}.",
         spending.blocks,
         if spending.blocks == 1 { "block" } else { "blocks" },
         spending.goal,
         if spending.latency { ", then latency by load" } else { "" },
         spending.estimate_s,
-        budget.as_secs_f64()
+        budget_words(run, budget)
     );
     if spending.over_budget {
         eprintln!("That is more than the budget, but less than one block would measure nothing.");
     }
     eprintln!("Everything of this run lies in {}.", session.folder().path().display());
+}
+
+fn budget_words(run: &Run, budget: Option<Duration>) -> String {
+    match (budget, &run.question) {
+        (None, Some(_)) => String::new(),
+        _ => format!(" of the {:.0} s budget", run.budget_s),
+    }
 }
 
 fn tell(args: &Args, session: &Session, verdict: &RunVerdict, conducted: Conducted) -> anyhow::Result<()> {

@@ -1,6 +1,9 @@
 //! How a budget of time is spent: how many blocks, at which preset of the rate search, with or without
 //! latency by load. A pure function of the budget and of what there is to measure.
 
+use kqps_observation::run::Role;
+use kqps_observation::{Cell, CellLoad};
+
 /// What a budget must pay for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
@@ -11,7 +14,7 @@ pub struct Work {
 }
 
 /// How a budget is spent.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spending {
     /// The preset of the rate search.
     pub goal: &'static str,
@@ -68,6 +71,32 @@ pub fn plan(budget_s: f64, work: Work) -> Spending {
     candidates
         .find(|spending| spending.estimate_s <= budget_s)
         .unwrap_or_else(|| Spending { over_budget: true, ..spending(&QUICK, 1, false, work) })
+}
+
+/// Seconds that starting, warming up and stopping a subject takes, with the player's own beginning and end.
+const START_S: f64 = 1.4;
+
+/// How often a study's cells are started: `repetitions` times, or as often as a budget allows, once at least.
+pub fn plan_study(budget_s: Option<f64>, repetitions: u32, goal: &'static str, cells: &[Cell]) -> Spending {
+    let block_s: f64 = cells.iter().map(|cell| cell_s(cell, goal)).sum();
+    let fits = |budget_s: f64| ((budget_s - SETUP_S) / block_s).floor().max(1.0) as u32;
+    let blocks = budget_s.map_or(repetitions, |budget_s| repetitions.min(fits(budget_s)));
+    let estimate_s = SETUP_S + block_s * f64::from(blocks);
+    let over_budget = budget_s.is_some_and(|budget_s| estimate_s > budget_s);
+    Spending { goal, blocks, latency: false, estimate_s, over_budget }
+}
+
+/// Seconds of one start of a cell.
+fn cell_s(cell: &Cell, goal: &str) -> f64 {
+    let cost = if goal == DEFAULT.goal { &DEFAULT } else { &QUICK };
+    match (cell.role, &cell.load) {
+        (Role::PlayerCeiling | Role::EchoCeiling, _) => CEILING_S,
+        (_, CellLoad::Closed(seconds)) => START_S + seconds,
+        (_, CellLoad::Rates { rates_qps, duration_s }) => {
+            START_S + rates_qps.len() as f64 * (duration_s + CEILING_S)
+        }
+        (_, CellLoad::Search) => START_S + cost.first_s,
+    }
 }
 
 fn spending(cost: &Cost, blocks: u32, latency: bool, work: Work) -> Spending {
@@ -166,6 +195,15 @@ mod tests {
         assert!(clock.fits_block(99.0, 2, 40.0) && !clock.fits_block(101.0, 2, 40.0));
         assert!(clock.fits_cell(110.0, true) && !clock.fits_cell(125.0, true));
         assert!(clock.fits_cell(125.0, false) && !clock.fits_cell(134.0, false));
+    }
+
+    #[test]
+    fn a_study_is_repeated_as_often_as_it_says_or_as_fits() {
+        let cells = vec![Cell { load: CellLoad::Closed(0.6), ..Cell::default() }; 10];
+        let plan = |budget_s| plan_study(budget_s, 10, "quick", &cells);
+        assert_eq!((plan(None).blocks, plan(Some(1e6)).blocks), (10, 10));
+        assert_eq!((plan(Some(65.0)).blocks, plan(Some(65.0)).over_budget), (3, false));
+        assert_eq!((plan(Some(1.0)).blocks, plan(Some(1.0)).over_budget), (1, true));
     }
 
     #[test]

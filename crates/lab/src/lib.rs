@@ -12,22 +12,24 @@ pub mod canary;
 pub mod comparison;
 pub mod conduct;
 pub mod folder;
+pub mod layout;
 pub mod load;
 pub mod materials;
 pub mod order;
 pub mod packages;
 pub mod path;
+pub mod placement;
 pub mod player;
 pub mod search;
 pub mod session;
 pub mod setup;
 pub mod study;
+pub mod study_file;
 pub mod subject;
 pub mod toml_file;
 pub mod unit;
 pub mod warm_up;
 
-mod layout;
 mod record;
 mod rig;
 

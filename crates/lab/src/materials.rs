@@ -1,10 +1,11 @@
 //! What the cells of a run play and serve: a zone, and queries at random over its names, generated from the
 //! run's seed.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use kqps_dataset::generate::{self, GenerateError, LabelBytes, Popularity, Queries, Zone};
-use kqps_observation::Run;
+use kqps_observation::Cell;
 
 use crate::folder::{Folder, FolderError};
 
@@ -18,9 +19,15 @@ const NXDOMAIN_SHARE: f64 = 0.05;
 const QUERIES_PER_RECORD: u64 = 2;
 
 /// The factor of a subject's cell that tells how many records its zone has.
-pub const RECORDS_FACTOR: &str = "zone_records";
+pub const RECORDS_FACTOR: &str = "dataset.records";
 
-/// The generated files of a run.
+/// The factor of which names are asked for: `random` ones, or `one` again and again.
+pub const NAMES_FACTOR: &str = "dataset.names";
+
+/// Records of the zone whose names an echo is asked for, where nothing else is said.
+const CEILING_RECORDS: u64 = 100_000;
+
+/// The generated files of one zone.
 #[derive(Clone, Debug)]
 pub struct Materials {
     /// The zone's master file.
@@ -29,6 +36,8 @@ pub struct Materials {
     pub queries: PathBuf,
     /// The same queries with no expectation: for an echo, which answers NOERROR to everything.
     pub plain: PathBuf,
+    /// One query for one name of the zone, which a cache has after the first time.
+    pub one: PathBuf,
 }
 
 /// Why there is nothing to play.
@@ -51,12 +60,13 @@ impl Materials {
 
     /// The files of a run with a zone of `records` records; those that are missing are generated.
     pub fn make(folder: &Folder, records: u64, seed: u64) -> Result<Self, MaterialsError> {
-        let place = folder.dataset();
+        let place = folder.dataset().join(records.to_string());
         folder.make_folder(&place)?;
         let materials = Self {
             zone: place.join("bench.test.zone"),
             queries: place.join("queries.txt"),
             plain: place.join("queries-without-rcodes.txt"),
+            one: place.join("one-query.txt"),
         };
         let zone = Zone { origin: Self::ORIGIN.into(), records, label_bytes: LABEL_BYTES, seed };
         let queries = |expected| Queries {
@@ -78,21 +88,36 @@ impl Materials {
         if !materials.plain.exists() {
             generate::queries(&queries(false), &materials.plain)?;
         }
+        if !materials.one.exists() {
+            let queries =
+                std::fs::read_to_string(&materials.queries).map_err(|error| unread(&materials, error))?;
+            let first = queries.lines().find(|line| !line.contains("NXDOMAIN")).unwrap_or_default();
+            folder.write(&materials.one, format!("{first}\n").as_bytes())?;
+        }
         Ok(materials)
     }
 
-    /// The files of a stored run.
-    pub fn of(folder: &Folder, run: &Run) -> Result<Self, MaterialsError> {
-        let told = run.cells.iter().find_map(|cell| cell.factors.get(RECORDS_FACTOR)?.parse().ok());
-        // Without a subject the number hardly matters: an echo answers every name alike.
-        Self::make(folder, told.unwrap_or(1000), run.seed)
+    /// The files that the cells of a run play, by the records of their zones.
+    pub fn of_all(folder: &Folder, cells: &[Cell], seed: u64) -> Result<BTreeMap<u64, Self>, MaterialsError> {
+        let records: BTreeSet<u64> = cells.iter().map(Self::records).collect();
+        records.into_iter().map(|records| Ok((records, Self::make(folder, records, seed)?))).collect()
     }
+
+    /// How many records the zone of a cell has.
+    pub fn records(cell: &Cell) -> u64 {
+        let told = cell.factors.get(RECORDS_FACTOR).and_then(|word| word.parse().ok());
+        // The number hardly matters to a ceiling: an echo answers every name alike.
+        told.unwrap_or(CEILING_RECORDS)
+    }
+}
+
+fn unread(materials: &Materials, error: std::io::Error) -> FolderError {
+    FolderError { path: materials.queries.clone(), error }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kqps_observation::Cell;
 
     #[test]
     fn what_is_missing_is_generated_as_it_was() {
@@ -107,8 +132,9 @@ mod tests {
         std::fs::remove_file(&made.zone).unwrap();
         std::fs::remove_file(&made.queries).unwrap();
         let factors = [(RECORDS_FACTOR.to_string(), "50".to_string())].into();
-        let run = Run { seed: 9, cells: vec![Cell { factors, ..Cell::default() }], ..Run::default() };
-        let again = Materials::of(&folder, &run).unwrap();
+        let cells = [Cell { factors, ..Cell::default() }];
+        let again = &Materials::of_all(&folder, &cells, 9).unwrap()[&50];
+        assert_eq!(read(&again.one).lines().count(), 1);
         assert_eq!((read(&again.zone), read(&again.queries)), (zone, queries));
     }
 }

@@ -27,7 +27,7 @@ const REFUSED: i32 = 3;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A player that is aimed at a subject.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Player<'a> {
     /// The program that is running.
     pub kqps: &'a Path,
@@ -80,9 +80,12 @@ impl Player<'_> {
         add("-t", format!("{}s", self.setup.timeout_s));
         add("-c", self.setup.sockets.to_string());
         add("--burst", self.setup.burst.to_string());
+        if let Some(io) = &self.setup.io {
+            add("--io", io.clone());
+        }
         add("--subject-pid", self.subject_pid.to_string());
         if !self.cpus.is_empty() {
-            add("-T", self.cpus.len().to_string());
+            add("-T", self.setup.senders.map_or(self.cpus.len(), |senders| senders as usize).to_string());
             add("--cpus", list(self.cpus));
         }
         if !self.subject_cpus.is_empty() {

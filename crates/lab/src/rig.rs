@@ -10,7 +10,7 @@ use kqps_observation::run::Purpose;
 
 use crate::conduct::{NoTrial, Play};
 use crate::folder::Folder;
-use crate::materials::Materials;
+use crate::materials::{Materials, NAMES_FACTOR};
 use crate::path::LaidPath;
 use crate::player::Player;
 use crate::setup::Setup;
@@ -23,7 +23,7 @@ pub(crate) struct Rig<'a> {
     pub(crate) cells: Vec<Cell>,
     /// What the path of a cell is that says nothing of its own.
     pub(crate) path: Kind,
-    pub(crate) materials: &'a Materials,
+    pub(crate) materials: &'a BTreeMap<u64, Materials>,
     pub(crate) definitions: &'a BTreeMap<String, Definition>,
     pub(crate) kqps: &'a Path,
     pub(crate) interrupted: &'a AtomicBool,
@@ -38,11 +38,12 @@ impl Rig<'_> {
         let definition = &self.definitions[&cell.subject];
         let path = LaidPath::of(self.path, cell)
             .map_err(|error| NoTrial::Failed { reason: error.to_string(), output: Vec::new() })?;
+        let materials = &self.materials[&Materials::records(cell)];
         let setting = Setting {
             path: &path,
             folder: &self.folder.work(&cell.name, start),
             origin: Materials::ORIGIN,
-            zone: &self.materials.zone,
+            zone: &materials.zone,
             kqps: self.kqps,
             io: &cell.io,
             workers: cell.workers,
@@ -56,8 +57,9 @@ impl Rig<'_> {
             })?;
         // Whoever answers anything, as an echo does, cannot be held to the zone's rcodes.
         let queries = match definition.ready.kind {
-            ReadyKind::Soa => &self.materials.queries,
-            ReadyKind::Reply => &self.materials.plain,
+            _ if cell.factors.get(NAMES_FACTOR).is_some_and(|names| names == "one") => &materials.one,
+            ReadyKind::Soa => &materials.queries,
+            ReadyKind::Reply => &materials.plain,
         };
         let (kqps, interrupted) = (self.kqps, self.interrupted);
         let (target, subject_pid) = (subject.address(), subject.pid());

@@ -14,13 +14,14 @@ use kqps_verdict::search::{Goal, Preset};
 use crate::budget::{Clock, Spending};
 use crate::conduct::{Conducted, Conductor, Event};
 use crate::folder::{Folder, FolderError};
-use crate::layout::{lay_out, new_run};
+use crate::layout::{LaidOut, lay_out, new_run};
 use crate::materials::{Materials, MaterialsError};
 use crate::record;
 use crate::rig::Rig;
 use crate::subject::Definition;
 use crate::subject::definition::DefinitionError;
 use crate::subject::remains;
+use crate::toml_file::TomlError;
 
 pub use crate::layout::Wish;
 
@@ -40,6 +41,10 @@ pub enum LabError {
     Goal(String),
     #[error("two subjects are called `{name}`: give each a name of its own")]
     SameName { name: String },
+    #[error(transparent)]
+    Study(#[from] TomlError),
+    #[error("nothing of this study can be measured here: {0}")]
+    NothingToMeasure(String),
 }
 
 /// A run that can be conducted.
@@ -50,7 +55,7 @@ pub struct Session {
     run: Run,
     goal: Goal,
     kqps: PathBuf,
-    materials: Materials,
+    materials: BTreeMap<u64, Materials>,
     definitions: BTreeMap<String, Definition>,
     clock: Option<(Clock, Instant)>,
 }
@@ -58,19 +63,23 @@ pub struct Session {
 impl Session {
     /// Lays out a new run, generates what it plays, and makes its store. `began` is when its budget began.
     pub fn begin(wish: &Wish, began: Instant) -> Result<(Self, Spending), LabError> {
+        let laid_out = lay_out(wish)?;
         let folder = Folder::make(&wish.folder)?;
         // An empty one is of a run that was killed before it began.
         if Store::is_taken(&folder.store()) {
             return Err(StoreError::Exists { path: folder.store() }.into());
         }
-        let (layout, definitions, spending) = lay_out(wish)?;
-        for definition in definitions.values() {
+        for definition in laid_out.definitions.values() {
             folder.write(&folder.definition(&definition.name), definition.text.as_bytes())?;
         }
-        let materials = Materials::make(&folder, wish.records, wish.seed)?;
-        let run = new_run(wish, layout, &definitions, &spending);
-        folder.write(&folder.study(), record::of(&run).as_bytes())?;
+        let materials = Materials::of_all(&folder, &laid_out.cells, wish.seed)?;
+        let run = new_run(wish, &laid_out);
+        // A study's own text can be run again; of the default study there is none.
+        let text = wish.study.as_ref().map_or_else(|| record::of(&run), |study| study.text.clone());
+        folder.write(&folder.study(), text.as_bytes())?;
         let store = Store::create(&folder.store(), &run)?;
+        let LaidOut { definitions, spending, .. } = laid_out;
+        let run_budget_s = run.budget_s;
         let session = Self {
             goal: goal_of(&run)?,
             folder,
@@ -79,7 +88,7 @@ impl Session {
             kqps: wish.kqps.clone(),
             materials,
             definitions,
-            clock: Some((Clock::new(wish.budget_s, &spending), began)),
+            clock: Some((Clock::new(run_budget_s, &spending), began)),
         };
         Ok((session, spending))
     }
@@ -91,7 +100,7 @@ impl Session {
         // The lock on the store says that nobody else conducts this run, so these are nobody's.
         remains::end_all_under(folder.path());
         let run = store.run()?;
-        let materials = Materials::of(&folder, &run)?;
+        let materials = Materials::of_all(&folder, &run.cells, run.seed)?;
         let mut definitions = BTreeMap::new();
         for cell in &run.cells {
             let definition = Definition::open(&folder.definition(&cell.subject))?;

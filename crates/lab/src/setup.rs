@@ -6,8 +6,12 @@ use std::collections::BTreeMap;
 use kqps_observation::Cell;
 
 /// The player's settings for one cell.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
+    /// How it sends; none for the best that the host offers.
+    pub io: Option<String>,
+    /// Sending threads; none for one on each of the player's cores.
+    pub senders: Option<u32>,
     /// Sockets of all threads.
     pub sockets: u32,
     /// Queries outstanding at most, in closed loop.
@@ -18,33 +22,41 @@ pub struct Setup {
     pub timeout_s: f64,
 }
 
-const SOCKETS: &str = "player_sockets";
-const WINDOW: &str = "player_window";
-const BURST: &str = "player_burst";
-const TIMEOUT: &str = "timeout_s";
+const IO: &str = "player.io";
+const SENDERS: &str = "player.senders";
+const SOCKETS: &str = "player.sockets";
+const WINDOW: &str = "player.window";
+const BURST: &str = "player.burst";
+const TIMEOUT: &str = "player.timeout_s";
 
 impl Setup {
     /// As one flow with a large window and long bursts: the cheapest way to send and to answer, since a batch of queries and a
     /// batch of replies each travel as one packet.
-    pub const FEW_FLOWS: Self = Self { sockets: 1, window: 8192, burst: 64, timeout_s: 0.25 };
+    pub const FEW_FLOWS: Self =
+        Self { io: None, senders: None, sockets: 1, window: 8192, burst: 64, timeout_s: 0.25 };
 
     /// As several clients.
-    pub const MANY_FLOWS: Self = Self { sockets: 8, window: 500, burst: 32, timeout_s: 0.25 };
+    pub const MANY_FLOWS: Self =
+        Self { io: None, senders: None, sockets: 8, window: 500, burst: 32, timeout_s: 0.25 };
 
     /// The settings as factors.
     pub fn factors(&self) -> BTreeMap<String, String> {
-        [
+        let io = self.io.clone().map(|io| (IO.to_string(), io));
+        let senders = self.senders.map(|senders| (SENDERS.to_string(), senders.to_string()));
+        let numbers = [
             (SOCKETS.to_string(), self.sockets.to_string()),
             (WINDOW.to_string(), self.window.to_string()),
             (BURST.to_string(), self.burst.to_string()),
             (TIMEOUT.to_string(), self.timeout_s.to_string()),
-        ]
-        .into()
+        ];
+        numbers.into_iter().chain(io).chain(senders).collect()
     }
 
     /// The settings of a stored cell; where it has none, those of many flows.
     pub fn of(cell: &Cell) -> Self {
         Self {
+            io: factor(cell, IO),
+            senders: factor(cell, SENDERS),
             sockets: factor(cell, SOCKETS).unwrap_or(Self::MANY_FLOWS.sockets),
             window: factor(cell, WINDOW).unwrap_or(Self::MANY_FLOWS.window),
             burst: factor(cell, BURST).unwrap_or(Self::MANY_FLOWS.burst),
@@ -63,8 +75,12 @@ mod tests {
 
     #[test]
     fn a_setup_survives_being_stored() {
-        let cell = Cell { factors: Setup::FEW_FLOWS.factors(), ..Cell::default() };
-        assert_eq!(Setup::of(&cell), Setup::FEW_FLOWS);
+        for setup in
+            [Setup::FEW_FLOWS, Setup { io: Some("plain".into()), senders: Some(4), ..Setup::MANY_FLOWS }]
+        {
+            let cell = Cell { factors: setup.factors(), ..Cell::default() };
+            assert_eq!(Setup::of(&cell), setup);
+        }
         assert_eq!(Setup::of(&Cell::default()), Setup::MANY_FLOWS);
     }
 }

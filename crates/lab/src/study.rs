@@ -49,6 +49,28 @@ pub fn cheapest_first() -> impl Iterator<Item = &'static str> {
 /// The cheapest I/O model comes first: the player against it is the player's own ceiling.
 const CHEAPEST: [&str; 3] = ["segment", "mmsg", "blocking"];
 
+/// The echo's I/O model where nothing is said.
+pub(crate) const ECHO_IO: &str = "blocking";
+
+/// Why the echo cannot have an I/O model here, if so.
+pub(crate) fn why_not(io: &str, lacking: &BTreeMap<String, String>) -> Option<String> {
+    let Some(model) = MODELS.iter().find(|model| model.name == io) else {
+        let known = models().collect::<Vec<_>>().join(", ");
+        return Some(format!("the echo has no I/O model `{io}` (known: {known})"));
+    };
+    lacks(model, lacking).map(|(need, reason)| format!("no {need}: {reason}"))
+}
+
+/// What a model needs and the host lacks, with the reason.
+fn lacks<'a>(model: &Model, lacking: &'a BTreeMap<String, String>) -> Option<(&'static str, &'a String)> {
+    model.needs.iter().find_map(|need| Some((*need, lacking.get(*need)?)))
+}
+
+/// The I/O model of the echo that costs a player least.
+pub(crate) fn cheapest(lacking: &BTreeMap<String, String>) -> &'static str {
+    CHEAPEST.into_iter().find(|name| why_not(name, lacking).is_none()).unwrap_or(ECHO_IO)
+}
+
 /// What a study is laid out for.
 #[derive(Clone, Debug, Default)]
 pub struct Given {
@@ -95,23 +117,21 @@ pub fn layout(given: &Given) -> Layout {
     let mut layout = Layout::default();
     let wanted =
         |model: &&Model| given.models.is_empty() || given.models.iter().any(|name| name == model.name);
-    let lacks = |model: &Model| model.needs.iter().find_map(|need| Some((*need, given.lacking.get(*need)?)));
     let mut models = Vec::new();
     for model in MODELS.iter().filter(wanted) {
-        match lacks(model) {
+        match why_not(model.name, &given.lacking) {
             None => models.push(model.name),
-            Some((need, reason)) => {
-                layout.skipped.insert(format!("echo {}", model.name), format!("no {need}: {reason}"));
+            Some(reason) => {
+                layout.skipped.insert(format!("echo {}", model.name), reason);
             }
         }
     }
     // The player has one ceiling, whichever echoes are wanted beside it.
-    let works = |name: &&str| MODELS.iter().any(|model| model.name == *name && lacks(model).is_none());
-    let cheapest = CHEAPEST.into_iter().find(works).unwrap_or("blocking");
+    let cheapest = cheapest(&given.lacking);
     layout.cells.push(Cell {
         name: "player ceiling".into(),
         role: Role::PlayerCeiling,
-        factors: Setup::FEW_FLOWS.factors(),
+        factors: with_records(given, &Setup::FEW_FLOWS),
         ..echo(given, cheapest)
     });
     layout.cells.extend(models.iter().map(|model| echo(given, model)));
@@ -129,14 +149,19 @@ fn echo(given: &Given, model: &str) -> Cell {
         workers: WORKERS,
         player_cpus: given.player_cpus.clone(),
         subject_cpus: given.subject_cpus.clone(),
-        factors: Setup::MANY_FLOWS.factors(),
+        factors: with_records(given, &Setup::MANY_FLOWS),
         ..Cell::default()
     }
 }
 
-fn subject(given: &Given, found: &Found) -> Cell {
-    let mut factors = Setup::MANY_FLOWS.factors();
+fn with_records(given: &Given, setup: &Setup) -> BTreeMap<String, String> {
+    let mut factors = setup.factors();
     factors.insert(RECORDS_FACTOR.into(), given.zone_records.to_string());
+    factors
+}
+
+fn subject(given: &Given, found: &Found) -> Cell {
+    let mut factors = with_records(given, &Setup::MANY_FLOWS);
     if given.latency {
         factors.insert(LATENCY_FACTOR.into(), LATENCY_AT.into());
     }

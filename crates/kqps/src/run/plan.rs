@@ -1,0 +1,87 @@
+//! `kqps run --dry-run`: the cells, the order of the blocks, and how long it takes.
+
+use std::fmt::Write as _;
+
+use kqps_lab::layout::LaidOut;
+use kqps_lab::order;
+use kqps_lab::session::Wish;
+use kqps_observation::run::Role;
+use kqps_observation::{Cell, CellLoad};
+use serde::Serialize;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Plan<'a> {
+    schema: u32,
+    kind: &'static str,
+    seed: u64,
+    blocks: u32,
+    goal: &'a str,
+    estimate_s: f64,
+    cells: &'a [Cell],
+    skipped: &'a std::collections::BTreeMap<String, String>,
+    /// Of every block, indices of cells.
+    order: Vec<Vec<usize>>,
+}
+
+/// Everything that is printed.
+pub(super) fn of(wish: &Wish, laid_out: &LaidOut, json: bool) -> anyhow::Result<String> {
+    let LaidOut { cells, skipped, spending, .. } = laid_out;
+    let order: Vec<Vec<usize>> =
+        (0..spending.blocks).map(|block| order::of_block(wish.seed, block, cells.len())).collect();
+    if json {
+        let plan = Plan {
+            schema: kqps_observation::SCHEMA,
+            kind: "plan",
+            seed: wish.seed,
+            blocks: spending.blocks,
+            goal: spending.goal,
+            estimate_s: spending.estimate_s,
+            cells,
+            skipped,
+            order,
+        };
+        return Ok(serde_json::to_string(&plan)? + "\n");
+    }
+    let mut text = String::new();
+    for (number, cell) in cells.iter().enumerate() {
+        let on = cpus(&cell.subject_cpus);
+        let player = cpus(&cell.player_cpus);
+        let _ =
+            writeln!(text, "{:>4}  {}: {}; on {on}, player on {player}", number + 1, cell.name, load(cell));
+    }
+    for (what, why) in skipped {
+        let _ = writeln!(text, "Left out: {what}: {why}");
+    }
+    for (block, cells) in order.iter().enumerate() {
+        let numbers: Vec<String> = cells.iter().map(|cell| (cell + 1).to_string()).collect();
+        let _ = writeln!(text, "block {}: {}", block + 1, numbers.join(" "));
+    }
+    let _ = writeln!(
+        text,
+        "{} cells, {} blocks, seed {}: about {:.0} s.{}",
+        cells.len(),
+        spending.blocks,
+        wish.seed,
+        spending.estimate_s,
+        if spending.over_budget { " That is more than the budget allows." } else { "" }
+    );
+    Ok(text)
+}
+
+fn cpus(cpus: &[u32]) -> String {
+    let list = cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    if cpus.len() == 1 { format!("core {list}") } else { format!("cores {list}") }
+}
+
+fn load(cell: &Cell) -> String {
+    match (cell.role, &cell.load) {
+        (Role::PlayerCeiling | Role::EchoCeiling, _) => "ceiling".into(),
+        (Role::Canary, _) => "canary".into(),
+        (_, CellLoad::Search) => "rate search".into(),
+        (_, CellLoad::Closed(seconds)) => format!("closed loop, {seconds} s"),
+        (_, CellLoad::Rates { rates_qps, duration_s }) => {
+            format!("{} rates, {duration_s} s each", rates_qps.len())
+        }
+    }
+}

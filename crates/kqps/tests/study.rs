@@ -1,0 +1,174 @@
+//! `kqps run STUDY.toml` as a user runs it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use kqps_observation::run::{Purpose, Role};
+use kqps_observation::{Run, Store};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Two I/O models, one or two processes, and fixed rates beside a closed loop.
+const STUDY: &str = r#"
+name = "tiny"
+title = "A tiny study"
+question = "Does it work?"
+source = "nobody, never"
+repetitions = 2
+load = { closed_s = 0.1 }
+
+[bundles.client.few]
+"player.sockets" = 1
+[bundles.client.many]
+"player.sockets" = 6
+
+[[experiment]]
+name = "models"
+title = "Models"
+fixed = { sockets = "reuseport" }
+[experiment.factors]
+io = ["blocking", "poll"]
+processes = [1, 2]
+client = ["many"]
+[[experiment.table]]
+title = "Rates"
+rows = ["io"]
+columns = "processes"
+show = ["median", "published"]
+[[experiment.published]]
+factors = { io = "poll" }
+across = "processes"
+rates_qps = [1000, 2000]
+
+[[experiment]]
+name = "rates"
+title = "Rates"
+load = { rates_qps = [1000, 2000], seconds = 0.1 }
+[experiment.factors]
+client = ["few"]
+"#;
+
+struct Lab {
+    folder: TempDir,
+}
+
+impl Lab {
+    fn new(study: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("study.toml"), study).unwrap();
+        Self { folder }
+    }
+
+    fn out(&self) -> PathBuf {
+        self.folder.path().join("out")
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let study = self.folder.path().join("study.toml");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
+        command.env_remove("KQPS_INSTALL_SUBJECTS").stdin(Stdio::null());
+        command.arg("run").arg(study).args(["--records", "200", "--seed", "5"]).args(arguments);
+        command.output().unwrap()
+    }
+
+    fn stored(&self) -> Run {
+        Store::read(&self.out().join("run.sqlite")).unwrap()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn every_cell_is_measured_as_often_as_the_study_says() {
+    let lab = Lab::new(STUDY);
+    let output = lab.run(&["--out", &lab.out().display().to_string()]);
+    let run = lab.stored();
+    assert!(run.finished_unix_ms.is_some(), "{}", text(&output.stderr));
+    assert_eq!(run.question.as_ref().unwrap().experiments.len(), 2);
+    for (index, cell) in run.cells.iter().enumerate().filter(|(_, cell)| cell.role == Role::Subject) {
+        let trials = || run.trials.iter().filter(move |trial| trial.cell as usize == index);
+        assert!(trials().all(|trial| trial.failure().is_none()), "{}: {:?}", cell.name, trials().next());
+        let wanted = if cell.experiment == "rates" { (Purpose::Rate, 4) } else { (Purpose::Closed, 2) };
+        let made = trials().filter(|trial| trial.purpose == wanted.0).count();
+        assert!(made >= wanted.1, "{}: {made}", cell.name);
+        let starts = trials().map(|trial| trial.start).collect::<std::collections::BTreeSet<_>>();
+        assert_eq!(starts.len(), 2, "{}", cell.name);
+        let sockets = if cell.experiment == "rates" { 1 } else { 6 };
+        assert!(trials().filter_map(|trial| trial.measured()).all(|trial| trial.player.sockets == sockets));
+        let processes: u32 = cell.factors.get("processes").map_or(1, |word| word.parse().unwrap());
+        // A supervisor and its workers; a single worker needs none.
+        let seen = trials().filter_map(|trial| Some(trial.measured()?.subject.as_ref()?.processes));
+        assert!(seen.into_iter().all(|seen| seen >= processes), "{}", cell.name);
+    }
+    let study = std::fs::read_to_string(lab.out().join("study.toml")).unwrap();
+    assert_eq!(study, STUDY, "the study as it was run lies beside its results");
+    assert!(lab.out().join("report.html").exists());
+}
+
+#[test]
+fn a_dry_run_tells_cells_order_and_time_and_measures_nothing() {
+    let lab = Lab::new(STUDY);
+    let output = lab.run(&["--dry-run", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((plan["kind"].as_str(), plan["blocks"].as_u64()), (Some("plan"), Some(2)));
+    let cells = plan["cells"].as_array().unwrap();
+    let subjects = cells.iter().filter(|cell| cell["role"] == "subject").count();
+    assert_eq!(subjects, 5);
+    for block in plan["order"].as_array().unwrap() {
+        let mut numbers: Vec<u64> = block.as_array().unwrap().iter().filter_map(Value::as_u64).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..cells.len() as u64).collect::<Vec<_>>());
+    }
+    assert!(plan["estimate_s"].as_f64().unwrap() > 1.0);
+    let words = text(&lab.run(&["--dry-run"]).stdout);
+    assert!(words.contains("models: echo, io poll, processes 2, client many: closed loop, 0.1 s"), "{words}");
+    assert!(words.contains("block 2: ") && words.contains("2 blocks, seed 5: about"), "{words}");
+    assert_eq!(std::fs::read_dir(lab.folder.path()).unwrap().count(), 1, "nothing was written");
+}
+
+#[test]
+fn a_budget_bounds_the_repetitions() {
+    let lab = Lab::new(STUDY);
+    let words = text(&lab.run(&["--dry-run", "--budget", "1s"]).stdout);
+    assert!(words.contains("1 blocks") && words.contains("more than the budget allows"), "{words}");
+}
+
+#[test]
+fn the_studies_that_kqps_carries_are_known_by_name() {
+    for name in ["isc-echo", "unbound-scaling", "name-servers"] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_kqps")).args(["run", name, "--dry-run"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output.stderr));
+        assert!(text(&output.stdout).contains("player ceiling"), "{}", text(&output.stdout));
+    }
+}
+
+#[test]
+fn a_wrong_study_is_one_clear_error() {
+    let wrong = |study: &str| {
+        let lab = Lab::new(study);
+        let output = lab.run(&["--out", &lab.out().display().to_string()]);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        assert!(!lab.out().join("run.sqlite").exists());
+        text(&output.stderr)
+    };
+    assert!(wrong(&STUDY.replace("repetitions", "repetition")).contains("did you mean `repetitions`?"));
+    assert!(wrong(&STUDY.replace("\"reuseport\"", "\"reusport\"")).contains("did you mean `reuseport`?"));
+    assert!(wrong("name = ").contains("study.toml:1:"));
+    assert!(
+        wrong(&STUDY.replace("title = \"Models\"", "title = \"Models\"\nsubjects = [\"nds\"]"))
+            .contains("did you mean `nsd`?")
+    );
+    let none =
+        Command::new(env!("CARGO_BIN_EXE_kqps")).args(["run", "isc-ecko", "--dry-run"]).output().unwrap();
+    assert!(text(&none.stderr).contains("did you mean `isc-echo`?"), "{}", text(&none.stderr));
+    let none = Command::new(env!("CARGO_BIN_EXE_kqps")).args(["run", "./none.toml"]).output().unwrap();
+    assert_eq!(none.status.code(), Some(2));
+    assert!(
+        Path::new("none.toml").components().count() == 1
+            && text(&none.stderr).contains("cannot read ./none.toml")
+    );
+}

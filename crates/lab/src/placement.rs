@@ -1,0 +1,269 @@
+//! Which cores a cell's subject gets, and which are left to its player: sets over the machine's topology. A
+//! function of the topology alone.
+
+use std::collections::BTreeSet;
+
+use kqps_host::{Topology, split};
+use kqps_observation::fingerprint::CoreFacts;
+use serde::Deserialize;
+
+/// The cores that a study wants for a subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CoreWish {
+    /// So many, the best that the topology offers.
+    Count(usize),
+    /// These.
+    These(Vec<u32>),
+    /// Every set of at least and at most so many cores, each in a cell of its own.
+    EverySet(usize, usize),
+}
+
+/// Which of the sets that a wish stands for are measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Placement {
+    /// All.
+    All,
+    /// One of those whose cores share the same things with each other, with the player's cores and with the
+    /// interrupts: no experiment could tell them apart.
+    #[default]
+    Distinct,
+}
+
+/// A subject's cores, and its player's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placed {
+    /// The subject's cores.
+    pub subject_cpus: Vec<u32>,
+    /// The player's cores: apart from the subject's wherever there are enough.
+    pub player_cpus: Vec<u32>,
+}
+
+impl CoreWish {
+    /// Reads what a study says: `2`, `cores 0,2-3`, `each core`, `every pair`, `every set of 3`, `every set of
+    /// 1..4`, where `cores` at the end of a range is all there are.
+    pub fn read(word: &str, cores: usize) -> Result<Self, String> {
+        let number = |text: &str| match text.trim() {
+            "cores" => Ok(cores),
+            digits => {
+                digits.parse::<usize>().ok().filter(|&count| count > 0).ok_or_else(|| Self::expected(word))
+            }
+        };
+        if let Some(list) = word.strip_prefix("cores ") {
+            return cpu_list(list).map(Self::These).ok_or_else(|| Self::expected(word));
+        }
+        match word {
+            "each core" => Ok(Self::EverySet(1, 1)),
+            "every pair" => Ok(Self::EverySet(2, 2)),
+            _ => match word.strip_prefix("every set of ") {
+                Some(sizes) => match sizes.split_once("..") {
+                    Some((least, most)) => Ok(Self::EverySet(number(least)?, number(most)?)),
+                    None => number(sizes).map(|size| Self::EverySet(size, size)),
+                },
+                None => number(word).map(Self::Count),
+            },
+        }
+    }
+
+    fn expected(word: &str) -> String {
+        format!(
+            "`{word}` is no choice of cores: expected a number, `cores 0,2-3`, `each core`, `every pair`, \
+             `every set of 3` or `every set of 1..cores`"
+        )
+    }
+}
+
+/// `0,2-3` as cores in order; none when it is no such list.
+fn cpu_list(text: &str) -> Option<Vec<u32>> {
+    let mut cpus = BTreeSet::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        (first <= last).then(|| cpus.extend(first..=last))?;
+    }
+    Some(cpus.into_iter().collect())
+}
+
+/// The placements that a wish stands for, with so many cores for the player. An error says which core is
+/// missing; a wish for sets that are larger than the machine gives none.
+pub fn place(
+    topology: &Topology,
+    wish: &CoreWish,
+    player_cores: usize,
+    placement: Placement,
+) -> Result<Vec<Placed>, String> {
+    match wish {
+        CoreWish::Count(count) => {
+            let split = split(topology, player_cores, *count);
+            Ok(vec![Placed { subject_cpus: split.subject_cpus, player_cpus: split.player_cpus }])
+        }
+        CoreWish::These(cpus) => match cpus.iter().find(|&&cpu| core(topology, cpu).is_none()) {
+            Some(missing) => Err(format!("this machine does not have core {missing} for us")),
+            None => Ok(vec![beside(topology, cpus.clone(), player_cores)]),
+        },
+        CoreWish::EverySet(least, most) => {
+            let cpus: Vec<u32> = topology.cores.iter().map(|core| core.cpu).collect();
+            let mut placed: Vec<Placed> = (*least..=(*most).min(cpus.len()))
+                .flat_map(|size| sets_of(&cpus, size))
+                .map(|set| beside(topology, set, player_cores))
+                .collect();
+            if placement == Placement::Distinct {
+                let mut seen = BTreeSet::new();
+                placed.retain(|one| seen.insert(signature(topology, one)));
+            }
+            Ok(placed)
+        }
+    }
+}
+
+/// The player next to a subject on given cores: on cores that share the least with them, and only where none
+/// are left on the subject's own.
+fn beside(topology: &Topology, subject_cpus: Vec<u32>, player_cores: usize) -> Placed {
+    let is_sibling = |core: &CoreFacts| subject_cpus.iter().any(|cpu| core.smt.contains(cpu));
+    let mut free: Vec<&CoreFacts> =
+        topology.cores.iter().filter(|core| !subject_cpus.contains(&core.cpu)).collect();
+    free.sort_by_key(|core| (is_sibling(core), core.cpu));
+    let mut player_cpus: Vec<u32> = free.iter().take(player_cores.max(1)).map(|core| core.cpu).collect();
+    if player_cpus.is_empty() {
+        player_cpus = split(topology, player_cores, 1).player_cpus;
+    }
+    player_cpus.sort_unstable();
+    Placed { subject_cpus, player_cpus }
+}
+
+/// All sets of `size` of these cores, in order.
+fn sets_of(cpus: &[u32], size: usize) -> Vec<Vec<u32>> {
+    match (size, cpus) {
+        (0, _) => vec![Vec::new()],
+        (_, []) => Vec::new(),
+        (_, [first, others @ ..]) => {
+            let with_first = sets_of(others, size - 1).into_iter().map(|set| [vec![*first], set].concat());
+            with_first.chain(sets_of(others, size)).collect()
+        }
+    }
+}
+
+fn core(topology: &Topology, cpu: u32) -> Option<&CoreFacts> {
+    topology.cores.iter().find(|core| core.cpu == cpu)
+}
+
+/// What two cores share: a physical core, caches by name, a NUMA node.
+type Shared = (bool, Vec<String>, bool);
+
+/// What a placement looks like when cores have no numbers: each of the subject's cores with what it shares
+/// with the player's cores and with the interrupted ones, and what the subject's cores share with each other.
+type Signature = (Vec<(Vec<Shared>, Vec<Shared>, bool)>, Vec<Shared>, Vec<bool>);
+
+fn signature(topology: &Topology, placed: &Placed) -> Signature {
+    let interrupted: Vec<u32> =
+        topology.cores.iter().map(|core| core.cpu).filter(|&cpu| topology.interrupts_on(cpu) > 0).collect();
+    let is_interrupted = |cpu: &u32| interrupted.contains(cpu);
+    let to_all = |cpu: u32, others: &[u32]| {
+        let mut shared: Vec<Shared> = others.iter().map(|&other| shared(topology, cpu, other)).collect();
+        shared.sort();
+        shared
+    };
+    let subject = &placed.subject_cpus;
+    let mut each: Vec<_> = subject
+        .iter()
+        .map(|&cpu| (to_all(cpu, &placed.player_cpus), to_all(cpu, &interrupted), is_interrupted(&cpu)))
+        .collect();
+    each.sort();
+    let mut pairs: Vec<Shared> = Vec::new();
+    for (index, &one) in subject.iter().enumerate() {
+        pairs.extend(subject[index + 1..].iter().map(|&other| shared(topology, one, other)));
+    }
+    pairs.sort();
+    let mut player: Vec<bool> = placed.player_cpus.iter().map(is_interrupted).collect();
+    player.sort_unstable();
+    (each, pairs, player)
+}
+
+fn shared(topology: &Topology, one: u32, other: u32) -> Shared {
+    let (Some(first), Some(second)) = (core(topology, one), core(topology, other)) else {
+        return Shared::default();
+    };
+    let caches = first.caches.iter().filter(|(_, cpus)| cpus.contains(&other));
+    (
+        first.smt.contains(&other) || one == other,
+        caches.map(|(name, _)| name.clone()).collect(),
+        first.numa_node == second.numa_node,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The server of the ISC study: two packages of four cores, pairs of which share an L2.
+    fn paired() -> Topology {
+        let core = |cpu: u32| CoreFacts {
+            cpu,
+            package: cpu / 4,
+            core: cpu,
+            numa_node: 0,
+            smt: vec![cpu],
+            caches: [("L2".to_string(), vec![cpu / 2 * 2, cpu / 2 * 2 + 1])].into(),
+        };
+        Topology { cores: (0..8).map(core).collect(), ..Topology::default() }
+    }
+
+    fn subjects(wish: &CoreWish, placement: Placement) -> Vec<Vec<u32>> {
+        let placed = place(&paired(), wish, 1, placement).unwrap();
+        assert!(placed.iter().all(|one| one.player_cpus.iter().all(|cpu| !one.subject_cpus.contains(cpu))));
+        placed.into_iter().map(|one| one.subject_cpus).collect()
+    }
+
+    #[test]
+    fn wishes_are_read() {
+        assert_eq!(CoreWish::read("3", 8), Ok(CoreWish::Count(3)));
+        assert_eq!(CoreWish::read("cores 5,0-2", 8), Ok(CoreWish::These(vec![0, 1, 2, 5])));
+        assert_eq!(CoreWish::read("each core", 8), Ok(CoreWish::EverySet(1, 1)));
+        assert_eq!(CoreWish::read("every pair", 8), Ok(CoreWish::EverySet(2, 2)));
+        assert_eq!(CoreWish::read("every set of 3..cores", 8), Ok(CoreWish::EverySet(3, 8)));
+        for wrong in ["", "0", "every", "cores 3-1", "cores x", "every set of 0"] {
+            assert!(CoreWish::read(wrong, 8).unwrap_err().contains("expected a number"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn all_sets_are_all_and_distinct_ones_differ_in_what_they_share() {
+        assert_eq!(subjects(&CoreWish::EverySet(2, 2), Placement::All).len(), 28);
+        assert_eq!(subjects(&CoreWish::EverySet(1, 3), Placement::All).len(), 8 + 28 + 56);
+        // The player is on core 0, or on core 1 where the subject has core 0. One core: the player's neighbour
+        // in the cache, or another.
+        assert_eq!(subjects(&CoreWish::EverySet(1, 1), Placement::Distinct), [vec![0], vec![2]]);
+        // Two: the player's neighbour and another; a pair that shares a cache; two that share none.
+        assert_eq!(
+            subjects(&CoreWish::EverySet(2, 2), Placement::Distinct),
+            [vec![0, 1], vec![0, 2], vec![2, 4]]
+        );
+    }
+
+    #[test]
+    fn an_interrupted_core_is_like_no_other() {
+        let mut topology = paired();
+        topology.interrupts.push(kqps_host::topology::Interrupt {
+            cpus: vec![7],
+            count: 9,
+            ..Default::default()
+        });
+        let placed = place(&topology, &CoreWish::EverySet(1, 1), 1, Placement::Distinct).unwrap();
+        let cpus: Vec<u32> = placed.iter().map(|one| one.subject_cpus[0]).collect();
+        assert_eq!(
+            cpus,
+            [0, 2, 6, 7],
+            "the player's neighbour, a stranger, the interrupts' neighbour, and theirs"
+        );
+    }
+
+    #[test]
+    fn a_subject_on_all_cores_shares_one_with_the_player() {
+        let placed = place(&paired(), &CoreWish::EverySet(8, 8), 1, Placement::All).unwrap();
+        assert_eq!((placed.len(), placed[0].player_cpus.len()), (1, 1));
+        assert!(place(&paired(), &CoreWish::EverySet(9, 9), 1, Placement::All).unwrap().is_empty());
+        assert!(
+            place(&paired(), &CoreWish::These(vec![8]), 1, Placement::All).unwrap_err().contains("core 8")
+        );
+    }
+}

@@ -1,0 +1,429 @@
+//! The cells of a study on a given machine: every combination of every experiment, with its cores, and the
+//! ceilings that its figures are told as shares of. A function of the file and of what the machine offers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kqps_host::Topology;
+use kqps_host::topology::write_list;
+use kqps_observation::run::Role;
+use kqps_observation::{Cell, CellLoad, Question, question};
+
+use super::values::{self, CORES, SENDERS, SUBJECT, Settings};
+use super::{Experiment, Load, Published, StudyFile, Word};
+use crate::path::{self, PATH_FACTOR};
+use crate::placement::{CoreWish, Placed, place};
+use crate::study;
+use crate::subject::Definition;
+use crate::subject::setting::SettingError;
+use crate::toml_file::TomlError;
+use crate::unit::LATENCY_FACTOR;
+
+/// What a study finds on a machine.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// The cores and what they share.
+    pub topology: Topology,
+    /// Capability → the reason why the host lacks it.
+    pub lacking: BTreeMap<String, String>,
+    /// The subjects that can be started, by the words that the study calls them.
+    pub definitions: BTreeMap<String, Definition>,
+    /// Their versions, where they tell them.
+    pub versions: BTreeMap<String, String>,
+    /// The others, and why not.
+    pub absent: BTreeMap<String, String>,
+}
+
+/// What a study measures on a machine.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StudyLayout {
+    /// The cells.
+    pub cells: Vec<Cell>,
+    /// What is left out, and why.
+    pub skipped: BTreeMap<String, String>,
+    /// What is asked, for the report.
+    pub question: Question,
+}
+
+/// Lays out a study. An error is a slip in the file that only shows beside the machine and the subjects.
+pub fn lay_out(study: &StudyFile, given: &Given) -> Result<StudyLayout, TomlError> {
+    let mut layout = StudyLayout::default();
+    layout.question = Question {
+        title: study.title.clone(),
+        question: study.question.clone(),
+        source: study.source.clone(),
+        path: study.path,
+        experiments: Vec::new(),
+    };
+    for experiment in &study.experiments {
+        let asked = Matrix { study, experiment, given }.lay_out(&mut layout)?;
+        layout.question.experiments.push(asked);
+    }
+    add_ceilings(given, &mut layout);
+    if let Some(rate_qps) = study.canary_qps {
+        add_canary(given, rate_qps, &mut layout);
+    }
+    Ok(layout)
+}
+
+/// One experiment on a machine.
+struct Matrix<'a> {
+    study: &'a StudyFile,
+    experiment: &'a Experiment,
+    given: &'a Given,
+}
+
+impl Matrix<'_> {
+    fn lay_out(&self, layout: &mut StudyLayout) -> Result<question::Experiment, TomlError> {
+        let cores = self.given.topology.cores.len();
+        let mut factors: Vec<(String, Vec<String>)> = Vec::new();
+        for (factor, words) in &self.experiment.factors {
+            factors.push((factor.clone(), values::values(factor, words, cores)));
+        }
+        let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for subject in &self.experiment.subjects {
+            if let Some(reason) = self.given.absent.get(subject).cloned() {
+                layout.skipped.insert(format!("{}: {subject}", self.experiment.name), reason);
+                continue;
+            }
+            for combination in values::combinations(&factors) {
+                for cell in self.cells(subject, &combination, layout)? {
+                    let of_cell = factors.iter().map(|(factor, _)| factor.as_str()).chain([SUBJECT]);
+                    for factor in of_cell {
+                        let values = seen.entry(factor.into()).or_default();
+                        if let Some(value) = cell.factors.get(factor).filter(|value| !values.contains(value))
+                        {
+                            values.push(value.clone());
+                        }
+                    }
+                    layout.cells.push(cell);
+                }
+            }
+        }
+        let several = self.experiment.subjects.len() > 1;
+        let names = factors.iter().map(|(factor, _)| factor.clone());
+        let names = several.then(|| SUBJECT.to_string()).into_iter().chain(names);
+        let told = |name: String| question::Factor { values: seen.remove(&name).unwrap_or_default(), name };
+        Ok(self.asked(names.map(told).collect()))
+    }
+
+    /// The cells of one combination: one, or one for each set of cores that its choice stands for.
+    fn cells(
+        &self,
+        subject: &str,
+        combination: &[(String, String)],
+        layout: &mut StudyLayout,
+    ) -> Result<Vec<Cell>, TomlError> {
+        let settings = self.settings(subject, combination);
+        let cores = self.given.topology.cores.len();
+        if self.experiment.exclude.iter().any(|excluded| agrees(&settings, excluded, cores)) {
+            return Ok(Vec::new());
+        }
+        let definition = &self.given.definitions[subject];
+        self.check_settings(definition, &settings)?;
+        let name = name_of(self.experiment, subject, combination);
+        match self.places(definition, &settings)? {
+            Err(reason) => {
+                layout.skipped.insert(name, reason);
+                Ok(Vec::new())
+            }
+            Ok(places) => {
+                let several =
+                    places.len() > 1 || settings.get(CORES).is_some_and(|word| word.starts_with('e'));
+                let of_place = |placed: Placed| {
+                    let cpus = write_list(&placed.subject_cpus);
+                    let name = if several { format!("{name} on {cpus}") } else { name.clone() };
+                    Cell { name, ..self.cell(subject, definition, &settings, placed) }
+                };
+                Ok(places.into_iter().map(of_place).collect())
+            }
+        }
+    }
+
+    /// The settings of one combination, those included that bundles stand for.
+    fn settings(&self, subject: &str, combination: &[(String, String)]) -> Settings {
+        let Self { study, experiment, given } = *self;
+        let cores = given.topology.cores.len();
+        let mut settings = Settings::new();
+        values::set_all(study, &mut settings, &study.fixed, cores);
+        values::set_all(study, &mut settings, &experiment.fixed, cores);
+        combination.iter().for_each(|(name, value)| values::set(study, &mut settings, name, value));
+        settings.insert(SUBJECT.into(), subject.into());
+        let path = experiment.path.unwrap_or(study.path);
+        settings.entry(PATH_FACTOR.into()).or_insert_with(|| path_word(path).into());
+        settings
+    }
+
+    /// The cores of a cell, or of several; or else why it cannot be measured on this machine.
+    fn places(
+        &self,
+        definition: &Definition,
+        settings: &Settings,
+    ) -> Result<Result<Vec<Placed>, String>, TomlError> {
+        let Self { study, experiment, given } = *self;
+        if let Some(reason) = self.no_path(settings)? {
+            return Ok(Err(reason));
+        }
+        let io = io_of(definition, settings);
+        if let Some(reason) = takes_io(definition).then(|| study::why_not(&io, &given.lacking)).flatten() {
+            return Ok(Err(reason));
+        }
+        let cores = given.topology.cores.len();
+        let senders = settings.get(SENDERS).and_then(|word| word.parse().ok()).unwrap_or(1);
+        let wish = settings.get(CORES).cloned().unwrap_or_else(|| workers(settings).to_string());
+        let wish = CoreWish::read(&wish, cores).map_err(|what| study.wrong(&wish, what))?;
+        let placement = experiment.placement.unwrap_or(study.placement);
+        Ok(place(&given.topology, &wish, senders, placement).and_then(|placed| {
+            if placed.is_empty() { Err(format!("this machine has {cores} cores")) } else { Ok(placed) }
+        }))
+    }
+
+    fn cell(&self, subject: &str, definition: &Definition, settings: &Settings, placed: Placed) -> Cell {
+        let mut factors = settings.clone();
+        let per_core = placed.subject_cpus.len().to_string();
+        factors
+            .values_mut()
+            .filter(|value| *value == ONE_PER_CORE)
+            .for_each(|value| value.clone_from(&per_core));
+        factors.insert(CORES.into(), write_list(&placed.subject_cpus));
+        factors.extend(self.latency());
+        Cell {
+            name: String::new(),
+            role: Role::Subject,
+            experiment: self.experiment.name.clone(),
+            load: cell_load(self.experiment.load.as_ref().unwrap_or(&self.study.load)),
+            subject: definition.name.clone(),
+            version: self.given.versions.get(subject).cloned(),
+            io: io_of(definition, settings),
+            workers: workers(&factors),
+            player_cpus: placed.player_cpus,
+            subject_cpus: placed.subject_cpus,
+            factors,
+        }
+    }
+
+    /// Why there is no such path here, if so.
+    fn no_path(&self, settings: &Settings) -> Result<Option<String>, TomlError> {
+        let wrong = |error: path::FactorError| self.study.wrong("path", error.to_string());
+        path::settings(settings).map_err(wrong)?;
+        let is_veth = path::kind(settings).map_err(wrong)? == Some(question::Path::Veth);
+        let lacking = self.given.lacking.get("veth").filter(|_| is_veth);
+        Ok(lacking.map(|reason| format!("no veth: {reason}")))
+    }
+
+    /// Settings that are neither common, nor bundles, nor known to the subject are slips.
+    fn check_settings(&self, definition: &Definition, settings: &Settings) -> Result<(), TomlError> {
+        let own: Settings = settings
+            .iter()
+            .filter(|(name, value)| {
+                !name.contains('.')
+                    && !values::COMMON.contains(&name.as_str())
+                    && !(name.as_str() == IO && takes_io(definition))
+                    && name.as_str() != SUBJECT
+                    && *value != ONE_PER_CORE
+                    && !self.study.bundles.contains_key(*name)
+            })
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        definition.check_settings(&own).map_err(|error| {
+            let what = format!("experiment `{}`: {error}", self.experiment.name);
+            let needle = match &error {
+                SettingError::Name { name, .. } => name,
+                SettingError::Value { value, .. } => value,
+                _ => &self.experiment.name,
+            };
+            self.study.wrong(needle, what)
+        })
+    }
+
+    fn latency(&self) -> Option<(String, String)> {
+        let percents = &self.experiment.load.as_ref().unwrap_or(&self.study.load).latency_at_percent;
+        let words: Vec<String> = percents.iter().map(u32::to_string).collect();
+        (!words.is_empty()).then(|| (LATENCY_FACTOR.to_string(), words.join(" ")))
+    }
+
+    fn asked(&self, factors: Vec<question::Factor>) -> question::Experiment {
+        let experiment = self.experiment;
+        let table = |table: &super::Table| question::Table {
+            title: table.title.clone(),
+            rows: table.rows.clone(),
+            columns: table.columns.clone(),
+            show: table.show.clone(),
+        };
+        let chart = |chart: &super::Chart| question::Chart {
+            title: chart.title.clone(),
+            x: chart.x.clone(),
+            series: chart.series.clone(),
+            show: chart.show.clone(),
+        };
+        let about = [experiment.about.as_str(), experiment.note.as_str()];
+        question::Experiment {
+            name: experiment.name.clone(),
+            title: experiment.title.clone(),
+            about: about.iter().filter(|text| !text.is_empty()).copied().collect::<Vec<_>>().join(" "),
+            factors,
+            tables: experiment.tables.iter().map(table).collect(),
+            charts: experiment.charts.iter().map(chart).collect(),
+            published: experiment.published.iter().flat_map(published).collect(),
+        }
+    }
+}
+
+/// The factor of the echo's I/O model.
+const IO: &str = "io";
+
+/// The value of a setting that is as high as a set of cores is large.
+const ONE_PER_CORE: &str = "one per core";
+
+/// Whether a subject's I/O model is what a study says.
+fn takes_io(definition: &Definition) -> bool {
+    definition.io == "{io}"
+}
+
+/// The I/O model of the echo that is a cell's ceiling, or that a cell's echo has.
+fn io_of(definition: &Definition, settings: &Settings) -> String {
+    match settings.get(IO) {
+        Some(io) if takes_io(definition) => io.clone(),
+        _ if takes_io(definition) => study::ECHO_IO.into(),
+        _ => definition.io.clone(),
+    }
+}
+
+/// `processes: echo, io poll, processes 2`.
+fn name_of(experiment: &Experiment, subject: &str, combination: &[(String, String)]) -> String {
+    let mut name = format!("{}: {subject}", experiment.name);
+    for (factor, value) in combination.iter().filter(|(factor, _)| factor != CORES) {
+        name += &format!(", {factor} {value}");
+    }
+    match combination.iter().find(|(factor, value)| factor == CORES && !value.starts_with("e")) {
+        Some((_, value)) => format!("{name}, cores {}", value.trim_start_matches("cores ")),
+        None => name,
+    }
+}
+
+fn agrees(settings: &Settings, excluded: &BTreeMap<String, Word>, cores: usize) -> bool {
+    excluded.iter().all(|(name, word)| {
+        settings.get(name).is_some_and(|value| values::expand(word, cores).contains(value))
+    })
+}
+
+/// How many workers settings mean; 1 until it is known how many cores there are for them.
+fn workers(settings: &Settings) -> u32 {
+    let number = |name: &str| settings.get(name).and_then(|word| word.parse::<u32>().ok());
+    number("workers").unwrap_or_else(|| number("processes").unwrap_or(1) * number("threads").unwrap_or(1))
+}
+
+fn cell_load(load: &Load) -> CellLoad {
+    match (load.closed_s, &load.rates_qps) {
+        (Some(seconds), _) => CellLoad::Closed(seconds),
+        (None, Some(rates)) => {
+            CellLoad::Rates { rates_qps: rates.clone(), duration_s: load.seconds.unwrap_or(1.0) }
+        }
+        (None, None) => CellLoad::Search,
+    }
+}
+
+fn path_word(path: question::Path) -> &'static str {
+    match path {
+        question::Path::Loopback => "loopback",
+        question::Path::Veth => "veth",
+    }
+}
+
+fn published(published: &Published) -> Vec<question::Published> {
+    let rates = published.rates_qps.iter().enumerate();
+    rates
+        .map(|(index, &rate_qps)| {
+            let mut factors: BTreeMap<String, String> =
+                published.factors.iter().map(|(name, word)| (name.clone(), word.0.clone())).collect();
+            if let Some(across) = &published.across {
+                let value =
+                    published.values.get(index).map_or_else(|| (index + 1).to_string(), |it| it.0.clone());
+                factors.insert(across.clone(), value);
+            }
+            question::Published { factors, rate_qps, note: published.note.clone() }
+        })
+        .collect()
+}
+
+/// The settings of the player and of the path, which a ceiling shares with the cells it is for.
+fn surroundings(cell: &Cell) -> Settings {
+    let shared = |name: &&String| name.starts_with("player.") || name.starts_with(PATH_FACTOR);
+    let mut settings: Settings =
+        cell.factors.iter().filter(|(name, _)| shared(name)).map(|(a, b)| (a.clone(), b.clone())).collect();
+    settings.insert(CORES.into(), write_list(&cell.subject_cpus));
+    settings
+}
+
+/// Adds the player's ceiling under each of its setups, and for name servers the echo with their I/O model, their
+/// workers and their cores.
+fn add_ceilings(given: &Given, layout: &mut StudyLayout) {
+    let mut players = BTreeSet::new();
+    let mut echoes = BTreeSet::new();
+    let mut ceilings = Vec::new();
+    for cell in &layout.cells {
+        let settings = surroundings(cell);
+        let setup: Settings =
+            settings.iter().filter(|(name, _)| *name != CORES).map(|(a, b)| (a.clone(), b.clone())).collect();
+        let ceiling = |name: String, role, io: &str, workers| Cell {
+            name,
+            role,
+            experiment: String::new(),
+            load: CellLoad::Search,
+            subject: "echo".into(),
+            version: given.versions.get("echo").cloned(),
+            io: io.into(),
+            workers,
+            player_cpus: cell.player_cpus.clone(),
+            subject_cpus: cell.subject_cpus.clone(),
+            factors: settings.clone(),
+        };
+        if players.insert(setup.clone()) {
+            let io = study::cheapest(&given.lacking);
+            ceilings.push(ceiling(player_name(&setup), Role::PlayerCeiling, io, 1));
+        }
+        let has_echo = study::why_not(&cell.io, &given.lacking).is_none();
+        if cell.subject != "echo"
+            && has_echo
+            && echoes.insert((cell.io.clone(), cell.workers, settings.clone()))
+        {
+            let number = if echoes.len() == 1 { String::new() } else { format!(" {}", echoes.len()) };
+            let workers =
+                if cell.workers == 1 { "1 worker".into() } else { format!("{} workers", cell.workers) };
+            let name = format!("echo {}, {workers}{number}", cell.io);
+            ceilings.push(ceiling(name, Role::EchoCeiling, &cell.io, cell.workers));
+        }
+    }
+    ceilings.append(&mut layout.cells);
+    layout.cells = ceilings;
+}
+
+/// `player ceiling, sockets 8, window 500`.
+fn player_name(setup: &Settings) -> String {
+    let shown = setup.iter().filter(|(_, value)| *value != path_word(question::Path::Loopback));
+    let words = shown.map(|(name, value)| format!(", {} {value}", name.trim_start_matches("player.")));
+    words.fold("player ceiling".into(), |name, word| name + &word)
+}
+
+fn add_canary(given: &Given, rate_qps: f64, layout: &mut StudyLayout) {
+    let Some(first) = layout.cells.first() else { return };
+    let canary = Cell {
+        name: "canary".into(),
+        role: Role::Canary,
+        load: CellLoad::Rates { rates_qps: vec![rate_qps], duration_s: CANARY_S },
+        subject: "echo".into(),
+        version: given.versions.get("echo").cloned(),
+        io: CANARY_IO.into(),
+        workers: 1,
+        player_cpus: first.player_cpus.clone(),
+        subject_cpus: first.subject_cpus.clone(),
+        factors: surroundings(first),
+        ..Cell::default()
+    };
+    layout.cells.push(canary);
+}
+
+/// The canary is the plainest server there is, since its rate is far below what any could answer.
+const CANARY_IO: &str = "blocking";
+
+/// Seconds of a canary's trial.
+const CANARY_S: f64 = 0.5;
