@@ -386,9 +386,15 @@ fn add_ceilings(given: &Given, layout: &mut StudyLayout) {
             && has_echo
             && echoes.insert((cell.io.clone(), cell.workers, settings.clone()))
         {
-            let number = if echoes.len() == 1 { String::new() } else { format!(" {}", echoes.len()) };
             let workers =
                 if cell.workers == 1 { "1 worker".into() } else { format!("{} workers", cell.workers) };
+            let number = ceilings
+                .iter()
+                .filter(|other: &&Cell| {
+                    other.io == cell.io && other.workers == cell.workers && other.role == Role::EchoCeiling
+                })
+                .count();
+            let number = if number == 0 { String::new() } else { format!(" ({})", number + 1) };
             let name = format!("echo {}, {workers}{number}", cell.io);
             ceilings.push(ceiling(name, Role::EchoCeiling, &cell.io, cell.workers));
         }
