@@ -124,7 +124,7 @@ fn a_dry_run_tells_cells_order_and_time_and_measures_nothing() {
     }
     assert!(plan["estimate_s"].as_f64().unwrap() > 1.0);
     let words = text(&lab.run(&["--dry-run"]).stdout);
-    assert!(words.contains("models: echo, io poll, processes 2, client many: closed loop, 0.1 s"), "{words}");
+    assert!(words.contains("models: io=poll; processes=2; client=many: closed loop, 0.1 s"), "{words}");
     assert!(words.contains("block 2: ") && words.contains("2 blocks, seed 5: about"), "{words}");
     assert_eq!(std::fs::read_dir(lab.folder.path()).unwrap().count(), 1, "nothing was written");
 }

@@ -82,7 +82,7 @@ impl Matrix<'_> {
         let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for subject in &self.experiment.subjects {
             if let Some(reason) = self.given.absent.get(subject).cloned() {
-                layout.skipped.insert(format!("{}: {subject}", self.experiment.name), reason);
+                layout.skipped.insert(format!("{}: {SUBJECT}={subject}", self.experiment.name), reason);
                 continue;
             }
             for combination in values::combinations(&factors) {
@@ -127,11 +127,10 @@ impl Matrix<'_> {
                 Ok(Vec::new())
             }
             Ok(places) => {
-                let several =
-                    places.len() > 1 || settings.get(CORES).is_some_and(|word| word.starts_with('e'));
+                let several = places.len() > 1 || settings.get(CORES).is_some_and(|word| is_every(word));
                 let of_place = |placed: Placed| {
                     let cpus = write_list(&placed.subject_cpus);
-                    let name = if several { format!("{name} on {cpus}") } else { name.clone() };
+                    let name = if several { format!("{name}, cores {cpus}") } else { name.clone() };
                     Cell { name, ..self.cell(subject, definition, &settings, placed) }
                 };
                 Ok(places.into_iter().map(of_place).collect())
@@ -288,16 +287,24 @@ fn io_of(definition: &Definition, settings: &Settings) -> String {
     }
 }
 
-/// `processes: echo, io poll, processes 2`.
+/// `processes: io=poll; processes=2`, with the subject first where there are several.
 fn name_of(experiment: &Experiment, subject: &str, combination: &[(String, String)]) -> String {
-    let mut name = format!("{}: {subject}", experiment.name);
-    for (factor, value) in combination.iter().filter(|(factor, _)| factor != CORES) {
-        name += &format!(", {factor} {value}");
+    let subject = (experiment.subjects.len() > 1).then(|| (SUBJECT, subject));
+    let factors = combination.iter().map(|(factor, value)| (factor.as_str(), value.as_str()));
+    // Which cores a choice comes to is told where they are known.
+    let told = factors.filter(|(factor, value)| *factor != CORES || !is_every(value));
+    let words: Vec<String> =
+        subject.into_iter().chain(told).map(|(factor, value)| format!("{factor}={value}")).collect();
+    if words.is_empty() {
+        experiment.name.clone()
+    } else {
+        format!("{}: {}", experiment.name, words.join("; "))
     }
-    match combination.iter().find(|(factor, value)| factor == CORES && !value.starts_with("e")) {
-        Some((_, value)) => format!("{name}, cores {}", value.trim_start_matches("cores ")),
-        None => name,
-    }
+}
+
+/// Whether a choice of cores stands for several cells.
+fn is_every(choice: &str) -> bool {
+    choice.starts_with("each") || choice.starts_with("every")
 }
 
 fn agrees(settings: &Settings, excluded: &BTreeMap<String, Word>, cores: usize) -> bool {

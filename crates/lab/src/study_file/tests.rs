@@ -57,15 +57,15 @@ fn every_combination_but_the_excluded_ones_is_a_cell() {
     assert_eq!(
         subject_names(&layout),
         [
-            "one: echo, io blocking, processes 1, client untuned",
-            "one: echo, io blocking, processes 1, client tuned",
-            "one: echo, io blocking, processes 2, client untuned",
-            "one: echo, io blocking, processes 2, client tuned",
-            "one: echo, io poll, processes 1, client untuned",
-            "one: echo, io poll, processes 1, client tuned",
+            "one: io=blocking; processes=1; client=untuned",
+            "one: io=blocking; processes=1; client=tuned",
+            "one: io=blocking; processes=2; client=untuned",
+            "one: io=blocking; processes=2; client=tuned",
+            "one: io=poll; processes=1; client=untuned",
+            "one: io=poll; processes=1; client=tuned",
         ]
     );
-    let cell = layout.cells.iter().find(|cell| cell.name.ends_with("processes 2, client tuned")).unwrap();
+    let cell = layout.cells.iter().find(|cell| cell.name.ends_with("processes=2; client=tuned")).unwrap();
     assert_eq!((cell.workers, cell.factors["player.sockets"].as_str()), (2, "8"));
     assert_eq!((cell.io.as_str(), cell.factors["sockets"].as_str()), ("blocking", "shared"));
     let ceilings = layout.cells.iter().filter(|cell| cell.role == Role::PlayerCeiling).count();
@@ -94,7 +94,7 @@ fn every_set_of_cores_is_a_cell_of_its_own() {
     let layout = laid_out(&text, 3);
     let names = subject_names(&layout);
     assert_eq!(names.len(), 3, "{names:?}");
-    assert!(names[2].ends_with("on 1,2"), "{names:?}");
+    assert!(names[2].ends_with(", cores 1,2"), "{names:?}");
     let last = layout.cells.last().unwrap();
     assert_eq!((last.factors["processes"].as_str(), last.workers), ("2", 2));
     assert_eq!(
@@ -112,7 +112,7 @@ fn what_a_machine_lacks_is_skipped_with_its_reason() {
     given.lacking.insert("veth".into(), "no right to".into());
     let layout = lay_out(&study, &given).unwrap();
     assert!(layout.cells.is_empty());
-    assert_eq!(layout.skipped["one: echo, io poll, processes 1, client tuned"], "no veth: no right to");
+    assert_eq!(layout.skipped["one: io=poll; processes=1; client=tuned"], "no veth: no right to");
 }
 
 #[test]
