@@ -37,7 +37,7 @@ pub struct Run {
     /// The host.
     pub fingerprint: Fingerprint,
     /// What was left out, and why (`echo uring`: the kernel forbids `io_uring`). A key names cells by values of their
-    /// factors, of one experiment where its name and a colon come first: `udp: io=uring, workers=4`, or `uring`.
+    /// factors, of one experiment where its name and a colon come first: `udp: io=uring; workers=4`, or `uring`.
     pub skipped: BTreeMap<String, String>,
     /// The configurations measured.
     pub cells: Vec<Cell>,
