@@ -177,18 +177,37 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
             chosen.into_iter().map(|definition| (definition.name.clone(), definition)).collect()
         }
     };
+    let seed = args.seed.unwrap_or_else(random_seed);
     Ok(Wish {
         folder: PathBuf::new(),
         study,
         subjects,
         models: subjects::models(&args.echo)?,
         budget_s: args.budget.map(|budget| budget.as_secs_f64()),
-        seed: args.seed.unwrap_or_else(random_seed),
+        seed,
         records,
-        command: std::env::args().collect(),
+        command: repeating(seed),
         kqps: std::env::current_exe().context("finding the running program")?,
         version: env!("CARGO_PKG_VERSION").into(),
     })
+}
+
+/// The words that repeat this run: those that were typed, with the seed, and without the folder, which is taken.
+fn repeating(seed: u64) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut typed = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    while let Some(word) = typed.next() {
+        match word.split('=').next() {
+            Some("--out" | "--seed") => {
+                if !word.contains('=') {
+                    typed.next();
+                }
+            }
+            _ => words.push(word),
+        }
+    }
+    words.extend(["--seed".to_string(), seed.to_string()]);
+    words
 }
 
 /// A study by its file, or by its name if kqps carries it.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use kqps_host::{Topology, fingerprint, split};
 use kqps_kernel::probe;
+use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Question, Run};
 
@@ -67,7 +68,7 @@ pub fn lay_out(wish: &Wish) -> Result<LaidOut, LabError> {
         .filter_map(|capability| Some((capability.name.to_string(), capability.outcome.err()?)))
         .collect();
     match &wish.study {
-        None => Ok(default_study(wish, subjects, lacking)),
+        None => Ok(default_study(wish, &subjects, lacking)),
         Some(study) => study_file(wish, study, subjects, lacking),
     }
 }
@@ -112,7 +113,7 @@ fn find_subjects(wish: &Wish) -> Result<Subjects, LabError> {
 }
 
 /// The default study: its size makes a plan, and the plan says whether latency is measured.
-fn default_study(wish: &Wish, subjects: Subjects, lacking: BTreeMap<String, String>) -> LaidOut {
+fn default_study(wish: &Wish, subjects: &Subjects, lacking: BTreeMap<String, String>) -> LaidOut {
     let split = split(&Topology::read(), 1, 1);
     let servers = subjects.found.iter().filter(|(_, definition)| definition.name != "echo");
     let mut given = study::Given {
@@ -175,9 +176,14 @@ fn study_file(
 
 pub(crate) fn new_run(wish: &Wish, laid_out: &LaidOut) -> Run {
     let mut fingerprint = fingerprint::read();
-    for program in laid_out.definitions.values().flat_map(|definition| &definition.programs) {
-        if let Some(path) = programs::find(program) {
-            fingerprint.binaries.insert(program.clone(), fingerprint::binary(&path));
+    for definition in laid_out.definitions.values() {
+        let version = laid_out.cells.iter().find(|cell| cell.subject == definition.name);
+        let version = version.and_then(|cell| cell.version.clone());
+        for program in &definition.programs {
+            if let Some(path) = programs::find(program) {
+                let facts = BinaryFacts { version: version.clone(), ..fingerprint::binary(&path) };
+                fingerprint.binaries.insert(program.clone(), facts);
+            }
         }
     }
     Run {

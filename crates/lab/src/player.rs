@@ -33,8 +33,8 @@ pub struct Player<'a> {
     pub kqps: &'a Path,
     /// What queries and replies travel over.
     pub path: &'a LaidPath,
-    /// Where the queries go.
-    pub target: SocketAddr,
+    /// Where the queries go; several addresses are played at in turns.
+    pub targets: &'a [SocketAddr],
     /// The query file.
     pub queries: &'a Path,
     /// Sockets, window, timeout.
@@ -72,7 +72,8 @@ impl Player<'_> {
             Pace::Open { rate_qps } => ("-Q", rate_qps.to_string()),
             Pace::Closed => ("-q", self.setup.window.to_string()),
         };
-        let mut arguments: Vec<String> = vec!["load".into(), self.target.to_string()];
+        let mut arguments: Vec<String> = vec!["load".into()];
+        arguments.extend(self.targets.iter().map(SocketAddr::to_string));
         let mut add = |flag: &str, value: String| arguments.extend([flag.to_string(), value]);
         add("-d", self.queries.display().to_string());
         add(pace, how_much);

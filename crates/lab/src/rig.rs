@@ -62,13 +62,13 @@ impl Rig<'_> {
             ReadyKind::Reply => &materials.plain,
         };
         let (kqps, interrupted) = (self.kqps, self.interrupted);
-        let (target, subject_pid) = (subject.address(), subject.pid());
+        let (targets, subject_pid) = (subject.addresses().to_vec(), subject.pid());
         let mut running = Running(Some(subject));
         Ok(Box::new(move |load| {
             let player = Player {
                 kqps,
                 path: &path,
-                target,
+                targets: &targets,
                 queries,
                 setup: Setup::of(cell),
                 cpus: &cell.player_cpus,

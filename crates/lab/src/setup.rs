@@ -30,11 +30,6 @@ const BURST: &str = "player.burst";
 const TIMEOUT: &str = "player.timeout_s";
 
 impl Setup {
-    /// As one flow with a large window and long bursts: the cheapest way to send and to answer, since a batch of queries and a
-    /// batch of replies each travel as one packet.
-    pub const FEW_FLOWS: Self =
-        Self { io: None, senders: None, sockets: 1, window: 8192, burst: 64, timeout_s: 0.25 };
-
     /// As several clients.
     pub const MANY_FLOWS: Self =
         Self { io: None, senders: None, sockets: 8, window: 500, burst: 32, timeout_s: 0.25 };
@@ -76,7 +71,7 @@ mod tests {
     #[test]
     fn a_setup_survives_being_stored() {
         for setup in
-            [Setup::FEW_FLOWS, Setup { io: Some("plain".into()), senders: Some(4), ..Setup::MANY_FLOWS }]
+            [Setup::MANY_FLOWS, Setup { io: Some("plain".into()), senders: Some(4), ..Setup::MANY_FLOWS }]
         {
             let cell = Cell { factors: setup.factors(), ..Cell::default() };
             assert_eq!(Setup::of(&cell), setup);

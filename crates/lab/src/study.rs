@@ -131,7 +131,6 @@ pub fn layout(given: &Given) -> Layout {
     layout.cells.push(Cell {
         name: "player ceiling".into(),
         role: Role::PlayerCeiling,
-        factors: with_records(given, &Setup::FEW_FLOWS),
         ..echo(given, cheapest)
     });
     layout.cells.extend(models.iter().map(|model| echo(given, model)));

@@ -239,8 +239,8 @@ impl StudyFile {
 
     /// The preset of its rate searches; where it has none, the one that costs least is named.
     pub(crate) fn goal(&self) -> &'static str {
-        let loads = self.experiments.iter().map(|one| one.load.as_ref().unwrap_or(&self.load));
-        let preset = loads.filter_map(|load| load.search.as_ref()?.parse::<Preset>().ok()).next();
+        let mut loads = self.experiments.iter().map(|one| one.load.as_ref().unwrap_or(&self.load));
+        let preset = loads.find_map(|load| load.search.as_ref()?.parse::<Preset>().ok());
         preset.unwrap_or(Preset::Quick).name()
     }
 

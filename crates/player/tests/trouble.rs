@@ -22,7 +22,7 @@ fn plan(target: SocketAddr, io: Io) -> Plan {
         stop: Stop { after: None, passes: Some(1) },
         timeout: TIMEOUT,
         drain: TIMEOUT,
-        lag_allowed: Duration::from_secs(60),
+        lag_allowed: Duration::from_mins(1),
         coalesce: Duration::ZERO,
         burst: 32,
         sockets: 2,

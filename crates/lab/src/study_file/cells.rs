@@ -46,14 +46,14 @@ pub struct StudyLayout {
 
 /// Lays out a study. An error is a slip in the file that only shows beside the machine and the subjects.
 pub fn lay_out(study: &StudyFile, given: &Given) -> Result<StudyLayout, TomlError> {
-    let mut layout = StudyLayout::default();
-    layout.question = Question {
+    let question = Question {
         title: study.title.clone(),
         question: study.question.clone(),
         source: study.source.clone(),
         path: study.path,
         experiments: Vec::new(),
     };
+    let mut layout = StudyLayout { question, ..StudyLayout::default() };
     for experiment in &study.experiments {
         let asked = Matrix { study, experiment, given }.lay_out(&mut layout)?;
         layout.question.experiments.push(asked);
@@ -145,7 +145,9 @@ impl Matrix<'_> {
         let mut settings = Settings::new();
         values::set_all(study, &mut settings, &study.fixed, cores);
         values::set_all(study, &mut settings, &experiment.fixed, cores);
-        combination.iter().for_each(|(name, value)| values::set(study, &mut settings, name, value));
+        for (name, value) in combination {
+            values::set(study, &mut settings, name, value);
+        }
         settings.insert(SUBJECT.into(), subject.into());
         let path = experiment.path.unwrap_or(study.path);
         settings.entry(PATH_FACTOR.into()).or_insert_with(|| path_word(path).into());
@@ -213,14 +215,7 @@ impl Matrix<'_> {
     fn check_settings(&self, definition: &Definition, settings: &Settings) -> Result<(), TomlError> {
         let own: Settings = settings
             .iter()
-            .filter(|(name, value)| {
-                !name.contains('.')
-                    && !values::COMMON.contains(&name.as_str())
-                    && !(name.as_str() == IO && takes_io(definition))
-                    && name.as_str() != SUBJECT
-                    && *value != ONE_PER_CORE
-                    && !self.study.bundles.contains_key(*name)
-            })
+            .filter(|(name, value)| !self.is_common(definition, name) && *value != ONE_PER_CORE)
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         definition.check_settings(&own).map_err(|error| {
@@ -232,6 +227,15 @@ impl Matrix<'_> {
             };
             self.study.wrong(needle, what)
         })
+    }
+
+    /// Whether a setting is not for the subject's definition to know.
+    fn is_common(&self, definition: &Definition, name: &str) -> bool {
+        name.contains('.')
+            || name == SUBJECT
+            || values::COMMON.contains(&name)
+            || self.study.bundles.contains_key(name)
+            || (name == IO && takes_io(definition))
     }
 
     fn latency(&self) -> Option<(String, String)> {
@@ -289,7 +293,7 @@ fn io_of(definition: &Definition, settings: &Settings) -> String {
 
 /// `processes: io=poll; processes=2`, with the subject first where there are several.
 fn name_of(experiment: &Experiment, subject: &str, combination: &[(String, String)]) -> String {
-    let subject = (experiment.subjects.len() > 1).then(|| (SUBJECT, subject));
+    let subject = (experiment.subjects.len() > 1).then_some((SUBJECT, subject));
     let factors = combination.iter().map(|(factor, value)| (factor.as_str(), value.as_str()));
     // Which cores a choice comes to is told where they are known.
     let told = factors.filter(|(factor, value)| *factor != CORES || !is_every(value));

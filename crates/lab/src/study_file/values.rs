@@ -64,11 +64,11 @@ pub fn values(factor: &str, words: &[Word], cores: usize) -> Vec<String> {
         // A choice of cores is read elsewhere; as a number it is one like any other.
         let is_choice = factor == CORES && word.0.contains(' ');
         let more = if is_choice { vec![word.0.clone()] } else { expand(word, cores) };
-        more.into_iter().for_each(|value| {
+        for value in more {
             if !values.contains(&value) {
                 values.push(value);
             }
-        });
+        }
     }
     values
 }

@@ -39,6 +39,7 @@ impl Simulated {
                 path: "queries.txt".to_owned(),
                 hash: "a3f5c9d27b61e804a3f5c9d27b61e804a3f5c9d27b61e804a3f5c9d27b61e804".to_owned(),
                 queries: 1_000_000,
+                ..DatasetFacts::default()
             },
             load: Load {
                 mode: if rate_qps.is_some() { LoadMode::Open } else { LoadMode::Closed },
@@ -51,6 +52,7 @@ impl Simulated {
                 timeout_s: 1.0,
                 drain_s: if accounts.lost > 0 { 1.0 } else { 0.002 },
                 burst: 32,
+                ..Load::default()
             },
             accounts,
             latency_us: latency.quantiles(),
