@@ -170,12 +170,11 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
         return Err(bad_input("--budget 0: nothing could be measured"));
     }
     let study = args.study.as_deref().map(study).transpose()?;
-    let subjects = match &study {
-        Some(study) => study.subjects().map_err(bad_input)?,
-        None => {
-            let chosen = subjects::chosen(&args.subject, &args.command)?;
-            chosen.into_iter().map(|definition| (definition.name.clone(), definition)).collect()
-        }
+    let subjects = if let Some(study) = &study {
+        study.subjects().map_err(bad_input)?
+    } else {
+        let chosen = subjects::chosen(&args.subject, &args.command)?;
+        chosen.into_iter().map(|definition| (definition.name.clone(), definition)).collect()
     };
     let seed = args.seed.unwrap_or_else(random_seed);
     Ok(Wish {
