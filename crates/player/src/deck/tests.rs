@@ -58,8 +58,8 @@ fn reply(deck: &Deck<'_>, due: &Due) -> Vec<u8> {
 }
 
 /// When something arrived, as the kernel tells it, at a time since a start at 0.
-fn stamp(deck: &Deck<'_>, at_ns: u64) -> Option<u64> {
-    Some((at_ns as i64 + deck.realtime_offset_ns) as u64)
+fn stamp(deck: &Deck<'_>, at_ns: u64) -> u64 {
+    (at_ns as i64 + deck.realtime_offset_ns) as u64
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn time_runs_out_for_a_query_only_after_its_socket_was_read() {
     let mut looks = 0;
     deck.for_each_awaited(hour_ns, |deck, looked_at| {
         assert_eq!(looked_at, socket);
-        let arrived = stamp(deck, TIMEOUT_NS / 2);
+        let arrived = Some(stamp(deck, TIMEOUT_NS / 2));
         deck.arrived(socket, &right, arrived, hour_ns);
         looks += 1;
     });
@@ -140,11 +140,11 @@ fn a_wrong_reply_after_the_timeout_settles_nothing() {
     for (due, at_ns) in [(&answered, TIMEOUT_NS + 2_000_000), (&lost, TIMEOUT_NS + 3_000_000)] {
         let mut wrong = reply(&deck, due);
         wrong[13] ^= 1;
-        let arrived = stamp(&deck, at_ns);
+        let arrived = Some(stamp(&deck, at_ns));
         deck.arrived(socket, &wrong, arrived, at_ns);
     }
     let right = reply(&deck, &answered);
-    let arrived = stamp(&deck, TIMEOUT_NS + 4_000_000);
+    let arrived = Some(stamp(&deck, TIMEOUT_NS + 4_000_000));
     deck.arrived(socket, &right, arrived, TIMEOUT_NS + 4_000_000);
     deck.end();
     let accounts = deck.tally.accounts;
