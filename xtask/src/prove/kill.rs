@@ -1,73 +1,108 @@
-//! A run that is killed at any moment and resumed has every trial that was committed, once.
+//! A study that is killed at any moment and resumed each time ends with every cell measured as often as was
+//! asked, no trial torn, lost or made twice, and nothing left behind: no process, namespace, device or file.
 
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
+mod remains;
+
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
+use kqps_kernel::probe;
 use kqps_kernel::process::Signal;
-use kqps_observation::run::Role;
-use kqps_observation::{Run, Store};
+use kqps_observation::run::{Purpose, Role};
+use kqps_observation::{Run, RunTrial, Store};
+use kqps_verdict::evidence::counted;
 
 use super::{Bench, Size};
 use crate::child::{Ended, Running};
+use remains::Remains;
 
 /// How often the store is looked at for a new trial.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A kill follows a new trial by this at most, seconds: about as long as a trial takes.
+/// A kill follows a new trial by this at most, seconds: longer than it takes from there to the next one, so
+/// that it falls on every part of the way.
 const KILL_WITHIN_S: f64 = 1.5;
 
-/// How long a run may take after the last kill.
-const FINISH_WITHIN: Duration = Duration::from_mins(15);
+/// Of so many kills one does not wait for a trial, and falls on the beginning.
+const EARLY_EVERY: u32 = 5;
 
-/// Kills a run again and again, resumes it, and in the end lets it finish.
+/// How long a run may take after the last kill.
+const FINISH_WITHIN: Duration = Duration::from_mins(30);
+
+/// How often every cell is measured.
+const REPETITIONS: u32 = 2;
+
+/// Cells of the study, whole: every combination of the factors below.
+const CELLS: usize = 60;
+
+/// A study of tiny trials. Its cells differ in what they start: processes, sockets and I/O models.
+const STUDY: &str = r#"
+name = "kill"
+title = "Killed and resumed"
+question = "Is every cell measured as often as was asked, whatever happens to kqps?"
+repetitions = {repetitions}
+path = "{path}"
+canary_qps = 2000
+load = { closed_s = 0.1 }
+fixed = { "player.timeout_s" = 0.05 }
+
+[[experiment]]
+name = "matrix"
+title = "Sixty ways to turn a query round"
+[experiment.factors]
+{factors}
+"#;
+
+const WHOLE_FACTORS: &str = r#"
+io = ["blocking", "poll", "select", "epoll", "mmsg"]
+processes = [1, 2]
+sockets = ["shared", "reuseport"]
+work_ns = [0, 200, 400]
+"#;
+
+const SMALL_FACTORS: &str = r#"
+io = ["blocking", "mmsg"]
+processes = [1, 2]
+"#;
+
+/// Kills the study again and again, resumes it, and in the end lets it finish.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    let folder = bench.folder.path().join("run");
+    let lab = Lab::new(bench)?;
     let mut random = fastrand::Rng::with_seed(1);
     let mut before: Option<Run> = None;
-    for kill in 1..=bench.choose(2, 40) {
-        let running = Running::start(&mut run(bench, &folder, kill > 1))?;
-        if !goes_on(&running, &folder, before.as_ref())? {
+    let (mut kills, mut namespaces_seen) = (0, 0);
+    while kills < bench.choose(3, 50) {
+        let running = Running::start(&mut lab.run(before.is_some()))?;
+        let is_early = before.is_some() && (kills + 1) % EARLY_EVERY == 0;
+        if !is_early && !lab.goes_on(&running, before.as_ref())? {
             let ended = running.wait(Duration::ZERO)?;
-            ensure!(is_measured(&ended), "before kill {kill} the run ended by itself, with {:?}", ended.code);
-            break;
+            anyhow::bail!("after {kills} kills the study ended by itself, with {:?}", ended.code);
         }
         std::thread::sleep(Duration::from_secs_f64(random.f64() * KILL_WITHIN_S));
+        let remains = Remains::of(&lab.home)?;
         running.signal(Signal::Kill)?;
         running.wait(Duration::from_secs(10))?;
-        let run = survived(&folder, before.as_ref())?;
-        eprintln!("kill {kill}: {} trials are there", run.trials.len());
+        namespaces_seen += remains.namespaces();
+        remains.vanish()?;
+        kills += 1;
+        let run = lab.survived(before.as_ref())?;
+        eprintln!("kill {kills}: {} trials are there", run.trials.len());
         before = Some(run);
     }
-    if bench.size == Size::Small {
-        return Ok(());
-    }
-    let ended = Running::start(&mut run(bench, &folder, true))?.wait(FINISH_WITHIN)?;
-    ensure!(is_measured(&ended), "the resumed run ended with {:?}", ended.code);
-    let run = survived(&folder, before.as_ref())?;
-    ensure!(run.finished_unix_ms.is_some(), "the resumed run is not marked as finished");
-    eprintln!("finished with {} trials", run.trials.len());
+    let ended = Running::start(&mut lab.run(true))?.wait(FINISH_WITHIN)?;
+    ensure!(is_measured(&ended), "the resumed study ended with {:?}", ended.code);
+    let run = lab.survived(before.as_ref())?;
+    ensure!(run.finished_unix_ms.is_some(), "the resumed study is not marked as finished");
+    whole(&run, bench.size)?;
+    Remains::of(&lab.home)?.vanish()?;
+    lab.no_file_is_left()?;
+    let seen = format!("{namespaces_seen} namespaces were seen to end");
+    eprintln!("after {kills} kills {} trials of {} cells; {seen}", run.trials.len(), run.cells.len());
     Ok(())
-}
-
-/// Waits until the run has committed one more trial; false when it ended without that.
-fn goes_on(running: &Running, folder: &Path, before: Option<&Run>) -> Result<bool> {
-    let known = before.map_or(0, |run| run.trials.len());
-    // Until the run has made its store, reading it fails.
-    while Store::read(&store(folder)).map_or(0, |run| run.trials.len()) <= known {
-        if running.has_ended()? {
-            return Ok(false);
-        }
-        std::thread::sleep(LOOK);
-    }
-    Ok(true)
-}
-
-fn store(folder: &Path) -> PathBuf {
-    folder.join("run.sqlite")
 }
 
 /// Status 3 says that a figure is refused, which is for a busy host to be expected.
@@ -75,40 +110,130 @@ fn is_measured(ended: &Ended) -> bool {
     matches!(ended.code, Some(0 | 3))
 }
 
-/// The command for a run without name servers when small: those are not found on an empty path.
-fn run(bench: &Bench, folder: &Path, resume: bool) -> Command {
-    let mut command = Command::new(&bench.kqps.program);
-    command.arg("run").arg("--out").arg(folder);
-    if resume {
-        command.arg("--resume");
-    } else {
-        command.args(["--budget", bench.choose("10s", "60s")]);
-    }
-    if bench.size == Size::Small {
-        command.env("PATH", OsStr::new("/nonexistent"));
-    }
-    command
+/// Everything that the study may write lies in one folder.
+struct Lab<'a> {
+    bench: &'a Bench,
+    home: PathBuf,
 }
 
-/// Reads the store after a kill, which must hold everything that it held before, unchanged.
-fn survived(folder: &Path, before: Option<&Run>) -> Result<Run> {
-    let after = Store::read(&store(folder)).context("a killed run's store cannot be read")?;
-    let kept = before.is_none_or(|before| after.trials.starts_with(&before.trials));
-    ensure!(kept, "a committed trial was lost or changed");
-    let numbers = after.trials.iter().map(|trial| trial.number);
-    ensure!(numbers.eq(1..=after.trials.len() as u64), "trials are not numbered from 1 on");
-    once(&after)?;
-    Ok(after)
-}
+impl<'a> Lab<'a> {
+    fn new(bench: &'a Bench) -> Result<Self> {
+        let path = match probe::probe_one("veth") {
+            Ok(()) => "veth",
+            Err(reason) => {
+                println!("over loopback, for want of a veth path: {reason}");
+                "loopback"
+            }
+        };
+        let home = bench.folder.path().canonicalize()?.join("home");
+        fs::create_dir_all(home.join("tmp"))?;
+        let study = STUDY
+            .replace("{repetitions}", &REPETITIONS.to_string())
+            .replace("{path}", path)
+            .replace("{factors}", bench.choose(SMALL_FACTORS, WHOLE_FACTORS));
+        fs::write(home.join("kill.toml"), study)?;
+        Ok(Self { bench, home })
+    }
 
-/// A ceiling is one trial in each block; a second one would be a repetition.
-fn once(run: &Run) -> Result<()> {
-    let mut seen = BTreeSet::new();
-    for trial in run.trials.iter().filter(|trial| trial.measured().is_some()) {
-        let cell = run.cells.get(trial.cell as usize).context("a trial of no cell")?;
-        if cell.role != Role::Subject && !seen.insert((trial.cell, trial.block)) {
-            bail!("block {} of {} was measured twice", trial.block, cell.name);
+    fn out(&self) -> PathBuf {
+        self.home.join("run")
+    }
+
+    fn run(&self, resume: bool) -> Command {
+        let mut command = Command::new(&self.bench.kqps.program);
+        command.arg("run").arg("--out").arg(self.out());
+        if resume {
+            command.arg("--resume");
+        } else {
+            command
+                .args(["--seed", "7", "--records", "200", "--budget", "1h"])
+                .arg(self.home.join("kill.toml"));
         }
+        command.env("HOME", &self.home).env("XDG_CACHE_HOME", self.home.join("cache"));
+        command.env("TMPDIR", self.home.join("tmp")).current_dir(&self.home);
+        command
+    }
+
+    /// Waits until the run has committed one more trial; false when it ended without that.
+    fn goes_on(&self, running: &Running, before: Option<&Run>) -> Result<bool> {
+        let known = before.map_or(0, |run| run.trials.len());
+        // Until the run has made its store, reading it fails.
+        while Store::read(&store(&self.out())).map_or(0, |run| run.trials.len()) <= known {
+            if running.has_ended()? {
+                return Ok(false);
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(true)
+    }
+
+    /// Reads the store after a kill, which must hold everything that it held before, unchanged.
+    fn survived(&self, before: Option<&Run>) -> Result<Run> {
+        let after = Store::read(&store(&self.out())).context("a killed run's store cannot be read")?;
+        let kept = before.is_none_or(|before| after.trials.starts_with(&before.trials));
+        ensure!(kept, "a committed trial was lost or changed");
+        let numbers = after.trials.iter().map(|trial| trial.number);
+        ensure!(numbers.eq(1..=after.trials.len() as u64), "trials are not numbered from 1 on");
+        Ok(after)
+    }
+
+    /// Nothing temporary is left in the run's folder, in the cache, or where temporary files go.
+    fn no_file_is_left(&self) -> Result<()> {
+        let mut folders = vec![self.home.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder)? {
+                let entry = entry?;
+                let name = entry.file_name().display().to_string();
+                let is_left = folder.ends_with("tmp")
+                    || ["-wal", "-shm", "-journal", ".part"].iter().any(|end| name.ends_with(end))
+                    || [".tmp", ".unfinished-"].iter().any(|start| name.starts_with(start));
+                ensure!(!is_left, "{} was left behind", entry.path().display());
+                if entry.file_type()?.is_dir() {
+                    folders.push(entry.path());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn store(folder: &Path) -> PathBuf {
+    folder.join("run.sqlite")
+}
+
+/// Every cell was measured once in every block, but for trials that the player spoiled and made anew.
+fn whole(run: &Run, size: Size) -> Result<()> {
+    let subjects = run.cells.iter().filter(|cell| cell.role == Role::Subject).count();
+    ensure!(size == Size::Small || subjects == CELLS, "the study has {subjects} cells instead of {CELLS}");
+    ensure!(run.blocks == REPETITIONS, "the study has {} blocks", run.blocks);
+    if let Some(failed) = run.trials.iter().find_map(RunTrial::failure) {
+        anyhow::bail!("a trial could not be measured: {failed}");
+    }
+    let mut warm_ups: BTreeMap<u64, u32> = BTreeMap::new();
+    for trial in run.trials.iter().filter(|trial| trial.purpose == Purpose::WarmUp) {
+        *warm_ups.entry(trial.start).or_default() += 1;
+    }
+    ensure!(warm_ups.values().all(|count| *count == 1), "a start was warmed up twice");
+    for (index, cell) in run.cells.iter().enumerate().filter(|(_, cell)| cell.role != Role::Canary) {
+        for block in 0..run.blocks {
+            let of_unit = run.trials.iter().filter(|one| one.cell as usize == index && one.block == block);
+            let judged: Vec<&RunTrial> = of_unit.filter(|one| one.purpose != Purpose::WarmUp).collect();
+            let facts: Vec<_> =
+                judged.iter().filter_map(|one| Some((one.purpose, one.measured()?))).collect();
+            let times = counted(&facts, |one| *one).len();
+            ensure!(times == 1, "{} was measured {times} times in block {}", cell.name, block + 1);
+        }
+    }
+    canaries(run)
+}
+
+/// A canary before every sixth cell of a block, and one at the end.
+fn canaries(run: &Run) -> Result<()> {
+    let cells = run.cells.iter().filter(|cell| cell.role != Role::Canary).count();
+    for block in 0..run.blocks {
+        let played = run.trials.iter().filter(|one| one.purpose == Purpose::Canary && one.block == block);
+        let (played, wanted) = (played.count(), cells.div_ceil(6) + usize::from(block + 1 == run.blocks));
+        ensure!(played == wanted, "block {} has {played} canaries instead of {wanted}", block + 1);
     }
     Ok(())
 }

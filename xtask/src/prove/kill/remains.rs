@@ -1,0 +1,95 @@
+//! What a run has in the kernel while it goes on, all of which must vanish with it: its processes, their network
+//! namespaces, and the devices in those.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+use kqps_kernel::namespace::NetNs;
+use kqps_kernel::namespace::veth::DEVICE;
+
+/// The kernel ends killed processes, and takes namespaces down, a moment later.
+const VANISH_WITHIN: Duration = Duration::from_secs(20);
+
+const LOOK: Duration = Duration::from_millis(5);
+
+pub(super) struct Remains<'a> {
+    home: &'a Path,
+    /// Namespaces other than our own that the run's processes are in, by number.
+    namespaces: BTreeMap<u64, NetNs>,
+}
+
+impl<'a> Remains<'a> {
+    /// What a run that lies in a folder has at this moment.
+    pub(super) fn of(home: &'a Path) -> Result<Self> {
+        let own = NetNs::of_process(std::process::id())?.number()?;
+        let mut namespaces = BTreeMap::new();
+        for pid in processes(home) {
+            // A process may end while it is looked at.
+            let Ok(namespace) = NetNs::of_process(pid) else { continue };
+            let number = namespace.number()?;
+            if number != own {
+                namespaces.insert(number, namespace);
+            }
+        }
+        Ok(Self { home, namespaces })
+    }
+
+    /// How many namespaces there are.
+    pub(super) fn namespaces(&self) -> usize {
+        self.namespaces.len()
+    }
+
+    /// Waits until all of it is gone. Of the namespaces all but one are let go, and that one shows that the
+    /// others ended: its device goes with that of its peer.
+    pub(super) fn vanish(mut self) -> Result<()> {
+        let kept = self.namespaces.pop_first().map(|(_, namespace)| namespace);
+        let numbers: Vec<u64> = self.namespaces.keys().copied().collect();
+        drop(std::mem::take(&mut self.namespaces));
+        until("processes of a killed run live on", || Ok(processes(self.home).is_empty()))?;
+        until("processes are left in a namespace", || {
+            Ok(!numbers.iter().any(|number| is_inhabited(*number)))
+        })?;
+        if let Some(kept) = kept {
+            until("a device outlived its peer's namespace", || {
+                Ok(!kept.within(|| fs::read_to_string("/proc/thread-self/net/dev"))?.contains(DEVICE))
+            })?;
+        }
+        ensure!(!fs::read_to_string("/proc/net/dev")?.contains(DEVICE), "{DEVICE} is on the host");
+        Ok(())
+    }
+}
+
+fn until(what: &str, mut happened: impl FnMut() -> io::Result<bool>) -> Result<()> {
+    let deadline = Instant::now() + VANISH_WITHIN;
+    while !happened()? {
+        if Instant::now() > deadline {
+            bail!("{what}, {} s after it was killed", VANISH_WITHIN.as_secs());
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// The processes of a run: those that work in its folder. Subjects, players and kqps itself all do.
+fn processes(home: &Path) -> Vec<u32> {
+    let works_there =
+        |pid: &u32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|folder| folder.starts_with(home));
+    pids().filter(works_there).collect()
+}
+
+fn is_inhabited(namespace: u64) -> bool {
+    let is_in = |pid: u32| {
+        fs::metadata(format!("/proc/{pid}/ns/net")).is_ok_and(|metadata| metadata.ino() == namespace)
+    };
+    pids().any(is_in)
+}
+
+fn pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
