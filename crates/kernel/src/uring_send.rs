@@ -49,7 +49,11 @@ impl SendRing {
             if !had_no_room(outcome) {
                 continue;
             }
-            let entry = opcode::SendMsg::new(Fd(socket.as_raw_fd()), header).build().user_data(index as u64);
+            // Without the flag the ring would wait for room, however long that takes, and the thread with it.
+            let entry = opcode::SendMsg::new(Fd(socket.as_raw_fd()), header)
+                .flags(libc::MSG_DONTWAIT as u32)
+                .build()
+                .user_data(index as u64);
             // SAFETY: the header and what it points to belong to the batch, which is borrowed until every
             // message has its completion.
             unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
