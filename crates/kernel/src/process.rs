@@ -89,6 +89,14 @@ pub fn signal_group(leader: u32, signal: Signal) -> io::Result<()> {
     send(-pid(leader)?, signal)
 }
 
+/// Sets the niceness of every thread of a group (setpriority(2)): -20 to 19, beyond which the kernel takes the
+/// nearest. Less than it was needs the right to (`CAP_SYS_NICE`).
+pub fn set_group_niceness(leader: u32, niceness: i32) -> io::Result<()> {
+    let group = pid(leader)? as libc::id_t;
+    // SAFETY: the call touches no memory.
+    check(unsafe { libc::setpriority(libc::PRIO_PGRP, group, niceness) }).map(drop)
+}
+
 /// A process's number, which must name one: 0 and 1 would mean "my group" and "everybody" when negated.
 fn pid(process: u32) -> io::Result<libc::pid_t> {
     libc::pid_t::try_from(process)
@@ -122,6 +130,20 @@ mod tests {
         child.stdout.unwrap().read_to_end(&mut rest).unwrap();
         assert!(signal_group(1, Signal::Kill).is_err());
         assert!(signal(0, Signal::Kill).is_err());
+    }
+
+    #[test]
+    fn a_group_is_made_nice_together() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 60 & wait"]);
+        let mut child = tie(&mut command).spawn().unwrap();
+        set_group_niceness(child.id(), 7).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+        // The 19th field (proc(5)); the second, the name, is in brackets.
+        let niceness = stat.rsplit(") ").next().unwrap().split(' ').nth(16);
+        signal_group(child.id(), Signal::Kill).unwrap();
+        child.wait().unwrap();
+        assert_eq!(niceness, Some("7"));
     }
 
     #[test]

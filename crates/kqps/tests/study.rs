@@ -44,6 +44,7 @@ rates_qps = [1000, 2000]
 name = "rates"
 title = "Rates"
 load = { rates_qps = [1000, 2000], seconds = 0.1 }
+fixed = { "host.nice" = 3 }
 [experiment.factors]
 client = ["few"]
 "#;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use kqps_kernel::process;
 use kqps_observation::Cell;
 use kqps_observation::question::Path as Kind;
 use kqps_observation::run::Purpose;
@@ -55,6 +56,9 @@ impl Rig<'_> {
                 StartError::Interrupted => NoTrial::Interrupted,
                 other => NoTrial::Failed { reason: other.to_string(), output: other.output().to_vec() },
             })?;
+        if let Some(niceness) = cell.factors.get(NICE_FACTOR) {
+            renice(subject.pid(), niceness).map_err(|reason| NoTrial::Failed { reason, output: Vec::new() })?;
+        }
         // Whoever answers anything, as an echo does, cannot be held to the zone's rcodes.
         let queries = match definition.ready.kind {
             _ if cell.factors.get(NAMES_FACTOR).is_some_and(|names| names == "one") => &materials.one,
@@ -91,6 +95,14 @@ impl Rig<'_> {
             }
         }))
     }
+}
+
+/// The factor of a subject's niceness, a setting of the host that ends with its processes.
+pub(crate) const NICE_FACTOR: &str = "host.nice";
+
+fn renice(pid: u32, niceness: &str) -> Result<(), String> {
+    let number = niceness.parse().map_err(|_| format!("{NICE_FACTOR} = {niceness}: expected a number, -20 to 19"))?;
+    process::set_group_niceness(pid, number).map_err(|error| format!("{NICE_FACTOR} = {niceness}: {error}"))
 }
 
 /// A subject that is stopped as its definition says when it is no longer played at.

@@ -14,8 +14,7 @@ const WITHIN_US: u64 = 50;
 
 /// Compares every trial with what the relay saw, and in the whole form each delay with none.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    // A player that calls once for each packet dates its replies when it reads them, which this would show.
-    for io in player_ios().into_iter().filter(|io| *io != "plain") {
+    for io in player_ios() {
         for delay_us in DELAYS_US {
             at(bench, io, delay_us).with_context(|| format!("--io {io}, a delay of {delay_us} µs"))?;
         }

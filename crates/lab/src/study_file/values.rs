@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 
 use super::{StudyFile, Word};
 use crate::path::PATH_FACTOR;
+use crate::rig::NICE_FACTOR;
 
 /// Settings by name, as words.
 pub type Settings = BTreeMap<String, String>;
@@ -33,7 +34,7 @@ pub const COMMON: [&str; 17] = [
     "player.timeout_s",
     "dataset.names",
     "dataset.records",
-    "host.nice",
+    NICE_FACTOR,
     "path.queues",
     "path.txqueuelen",
     "path.rps_cpus",
