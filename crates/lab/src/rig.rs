@@ -57,7 +57,8 @@ impl Rig<'_> {
                 other => NoTrial::Failed { reason: other.to_string(), output: other.output().to_vec() },
             })?;
         if let Some(niceness) = cell.factors.get(NICE_FACTOR) {
-            renice(subject.pid(), niceness).map_err(|reason| NoTrial::Failed { reason, output: Vec::new() })?;
+            renice(subject.pid(), niceness)
+                .map_err(|reason| NoTrial::Failed { reason, output: Vec::new() })?;
         }
         // Whoever answers anything, as an echo does, cannot be held to the zone's rcodes.
         let queries = match definition.ready.kind {
@@ -101,7 +102,8 @@ impl Rig<'_> {
 pub(crate) const NICE_FACTOR: &str = "host.nice";
 
 fn renice(pid: u32, niceness: &str) -> Result<(), String> {
-    let number = niceness.parse().map_err(|_| format!("{NICE_FACTOR} = {niceness}: expected a number, -20 to 19"))?;
+    let number =
+        niceness.parse().map_err(|_| format!("{NICE_FACTOR} = {niceness}: expected a number, -20 to 19"))?;
     process::set_group_niceness(pid, number).map_err(|error| format!("{NICE_FACTOR} = {niceness}: {error}"))
 }
 

@@ -21,7 +21,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-lab", &["kqps-dataset", "kqps-kernel", "kqps-host", "kqps-observation", "kqps-verdict"]),
     ("kqps", &[ANY]),
     ("kqps-fuzz", &["kqps-message", "kqps-dataset"]),
-    ("xtask", &["kqps-kernel", "kqps-observation"]),
+    // A proof of judgement judges.
+    ("xtask", &["kqps-kernel", "kqps-observation", "kqps-verdict"]),
 ];
 
 /// Stands for every crate: the program calls them all.
