@@ -46,6 +46,11 @@ fn every_loss_is_placed_where_it_was_made() {
 }
 
 #[test]
+fn equals_are_not_called_different() {
+    small(Proof::Judgement);
+}
+
+#[test]
 fn a_long_trial_stays_exact() {
     small(Proof::Soak);
 }

@@ -4,6 +4,7 @@
 mod accounts;
 mod delay;
 mod freeze;
+mod judgement;
 mod kill;
 mod ledger;
 mod quota;
@@ -37,6 +38,8 @@ pub enum Proof {
     Kill,
     /// Every loss made on purpose is placed where it was made, with its count
     Ledger,
+    /// Comparisons of subjects whose difference is known are judged right
+    Judgement,
     /// A long trial stays exact, and its memory stays the same
     Soak,
 }
@@ -135,6 +138,7 @@ pub fn prove(proof: Proof, size: Size, program: &Path) -> Result<()> {
         Proof::Starved => starved::prove(&bench),
         Proof::Kill => kill::prove(&bench),
         Proof::Ledger => ledger::prove(&bench),
+        Proof::Judgement => judgement::prove(&bench),
         Proof::Soak => soak::prove(&bench),
     }
 }
