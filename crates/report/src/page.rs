@@ -10,7 +10,7 @@ use crate::section::host::{self, Fact};
 use crate::section::study::{self, Study};
 use crate::section::summary::{self, Summary};
 use crate::section::topology::{self, Topology};
-use crate::section::{Panel, cpu, latency, loss, rates, trials};
+use crate::section::{Panel, comparison, cpu, latency, loss, rates, trials};
 
 /// The page of a run, finished or not: one HTML document without scripts, which fetches nothing.
 pub fn page(run: &Run, verdict: &RunVerdict) -> String {
@@ -23,6 +23,7 @@ pub fn page(run: &Run, verdict: &RunVerdict) -> String {
         finished: run.finished_unix_ms.map_or("it did not".to_owned(), format::moment),
         study: study::of_run(run, verdict),
         summary: summary::of_run(run, verdict),
+        comparisons: comparison::panels(verdict),
         answers,
         common_reasons,
         player_ceiling: answer::player_ceiling(verdict),
@@ -60,6 +61,7 @@ struct Page<'a> {
     finished: String,
     study: Option<Study>,
     summary: Option<Summary>,
+    comparisons: Vec<Panel>,
     answers: Vec<Answer>,
     common_reasons: Vec<String>,
     player_ceiling: Option<String>,

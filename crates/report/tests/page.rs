@@ -84,6 +84,30 @@ fn expect_marks(charts: &Value, verdict: &RunVerdict) {
 }
 
 #[test]
+fn a_comparison_shows_the_ratio_of_every_block() {
+    let run = comparison::run();
+    let verdict = judge(&run);
+    assert_eq!(verdict.comparisons[0].outcome.to_string(), "slower");
+    let file = written("comparison", &run);
+    let mut browser = Browser::start();
+    for (name, screen) in SCREENS {
+        browser.open(&file, screen);
+        let found = browser.evaluate(CHECKS);
+        assert_eq!(found["wrong"], json!([]), "on {name}");
+        let chart = &found["charts"]["comparison-0"];
+        // Two ratios of each of six blocks, and the median; the interval is one line with two ends.
+        assert_eq!((&chart["dots"], &chart["medians"], &chart["whiskers"]), (&json!(13), &json!(1), &json!(1)));
+        assert_eq!(chart["bands"], 1);
+        let file = file.with_file_name(format!("comparison-{name}.png"));
+        if screen.width != NARROWEST {
+            fs::write(file, browser.screenshot()).unwrap();
+        }
+    }
+    let said = browser.evaluate("document.body.textContent");
+    assert!(said.as_str().unwrap().contains("slower: new has 5.0 % less answered rate than old."), "{said}");
+}
+
+#[test]
 fn what_a_run_says_stays_text_and_on_paper_all_is_open_and_light() {
     let file = written("paper", &sample::run());
     let mut browser = Browser::start();

@@ -16,6 +16,7 @@ mod holm;
 mod mde;
 mod more;
 mod ratio;
+mod sentence;
 
 use std::fmt;
 

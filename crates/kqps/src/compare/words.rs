@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use kqps_verdict::compare::{Comparison, Outcome};
+use kqps_verdict::compare::Comparison;
 use kqps_verdict::interval::Interval;
 
 /// Everything that is printed.
@@ -32,7 +32,7 @@ pub(super) fn of(comparisons: &[Comparison], report: Option<&Path>) -> String {
 }
 
 fn of_one(comparison: &Comparison) -> String {
-    let mut text = headline(comparison) + "\n";
+    let mut text = format!("{comparison}\n");
     let mut line = |label: &str, value: String| {
         let _ = writeln!(text, "  {label:<10} {value}");
     };
@@ -47,34 +47,6 @@ fn of_one(comparison: &Comparison) -> String {
     }
     line("blocks", blocks(comparison));
     text
-}
-
-fn headline(comparison: &Comparison) -> String {
-    let (a, b) = (&comparison.case.a, &comparison.case.b);
-    let figure = comparison.case.figure;
-    let by = comparison.ratio.map_or(0.0, |ratio| (ratio.median - 1.0).abs() * 100.0);
-    let direction = match comparison.ratio {
-        Some(ratio) if ratio.median < 1.0 => "less",
-        _ => "more",
-    };
-    match comparison.outcome {
-        Outcome::Faster | Outcome::Slower => {
-            format!("{}: {b} has {by:.1} % {direction} {figure} than {a}.", comparison.outcome)
-        }
-        Outcome::Equivalent => {
-            format!(
-                "equivalent: whatever differs in {figure} between {b} and {a} is less than this host can tell."
-            )
-        }
-        Outcome::Inconclusive => {
-            let more = match comparison.more_blocks {
-                Some(1) => "about one more block would tell".to_string(),
-                Some(blocks) => format!("about {blocks} more blocks would tell"),
-                None => "and how many more blocks would tell is not known".to_string(),
-            };
-            format!("inconclusive: whether {b} differs from {a} in {figure} cannot be told yet; {more}.")
-        }
-    }
 }
 
 fn with_interval(ratio: &Interval) -> String {

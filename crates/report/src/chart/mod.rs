@@ -7,6 +7,7 @@ mod bars;
 mod boxes;
 mod flow;
 mod lines;
+mod ratios;
 mod scale;
 mod spreads;
 mod svg;
@@ -15,6 +16,7 @@ pub(crate) use bars::{Bar, Bars, Fill, bars};
 pub(crate) use boxes::{Node, Place, boxes};
 pub(crate) use flow::{Branch, Flow, flow};
 pub(crate) use lines::{Lines, Point, Series, lines};
+pub(crate) use ratios::{Ratios, ratios};
 pub(crate) use spreads::{Spread, Spreads, spreads};
 
 /// The mark of a published figure, in pixels around its place.

@@ -2,6 +2,7 @@
 //! drawings that the templates lay out.
 
 pub(crate) mod answer;
+pub(crate) mod comparison;
 pub(crate) mod cpu;
 pub(crate) mod host;
 pub(crate) mod latency;

@@ -73,7 +73,7 @@
       dots: drawn('circle'), lines: drawn('polyline'), texts: texts.length,
       medians: drawn('circle.median'), intervals: drawn('line.interval'), ranges: drawn('line.range'),
       means: drawn('path.mean'), published: drawn('path.published'), missing: drawn('circle.missing'),
-      places: drawn('rect.place'),
+      places: drawn('rect.place'), bands: drawn('rect.band'),
     };
   }
   return { wrong, charts };

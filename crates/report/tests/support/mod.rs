@@ -1,6 +1,7 @@
 //! What the tests of the page share.
 
 pub(crate) mod browser;
+pub(crate) mod comparison;
 pub(crate) mod sample;
 pub(crate) mod simulated;
 pub(crate) mod study;

@@ -1,0 +1,53 @@
+//! A comparison that the run was made for: the verdict, the ratio of every block, and what cannot be told apart.
+
+use kqps_verdict::compare::Comparison;
+use kqps_verdict::judge::RunVerdict;
+
+use super::Panel;
+use crate::chart::{Ratios, ratios};
+
+/// One panel for every figure that was compared.
+pub(crate) fn panels(verdict: &RunVerdict) -> Vec<Panel> {
+    verdict.comparisons.iter().enumerate().map(|(index, comparison)| panel(index, comparison)).collect()
+}
+
+fn panel(index: usize, comparison: &Comparison) -> Panel {
+    let case = &comparison.case;
+    let told = told(comparison);
+    let drawing = comparison.ratio.map_or(String::new(), |ratio| {
+        ratios(&Ratios {
+            id: &format!("comparison-{index}"),
+            title: &format!("Ratio of {} to {} in {}, block by block", case.b, case.a, case.figure),
+            description: &told,
+            blocks: &case.blocks,
+            mde: comparison.mde,
+            interval: (ratio.low, ratio.median, ratio.high),
+        })
+    });
+    Panel { name: comparison.to_string(), told, drawing }
+}
+
+fn told(comparison: &Comparison) -> String {
+    let mut told = Vec::new();
+    if let Some(ratio) = &comparison.ratio {
+        told.push(format!(
+            "The median of {} ratios is {:.4}, its interval {:.4} to {:.4}, which covers the true one with {:.1}\u{a0}%.",
+            ratio.count,
+            ratio.median,
+            ratio.low,
+            ratio.high,
+            ratio.coverage * 100.0
+        ));
+    }
+    told.push(match comparison.mde {
+        Some(mde) => {
+            format!(
+                "A differs from itself by up to {:.2}\u{a0}% in 19 blocks of 20: that is the MDE.",
+                mde * 100.0
+            )
+        }
+        None => "There are too few blocks of A against itself to say what can be told apart.".to_owned(),
+    });
+    told.extend(comparison.case.doubts.iter().map(|doubt| format!("Doubtful: {doubt}.")));
+    told.join(" ")
+}

@@ -1,0 +1,43 @@
+//! A run that was made to compare two servers, of which the new one is 5 % slower.
+
+use kqps_observation::run::{CellLoad, Outcome, Purpose};
+use kqps_observation::{Run, RunTrial};
+use kqps_verdict::compare::Part;
+
+use super::sample;
+use super::simulated::Simulated;
+
+/// Six blocks of the old server against itself, and six of both.
+pub(crate) fn run() -> Run {
+    let frame = sample::run();
+    let template = frame.cells.last().expect("the sample has cells").clone();
+    let cell = |name: &str, part: Part| {
+        let mut cell = template.clone();
+        (cell.name, cell.subject, cell.load) = (name.to_owned(), "server".to_owned(), CellLoad::Closed(1.0));
+        cell.factors.insert(Part::FACTOR.to_owned(), part.word().to_owned());
+        cell
+    };
+    let cells = vec![cell("old", Part::A), cell("old again", Part::Again), cell("new", Part::B)];
+    let mut run = Run { study: "compare".to_owned(), blocks: 24, cells, trials: Vec::new(), ..frame };
+    for pair in 0..24_u32 {
+        let other = if pair < 12 { 1 } else { 2 };
+        for cell in [0, other] {
+            // Starts differ by up to ± 0.4 %.
+            let spread = f64::from((pair * 5 + cell * 3) % 9) / 1000.0 - 0.004;
+            let share = if cell == 2 { 0.95 } else { 1.0 };
+            let capacity_qps = 200_000.0 * share * (1.0 + spread);
+            let simulated = Simulated { capacity_qps, alone_us: 40.0, wrong_per_mille: 0, thread: "server" };
+            let trial = simulated.trial(None, 1.0, Purpose::Closed);
+            let number = run.trials.len() as u64 + 1;
+            run.trials.push(RunTrial {
+                number,
+                cell,
+                block: pair,
+                start: number,
+                purpose: Purpose::Closed,
+                outcome: Outcome::Measured(Box::new(trial)),
+            });
+        }
+    }
+    run
+}

@@ -1,0 +1,31 @@
+//! A comparison in one sentence, the verdict first, as words and pages print it.
+
+use std::fmt;
+
+use super::{Comparison, Outcome};
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (a, b, figure) = (&self.case.a, &self.case.b, self.case.figure);
+        match self.outcome {
+            Outcome::Faster | Outcome::Slower => {
+                let beyond = self.ratio.map_or(0.0, |ratio| ratio.median - 1.0);
+                let direction = if beyond < 0.0 { "less" } else { "more" };
+                let percent = beyond.abs() * 100.0;
+                write!(f, "{}: {b} has {percent:.1} % {direction} {figure} than {a}.", self.outcome)
+            }
+            Outcome::Equivalent => write!(
+                f,
+                "equivalent: whatever differs in {figure} between {b} and {a} is less than this host can tell."
+            ),
+            Outcome::Inconclusive => {
+                write!(f, "inconclusive: whether {b} differs from {a} in {figure} cannot be told yet; ")?;
+                match self.more_blocks {
+                    Some(1) => f.write_str("about one more block would tell."),
+                    Some(blocks) => write!(f, "about {blocks} more blocks would tell."),
+                    None => f.write_str("how many more blocks would tell is not known."),
+                }
+            }
+        }
+    }
+}
