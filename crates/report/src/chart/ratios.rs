@@ -51,7 +51,7 @@ pub(crate) fn ratios(chart: &Ratios<'_>) -> String {
     axis(&mut svg, reach, bottom, &across);
     for (index, ratios) in chart.blocks.iter().enumerate() {
         let y = TOP + ((index % rows) as f64 + 0.5) * ROW;
-        for ratio in ratios {
+        for ratio in ratios.iter().filter(|ratio| ratio.is_finite()) {
             svg.dot("p50", (across(*ratio), y), 3.5, &format!("block {}: {ratio:.4}", index + 1));
         }
     }
