@@ -44,8 +44,11 @@ pub fn page(run: &Run, verdict: &RunVerdict) -> String {
     page.render().expect("the template only writes to memory")
 }
 
-/// What the page is called: what it tells, or what a study is called.
+/// What the page is called: what a comparison came to, what a study is called, or what the page tells.
 fn headline(run: &Run, verdict: &RunVerdict) -> String {
+    if let Some(comparison) = verdict.comparisons.first() {
+        return comparison.to_string();
+    }
     let title = run.question.as_ref().map(|question| question.title.clone());
     title.filter(|title| !title.is_empty()).unwrap_or_else(|| answer::headline(verdict))
 }

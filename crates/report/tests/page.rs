@@ -96,7 +96,10 @@ fn a_comparison_shows_the_ratio_of_every_block() {
         assert_eq!(found["wrong"], json!([]), "on {name}");
         let chart = &found["charts"]["comparison-0"];
         // Two ratios of each of six blocks, and the median; the interval is one line with two ends.
-        assert_eq!((&chart["dots"], &chart["medians"], &chart["whiskers"]), (&json!(13), &json!(1), &json!(1)));
+        assert_eq!(
+            (&chart["dots"], &chart["medians"], &chart["whiskers"]),
+            (&json!(13), &json!(1), &json!(1))
+        );
         assert_eq!(chart["bands"], 1);
         let file = file.with_file_name(format!("comparison-{name}.png"));
         if screen.width != NARROWEST {
