@@ -30,6 +30,8 @@ pub struct Counts {
     /// The longest time in which the relay did not look at its sockets, microseconds. Replies may have been so
     /// much later than they should.
     pub longest_away_us: u64,
+    /// The longest time that a query lay in the relay's socket before it was read, microseconds.
+    pub longest_wait_us: u64,
     /// Replies that were still waiting when the relay was stopped: they never reached the player.
     pub pending: u64,
     /// Packets that the relay's own sockets dropped. Unless 0, the counts are not the truth.

@@ -40,6 +40,8 @@ pub(super) struct Engine {
     /// Sends what must come from a wrong port.
     elsewhere: Outbox,
     inbox: RecvBatch,
+    /// From the monotonic clock to that of the kernel's stamps.
+    realtime_offset_ns: i64,
     flows: Vec<Flow>,
     last_flow: usize,
     held: usize,
@@ -62,6 +64,7 @@ impl Engine {
             front,
             elsewhere: Outbox::new(bind(elsewhere)?),
             inbox: RecvBatch::new(BATCH, MESSAGE_BYTES),
+            realtime_offset_ns: clock::realtime_offset_ns(),
             flows: Vec::new(),
             last_flow: 0,
             held: 0,
@@ -120,8 +123,11 @@ impl Engine {
     fn take_queries(&mut self) -> io::Result<usize> {
         let received = self.inbox.recv(&self.front.socket, Wait::No)?;
         let now_ns = clock::now_ns();
+        let realtime_ns = (now_ns as i64 + self.realtime_offset_ns) as u64;
         for index in 0..received {
             let query = self.inbox.message(index);
+            let waited_ns = query.arrived_ns.map_or(0, |arrived_ns| realtime_ns.saturating_sub(arrived_ns));
+            self.counts.longest_wait_us = self.counts.longest_wait_us.max(waited_ns / 1000);
             if !wire::is_query(query.bytes) {
                 self.counts.not_queries += 1;
                 continue;
@@ -282,6 +288,6 @@ impl Engine {
 }
 
 fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
-    let options = UdpOptions { recv_buffer: Some(BUFFER_BYTES), ..UdpOptions::default() };
+    let options = UdpOptions { recv_buffer: Some(BUFFER_BYTES), timestamps: true, ..UdpOptions::default() };
     UdpSocket::bind(address, &options)
 }

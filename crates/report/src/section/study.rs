@@ -1,5 +1,7 @@
 //! A study: its question, the answer in a few sentences, and for every experiment its tables and charts.
 
+use std::collections::BTreeSet;
+
 use kqps_observation::question::{Experiment, Path};
 use kqps_observation::{Question, Run};
 use kqps_verdict::figure::{Figures, State, factor, tables_of};
@@ -57,7 +59,8 @@ pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Study> {
 
 fn part(run: &Run, verdict: &RunVerdict, index: usize, experiment: &Experiment) -> Part {
     let grids = tables_of(run, &verdict.figures, experiment);
-    let mut tables: Vec<Table> = grids.iter().map(|grid| table::of_grid(verdict, grid)).collect();
+    let grids = grids.iter().filter(|grid| !grid.lines.is_empty());
+    let mut tables: Vec<Table> = grids.map(|grid| table::of_grid(verdict, grid)).collect();
     let mut told: Vec<(&'static str, String)> = Vec::new();
     for table in &mut tables {
         // Tables of one experiment show the same cells.
@@ -109,8 +112,17 @@ fn answer(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> Answer {
             format::rate(best.rate_qps)
         ));
     }
-    sentences.push(counted(&own));
+    sentences.push(if own.is_empty() { left_out(run, experiment) } else { counted(&own) });
     Answer { title: title(experiment), sentences }
+}
+
+/// Why an experiment has no cell at all.
+fn left_out(run: &Run, experiment: &Experiment) -> String {
+    let of_it = |what: &str| what == experiment.name || what.starts_with(&format!("{}: ", experiment.name));
+    let reasons: BTreeSet<&String> =
+        run.skipped.iter().filter(|(what, _)| of_it(what)).map(|(_, why)| why).collect();
+    let told = reasons.into_iter().map(String::as_str).collect::<Vec<_>>().join("; ");
+    format!("Not measured: {told}.")
 }
 
 /// `24 of 30 cells have a number; 2 crashed.`

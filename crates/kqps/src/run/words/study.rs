@@ -28,7 +28,8 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, question: &Question) -> String
 fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> String {
     let title = if experiment.title.is_empty() { &experiment.name } else { &experiment.title };
     let mut text = format!("\n{}", wrapped("", title));
-    for grid in tables_of(run, &verdict.figures, experiment) {
+    let has_lines = |grid: &Grid| !grid.lines.is_empty();
+    for grid in tables_of(run, &verdict.figures, experiment).into_iter().filter(has_lines) {
         if !grid.title.is_empty() {
             text += &wrapped("", &format!("{}, correct answers a second", grid.title));
         }
