@@ -73,7 +73,7 @@ fn begin(args: &Args) -> anyhow::Result<Session> {
     let run = session.run();
     let starts = u64::from(run.blocks) * 2;
     eprintln!(
-        "Comparing {} with {}: {} blocks of A against itself, then {0} of A and B; {starts} starts, about {:.0} s.",
+        "Comparing {} with {}: {} blocks of A against itself, then as many of A and B; {starts} starts, about {:.0} s.",
         run.cells[2].name,
         run.cells[0].name,
         wish.blocks,

@@ -213,11 +213,11 @@ fn doubts(run: &Run, cell: usize) -> Vec<String> {
     if let Some(first) = failures.first() {
         doubts.push(format!("{} of the starts of {name} failed, the first: {first}", failures.len()));
     }
-    let is_busy = |trial: &&&Trial| busiest_thread(trial).is_some_and(|busy| busy >= BUSY);
-    let busy = measured.iter().filter(is_busy).count();
+    let busy = measured.iter().filter(|trial| is_players_limit(trial)).count();
     if busy as f64 > measured.len() as f64 * OFTEN {
         doubts.push(format!(
-            "the player was busy all the time in {busy} of {} trials of {name}: its own limit hides differences",
+            "the player was busy all the time in {busy} of {} trials of {name}, which was less so: the player's limit \
+             hides differences",
             measured.len()
         ));
     }
@@ -226,4 +226,10 @@ fn doubts(run: &Run, cell: usize) -> Vec<String> {
         doubts.push(format!("{name} gave {wrong} wrong answers, which do not count"));
     }
     doubts
+}
+
+/// Whether the player had nothing left to give while the subject had.
+fn is_players_limit(trial: &Trial) -> bool {
+    let subject = trial.subject.iter().flat_map(|subject| &subject.threads).map(|thread| thread.busy);
+    busiest_thread(trial).is_some_and(|player| player >= BUSY && subject.fold(0.0, f64::max) < player)
 }

@@ -1,7 +1,8 @@
 //! From the trials of a run to the ratios of a comparison.
 
 use kqps_observation::run::{CellLoad, Outcome, Purpose};
-use kqps_observation::{Cell, Run, RunTrial, Trial};
+use kqps_observation::subject::ThreadFacts;
+use kqps_observation::{Cell, Run, RunTrial, SubjectFacts, Trial};
 use kqps_verdict::compare::{Figure, Pairing, between_runs, of_pairs, within_run};
 
 /// A run of cells under closed loops; `rates_qps[cell][block]`, and 0 for a start that failed.
@@ -61,4 +62,19 @@ fn two_sessions_are_compared_with_a_warning() {
     let case = between_runs((&before, 0), (&after, 0), Figure::AnsweredRate);
     assert_eq!(case.blocks, [[0.5]; 6]);
     assert!(case.doubts[0].contains("different sessions"), "{:?}", case.doubts);
+}
+
+#[test]
+fn a_player_that_is_busier_than_its_subject_raises_doubt() {
+    let thread = |busy: f64| ThreadFacts { busy, ..ThreadFacts::default() };
+    for (player, subject, doubtful) in [(0.99, 0.5, true), (0.99, 1.0, false), (0.6, 0.5, false)] {
+        let mut run = run(&[&[100.0; 6], &[100.0; 6]]);
+        for one in &mut run.trials {
+            let Outcome::Measured(trial) = &mut one.outcome else { unreachable!() };
+            trial.player.per_thread = vec![thread(player)];
+            trial.subject = Some(SubjectFacts { threads: vec![thread(subject)], ..SubjectFacts::default() });
+        }
+        let doubts = within_run(&run, 0, 1, Figure::AnsweredRate).doubts;
+        assert_eq!(doubts.iter().any(|doubt| doubt.contains("the player was busy")), doubtful, "{doubts:?}");
+    }
 }
