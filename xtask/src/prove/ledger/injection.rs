@@ -168,7 +168,8 @@ impl Injection {
         command.args(["--seed", &seed.to_string(), "--subject-pid", &subject.to_string()]);
         // A filter counts what travels together once.
         command.args(["--io", "mmsg"]);
-        if self == Self::SubjectBuffer {
+        // Bursts: of queries that lie at the subject, or of replies that come while the player sleeps.
+        if matches!(self, Self::SubjectBuffer | Self::PlayerBuffer) {
             command.args(["--burst", "64", "--coalesce", "3ms"]);
         }
         if self == Self::PlayerBuffer {
