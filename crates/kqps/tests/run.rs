@@ -241,7 +241,7 @@ fn bad_usage_is_one_clear_error() {
         (output.status.code(), stderr(&output))
     };
     let cases: [(&[&str], &str); 8] = [
-        (&["study.toml"], "this version knows the default study only"),
+        (&["study.toml"], "cannot read study.toml"),
         (&["--subject", "nds"], "did you mean `nsd`?"),
         (&["--subject", "./none.toml"], "cannot read ./none.toml"),
         (&["--command", "sh -p 53"], "{port} is missing"),
