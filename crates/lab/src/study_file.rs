@@ -2,6 +2,7 @@
 //! text becomes a [`StudyFile`] that was checked as far as text alone can be; [`cells`] makes cells of it on a
 //! given machine.
 
+mod ceilings;
 pub mod cells;
 mod check;
 pub mod values;

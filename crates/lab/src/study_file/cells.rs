@@ -1,13 +1,14 @@
-//! The cells of a study on a given machine: every combination of every experiment, with its cores, and the
-//! ceilings that its figures are told as shares of. A function of the file and of what the machine offers.
+//! The cells of a study on a given machine: every combination of every experiment, with its cores. A function of
+//! the file and of what the machine offers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use kqps_host::Topology;
 use kqps_host::topology::write_list;
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Question, question};
 
+use super::ceilings;
 use super::values::{self, CORES, SENDERS, SUBJECT, Settings};
 use super::{Experiment, Load, Published, StudyFile, Word};
 use crate::path::{self, PATH_FACTOR};
@@ -58,9 +59,9 @@ pub fn lay_out(study: &StudyFile, given: &Given) -> Result<StudyLayout, TomlErro
         let asked = Matrix { study, experiment, given }.lay_out(&mut layout)?;
         layout.question.experiments.push(asked);
     }
-    add_ceilings(given, &mut layout);
+    ceilings::add(given, &mut layout.cells);
     if let Some(rate_qps) = study.canary_qps {
-        add_canary(given, rate_qps, &mut layout);
+        ceilings::add_canary(given, rate_qps, &mut layout.cells);
     }
     Ok(layout)
 }
@@ -333,7 +334,7 @@ fn cell_load(load: &Load) -> CellLoad {
     }
 }
 
-fn path_word(path: question::Path) -> &'static str {
+pub(super) fn path_word(path: question::Path) -> &'static str {
     match path {
         question::Path::Loopback => "loopback",
         question::Path::Veth => "veth",
@@ -355,92 +356,3 @@ fn published(published: &Published) -> Vec<question::Published> {
         })
         .collect()
 }
-
-/// The settings of the player and of the path, which a ceiling shares with the cells it is for.
-fn surroundings(cell: &Cell) -> Settings {
-    let shared = |name: &&String| name.starts_with("player.") || name.starts_with(PATH_FACTOR);
-    let mut settings: Settings =
-        cell.factors.iter().filter(|(name, _)| shared(name)).map(|(a, b)| (a.clone(), b.clone())).collect();
-    settings.insert(CORES.into(), write_list(&cell.subject_cpus));
-    settings
-}
-
-/// Adds the player's ceiling under each of its setups, and for name servers the echo with their I/O model, their
-/// workers and their cores.
-fn add_ceilings(given: &Given, layout: &mut StudyLayout) {
-    let mut players = BTreeSet::new();
-    let mut echoes = BTreeSet::new();
-    let mut ceilings = Vec::new();
-    for cell in &layout.cells {
-        let settings = surroundings(cell);
-        let setup: Settings =
-            settings.iter().filter(|(name, _)| *name != CORES).map(|(a, b)| (a.clone(), b.clone())).collect();
-        let ceiling = |name: String, role, io: &str, workers| Cell {
-            name,
-            role,
-            experiment: String::new(),
-            load: CellLoad::Search,
-            subject: "echo".into(),
-            version: given.versions.get("echo").cloned(),
-            io: io.into(),
-            workers,
-            player_cpus: cell.player_cpus.clone(),
-            subject_cpus: cell.subject_cpus.clone(),
-            factors: settings.clone(),
-        };
-        if players.insert(setup.clone()) {
-            let io = study::cheapest(&given.lacking);
-            ceilings.push(ceiling(player_name(&setup), Role::PlayerCeiling, io, 1));
-        }
-        let has_echo = study::why_not(&cell.io, &given.lacking).is_none();
-        if cell.subject != "echo"
-            && has_echo
-            && echoes.insert((cell.io.clone(), cell.workers, settings.clone()))
-        {
-            let workers =
-                if cell.workers == 1 { "1 worker".into() } else { format!("{} workers", cell.workers) };
-            let number = ceilings
-                .iter()
-                .filter(|other: &&Cell| {
-                    other.io == cell.io && other.workers == cell.workers && other.role == Role::EchoCeiling
-                })
-                .count();
-            let number = if number == 0 { String::new() } else { format!(" ({})", number + 1) };
-            let name = format!("echo {}, {workers}{number}", cell.io);
-            ceilings.push(ceiling(name, Role::EchoCeiling, &cell.io, cell.workers));
-        }
-    }
-    ceilings.append(&mut layout.cells);
-    layout.cells = ceilings;
-}
-
-/// `player ceiling, sockets 8, window 500`.
-fn player_name(setup: &Settings) -> String {
-    let shown = setup.iter().filter(|(_, value)| *value != path_word(question::Path::Loopback));
-    let words = shown.map(|(name, value)| format!(", {} {value}", name.trim_start_matches("player.")));
-    words.fold("player ceiling".into(), |name, word| name + &word)
-}
-
-fn add_canary(given: &Given, rate_qps: f64, layout: &mut StudyLayout) {
-    let Some(first) = layout.cells.first() else { return };
-    let canary = Cell {
-        name: "canary".into(),
-        role: Role::Canary,
-        load: CellLoad::Rates { rates_qps: vec![rate_qps], duration_s: CANARY_S },
-        subject: "echo".into(),
-        version: given.versions.get("echo").cloned(),
-        io: CANARY_IO.into(),
-        workers: 1,
-        player_cpus: first.player_cpus.clone(),
-        subject_cpus: first.subject_cpus.clone(),
-        factors: surroundings(first),
-        ..Cell::default()
-    };
-    layout.cells.push(canary);
-}
-
-/// The canary is the plainest server there is, since its rate is far below what any could answer.
-const CANARY_IO: &str = "blocking";
-
-/// Seconds of a canary's trial.
-const CANARY_S: f64 = 0.5;

@@ -1,0 +1,98 @@
+//! The cells that a study adds by itself: the ceilings that its figures are told as shares of, and the canary.
+
+use std::collections::BTreeSet;
+
+use kqps_host::topology::write_list;
+use kqps_observation::run::Role;
+use kqps_observation::{Cell, CellLoad, question};
+
+use super::cells::{Given, path_word};
+use super::values::{CORES, Settings};
+use crate::path::PATH_FACTOR;
+use crate::study;
+
+/// The canary is the plainest server there is, since its rate is far below what any could answer.
+const CANARY_IO: &str = "blocking";
+
+/// Seconds of a canary's trial.
+const CANARY_S: f64 = 0.5;
+
+/// Adds the player's ceiling under each of its setups, and for name servers the echo with their I/O model, their
+/// workers and their cores. They come first.
+pub(super) fn add(given: &Given, cells: &mut Vec<Cell>) {
+    let mut players = BTreeSet::new();
+    let mut echoes = BTreeSet::new();
+    let mut ceilings: Vec<Cell> = Vec::new();
+    for cell in cells.iter() {
+        let setup = surroundings(cell);
+        if players.insert(setup.clone()) {
+            let io = study::cheapest(&given.lacking);
+            let name = player_name(&setup);
+            ceilings.push(Cell {
+                name,
+                role: Role::PlayerCeiling,
+                io: io.into(),
+                ..echo_beside(given, cell)
+            });
+        }
+        let is_echo = cell.subject == "echo" || study::why_not(&cell.io, &given.lacking).is_some();
+        if !is_echo && echoes.insert((cell.io.clone(), cell.workers, cell.subject_cpus.clone(), setup)) {
+            let alike = |other: &&Cell| {
+                other.role == Role::EchoCeiling && other.io == cell.io && other.workers == cell.workers
+            };
+            let name = echo_name(cell, ceilings.iter().filter(alike).count());
+            let (io, workers) = (cell.io.clone(), cell.workers);
+            ceilings.push(Cell { name, role: Role::EchoCeiling, io, workers, ..echo_beside(given, cell) });
+        }
+    }
+    ceilings.append(cells);
+    *cells = ceilings;
+}
+
+/// Adds the echo at a fixed rate.
+pub(super) fn add_canary(given: &Given, rate_qps: f64, cells: &mut Vec<Cell>) {
+    let Some(first) = cells.first() else { return };
+    let canary = Cell {
+        name: "canary".into(),
+        role: Role::Canary,
+        load: CellLoad::Rates { rates_qps: vec![rate_qps], duration_s: CANARY_S },
+        io: CANARY_IO.into(),
+        ..echo_beside(given, first)
+    };
+    cells.push(canary);
+}
+
+/// An echo with one worker on the cores of a cell, played at as it is.
+fn echo_beside(given: &Given, cell: &Cell) -> Cell {
+    let mut factors = surroundings(cell);
+    factors.insert(CORES.into(), write_list(&cell.subject_cpus));
+    Cell {
+        subject: "echo".into(),
+        version: given.versions.get("echo").cloned(),
+        workers: 1,
+        player_cpus: cell.player_cpus.clone(),
+        subject_cpus: cell.subject_cpus.clone(),
+        factors,
+        ..Cell::default()
+    }
+}
+
+/// The settings of the player and of the path, which a ceiling shares with the cells it is for.
+fn surroundings(cell: &Cell) -> Settings {
+    let shared = |name: &&String| name.starts_with("player.") || name.starts_with(PATH_FACTOR);
+    cell.factors.iter().filter(|(name, _)| shared(name)).map(|(a, b)| (a.clone(), b.clone())).collect()
+}
+
+/// `player ceiling, sockets 8, window 500`.
+fn player_name(setup: &Settings) -> String {
+    let shown = setup.iter().filter(|(_, value)| *value != path_word(question::Path::Loopback));
+    let words = shown.map(|(name, value)| format!(", {} {value}", name.trim_start_matches("player.")));
+    words.fold("player ceiling".into(), |name, word| name + &word)
+}
+
+/// `echo mmsg, 2 workers`, numbered where there are several.
+fn echo_name(cell: &Cell, before: usize) -> String {
+    let workers = if cell.workers == 1 { "1 worker".into() } else { format!("{} workers", cell.workers) };
+    let number = if before == 0 { String::new() } else { format!(" ({})", before + 1) };
+    format!("echo {}, {workers}{number}", cell.io)
+}
