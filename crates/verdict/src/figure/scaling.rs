@@ -10,19 +10,18 @@ use super::Figures;
 /// Cells that differ in nothing but the number of workers.
 type Family = (String, String, BTreeMap<String, String>);
 
-/// Adds the efficiencies. The smallest number of workers measured is what the others are held against.
+/// Adds the efficiencies. One worker is what several are held against; where that was not measured there is none.
 pub(super) fn add(run: &Run, figures: &mut [Figures]) {
-    let places: Vec<Option<(Family, f64)>> = figures.iter().map(|one| place(run, one)).collect();
+    let places: Vec<Option<(Family, u32)>> = figures.iter().map(|one| place(run, one)).collect();
     let efficiencies = |rate: fn(&Figures) -> Option<f64>| -> Vec<Option<f64>> {
         let known = || places.iter().zip(&*figures).filter_map(|(at, one)| Some((at.as_ref()?, rate(one)?)));
         let base = |family: &Family| {
-            let members = known().filter(|((other, _), _)| other == family);
-            members.map(|((_, workers), rate)| (*workers, rate)).min_by(|a, b| a.0.total_cmp(&b.0))
+            known().find(|((other, workers), _)| other == family && *workers == 1).map(|(_, rate)| rate)
         };
-        let efficiency = |(at, one): (&Option<(Family, f64)>, &Figures)| {
+        let efficiency = |(at, one): (&Option<(Family, u32)>, &Figures)| {
             let ((family, workers), rate_qps) = (at.as_ref()?, rate(one)?);
-            let (fewest, base_qps) = base(family)?;
-            (base_qps > 0.0).then(|| rate_qps / workers / (base_qps / fewest))
+            let base_qps = base(family)?;
+            (base_qps > 0.0).then(|| rate_qps / f64::from(*workers) / base_qps)
         };
         places.iter().zip(&*figures).map(efficiency).collect()
     };
@@ -33,21 +32,34 @@ pub(super) fn add(run: &Run, figures: &mut [Figures]) {
     }
 }
 
+/// The factor of a subject's cores.
+const CORES: &str = "cores";
+
+/// Whether an experiment varies a factor.
+fn varies(run: &Run, experiment: &str, factor: &str) -> bool {
+    let experiments = run.question.iter().flat_map(|question| &question.experiments);
+    let mut factors = experiments.filter(|one| one.name == experiment).flat_map(|one| &one.factors);
+    factors.any(|one| one.name == factor)
+}
+
 /// The family of a cell and its number of workers: `workers`, or else `processes` times `threads`. None where
 /// neither is a factor.
-fn place(run: &Run, figures: &Figures) -> Option<(Family, f64)> {
+fn place(run: &Run, figures: &Figures) -> Option<(Family, u32)> {
     let cell = &run.cells[figures.cell as usize];
-    let number = |name: &str| cell.factors.get(name).and_then(|value| value.parse::<f64>().ok());
-    let (counted, workers): (&[&str], f64) = match (number("workers"), number("processes"), number("threads"))
+    let number = |name: &str| cell.factors.get(name).and_then(|value| value.parse::<u32>().ok());
+    let (counted, workers): (&[&str], u32) = match (number("workers"), number("processes"), number("threads"))
     {
         (Some(workers), ..) => (&["workers"], workers),
         (None, None, None) => return None,
         (None, processes, threads) => {
-            (&["processes", "threads"], processes.unwrap_or(1.0) * threads.unwrap_or(1.0))
+            (&["processes", "threads"], processes.unwrap_or(1) * threads.unwrap_or(1))
         }
     };
-    let others = cell.factors.iter().filter(|(name, _)| !counted.contains(&name.as_str()));
+    // More workers have more cores, unless the study chose them.
+    let cores = if varies(run, &cell.experiment, CORES) { None } else { Some(CORES) };
+    let others = cell.factors.iter();
+    let others = others.filter(|(name, _)| !counted.contains(&name.as_str()) && Some(name.as_str()) != cores);
     let others = others.map(|(name, value)| (name.clone(), value.clone())).collect();
     let family = (cell.experiment.clone(), cell.subject.clone(), others);
-    (workers >= 1.0).then_some((family, workers))
+    (workers >= 1).then_some((family, workers))
 }

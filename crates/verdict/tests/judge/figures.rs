@@ -149,13 +149,29 @@ fn an_echo_of_the_study_is_the_ceiling_of_a_server_beside_it() {
 }
 
 #[test]
-fn efficiency_is_held_against_the_fewest_workers_measured_and_published() {
+fn efficiency_is_held_against_one_worker_measured_and_published() {
     let verdict = judge(&played());
     assert!(near(verdict.figures[0].efficiency, 1.0));
     assert!(near(verdict.figures[1].efficiency, 180_450.0 / 200_900.0));
     assert!(near(verdict.figures[1].published_efficiency, 0.9));
     assert_eq!(verdict.figures[2].published_efficiency, None);
     assert_eq!(verdict.figures[4].efficiency, None, "it crashed");
+}
+
+#[test]
+fn without_one_worker_there_is_no_efficiency() {
+    let mut run = played();
+    run.trials.retain(|trial| trial.cell != 0);
+    assert_eq!(judge(&run).figures[1].efficiency, None);
+}
+
+#[test]
+fn more_workers_may_have_more_cores() {
+    let mut run = played();
+    for (cell, cores) in [(0, "1"), (1, "1,2")] {
+        run.cells[cell].factors.insert("cores".into(), cores.into());
+    }
+    assert!(near(judge(&run).figures[1].efficiency, 180_450.0 / 200_900.0));
 }
 
 #[test]

@@ -31,7 +31,8 @@ fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> St
     let has_lines = |grid: &Grid| !grid.lines.is_empty();
     for grid in tables_of(run, &verdict.figures, experiment).into_iter().filter(has_lines) {
         if !grid.title.is_empty() {
-            text += &wrapped("", &format!("{}, correct answers a second", grid.title));
+            let unit = if is_rate(&grid) { ", correct answers a second" } else { "" };
+            text += &wrapped("", &format!("{}{unit}", grid.title));
         }
         text += &drawn(verdict, &grid);
     }
@@ -40,6 +41,12 @@ fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> St
         text += &without_number(verdict, index, figures);
     }
     text
+}
+
+/// Whether a table shows rates first of all.
+fn is_rate(grid: &Grid) -> bool {
+    let rates = [Figure::Median, Figure::MeanMinMax, Figure::Published];
+    grid.show.first().is_none_or(|first| rates.contains(first))
 }
 
 /// A table of the cells; the first column holds the factors down.
