@@ -40,11 +40,13 @@ fn sockets_and_passes_are_shared_out_among_any_number_of_threads() {
     }
     std::fs::write(bench.queries(), "one.example.test A\n").unwrap();
     let trial = bench.trial(&["-Q", "1k", "-T", "4", "-n", "10"]);
-    assert_eq!((trial.accounts.intended, trial.load.duration_s), (10, 0.01));
+    // A player that is late takes longer, and none takes less.
+    assert_eq!(trial.accounts.intended, 10);
+    assert!(trial.load.duration_s >= 0.01, "{}", trial.load.duration_s);
     assert_eq!(bench.trial(&["-q", "8", "-T", "4", "-n", "10"]).accounts.intended, 10);
     // Two queries at two a second take a second, not half of one.
     let two = bench.trial(&["-Q", "2", "-n", "2"]);
-    assert!((two.load.offered_qps - 2.0).abs() < 0.5, "{}", two.load.offered_qps);
+    assert!(two.load.duration_s >= 1.0 && two.load.offered_qps <= 2.0, "{:?}", two.load);
 }
 
 #[test]
