@@ -42,9 +42,11 @@ impl Signal {
 pub fn tie(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
     command.process_group(0);
-    // SAFETY: between fork and exec only prctl and getppid are called, which are plain system calls.
+    // SAFETY: between fork and exec only signal, prctl and getppid are called, which are plain system calls.
     unsafe {
         command.pre_exec(move || {
+            // A program that was started under nohup ignores hang-ups, and a shell that does cannot trap them.
+            libc::signal(libc::SIGHUP, libc::SIG_DFL);
             check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong))?;
             // The parent may have died before the kernel was told.
             if libc::getppid() as u32 != parent {
@@ -151,6 +153,17 @@ mod tests {
         let mut child =
             std::thread::spawn(|| tie(&mut Command::new("sleep")).arg("60").spawn().unwrap()).join().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn a_child_can_be_told_to_hang_up_whatever_its_parent_ignores() {
+        // SAFETY: no handler is installed, and no other test of this process hangs up.
+        let before = unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+        let mut child = tie(Command::new("sleep").arg("60")).spawn().unwrap();
+        // SAFETY: as above.
+        unsafe { libc::signal(libc::SIGHUP, before) };
+        signal(child.id(), Signal::HangUp).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGHUP));
     }
 
     #[test]

@@ -220,7 +220,12 @@ fn each_that_can_reload_reads_its_zone_again() {
         started.subject.reload().unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
         while ask(address, "new.bench.test") != (NOERROR, 1) {
-            assert!(Instant::now() < deadline, "{} did not reload", definition.title);
+            assert!(
+                Instant::now() < deadline,
+                "{} did not reload, and said: {}",
+                definition.title,
+                fs::read_to_string(started.folder.join("output")).unwrap_or_default()
+            );
             std::thread::yield_now();
         }
         started.stop(&definition);
