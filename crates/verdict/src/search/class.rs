@@ -44,9 +44,14 @@ impl Sums {
         sums
     }
 
-    fn class(&self, goal: &Goal) -> Class {
+    /// Seconds that count as bad: short good trials make up for short bad ones.
+    fn bad_s(&self, goal: &Goal) -> f64 {
         let forgiven_s = self.short_good_s * goal.exceed / (1.0 - goal.exceed);
-        let bad_s = self.full_bad_s + (self.short_bad_s - forgiven_s).max(0.0);
+        self.full_bad_s + (self.short_bad_s - forgiven_s).max(0.0)
+    }
+
+    fn class(&self, goal: &Goal) -> Class {
+        let bad_s = self.bad_s(goal);
         let whole_s = (self.full_good_s + bad_s).max(goal.sum_s);
         let allowed_s = whole_s * goal.exceed + SUM_ERROR_S;
         let if_all_else_is_good = bad_s <= allowed_s;
@@ -76,6 +81,22 @@ fn counted_s(goal: &Goal, probe: &Probe) -> f64 {
 /// What trials at one load make of it. They are taken as given: the caller has picked those of one load.
 pub fn classify<'a>(goal: &Goal, probes: impl IntoIterator<Item = &'a Probe>) -> Class {
     Sums::of(goal, probes).class(goal)
+}
+
+/// Seconds of full-length good trials that would make the load a lower bound. Infinite where bad trials, of
+/// which the goal allows none, rule it out.
+pub(super) fn good_s_wanted<'a>(goal: &Goal, probes: impl IntoIterator<Item = &'a Probe>) -> f64 {
+    let sums = Sums::of(goal, probes);
+    let bad_s = sums.bad_s(goal);
+    let beside_bad_s = if bad_s > 0.0 { bad_s * (1.0 - goal.exceed) / goal.exceed } else { 0.0 };
+    (beside_bad_s.max(goal.sum_s * (1.0 - goal.exceed)) - sums.full_good_s).max(0.0)
+}
+
+/// Seconds of bad trials, whatever their length, than which more would make the load an upper bound.
+pub(super) fn bad_s_wanted<'a>(goal: &Goal, probes: impl IntoIterator<Item = &'a Probe>) -> f64 {
+    let sums = Sums::of(goal, probes);
+    let beside_good_s = sums.full_good_s * goal.exceed / (1.0 - goal.exceed);
+    (beside_good_s.max(goal.sum_s * goal.exceed) - sums.bad_s(goal)).max(0.0)
 }
 
 /// The conditional throughput in queries a second, of a load that is a lower bound: the load less the loss

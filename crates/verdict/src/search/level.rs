@@ -2,7 +2,7 @@
 //! with fewer trials. Given the trials so far, a level knows its bounds, or which load it wants tried next.
 
 use super::bounds::{AtLoad, Pair};
-use super::class::{Class, classify};
+use super::class::{Class, bad_s_wanted, classify, good_s_wanted};
 use super::goal::Goal;
 
 /// Duration sums of the coarse levels, between one trial (0) and the goal's sum (1) in logarithms.
@@ -63,13 +63,25 @@ impl Level {
         Pair::relevant(loads, |load_qps| self.goal_at(load_qps))
     }
 
-    /// How long the next trial at a load lasts. Where all have been bad so far it is a hundredth longer than
-    /// final: three bad trials then take more than half of a sum of six, and no fourth is needed.
+    /// How long the next trial at a load lasts. Where all have been bad so far it is as long as an upper bound
+    /// still wants, and a hundredth longer: three bad trials of half a second then take more than half of a sum
+    /// of three, and no fourth is needed. Bad trials count however short they are, so that no upper bound waits
+    /// for buffers to fill.
     pub(super) fn duration_s(&self, loads: &[AtLoad<'_>], load_qps: f64) -> f64 {
         let goal = self.goal_at(load_qps);
-        let only_bad =
-            at(loads, load_qps).is_some_and(|at| at.probes.iter().all(|probe| probe.is_bad(&goal)));
-        if only_bad { goal.final_s * 1.01 } else { goal.final_s }
+        let Some(at) = at(loads, load_qps).filter(|at| at.probes.iter().all(|probe| probe.is_bad(&goal)))
+        else {
+            return goal.final_s;
+        };
+        let wanted_s = bad_s_wanted(&goal, at.probes.iter().copied());
+        wanted_s.clamp(self.goal.final_s, goal.final_s) * 1.01
+    }
+
+    /// Seconds of trials that would make a load a lower bound of this level, if all of them were good.
+    pub(super) fn lower_wants_s(&self, loads: &[AtLoad<'_>], load_qps: f64) -> f64 {
+        let goal = self.goal_at(load_qps);
+        let probes = at(loads, load_qps).map(|at| at.probes.as_slice()).unwrap_or_default();
+        (good_s_wanted(&goal, probes.iter().copied()) / goal.final_s).ceil() * goal.final_s
     }
 
     /// The next load to try, or the bounds. The hint is what the level before believes: its loads are

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bounds::{AtLoad, Bounds, Pair, by_load};
 use super::buffer::buffer_packets;
-use super::class::{Class, conditional_throughput};
+use super::class::conditional_throughput;
 use super::goal::Goal;
 use super::level::{Level, Step};
 use super::probe::Probe;
@@ -43,6 +43,13 @@ pub enum Next {
     Done(Bounds),
 }
 
+/// A search that has no lower bound yet may take this many times its limit.
+const LATEST: f64 = 1.2;
+
+/// With no time to come closer, the next load is lower by this factor at least: noise that spoiled the loads
+/// above would spoil those just below as well.
+const HURRIED_STEP: f64 = 1.25;
+
 /// The most trials that a search makes: it ends with what it has when they are used up.
 pub fn most_trials(goal: &Goal) -> usize {
     let per_load = (goal.sum_s / goal.final_s).ceil() as usize;
@@ -61,7 +68,9 @@ pub fn next_trial(goal: &Goal, start: &Start, probes: &[Probe]) -> Next {
     for level in &search.levels {
         match level.step(&search.loads, hint) {
             Step::Settled(pair) => hint = pair,
-            Step::Ask(rate_qps) if search.has_time() => return search.ask(level, rate_qps),
+            Step::Ask(rate_qps) if search.has_time_for(level, rate_qps) => {
+                return search.ask(level, rate_qps);
+            }
             Step::Ask(_) => return search.hurry(),
         }
     }
@@ -106,13 +115,44 @@ impl Search<'_> {
         self.levels.last().expect("the goal itself is a level")
     }
 
-    fn has_time(&self) -> bool {
-        let spent_s: f64 = self.probes.iter().map(|probe| probe.wall_s).sum();
-        spent_s < self.goal.limit_s && self.has_trials()
-    }
-
     fn has_trials(&self) -> bool {
         self.probes.len() < most_trials(self.goal)
+    }
+
+    /// Whether a trial can be made and the search still end within its limit: the time that a lower bound and
+    /// its re-test take is kept back.
+    fn has_time_for(&self, level: &Level, rate_qps: f64) -> bool {
+        let ends_s = self.spent_s() + level.duration_s(&self.loads, rate_qps) + self.drain_s();
+        self.has_trials() && ends_s + self.kept_back_s(rate_qps) <= self.goal.limit_s
+    }
+
+    /// Whether trials that the search cannot do without end soon enough, if they need no drain.
+    fn may_overrun_for(&self, duration_s: f64) -> bool {
+        self.has_trials() && self.spent_s() + duration_s <= self.goal.limit_s * LATEST
+    }
+
+    fn spent_s(&self) -> f64 {
+        self.probes.iter().map(|probe| probe.wall_s).sum()
+    }
+
+    /// Seconds that the drain after a trial takes that lost queries, as far as is known.
+    fn drain_s(&self) -> f64 {
+        let drained = self.probes.iter().filter(|probe| probe.bad_ratio > 0.0);
+        drained.map(|probe| probe.wall_s - probe.duration_s).reduce(f64::min).unwrap_or_default()
+    }
+
+    /// Seconds that it takes from here to make sure of a lower bound, near `rate_qps` if nothing better is
+    /// known, and to test it again.
+    fn kept_back_s(&self, rate_qps: f64) -> f64 {
+        let found = self.last_level().bounds(&self.loads);
+        self.sure_s(found.lower_qps.or_else(|| self.hope_qps(found)).unwrap_or(rate_qps))
+    }
+
+    /// Seconds of trials that make sure of a lower bound, if none of them is bad, and its re-test.
+    fn sure_s(&self, lower_qps: f64) -> f64 {
+        let last = self.last_level();
+        let wanted_s = last.lower_wants_s(&self.loads, lower_qps);
+        wanted_s.min(self.goal.sum_s) + last.goal_at(lower_qps).final_s
     }
 
     fn ask(&self, level: &Level, rate_qps: f64) -> Next {
@@ -120,24 +160,45 @@ impl Search<'_> {
         Next::Trial { rate_qps, duration_s, purpose: Purpose::Search }
     }
 
-    /// The time is up and the bounds are not close enough: make sure of a lower bound, and end.
+    /// There is no time to come closer: make sure of a lower bound, and end.
     fn hurry(&self) -> Next {
         let last = self.last_level();
         let mut found = last.bounds(&self.loads);
-        if found.lower_qps.is_none() && self.has_trials() {
-            let hopes = self.levels.iter().rev().filter_map(|level| level.bounds(&self.loads).lower_qps);
-            if let Some(hope_qps) = hopes.into_iter().find(|hope_qps| found.holds(*hope_qps)) {
-                return self.ask(last, hope_qps);
-            }
-            let lowest_qps = self.loads.first().map(|at| at.load_qps);
-            if let Some(lowest_qps) = lowest_qps.filter(|lowest_qps| *lowest_qps > self.goal.min_qps) {
-                let is_begun = last.class_at(&self.loads, lowest_qps) == Class::Undecided;
-                let next_qps = if is_begun { lowest_qps } else { last.below(&self.loads, lowest_qps) };
-                return self.ask(last, next_qps);
-            }
+        if found.lower_qps.is_none()
+            && let Some(rate_qps) = self.hope_in_time_qps(found).or_else(|| self.well_below_qps())
+            && self.may_overrun_for(last.duration_s(&self.loads, rate_qps))
+        {
+            return self.ask(last, rate_qps);
         }
         found.upper_qps = found.upper_qps.or_else(|| self.coarse_upper_qps(found.lower_qps));
         self.finish(found, true)
+    }
+
+    /// A hope, if one more trial of it leaves the time to fall back on a load that has a better chance.
+    fn hope_in_time_qps(&self, found: Pair) -> Option<f64> {
+        let last = self.last_level();
+        let fallback_s = self.well_below_qps().map_or(0.0, |rate_qps| self.drain_s() + self.sure_s(rate_qps));
+        self.hope_qps(found)
+            .filter(|hope_qps| self.may_overrun_for(last.duration_s(&self.loads, *hope_qps) + fallback_s))
+    }
+
+    /// The lower bound of a coarser level, where it may still be one of the last level.
+    fn hope_qps(&self, found: Pair) -> Option<f64> {
+        let lowers = self.levels.iter().rev().filter_map(|level| level.bounds(&self.loads).lower_qps);
+        lowers.into_iter().find(|lower_qps| found.holds(*lower_qps))
+    }
+
+    /// A load that has a good chance, for it is far below every load that ever failed: one that was tried, or a
+    /// new one.
+    fn well_below_qps(&self) -> Option<f64> {
+        let fails = |at: &&AtLoad<'_>| at.probes.iter().any(|probe| probe.is_bad(self.goal));
+        let Some(failed_qps) = self.loads.iter().find(fails).map(|at| at.load_qps) else {
+            return self.loads.first().map(|at| at.load_qps);
+        };
+        let below_qps = self.last_level().below(&self.loads, failed_qps);
+        let below_qps = self.goal.round_load(below_qps.min(failed_qps / HURRIED_STEP));
+        let tried = self.loads.iter().rev().map(|at| at.load_qps).find(|load_qps| *load_qps <= below_qps);
+        (failed_qps > self.goal.min_qps).then(|| tried.unwrap_or(below_qps))
     }
 
     /// The upper bound of a coarser level, which is better than none.
@@ -150,10 +211,10 @@ impl Search<'_> {
     fn finish(&self, found: Pair, incomplete: bool) -> Next {
         let bounds = self.result(found, incomplete);
         let Some(lower_qps) = found.lower_qps else { return Next::Done(bounds) };
-        if self.retest(lower_qps).is_some() || !self.has_trials() {
+        let duration_s = self.last_level().goal_at(lower_qps).final_s;
+        if self.retest(lower_qps).is_some() || !self.may_overrun_for(duration_s) {
             return Next::Done(bounds);
         }
-        let duration_s = self.last_level().goal_at(lower_qps).final_s;
         Next::Trial { rate_qps: lower_qps, duration_s, purpose: Purpose::Retest }
     }
 

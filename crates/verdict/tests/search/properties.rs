@@ -22,12 +22,14 @@ fn trials() -> impl Strategy<Value = Vec<Probe>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Even a subject that answers at random, or against the searcher, cannot keep it going.
+    /// Even a subject that answers at random, or against the searcher, cannot keep it going, or make it late.
     #[test]
     fn it_ends(goal in presets(), seed: u64, guess in 1.0..1e9_f64, good in 0.0..1.0_f64) {
         let random = |_, _, index| if chance(seed, index) < good { 0.0 } else { chance(!seed, index) };
         let searched = search_with(&goal, &Start::default(), random, guess);
         prop_assert!(searched.probes.len() <= most_trials(&goal));
+        // A fifth more than the limit, and the drain of the last trial.
+        prop_assert!(searched.wall_s <= goal.limit_s * 1.2 + 1.0, "{} s", searched.wall_s);
         let loads = searched.probes.iter().filter(|probe| probe.purpose != Purpose::Ceiling);
         for load_qps in loads.map(|probe| probe.load_qps) {
             prop_assert!(load_qps >= goal.min_qps && load_qps <= goal.max_qps);

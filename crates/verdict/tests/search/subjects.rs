@@ -68,7 +68,8 @@ fn noise_costs_time_within_limits_and_the_bounds_stay_near() {
         let goal = preset.goal();
         let found = searches(&goal, Shape::Noisy(noise));
         assert!(seconds(&found)[50] < median_s, "{preset}: {:.1} s", seconds(&found)[50]);
-        let (early, late) = (1.0 - 2.0 * noise, 1.0 + noise);
+        // Where the time runs out, the search falls back on a load a fifth below all that failed.
+        let (early, late) = (1.0 - 3.0 * noise, 1.0 + noise);
         for (subject, searched) in &found {
             let lower_qps = searched.bounds.lower_qps.expect("a lower bound is found in spite of noise");
             let truth_qps = subject.truth_qps(&goal);
