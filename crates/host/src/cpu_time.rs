@@ -89,6 +89,7 @@ impl CpuTicks {
             softirq: share(self.softirq),
             steal: share(self.steal),
             idle: share(self.idle),
+            frequency_mhz: None,
         }
     }
 }

@@ -17,6 +17,7 @@ mod cpu_time;
 mod files;
 #[cfg(test)]
 mod fixture;
+mod frequency;
 mod interrupts;
 mod network;
 mod process;

@@ -11,11 +11,14 @@ use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
 
 use kqps_kernel::clock;
+use kqps_observation::host::CpuFacts;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::{HostFacts, NetworkFacts, SubjectFacts};
 
 use crate::counters::{self, Reading, Whose};
 use crate::cpu_time::{self, CpuTicks, TICKS_PER_S};
+use crate::files::Root;
+use crate::frequency;
 use crate::ledger::SubjectSide;
 use crate::network::{self, Softnet};
 use crate::process::Thread;
@@ -103,7 +106,7 @@ impl Watch {
         let softnet = Softnet::since(&before.softnet, &after.softnet);
         let host = HostFacts {
             wall_s,
-            cpus: cpu_time::shares(&cpu.cores, &cpu_at_end.cores),
+            cpus: cores_between(&cpu, &cpu_at_end),
             udp: counters::udp_of(&network),
             network,
             softnet_dropped: softnet.dropped,
@@ -115,6 +118,15 @@ impl Watch {
             subject::threads_between(&cpu.player_threads, &cpu_at_end.player_threads, wall_s);
         Seen { host, subject, side, player_threads, player_cpu_s }
     }
+}
+
+/// How every core spent its time, and how fast it ran in the end, when it had been busy for a while.
+fn cores_between(before: &CpuReading, after: &CpuReading) -> Vec<CpuFacts> {
+    let mut cores = cpu_time::shares(&before.cores, &after.cores);
+    for core in &mut cores {
+        core.frequency_mhz = after.mhz.get(&core.cpu).copied();
+    }
+    cores
 }
 
 /// CPU seconds of the used cores that neither player nor subject account for; none when the cores are not
@@ -141,6 +153,8 @@ fn foreign_cpu_s(watched: &Watched, before: &CpuReading, after: &CpuReading, our
 struct CpuReading {
     at_ns: u64,
     cores: Vec<CpuTicks>,
+    /// The clocks of the watched cores that tell it.
+    mhz: BTreeMap<u32, f64>,
     player_ns: u64,
     player_threads: Vec<Thread>,
     subject: subject::CpuReading,
@@ -158,7 +172,9 @@ impl CpuReading {
             }
         }
         let cores = cpu_time::parse(&read("/proc/stat", unreadable));
-        Self { at_ns: clock::now_ns(), cores, player_ns: clock::process_cpu_ns(), player_threads, subject }
+        let mhz = watched.cpus.iter().filter_map(|cpu| Some((*cpu, frequency::mhz(&Root::real(), *cpu)?)));
+        let (at_ns, player_ns) = (clock::now_ns(), clock::process_cpu_ns());
+        Self { at_ns, cores, mhz: mhz.collect(), player_ns, player_threads, subject }
     }
 }
 

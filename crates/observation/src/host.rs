@@ -39,6 +39,10 @@ pub struct CpuFacts {
     pub softirq: f64,
     pub steal: f64,
     pub idle: f64,
+    /// Its clock in MHz when the last query was sent, from `scaling_cur_freq`; none where the kernel does not
+    /// control it, as in most virtual machines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frequency_mhz: Option<f64>,
 }
 
 /// Differences of `/proc/net/snmp` and `snmp6`, UDP over IPv4 and IPv6 together.

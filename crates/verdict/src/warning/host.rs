@@ -1,6 +1,7 @@
 //! Warnings about what player and subject share: the host, its cores, and whatever else ran there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use kqps_observation::Trial;
@@ -48,41 +49,83 @@ pub fn single_host(trial: &Trial, setting: &Setting) -> Option<Warning> {
     })
 }
 
-/// Other programs or another virtual machine took CPU from the cores in use, over one or several trials.
+/// A core that is less busy than this may clock down as it likes.
+const BUSY_CORE: f64 = 0.5;
+
+/// Other programs or another virtual machine took CPU from the cores in use over one or several trials, or those
+/// cores did not keep their clock from one trial to the next.
 pub fn noisy_host<'a>(trials: impl IntoIterator<Item = &'a Trial>, setting: &Setting) -> Option<Warning> {
-    let (mut foreign_s, mut known_s, mut stolen_s, mut cores_s) = (0.0, 0.0, 0.0, 0.0);
-    let mut wall_s = 0.0;
-    for trial in trials {
-        let is_used = |cpu: u32| {
-            trial.player.cpus.is_empty()
-                || setting.subject_cpus.is_empty()
-                || trial.player.cpus.contains(&cpu)
-                || setting.subject_cpus.contains(&cpu)
-        };
-        let used: Vec<_> = trial.host.cpus.iter().filter(|core| is_used(core.cpu)).collect();
-        let trial_s = trial.host.wall_s * used.len() as f64;
-        wall_s += trial.host.wall_s;
-        cores_s += trial_s;
-        stolen_s += used.iter().map(|core| core.steal).sum::<f64>() * trial.host.wall_s;
-        if let Some(seconds) = trial.host.foreign_cpu_s {
-            foreign_s += seconds;
-            known_s += trial_s;
-        }
-    }
-    if wall_s < LONG_ENOUGH_S || cores_s <= 0.0 {
+    let noise = Noise::of(trials, setting)?;
+    let worst = noise.foreign.max(noise.frequency);
+    if worst <= 0.02 && noise.stolen <= 0.001 {
         return None;
     }
-    let foreign = if known_s > 0.0 { foreign_s / known_s } else { 0.0 };
-    let stolen = stolen_s / cores_s;
-    if foreign <= 0.02 && stolen <= 0.001 {
-        return None;
-    }
-    let effect = if foreign > 0.1 || stolen > 0.01 { Effect::Refuse } else { Effect::DownOne };
-    let advice = format!(
+    let effect = if worst > 0.1 || noise.stolen > 0.01 { Effect::Refuse } else { Effect::DownOne };
+    let mut advice = format!(
         "Other programs took {:.1} % of the cores in use and the hypervisor {:.2} % (the limits are 2 % and \
          0.1 %). Stop what else runs, or use a machine of your own.",
-        foreign * 100.0,
-        stolen * 100.0
+        noise.foreign * 100.0,
+        noise.stolen * 100.0
     );
-    Some(Warning::new(Code::NoisyHost, effect, foreign.max(stolen), advice))
+    if noise.frequency > 0.02 {
+        let percent = noise.frequency * 100.0;
+        let _ = write!(
+            advice,
+            " A busy core's clock differed by {percent:.1} % between trials (the limit is 2 %). Fix it: governor \
+             performance, no turbo."
+        );
+    }
+    Some(Warning::new(Code::NoisyHost, effect, worst.max(noise.stolen), advice))
+}
+
+/// What disturbed the cores in use, as shares.
+struct Noise {
+    foreign: f64,
+    stolen: f64,
+    /// How far the slowest busy clock of a core is below its fastest, the worst core's; 0 where clocks are not
+    /// told.
+    frequency: f64,
+}
+
+impl Noise {
+    /// None when the trials are too short to tell.
+    fn of<'a>(trials: impl IntoIterator<Item = &'a Trial>, setting: &Setting) -> Option<Self> {
+        let (mut foreign_s, mut known_s, mut stolen_s, mut cores_s) = (0.0, 0.0, 0.0, 0.0);
+        let mut wall_s = 0.0;
+        let mut clocks_mhz: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+        for trial in trials {
+            let used: Vec<_> =
+                trial.host.cpus.iter().filter(|core| is_used(trial, setting, core.cpu)).collect();
+            let trial_s = trial.host.wall_s * used.len() as f64;
+            wall_s += trial.host.wall_s;
+            cores_s += trial_s;
+            stolen_s += used.iter().map(|core| core.steal).sum::<f64>() * trial.host.wall_s;
+            if let Some(seconds) = trial.host.foreign_cpu_s {
+                foreign_s += seconds;
+                known_s += trial_s;
+            }
+            let busy = used.iter().filter(|core| core.idle < 1.0 - BUSY_CORE);
+            for (cpu, mhz) in busy.filter_map(|core| Some((core.cpu, core.frequency_mhz?))) {
+                let (least, most) = clocks_mhz.entry(cpu).or_insert((mhz, mhz));
+                (*least, *most) = (least.min(mhz), most.max(mhz));
+            }
+        }
+        if wall_s < LONG_ENOUGH_S || cores_s <= 0.0 {
+            return None;
+        }
+        let spread = clocks_mhz.values().map(|(least, most)| (most - least) / most);
+        Some(Self {
+            foreign: if known_s > 0.0 { foreign_s / known_s } else { 0.0 },
+            stolen: stolen_s / cores_s,
+            frequency: spread.fold(0.0, f64::max),
+        })
+    }
+}
+
+/// Whether player or subject used a core; where it is not known which they used, all count.
+fn is_used(trial: &Trial, setting: &Setting, cpu: u32) -> bool {
+    trial.player.cpus.is_empty()
+        || setting.subject_cpus.is_empty()
+        || trial.player.cpus.contains(&cpu)
+        || setting.subject_cpus.contains(&cpu)
 }

@@ -145,6 +145,21 @@ fn noise_is_summed_over_trials_and_asks_for_a_second() {
 }
 
 #[test]
+fn a_clock_that_changes_between_trials_is_noise_where_the_core_was_busy() {
+    let at_mhz = |mhz, idle| {
+        let mut trial = trial(100e3, 0);
+        trial.host.cpus[1].frequency_mhz = Some(mhz);
+        trial.host.cpus[1].idle = idle;
+        trial
+    };
+    let effect = |trials: &[Trial]| noisy_host(trials, &pinned()).map(|warning| warning.effect());
+    assert_eq!(effect(&[at_mhz(3000.0, 0.1), at_mhz(2950.0, 0.1)]), None);
+    assert_eq!(effect(&[at_mhz(3000.0, 0.1), at_mhz(2900.0, 0.1)]), Some(Effect::DownOne));
+    assert_eq!(effect(&[at_mhz(3000.0, 0.1), at_mhz(2600.0, 0.1)]), Some(Effect::Refuse));
+    assert_eq!(effect(&[at_mhz(3000.0, 0.1), at_mhz(800.0, 0.9)]), None, "an idle core may clock down");
+}
+
+#[test]
 fn workers_are_uneven_when_the_busiest_has_a_quarter_more_than_the_mean() {
     let mut spread = trial(100e3, 0);
     let threads = &mut spread.subject.as_mut().unwrap().threads;
