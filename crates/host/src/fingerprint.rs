@@ -1,10 +1,12 @@
 //! The fingerprint of this machine: whatever of it may move a figure, read once per run.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use kqps_kernel::namespace::spreading::{self, Spreading};
 use kqps_observation::Fingerprint;
 use kqps_observation::fingerprint::BinaryFacts;
 
@@ -14,6 +16,7 @@ use crate::topology::Topology;
 /// This machine as the calling process sees it, and the running program itself under `binaries`.
 pub fn read() -> Fingerprint {
     let mut fingerprint = of(&Root::real(), Topology::read());
+    tell_spreading(&mut fingerprint);
     match std::env::current_exe() {
         Ok(path) => {
             let version = Some(env!("CARGO_PKG_VERSION").to_owned());
@@ -62,11 +65,6 @@ fn of(root: &Root, topology: Topology) -> Fingerprint {
         let name = format!("{} {} ({})", interrupt.irq, interrupt.name, interrupt.device);
         fingerprint.interrupts.insert(name, write_list(&interrupt.cpus));
     }
-    reader.unreadable.insert(
-        "receive-side scaling".into(),
-        "a device tells its hash key and indirection table only through an ioctl, which kqps does not use"
-            .into(),
-    );
     fingerprint.unreadable = reader.unreadable;
     fingerprint
 }
@@ -229,9 +227,46 @@ fn queues(root: &Root) -> BTreeMap<String, String> {
     queues
 }
 
+/// How every network card spreads over its queues what it receives.
+fn tell_spreading(fingerprint: &mut Fingerprint) {
+    for device in Root::real().names("sys/class/net") {
+        let name = format!("{device}/rss");
+        match spreading::of_device(&device) {
+            Ok(told) => drop(fingerprint.queues.insert(name, spreading_words(&told))),
+            Err(error) => drop(fingerprint.unreadable.insert(name, error.to_string())),
+        }
+    }
+}
+
+/// `128 slots: queue 0 64, queue 1 64; Toeplitz; key 6d5a56da…`.
+fn spreading_words(told: &Spreading) -> String {
+    let mut slots = BTreeMap::new();
+    for queue in &told.queues {
+        *slots.entry(queue).or_insert(0_u32) += 1;
+    }
+    let slots: Vec<String> = slots.iter().map(|(queue, count)| format!("queue {queue} {count}")).collect();
+    let function = match told.function {
+        1 => "Toeplitz",
+        2 => "exclusive or",
+        4 => "CRC-32",
+        _ => "hash not told",
+    };
+    let mut words = format!("{} slots: {}; {function}; key ", told.queues.len(), slots.join(", "));
+    for byte in &told.key {
+        let _ = write!(words, "{byte:02x}");
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_spreading_is_told_by_its_slots() {
+        let told = Spreading { function: 1, queues: vec![0, 1, 0, 1], key: vec![0x6d, 0x5a] };
+        assert_eq!(spreading_words(&told), "4 slots: queue 0 2, queue 1 2; Toeplitz; key 6d5a");
+    }
 
     #[test]
     fn lines_of_cpuinfo() {

@@ -7,6 +7,7 @@
 mod device;
 pub mod drops;
 mod netlink;
+pub mod spreading;
 pub mod veth;
 
 use std::fs::File;

@@ -22,13 +22,6 @@ const NAME_BYTES: usize = 32;
 /// More counters than any driver has: some have a dozen for each of a hundred queues.
 const COUNTERS_MOST: usize = 1 << 15;
 
-/// A command of ethtool with one value (linux/ethtool.h, `struct ethtool_value`).
-#[repr(C)]
-struct EthtoolValue {
-    command: u32,
-    value: u32,
-}
-
 /// Switches generic receive offload of a device.
 pub(super) fn set_gro(device: &str, on: bool) -> io::Result<()> {
     ethtool(device, ETHTOOL_SGRO, u32::from(on)).map(drop)
@@ -42,14 +35,24 @@ pub(super) fn is_linked(device: &str) -> io::Result<bool> {
 }
 
 pub(super) fn ethtool(device: &str, command: u32, value: u32) -> io::Result<u32> {
-    let mut value = EthtoolValue { command, value };
+    let mut asked = [command, value];
+    // SAFETY: commands with one value take `struct ethtool_value`, which is these two words.
+    unsafe { ask_driver(device, &mut asked)? };
+    Ok(asked[1])
+}
+
+/// Gives a device's driver a command of linux/ethtool.h, and takes its answer in the same words.
+///
+/// # Safety
+///
+/// The words are the struct of the command that the first of them names, and as long as the lengths within them,
+/// or within the driver where the command has none, have the kernel write.
+pub(super) unsafe fn ask_driver<Word>(device: &str, words: &mut [Word]) -> io::Result<()> {
     let mut request = request_of(device);
-    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
-    // SAFETY: the request and the value that it points to are live, and of the kinds that these commands read
-    // and write.
-    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) })?;
-    Ok(value.value)
+    // SAFETY: the request is live, and so are the words that it points to, which the caller vouches for.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) }).map(drop)
 }
 
 /// An interface request with a device's name, and nothing else.
@@ -65,14 +68,8 @@ fn request_of(device: &str) -> libc::ifreq {
 
 /// The counters that a driver keeps by itself, as `ethtool -S` shows them. None where it keeps none.
 pub(super) fn driver_counters(device: &str) -> io::Result<Vec<(String, u64)>> {
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
-    let ask = |buffer: &mut [u64]| {
-        let mut request = request_of(device);
-        request.ifr_ifru.ifru_data = buffer.as_mut_ptr().cast();
-        // SAFETY: the request and the buffer are live, and the callers below make the buffer larger than what
-        // the kernel writes for their commands.
-        check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) })
-    };
+    // SAFETY: the three buffers below are the structs of their commands, with room for more counters than there are.
+    let ask = |buffer: &mut [u64]| unsafe { ask_driver(device, buffer) };
     let word = |low: u32, high: u32| u64::from_ne_bytes(pair(low, high));
     // struct ethtool_sset_info: command, reserved, a mask of 64 bits, and a length for each bit set.
     let mut lengths = [word(ETHTOOL_GSSET_INFO, 0), 1 << ETH_SS_STATS, 0];
