@@ -251,6 +251,9 @@ fn spreading_words(told: &Spreading) -> String {
         4 => "CRC-32",
         _ => "hash not told",
     };
+    if told.queues.is_empty() {
+        return "no table".into();
+    }
     let mut words = format!("{} slots: {}; {function}; key ", told.queues.len(), slots.join(", "));
     for byte in &told.key {
         let _ = write!(words, "{byte:02x}");
@@ -266,6 +269,7 @@ mod tests {
     fn a_spreading_is_told_by_its_slots() {
         let told = Spreading { function: 1, queues: vec![0, 1, 0, 1], key: vec![0x6d, 0x5a] };
         assert_eq!(spreading_words(&told), "4 slots: queue 0 2, queue 1 2; Toeplitz; key 6d5a");
+        assert_eq!(spreading_words(&Spreading { function: 1, ..Spreading::default() }), "no table");
     }
 
     #[test]
