@@ -20,7 +20,7 @@ use kqps_lab::layout::lay_out;
 use kqps_lab::session::{LabError, Session, Wish};
 use kqps_lab::study_file::{self, StudyFile};
 use kqps_lab::subject::Definition;
-use kqps_lab::toml_file::nearest;
+use kqps_lab::toml_file::{did_you_mean, nearest};
 use kqps_observation::Run;
 use kqps_verdict::judge::{RunVerdict, judge};
 use serde::Serialize;
@@ -155,7 +155,7 @@ fn dry_run(args: &Args) -> anyhow::Result<ExitCode> {
 /// A slip in a file or in the arguments is bad input; anything else could not be run.
 fn told(error: LabError) -> anyhow::Error {
     match error {
-        LabError::Study(_) | LabError::Definition(_) | LabError::SameName { .. } => bad_input(error),
+        LabError::Study(_) | LabError::File(_) | LabError::SameName { .. } => bad_input(error),
         other => other.into(),
     }
 }
@@ -214,7 +214,7 @@ fn study(path: &Path) -> anyhow::Result<StudyFile> {
     let name = path.to_string_lossy();
     if !path.exists() && !name.contains(['.', '/']) {
         let known = study_file::builtin_names();
-        let near = nearest(&name, &known).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let near = did_you_mean(nearest(&name, &known));
         return study_file::builtin(&name).ok_or_else(|| {
             bad_input(format!("no study is called `{name}`{near} (known: {}, or a file)", known.join(", ")))
         });

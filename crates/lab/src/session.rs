@@ -19,9 +19,8 @@ use crate::materials::{Materials, MaterialsError};
 use crate::record;
 use crate::rig::Rig;
 use crate::subject::Definition;
-use crate::subject::definition::DefinitionError;
 use crate::subject::remains;
-use crate::toml_file::TomlError;
+use crate::toml_file::{FileError, TomlError};
 
 pub use crate::layout::Wish;
 
@@ -36,7 +35,7 @@ pub enum LabError {
     #[error(transparent)]
     Materials(#[from] MaterialsError),
     #[error(transparent)]
-    Definition(#[from] DefinitionError),
+    File(#[from] FileError),
     #[error("the run was made with a goal that this version does not know: {0}")]
     Goal(String),
     #[error("two subjects are called `{name}`: give each a name of its own")]

@@ -17,9 +17,8 @@ use kqps_verdict::search::Preset;
 use serde::Deserialize;
 
 use crate::placement::Placement;
-use crate::subject::definition::DefinitionError;
 use crate::subject::{Definition, builtin};
-use crate::toml_file::{self, TomlError, nearest};
+use crate::toml_file::{self, FileError, TomlError, did_you_mean, nearest};
 
 /// A study as its file says.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -223,11 +222,8 @@ fn echo_alone() -> Vec<String> {
 
 impl StudyFile {
     /// Reads a study from a file.
-    pub fn open(path: &Path) -> Result<Self, DefinitionError> {
-        let file = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| DefinitionError::Unreadable { file: file.clone(), error })?;
-        Ok(Self::read(&file, &text)?)
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        toml_file::open(path, Self::read)
     }
 
     /// Reads a study from the text of a file.
@@ -261,8 +257,7 @@ impl StudyFile {
         let known: Vec<Definition> = builtin::servers().into_iter().chain([builtin::echo()]).collect();
         known.iter().find(|definition| definition.name == word).cloned().ok_or_else(|| {
             let names: Vec<&str> = known.iter().map(|definition| definition.name.as_str()).collect();
-            let near =
-                nearest(word, &names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let near = did_you_mean(nearest(word, &names));
             self.wrong(&quoted, format!("no subject is called `{word}`{near} (known: {})", names.join(", ")))
         })
     }

@@ -1,7 +1,25 @@
 //! Reading a TOML file that a person wrote: an error tells the file, the line, the column, and for a key that
 //! nobody knows the nearest one that is known.
 
+use std::path::Path;
+
 use serde::de::DeserializeOwned;
+
+/// A file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It cannot be read.
+    #[error("cannot read {file}: {error}")]
+    Unreadable {
+        /// The file, as it was named.
+        file: String,
+        /// The system's word.
+        error: std::io::Error,
+    },
+    /// Its text is wrong.
+    #[error(transparent)]
+    Wrong(#[from] TomlError),
+}
 
 /// What is wrong with a file, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +54,15 @@ impl TomlError {
     }
 }
 
+/// Opens a file; `read` makes a value of its name and its text.
+pub fn open<T>(path: &Path, read: impl FnOnce(&str, &str) -> Result<T, TomlError>) -> Result<T, FileError> {
+    let file = path.display().to_string();
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(read(&file, &text)?),
+        Err(error) => Err(FileError::Unreadable { file, error }),
+    }
+}
+
 /// Reads a value whose type denies unknown fields.
 pub fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, TomlError> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
@@ -51,15 +78,18 @@ pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     (distance <= 1 + word.chars().count() / 3).then_some(candidate)
 }
 
+/// What a message about an unknown word goes on with: which one was probably meant, if any.
+pub fn did_you_mean(near: Option<&str>) -> String {
+    near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
+}
+
 /// serde words it ``unknown field `x`, expected one of `a`, `b` ``; adds which of those was probably meant.
 fn with_nearest(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let unknown = quoted.next().filter(|_| message.starts_with("unknown "));
     let known: Vec<&str> = quoted.collect();
-    match unknown.and_then(|word| nearest(word, &known)) {
-        Some(near) => format!("{message}; did you mean `{near}`?"),
-        None => message.to_string(),
-    }
+    let hint = did_you_mean(unknown.and_then(|word| nearest(word, &known)));
+    format!("{message}{hint}")
 }
 
 #[cfg(test)]
@@ -87,6 +117,17 @@ mod tests {
     fn what_is_far_from_everything_is_not_guessed_at() {
         assert_eq!(nearest("colour", &["port", "zone"]), None);
         assert_eq!(nearest("zoen", &["port", "zone"]), Some("zone"));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.toml");
+        let error = open(&path, read::<Sample>).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("cannot read {}: ", path.display())), "{error}");
+        std::fs::write(&path, "nmae = 1").unwrap();
+        let error = open(&path, read::<Sample>).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}:1:1: unknown field `nmae`", path.display())), "{error}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use kqps_lab::toml_file::nearest;
+use kqps_lab::toml_file::{did_you_mean, nearest};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Run, Store};
 use kqps_verdict::compare::{self, Case, figures_of};
@@ -83,7 +83,7 @@ fn read(folder: &Path) -> anyhow::Result<Run> {
 fn cell_called(run: &Run, name: &str) -> anyhow::Result<usize> {
     run.cells.iter().position(|cell| cell.name == name).ok_or_else(|| {
         let names: Vec<&str> = run.cells.iter().map(|cell| cell.name.as_str()).collect();
-        let hint = nearest(name, &names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let hint = did_you_mean(nearest(name, &names));
         bad_input(format!("the run has no cell `{name}`{hint} (it has: {})", names.join(", ")))
     })
 }

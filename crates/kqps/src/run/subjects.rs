@@ -7,7 +7,7 @@ use kqps_lab::packages;
 use kqps_lab::study;
 use kqps_lab::subject::definition::with_names_of_their_own;
 use kqps_lab::subject::{Definition, builtin};
-use kqps_lab::toml_file::nearest;
+use kqps_lab::toml_file::{did_you_mean, nearest};
 
 use crate::exit::bad_input;
 
@@ -32,8 +32,7 @@ fn named(words: &[String]) -> anyhow::Result<Vec<Definition>> {
             return Definition::open(Path::new(word)).map_err(bad_input);
         }
         known.iter().find(|server| server.name == *word).cloned().ok_or_else(|| {
-            let hint =
-                nearest(word, &names).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+            let hint = did_you_mean(nearest(word, &names));
             let known = names.join(", ");
             bad_input(format!(
                 "no subject is called `{word}`{hint} (known: {known}, or a file such as ./mine.toml)"
@@ -47,7 +46,7 @@ fn named(words: &[String]) -> anyhow::Result<Vec<Definition>> {
 pub(super) fn models(words: &[String]) -> anyhow::Result<Vec<String>> {
     let known: Vec<&str> = study::models().collect();
     if let Some(word) = words.iter().find(|word| !known.contains(&word.as_str())) {
-        let hint = nearest(word, &known).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+        let hint = did_you_mean(nearest(word, &known));
         return Err(bad_input(format!(
             "the echo has no I/O model `{word}`{hint} (known: {})",
             known.join(", ")

@@ -17,7 +17,7 @@ use std::str::FromStr;
 use kqps_kernel::namespace::veth::VethSettings;
 use kqps_observation::question::Path as Kind;
 
-use crate::toml_file::nearest;
+use crate::toml_file::{did_you_mean, nearest};
 
 /// The factor that says what the path is.
 pub const PATH_FACTOR: &str = "path";
@@ -42,7 +42,7 @@ pub enum FactorError {
         value: String,
     },
     /// A path has no such factor.
-    #[error("unknown factor `{name}`{}", .nearest.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    #[error("unknown factor `{name}`{}", did_you_mean(.nearest.as_deref()))]
     Unknown {
         /// The factor.
         name: String,

@@ -6,7 +6,7 @@ use kqps_verdict::search::Preset;
 
 use super::values::{COMMON, PATH_SYSCTL, SUBJECT};
 use super::{Experiment, Load, StudyFile};
-use crate::toml_file::{TomlError, nearest};
+use crate::toml_file::{TomlError, did_you_mean, nearest};
 
 /// Cells are started this often at most.
 const REPETITIONS_MOST: u32 = 1000;
@@ -86,7 +86,7 @@ fn common_name(study: &StudyFile, name: &str) -> Result<(), TomlError> {
     if !name.contains('.') || COMMON.contains(&name) || name.starts_with(PATH_SYSCTL) {
         return Ok(());
     }
-    let near = nearest(name, &COMMON).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    let near = did_you_mean(nearest(name, &COMMON));
     let known = COMMON.join(", ");
     Err(study.wrong(name, format!("unknown setting `{name}`{near} (known: {known}, {PATH_SYSCTL}NAME)")))
 }
@@ -97,7 +97,7 @@ fn unbundled(study: &StudyFile, factor: &str, value: &str) -> Result<(), TomlErr
         return Ok(());
     };
     let known: Vec<&str> = bundles.keys().map(String::as_str).collect();
-    let near = nearest(value, &known).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    let near = did_you_mean(nearest(value, &known));
     let known = known.join(", ");
     Err(study
         .wrong(&format!("\"{value}\""), format!("`{factor}` has no bundle `{value}`{near} (known: {known})")))
@@ -110,7 +110,7 @@ fn known_factor(study: &StudyFile, experiment: &Experiment, factor: &str) -> Res
     if known.contains(&factor) {
         return Ok(());
     }
-    let near = nearest(factor, &known).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    let near = did_you_mean(nearest(factor, &known));
     let what = format!("experiment `{}` has no factor `{factor}`{near}", experiment.name);
     Err(study.wrong(&format!("\"{factor}\""), what))
 }

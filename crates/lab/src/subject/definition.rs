@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::port;
 use super::setting::{Declared, SettingError};
 use super::template::{self, Values};
-use crate::toml_file::{self, TomlError, nearest};
+use crate::toml_file::{self, FileError, TomlError, nearest};
 
 pub use command_line::CommandLineError;
 pub use names::with_names_of_their_own;
@@ -166,29 +166,10 @@ impl Stop {
     }
 }
 
-/// A definition that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum DefinitionError {
-    /// The file cannot be read.
-    #[error("cannot read {file}: {error}")]
-    Unreadable {
-        /// The file.
-        file: String,
-        /// The system's word.
-        error: std::io::Error,
-    },
-    /// Its text is wrong.
-    #[error(transparent)]
-    Wrong(#[from] TomlError),
-}
-
 impl Definition {
     /// Reads a definition from a file.
-    pub fn open(path: &Path) -> Result<Self, DefinitionError> {
-        let file = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| DefinitionError::Unreadable { file: file.clone(), error })?;
-        Ok(Self::read(&file, &text)?)
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        toml_file::open(path, Self::read)
     }
 
     /// Reads a definition from the text of a file.
@@ -313,7 +294,7 @@ within_s = 1
             (
                 "{workers}",
                 "{worker}",
-                "fake.toml:7:24: unknown placeholder {worker}; did you mean {workers}?",
+                "fake.toml:7:24: unknown placeholder `{worker}`; did you mean `{workers}`?",
             ),
             ("{port}", "53", "fake.toml:8:1: no command or file uses {port}"),
             ("within_s = 1", "within_s = 0", "fake.toml:10:1: within_s is a number of seconds above 0"),

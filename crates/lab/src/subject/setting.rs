@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::template;
-use crate::toml_file::nearest;
+use crate::toml_file::{did_you_mean, nearest};
 
 /// One setting, `[settings.NAME]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -48,18 +48,14 @@ pub enum Texts {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)] // the messages say it
 pub enum SettingError {
-    #[error("{title} has no setting `{name}`{} ({})", did_you_mean(.near.as_ref()), known(.names))]
+    #[error("{title} has no setting `{name}`{} ({})", did_you_mean(.near.as_deref()), known(.names))]
     Name { title: String, name: String, near: Option<String>, names: Vec<String> },
-    #[error("{title}: {name} = \"{value}\"{}: expected {expected}", did_you_mean(.near.as_ref()))]
+    #[error("{title}: {name} = \"{value}\"{}: expected {expected}", did_you_mean(.near.as_deref()))]
     Value { title: String, name: String, value: String, near: Option<String>, expected: String },
     #[error("{title} cannot be told how many workers it has, so it cannot have {workers}")]
     Workers { title: String, workers: u32 },
     #[error("{title} wants \"{text}\" ports: expected a number from 1 to {max}, or a product of numbers", max = super::port::MANY)]
     Ports { title: String, text: String },
-}
-
-fn did_you_mean(near: Option<&String>) -> String {
-    near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
 }
 
 fn known(names: &[String]) -> String {
@@ -268,9 +264,9 @@ within_s = 1
                 "\"one\"",
                 "the values of `sockets` stand for different texts",
             ),
-            ("{processes} * 2", "{sockets.conf}", "unknown placeholder {sockets.conf}"),
-            ("\"{sockets.conf}\"", "\"{sockets.con}\"", "did you mean {sockets.conf}?"),
-            ("\"{sockets.conf}\"", "\"{sockets}\"", "unknown placeholder {sockets}"),
+            ("{processes} * 2", "{sockets.conf}", "unknown placeholder `{sockets.conf}`"),
+            ("\"{sockets.conf}\"", "\"{sockets.con}\"", "did you mean `{sockets.conf}`?"),
+            ("\"{sockets.conf}\"", "\"{sockets}\"", "unknown placeholder `{sockets}`"),
             ("{ conf = \"one\", ports = \"1\" }", "3", "expected a text, or a table of texts"),
         ] {
             let error = Definition::read("fake.toml", &TEXT.replacen(from, to, 1)).unwrap_err().to_string();

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::toml_file::nearest;
+use crate::toml_file::{did_you_mean, nearest};
 
 /// What placeholders stand for in one start of a subject.
 #[derive(Clone, Debug, Default)]
@@ -38,8 +38,8 @@ impl Values {
 /// A placeholder that nobody knows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown placeholder {placeholder}{} (known: {})",
-    .nearest.as_ref().map(|near| format!("; did you mean {near}?")).unwrap_or_default(),
+    "unknown placeholder `{placeholder}`{} (known: {})",
+    did_you_mean(.nearest.as_deref()),
     .known.join(", ")
 )]
 pub struct Unknown {
@@ -110,7 +110,7 @@ mod tests {
         let unknown = check("-p {prot}", &["port", "zone"]).unwrap_err();
         assert_eq!(
             unknown.to_string(),
-            "unknown placeholder {prot}; did you mean {port}? (known: port, zone)"
+            "unknown placeholder `{prot}`; did you mean `{port}`? (known: port, zone)"
         );
     }
 }

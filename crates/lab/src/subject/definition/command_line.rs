@@ -143,7 +143,7 @@ mod tests {
         for (line, expected) in [
             ("sh 'x", "a quote is not closed"),
             ("  ", "a command is missing"),
-            ("sh -p {prot}", "unknown placeholder {prot}; did you mean {port}?"),
+            ("sh -p {prot}", "unknown placeholder `{prot}`; did you mean `{port}`?"),
             ("sh -p 53", "{port} is missing"),
             ("no-such-server-anywhere {port}", "there is no program `no-such-server-anywhere`"),
         ] {
