@@ -84,8 +84,9 @@ const COMMAND_HELP: &str = "\
 Measure a server that is started like this: 'my-server -p {port} -z {zone}' (repeatable)
 
 The words are split as a shell would, and it must stay in the foreground. {address} and {port} are where it
-listens, {zone} is the zone's master file and {origin} its name, {workers} how many workers it has, {cpus} its
-cores, {dir} a folder for its state. One that is told the zone must serve it; any other may answer anything.";
+listens and {endpoint} both in one, {zone} is the zone's master file and {origin} its name, {workers} how many
+workers it has, {cpus} its cores, {dir} a folder for its state. One that is told the zone must serve it; any other
+may answer anything.";
 
 const RECORDS: u64 = 100_000;
 

@@ -140,7 +140,7 @@ impl Subject {
             .map_err(|error| io_error(&format!("finding a free port on {address}"), error))?;
         let addresses: Vec<_> =
             (first.port()..first.port() + ports).map(|port| SocketAddr::new(address, port)).collect();
-        let values = definition.settle(setting.settings, setting.values(first.port()));
+        let values = definition.settle(setting.settings, setting.values(first));
         prepare_folder(definition, setting.folder, &values)?;
         let mut command = command(definition, setting.folder, &values)?;
         path.place_subject(&mut command).map_err(|error| io_error("entering a network namespace", error))?;
@@ -199,11 +199,10 @@ impl Subject {
 }
 
 impl Setting<'_> {
-    fn values(&self, port: u16) -> Values {
+    fn values(&self, first: SocketAddr) -> Values {
         let cpus = self.cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         Values::default()
-            .with("address", &self.path.subject_address())
-            .with("port", &port)
+            .listening_at(first)
             .with("dir", &self.folder.display())
             .with("zone", &self.zone.display())
             .with("origin", &self.origin)

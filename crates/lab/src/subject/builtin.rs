@@ -50,6 +50,13 @@ mod tests {
     }
 
     #[test]
+    fn none_puts_a_colon_behind_an_address_that_may_have_some_itself() {
+        for (file, text) in SERVERS.iter().chain([&ECHO]) {
+            assert!(!text.contains("{address}:"), "{file} means {{endpoint}}");
+        }
+    }
+
+    #[test]
     fn every_definition_in_the_folder_is_carried() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../subjects");
         for entry in std::fs::read_dir(folder).unwrap() {

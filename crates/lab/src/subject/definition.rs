@@ -296,7 +296,7 @@ within_s = 1
                 "{worker}",
                 "fake.toml:7:24: unknown placeholder `{worker}`; did you mean `{workers}`?",
             ),
-            ("{port}", "53", "fake.toml:8:1: no command or file uses {port}"),
+            ("{port}", "53", "fake.toml:8:1: no command or file uses {port} or {endpoint}"),
             ("within_s = 1", "within_s = 0", "fake.toml:10:1: within_s is a number of seconds above 0"),
             ("\"soa\"", "\"sao\"", "did you mean `soa`?"),
             ("fake.conf", "../fake.conf", "must be a plain file name"),

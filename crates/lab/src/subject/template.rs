@@ -3,6 +3,7 @@
 //! they are.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use crate::toml_file::{did_you_mean, nearest};
 
@@ -11,7 +12,11 @@ use crate::toml_file::{did_you_mean, nearest};
 pub struct Values(BTreeMap<String, String>);
 
 /// The placeholders of every subject; its settings are further ones.
-pub const BUILT_IN: [&str; 9] = ["address", "cpus", "dir", "io", "kqps", "origin", "port", "workers", "zone"];
+pub const BUILT_IN: [&str; 10] =
+    ["address", "cpus", "dir", "endpoint", "io", "kqps", "origin", "port", "workers", "zone"];
+
+/// Those that tell a subject its port: it must be told one of them.
+pub const OF_PORT: [&str; 2] = ["endpoint", "port"];
 
 impl Values {
     /// Sets what one of [`BUILT_IN`], or a setting, stands for.
@@ -19,6 +24,12 @@ impl Values {
     pub fn with(mut self, name: &str, value: &dyn ToString) -> Self {
         self.0.insert(name.into(), value.to_string());
         self
+    }
+
+    /// Sets where a subject listens. An endpoint has brackets around an IPv6 address.
+    #[must_use]
+    pub fn listening_at(self, first: SocketAddr) -> Self {
+        self.with("address", &first.ip()).with("port", &first.port()).with("endpoint", &first)
     }
 
     /// The text with every placeholder replaced. A word that has no value stays as it is: [`check`] has
@@ -103,6 +114,15 @@ mod tests {
             "listen-on port 5300 { none; }; \"/tmp/x/a\" {} poll {a.b.c} {5300"
         );
         assert_eq!(check("listen { 127.0.0.1; } {port}", &BUILT_IN), Ok(()));
+    }
+
+    #[test]
+    fn an_endpoint_has_brackets_around_an_ipv6_address() {
+        let filled = |first: &str| {
+            Values::default().listening_at(first.parse().unwrap()).fill("{endpoint} {address} {port}")
+        };
+        assert_eq!(filled("192.0.2.1:53"), "192.0.2.1:53 192.0.2.1 53");
+        assert_eq!(filled("[2001:db8::1]:53"), "[2001:db8::1]:53 2001:db8::1 53");
     }
 
     #[test]

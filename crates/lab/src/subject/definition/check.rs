@@ -63,8 +63,8 @@ impl Definition {
             declared.templates().try_for_each(|text| check_template(text, known))?;
         }
         self.templates().try_for_each(|text| check_template(text, &all))?;
-        if !self.uses("port") {
-            let what = "no command or file uses {port}, so it could not be found";
+        if !template::OF_PORT.iter().any(|placeholder| self.uses(placeholder)) {
+            let what = "no command or file uses {port} or {endpoint}, so it could not be found";
             return Err(("[start]".into(), what.into()));
         }
         Ok(())

@@ -27,7 +27,9 @@ pub enum CommandLineError {
     Empty,
     #[error("`{line}`: {unknown}")]
     Placeholder { line: String, unknown: template::Unknown },
-    #[error("`{line}`: {{port}} is missing, without which it could not be told where to listen")]
+    #[error(
+        "`{line}`: {{port}} or {{endpoint}} is missing, without which it could not be told where to listen"
+    )]
     Port { line: String },
     #[error("`{line}`: there is no program `{program}`")]
     Program { line: String, program: String },
@@ -79,7 +81,7 @@ impl Definition {
                 .map_err(|unknown| CommandLineError::Placeholder { line: owned(), unknown })?;
         }
         let uses = |name| words.iter().any(|word| template::uses(word, name));
-        if !uses("port") {
+        if !template::OF_PORT.iter().any(|placeholder| uses(placeholder)) {
             return Err(CommandLineError::Port { line: owned() });
         }
         let kind = if uses("zone") { "soa" } else { "reply" };
@@ -134,7 +136,7 @@ mod tests {
         assert_eq!(Definition::read("again", &definition.text).unwrap(), definition);
         assert_eq!(Definition::of_command("sh {port}").unwrap().ready.kind, ReadyKind::Reply);
         assert_eq!(definition.programs, definition.start.command[..1]);
-        let ours = Definition::of_command("{kqps} serve echo {port}").unwrap();
+        let ours = Definition::of_command("{kqps} serve echo --listen {endpoint}").unwrap();
         assert_eq!((ours.name.as_str(), ours.programs.len()), ("kqps", 0));
     }
 
@@ -144,7 +146,7 @@ mod tests {
             ("sh 'x", "a quote is not closed"),
             ("  ", "a command is missing"),
             ("sh -p {prot}", "unknown placeholder `{prot}`; did you mean `{port}`?"),
-            ("sh -p 53", "{port} is missing"),
+            ("sh -p 53", "{port} or {endpoint} is missing"),
             ("no-such-server-anywhere {port}", "there is no program `no-such-server-anywhere`"),
         ] {
             let error = Definition::of_command(line).unwrap_err().to_string();
