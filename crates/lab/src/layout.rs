@@ -8,6 +8,8 @@ use kqps_kernel::probe;
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Question, Run};
+use kqps_verdict::judge;
+use kqps_verdict::search::Preset;
 
 use crate::budget::{self, Spending, Work};
 use crate::materials::RECORDS_FACTOR;
@@ -198,6 +200,12 @@ pub(crate) fn new_run(wish: &Wish, laid_out: &LaidOut) -> Run {
             None => BUDGET_S,
         }),
         goal: laid_out.spending.goal.into(),
+        goal_facts: laid_out
+            .spending
+            .goal
+            .parse::<Preset>()
+            .ok()
+            .map(|preset| judge::facts_of(&preset.goal())),
         blocks: laid_out.spending.blocks,
         seed: wish.seed,
         fingerprint,

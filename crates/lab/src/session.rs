@@ -9,7 +9,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use kqps_observation::question::Path as Kind;
 use kqps_observation::store::StoreError;
 use kqps_observation::{Run, Store};
-use kqps_verdict::search::{Goal, Preset};
+use kqps_verdict::judge;
+use kqps_verdict::search::Goal;
 
 use crate::budget::{Clock, Spending};
 use crate::conduct::{Conducted, Conductor, Event};
@@ -150,8 +151,7 @@ impl Session {
 }
 
 fn goal_of(run: &Run) -> Result<Goal, LabError> {
-    let preset: Preset = run.goal.parse().map_err(|_| LabError::Goal(run.goal.clone()))?;
-    Ok(preset.goal())
+    judge::goal_of(run).filter(|goal| goal.check().is_ok()).ok_or_else(|| LabError::Goal(run.goal.clone()))
 }
 
 pub(crate) fn unix_ms() -> u64 {

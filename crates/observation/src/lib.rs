@@ -8,6 +8,7 @@
 
 pub mod accounts;
 pub mod fingerprint;
+pub mod goal;
 pub mod histogram;
 pub mod host;
 pub mod ledger;
@@ -20,6 +21,7 @@ pub mod trial;
 
 pub use accounts::{Accounts, IdentityViolated};
 pub use fingerprint::Fingerprint;
+pub use goal::GoalFacts;
 pub use histogram::{Histogram, Quantiles};
 pub use host::HostFacts;
 pub use ledger::{Ledger, Place, Placed};

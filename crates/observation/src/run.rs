@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::Fingerprint;
+use crate::goal::GoalFacts;
 use crate::question::Question;
 use crate::trial::Trial;
 
@@ -27,6 +28,9 @@ pub struct Run {
     pub budget_s: f64,
     /// The preset of the rate search (`quick`, `default`, …).
     pub goal: String,
+    /// What that came to; none where nothing was searched, and in runs of older versions.
+    #[serde(default)]
+    pub goal_facts: Option<GoalFacts>,
     /// How many times every cell is started.
     pub blocks: u32,
     /// The seed of every random choice.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kqps_observation::run::{Outcome, Purpose, Role};
-use kqps_observation::{Cell, Run, RunTrial, SCHEMA, Store, StoreError, Trial};
+use kqps_observation::{Cell, GoalFacts, Run, RunTrial, SCHEMA, Store, StoreError, Trial};
 use tempfile::TempDir;
 
 fn a_run() -> Run {
@@ -15,6 +15,7 @@ fn a_run() -> Run {
         command: vec!["kqps".into(), "run".into()],
         started_unix_ms: 1_763_763_000_123,
         budget_s: 120.0,
+        goal_facts: Some(GoalFacts { final_s: 0.5, loss: 0.001, p99_us: Some(200), ..GoalFacts::default() }),
         seed: u64::MAX / 3,
         cells: vec![cell("echo mmsg", Role::EchoCeiling), cell("nsd", Role::Subject)],
         ..Run::default()
@@ -181,6 +182,8 @@ fn records_of_the_first_schema_stay_readable() {
     rusqlite::Connection::open(&path).unwrap().execute_batch(dump).unwrap();
     let run = Store::read(&path).unwrap();
     assert_eq!((run.study.as_str(), run.cells.len(), run.trials.len()), ("default", 2, 3));
+    // What later versions store besides is not there.
+    assert_eq!(run.goal_facts, None);
     assert_eq!(run.fingerprint.sysctls["net.core.rmem_max"], "212992");
     let trial = run.trials[1].measured().unwrap();
     trial.accounts.check().unwrap();

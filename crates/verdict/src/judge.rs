@@ -5,6 +5,7 @@ mod ceiling;
 mod given;
 mod points;
 mod search;
+mod sought;
 mod start;
 mod weigh;
 
@@ -23,6 +24,7 @@ use crate::warning::{self, Setting, Warning};
 pub use ceiling::{Ceiling, Ceilings};
 pub use points::{LoadPoint, Losses, PlaceLoss};
 pub use search::{Known, SearchVerdict, judge_search};
+pub use sought::{facts_of, goal_of};
 pub use start::StartVerdict;
 
 /// What a run means.
@@ -85,19 +87,14 @@ pub struct CellVerdict {
 
 /// Judges a run, finished or not. The same run always gets the same verdict.
 pub fn judge(run: &Run) -> RunVerdict {
-    let goal = goal_of(run);
+    // Something must be said of a goal that nobody knows.
+    let goal = goal_of(run).unwrap_or_else(|| Goal { name: run.goal.clone(), ..Preset::Default.goal() });
     let ceilings = ceiling::of(run);
     let subjects = run.cells.iter().enumerate().filter(|(_, cell)| cell.role == Role::Subject);
     let subjects: Vec<CellVerdict> =
         subjects.map(|(index, _)| judge_cell(run, index, &goal, &ceilings)).collect();
     let figures = figure::of_run(run, &subjects);
     RunVerdict { goal, ceilings, subjects, figures, comparisons: compare::of_run(run) }
-}
-
-/// The goal that the run names; a name that this version does not know is judged as the default.
-fn goal_of(run: &Run) -> Goal {
-    let preset = run.goal.parse().unwrap_or(Preset::Default);
-    Goal { name: run.goal.clone(), ..preset.goal() }
 }
 
 fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> CellVerdict {

@@ -4,8 +4,10 @@ use kqps_observation::run::{Outcome, Purpose, RunTrial};
 use kqps_observation::{Run, Trial};
 use kqps_verdict::bottleneck::Resource;
 use kqps_verdict::grade::Grade;
-use kqps_verdict::judge::{CellVerdict, Known, RunVerdict, SearchVerdict, judge, judge_search};
-use kqps_verdict::search::Preset;
+use kqps_verdict::judge::{
+    CellVerdict, Known, RunVerdict, SearchVerdict, facts_of, goal_of, judge, judge_search,
+};
+use kqps_verdict::search::{Goal, Preset};
 use kqps_verdict::warning::Code;
 
 use crate::facts::{Rig, SUBJECT, knee, starved, trial};
@@ -30,6 +32,25 @@ fn subject(rig: &Rig) -> CellVerdict {
 
 fn codes(verdict: &CellVerdict) -> Vec<Code> {
     verdict.warnings.iter().map(|warning| warning.code).collect()
+}
+
+#[test]
+fn a_run_is_judged_by_the_goal_that_is_stored_in_it() {
+    let mut rig = six_starts(2e6, |_| {});
+    let figure_qps = subject(&rig).figure_qps;
+    assert!(figure_qps.is_some());
+    // Runs of older versions have a name only, which may be nobody's.
+    assert_eq!(goal_of(&rig.run), Some(Preset::Quick.goal()));
+    rig.run.goal = "mine".into();
+    assert_eq!(goal_of(&rig.run), None);
+    assert_eq!(judge(&rig.run).goal, Goal { name: "mine".into(), ..Preset::Default.goal() });
+
+    let quick = Goal { name: "mine".into(), ..Preset::Quick.goal() };
+    rig.run.goal_facts = Some(facts_of(&quick));
+    assert_eq!((judge(&rig.run).goal, subject(&rig).figure_qps), (quick.clone(), figure_qps));
+    // Nothing is answered within a microsecond.
+    rig.run.goal_facts = Some(facts_of(&Goal { p99_us: Some(1), ..quick }));
+    assert_eq!(subject(&rig).figure_qps, None);
 }
 
 #[test]
