@@ -1,13 +1,19 @@
 //! The accounts: a relay makes faults, and the player must report every one of them, to the last query.
 
-use anyhow::{Context as _, Result, bail};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use anyhow::{Context as _, Result, anyhow, bail};
 use kqps_observation::{Accounts, Trial};
 
 use super::{Bench, QUERIES, Size, player_ios};
 use crate::relay::{Counts, Plan, Relay, Settings};
 
+/// How a trial is loaded: the I/O, and further flags.
+type Load = (&'static str, &'static [&'static str]);
+
 /// How trials are loaded, in turn: both loops, every I/O.
-const LOADS: [(&str, &[&str]); 8] = [
+const LOADS: [Load; 8] = [
     ("auto", &["-q", "2000"]),
     ("mmsg", &["-Q", "100k"]),
     ("plain", &["-q", "500"]),
@@ -17,6 +23,9 @@ const LOADS: [(&str, &[&str]); 8] = [
     ("uring", &["-q", "1000"]),
     ("auto", &["-Q", "100k", "--arrivals", "poisson"]),
 ];
+
+/// In the small form so many trials are made at a time: most of each is waiting for what is late.
+const AT_A_TIME: usize = 4;
 
 /// A reply after this is late.
 const TIMEOUT: &str = "500ms";
@@ -44,34 +53,72 @@ const WHOLE: u64 = 100_000_000;
 /// Plays trials through the relay, and compares: every load once with few queries, or all of them again and
 /// again.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    let (names, passes) = bench.choose((QUERIES / 16, 1), (QUERIES, 32));
     let ios = player_ios();
-    let (mut seed, mut seen) = (0, 0);
-    loop {
-        for (io, flags) in LOADS.iter().filter(|(io, _)| *io == "auto" || ios.contains(io)) {
-            seed += 1;
-            let load = [&["--io", *io], *flags].concat();
-            let trial = play(bench, &load, names, passes, seed)
-                .with_context(|| format!("with seed {seed}, {load:?}"))?;
-            seen += trial.accounts.sent;
-            eprintln!("{seen} queries agree ({} {load:?})", trial.player.io);
-            if bench.size == Size::Whole && seen >= WHOLE {
-                return Ok(());
-            }
+    let loads: Vec<Load> = LOADS.into_iter().filter(|(io, _)| *io == "auto" || ios.contains(io)).collect();
+    match bench.size {
+        Size::Small => once(bench, &loads),
+        Size::Whole => again_and_again(bench, &loads),
+    }
+}
+
+/// Every load once, some side by side.
+fn once(bench: &Bench, loads: &[Load]) -> Result<()> {
+    let queries = &Queries::new(bench, QUERIES / 16, 1)?;
+    let numbered: Vec<(u64, &Load)> = (1..).zip(loads).collect();
+    for some in numbered.chunks(AT_A_TIME) {
+        thread::scope(|scope| {
+            let begin = |&(seed, load)| scope.spawn(move || play(bench, load, queries, seed));
+            let begun: Vec<_> = some.iter().map(begin).collect();
+            begun
+                .into_iter()
+                .try_for_each(|one| one.join().map_err(|_| anyhow!("a trial's thread panicked"))?.map(drop))
+        })?;
+    }
+    Ok(())
+}
+
+/// One load after the other, until enough queries were compared.
+fn again_and_again(bench: &Bench, loads: &[Load]) -> Result<()> {
+    let queries = Queries::new(bench, QUERIES, 32)?;
+    let mut seen = 0;
+    for (seed, load) in (1..).zip(loads.iter().cycle()) {
+        seen += play(bench, load, &queries, seed)?.accounts.sent;
+        eprintln!("{seen} queries agree");
+        if seen >= WHOLE {
+            break;
         }
-        if bench.size == Size::Small {
-            return Ok(());
-        }
+    }
+    Ok(())
+}
+
+/// What a trial asks.
+struct Queries {
+    file: PathBuf,
+    names: u32,
+    passes: u64,
+}
+
+impl Queries {
+    fn new(bench: &Bench, names: u32, passes: u64) -> Result<Self> {
+        Ok(Self { file: bench.queries(names)?, names, passes })
     }
 }
 
 /// Plays one trial, until one proves something, and compares it with the relay's counts.
-fn play(bench: &Bench, load: &[&str], names: u32, passes: u64, seed: u64) -> Result<Trial> {
-    let file = bench.queries(names)?;
-    let sockets = (u64::from(names) * passes).div_ceil(PER_SOCKET).max(2).to_string();
-    let passes = passes.to_string();
+fn play(bench: &Bench, &(io, more): &Load, queries: &Queries, seed: u64) -> Result<Trial> {
+    let sockets = (u64::from(queries.names) * queries.passes).div_ceil(PER_SOCKET).max(2).to_string();
+    let passes = queries.passes.to_string();
     let mut flags = vec!["-n", &passes, "-c", &sockets, "-T", "1", "-t", TIMEOUT, "--drain", DRAIN];
-    flags.extend(load);
+    flags.extend(["--io", io]);
+    flags.extend(more);
+    let agreed = agreed(bench, &flags, &queries.file, seed);
+    let trial = agreed.with_context(|| format!("with seed {seed}, --io {io} {}", more.join(" ")))?;
+    eprintln!("{} queries agree (--io {} {})", trial.accounts.sent, trial.player.io, more.join(" "));
+    Ok(trial)
+}
+
+/// A trial that proves something, and that agrees with the relay's counts.
+fn agreed(bench: &Bench, flags: &[&str], file: &Path, seed: u64) -> Result<Trial> {
     let mut doubts = Vec::new();
     for _ in 0..ATTEMPTS {
         let relay = Relay::start(Settings {
@@ -81,7 +128,7 @@ fn play(bench: &Bench, load: &[&str], names: u32, passes: u64, seed: u64) -> Res
             cpu: Some(bench.kqps.subject_cpu),
             ..Settings::default()
         })?;
-        let trial = bench.kqps.trial(relay.address(), &file, &flags)?;
+        let trial = bench.kqps.trial(relay.address(), file, flags)?;
         let counts = relay.stop()?;
         match doubt(&trial, &counts) {
             None => return compare(&trial, &counts).map(|()| trial),

@@ -164,7 +164,9 @@ impl Injection {
         let cpu = bench.kqps.player_cpu.to_string();
         let mut command = pinned(&cpu, &bench.kqps.program);
         command.args(["load", &target.to_string(), "--json", "--cpus", &cpu, "--queries"]).arg(queries);
-        command.args(["-Q", "20k", "-l", "1500ms", "--arrivals", "poisson", "--lag", "1s"]);
+        // One loss in a hundred is enough in half a second; to stop a subject well within a trial takes longer.
+        let length = if self == Self::SubjectStopped { "1500ms" } else { bench.choose("500ms", "1500ms") };
+        command.args(["-Q", "20k", "-l", length, "--arrivals", "poisson", "--lag", "1s"]);
         command.args(["--seed", &seed.to_string(), "--subject-pid", &subject.to_string()]);
         // A filter counts what travels together once.
         command.args(["--io", "mmsg"]);

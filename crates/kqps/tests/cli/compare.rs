@@ -1,5 +1,7 @@
 //! `kqps compare` as a user runs it.
 
+mod stored;
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -112,7 +114,7 @@ fn bad_usage_is_one_clear_error() {
         (&[], "required"),
         (&["--a", "nsd"], "--b"),
         (&["--a", "nds", "--b", "knot"], "did you mean `nsd`?"),
-        (&["--a", "sh -p 53", "--b", "nsd"], "{port} is missing"),
+        (&["--a", "sh -p 53", "--b", "nsd"], "{port} or {endpoint} is missing"),
         (&["--a", "sh {port}", "--b", "sh {port}", "--fail-on", "slow"], "expected faster, slower"),
         (&["--a", "sh {port}", "--b", "sh {port}", "-q", "1", "-Q", "1"], "cannot be used with"),
         (&[here], "holds no run"),

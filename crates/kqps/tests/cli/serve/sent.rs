@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
-use crate::PATIENCE;
+use super::PATIENCE;
 
 /// A query for `a.test A` with an ID of its own, in mixed case.
 pub(crate) fn query(id: u16) -> Vec<u8> {

@@ -13,8 +13,8 @@ use kqps_kernel::process::{Signal, signal};
 use kqps_kernel::{affinity, namespace, probe};
 use kqps_server::Model;
 
-use crate::running::{Running, serve};
-use crate::sent::{ROUNDS, Sent, flow, kernel_counts, query, reply, wait_until_read};
+use running::{Running, serve};
+use sent::{ROUNDS, Sent, flow, kernel_counts, query, reply, wait_until_read};
 
 /// How long anything may take that takes no time.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,0 +1,13 @@
+//! kqps as a user runs it, command by command. It is one test program, so that tests that mostly wait for their
+//! loads to end share the cores with others. What measures is not here, and has the machine to itself:
+//! `known_answers` and `peers`.
+
+mod compare;
+mod dataset;
+mod host;
+mod load;
+mod report;
+mod run;
+mod serve;
+mod study;
+mod subjects;
