@@ -1,6 +1,8 @@
 //! Which cores a cell's subject gets, and which are left to its player: sets over the machine's topology. A
 //! function of the topology alone.
 
+mod sets;
+
 use std::collections::BTreeSet;
 
 use kqps_host::{Topology, split};
@@ -104,7 +106,7 @@ pub fn place(
         CoreWish::EverySet(least, most) => {
             let cpus: Vec<u32> = topology.cores.iter().map(|core| core.cpu).collect();
             let mut placed: Vec<Placed> = (*least..=(*most).min(cpus.len()))
-                .flat_map(|size| sets_of(&cpus, size))
+                .flat_map(|size| sets::of_size(&cpus, size))
                 .map(|set| beside(topology, set, player_cores))
                 .collect();
             if placement == Placement::Distinct {
@@ -116,8 +118,16 @@ pub fn place(
     }
 }
 
-/// The player next to a subject on given cores: on cores that share the least with them, and only where none
-/// are left on the subject's own.
+/// What of a wish is left out because there are too many sets, in words.
+pub fn left_out(topology: &Topology, wish: &CoreWish) -> Option<String> {
+    let CoreWish::EverySet(least, most) = wish else { return None };
+    let cores = topology.cores.len();
+    sets::left_out(cores, *least..=(*most).min(cores))
+}
+
+/// The player next to a subject on given cores: on the first cores that are neither the subject's nor siblings of
+/// those, and only where none are left on the subject's own. So it keeps its cores from cell to cell where it can,
+/// and what the subject's cores share with it is what differs.
 fn beside(topology: &Topology, subject_cpus: Vec<u32>, player_cores: usize) -> Placed {
     let is_sibling = |core: &CoreFacts| subject_cpus.iter().any(|cpu| core.smt.contains(cpu));
     let mut free: Vec<&CoreFacts> =
@@ -129,18 +139,6 @@ fn beside(topology: &Topology, subject_cpus: Vec<u32>, player_cores: usize) -> P
     }
     player_cpus.sort_unstable();
     Placed { subject_cpus, player_cpus }
-}
-
-/// All sets of `size` of these cores, in order.
-fn sets_of(cpus: &[u32], size: usize) -> Vec<Vec<u32>> {
-    match (size, cpus) {
-        (0, _) => vec![Vec::new()],
-        (_, []) => Vec::new(),
-        (_, [first, others @ ..]) => {
-            let with_first = sets_of(others, size - 1).into_iter().map(|set| [vec![*first], set].concat());
-            with_first.chain(sets_of(others, size)).collect()
-        }
-    }
 }
 
 fn core(topology: &Topology, cpu: u32) -> Option<&CoreFacts> {

@@ -17,7 +17,7 @@ const CANARY_IO: &str = "blocking";
 /// Seconds of a canary's trial.
 const CANARY_S: f64 = 0.5;
 
-/// Adds the player's ceiling under each of its setups, and for name servers the echo with their I/O model, their
+/// Adds the player's ceiling under each of its setups on each of its cores, and for name servers the echo with their I/O model, their
 /// workers and their cores. They come first.
 pub(super) fn add(given: &Given, cells: &mut Vec<Cell>) {
     let mut players = BTreeSet::new();
@@ -25,9 +25,10 @@ pub(super) fn add(given: &Given, cells: &mut Vec<Cell>) {
     let mut ceilings: Vec<Cell> = Vec::new();
     for cell in cells.iter() {
         let setup = surroundings(cell);
-        if players.insert(setup.clone()) {
+        if players.insert((cell.player_cpus.clone(), setup.clone())) {
             let io = study::cheapest(&given.lacking);
-            let name = player_name(&setup);
+            let alike = players.iter().filter(|(_, other)| *other == setup).count();
+            let name = player_name(&setup, (alike > 1).then_some(&cell.player_cpus));
             ceilings.push(Cell {
                 name,
                 role: Role::PlayerCeiling,
@@ -83,11 +84,12 @@ fn surroundings(cell: &Cell) -> Settings {
     cell.factors.iter().filter(|(name, _)| shared(name)).map(|(a, b)| (a.clone(), b.clone())).collect()
 }
 
-/// `player ceiling, sockets 8, window 500`.
-fn player_name(setup: &Settings) -> String {
+/// `player ceiling, sockets 8, window 500`, with the cores where the player has others in other cells.
+fn player_name(setup: &Settings, cpus: Option<&Vec<u32>>) -> String {
     let shown = setup.iter().filter(|(_, value)| *value != path_word(question::Path::Loopback));
     let words = shown.map(|(name, value)| format!(", {} {value}", name.trim_start_matches("player.")));
-    words.fold("player ceiling".into(), |name, word| name + &word)
+    let cores = cpus.map(|cpus| format!(", player on {}", write_list(cpus)));
+    words.chain(cores).fold("player ceiling".into(), |name, word| name + &word)
 }
 
 /// `echo mmsg, 2 workers`, numbered where there are several.

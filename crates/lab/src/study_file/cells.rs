@@ -12,7 +12,7 @@ use super::ceilings;
 use super::values::{self, CORES, SENDERS, SUBJECT, Settings};
 use super::{Experiment, Load, Published, StudyFile, Word};
 use crate::path::{self, PATH_FACTOR};
-use crate::placement::{CoreWish, Placed, place};
+use crate::placement::{self, CoreWish, Placed, place};
 use crate::study;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
@@ -128,6 +128,9 @@ impl Matrix<'_> {
                 Ok(Vec::new())
             }
             Ok(places) => {
+                if let Some(why) = placement::left_out(&self.given.topology, &self.wish(&settings)?) {
+                    layout.skipped.insert(format!("{name}, other cores"), why);
+                }
                 let several = places.len() > 1 || settings.get(CORES).is_some_and(|word| is_every(word));
                 let of_place = |placed: Placed| {
                     let cpus = write_list(&placed.subject_cpus);
@@ -171,12 +174,18 @@ impl Matrix<'_> {
         }
         let cores = given.topology.cores.len();
         let senders = settings.get(SENDERS).and_then(|word| word.parse().ok()).unwrap_or(1);
-        let wish = settings.get(CORES).cloned().unwrap_or_else(|| workers(settings).to_string());
-        let wish = CoreWish::read(&wish, cores).map_err(|what| study.wrong(&wish, what))?;
+        let wish = self.wish(settings)?;
         let placement = experiment.placement.unwrap_or(study.placement);
         Ok(place(&given.topology, &wish, senders, placement).and_then(|placed| {
             if placed.is_empty() { Err(format!("this machine has {cores} cores")) } else { Ok(placed) }
         }))
+    }
+
+    /// The cores that a combination asks for: one for each worker where it does not say.
+    fn wish(&self, settings: &Settings) -> Result<CoreWish, TomlError> {
+        let word = settings.get(CORES).cloned().unwrap_or_else(|| workers(settings).to_string());
+        let cores = self.given.topology.cores.len();
+        CoreWish::read(&word, cores).map_err(|what| self.study.wrong(&word, what))
     }
 
     fn cell(&self, subject: &str, definition: &Definition, settings: &Settings, placed: Placed) -> Cell {
