@@ -101,10 +101,15 @@ impl Rig<'_> {
 /// The factor of a subject's niceness, a setting of the host that ends with its processes.
 pub(crate) const NICE_FACTOR: &str = "host.nice";
 
-fn renice(pid: u32, niceness: &str) -> Result<(), String> {
-    let number =
-        niceness.parse().map_err(|_| format!("{NICE_FACTOR} = {niceness}: expected a number, -20 to 19"))?;
-    process::set_group_niceness(pid, number).map_err(|error| format!("{NICE_FACTOR} = {niceness}: {error}"))
+/// The niceness that a word means (setpriority(2)), or what was expected.
+pub(crate) fn niceness(word: &str) -> Result<i32, String> {
+    let number = word.parse().ok().filter(|number| (-20..=19).contains(number));
+    number.ok_or_else(|| format!("factor `{NICE_FACTOR}`: expected a number from -20 to 19, found `{word}`"))
+}
+
+fn renice(pid: u32, word: &str) -> Result<(), String> {
+    let set = |number| process::set_group_niceness(pid, number).map_err(|error| error.to_string());
+    niceness(word).and_then(set).map_err(|reason| format!("{NICE_FACTOR} = {word}: {reason}"))
 }
 
 /// A subject that is stopped as its definition says when it is no longer played at.

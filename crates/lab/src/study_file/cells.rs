@@ -13,6 +13,7 @@ use super::values::{self, CORES, SENDERS, SUBJECT, Settings};
 use super::{Experiment, Load, Published, StudyFile, Word};
 use crate::path::{self, PATH_FACTOR};
 use crate::placement::{self, CoreWish, Placed, place};
+use crate::rig::{self, NICE_FACTOR};
 use crate::study;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
@@ -221,8 +222,12 @@ impl Matrix<'_> {
         Ok(lacking.map(|reason| format!("no veth: {reason}")))
     }
 
-    /// Settings that are neither common, nor bundles, nor known to the subject are slips.
+    /// Settings that are neither common, nor bundles, nor known to the subject are slips, and so is a niceness
+    /// that no process can have.
     fn check_settings(&self, definition: &Definition, settings: &Settings) -> Result<(), TomlError> {
+        if let Some(word) = settings.get(NICE_FACTOR) {
+            rig::niceness(word).map_err(|what| self.study.wrong(NICE_FACTOR, what))?;
+        }
         let own: Settings = settings
             .iter()
             .filter(|(name, value)| !self.is_common(definition, name) && *value != ONE_PER_CORE)

@@ -147,6 +147,12 @@ fn slips_that_show_beside_the_subject_are_placed_too() {
         ("{ sockets = \"shared\" }", "{ sockets = \"shard\" }", "did you mean `shared`?"),
         ("{ sockets = \"shared\" }", "{ cores = \"all of them\" }", "is no choice of cores"),
         ("{ sockets = \"shared\" }", "{ path = \"vteh\" }", "expected `loopback` or `veth`"),
+        (
+            "{ sockets = \"shared\" }",
+            "{ \"host.nice\" = 20 }",
+            "small.toml:13:12: factor `host.nice`: expected a number from -20 to 19, found `20`",
+        ),
+        ("{ sockets = \"shared\" }", "{ \"host.nice\" = \"low\" }", "-20 to 19, found `low`"),
     ] {
         let study = StudyFile::read("small.toml", &SMALL.replace(right, slip)).unwrap();
         let error = lay_out(&study, &given(2)).unwrap_err().to_string();
