@@ -234,7 +234,7 @@ fn a_full_disk_ends_it_with_one_error_and_keeps_what_was_stored() {
     let kept = lab.folder.path().join("kept");
     std::fs::create_dir(&kept).unwrap();
     let run = lab.command();
-    let script = "mount -t tmpfs -o size=400k kqps-test \"$1\" || exit 77
+    let script = "mount -t tmpfs -o size=250k kqps-test \"$1\" || exit 77
         shift; kept=\"$1\"; out=\"$2\"; shift 2; \"$@\"; status=$?
         cp \"$out\"/run.sqlite* \"$kept\"; exit $status";
     let mut command = Command::new("unshare");
