@@ -14,6 +14,7 @@ pub mod watch;
 
 mod counters;
 mod cpu_time;
+mod drop_reasons;
 mod files;
 #[cfg(test)]
 mod fixture;

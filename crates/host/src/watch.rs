@@ -17,6 +17,7 @@ use kqps_observation::{HostFacts, NetworkFacts, SubjectFacts};
 
 use crate::counters::{self, Reading, Whose};
 use crate::cpu_time::{self, CpuTicks, TICKS_PER_S};
+use crate::drop_reasons::DropReasons;
 use crate::files::Root;
 use crate::frequency;
 use crate::ledger::SubjectSide;
@@ -38,6 +39,8 @@ pub struct Watched {
     /// The cores that player and subject run on, in any order. Empty when they are not pinned: then foreign CPU time is not
     /// known.
     pub cpus: Vec<u32>,
+    /// Whether the kernel's reasons for dropping packets are counted, which slows every drop.
+    pub drop_reasons: bool,
 }
 
 /// What was seen between the two readings.
@@ -60,6 +63,7 @@ pub struct Seen {
 pub struct Watch {
     watched: Watched,
     unreadable: BTreeMap<String, String>,
+    drop_reasons: Option<DropReasons>,
     counters: Counters,
     cpu: CpuReading,
     cpu_at_end: Option<CpuReading>,
@@ -72,10 +76,13 @@ impl Watch {
         watched.cpus.sort_unstable();
         watched.cpus.dedup();
         let mut unreadable = BTreeMap::new();
+        // First, and read last, so that no drop that another counter sees is missed.
+        let drop_reasons = watched.drop_reasons.then(DropReasons::begin);
+        let drop_reasons = drop_reasons.and_then(|begun| told(begun, DROP_REASONS, &mut unreadable));
         let counters = Counters::read(&watched, &mut unreadable);
         // Last, so that reading the counters is not charged to the player.
         let cpu = CpuReading::take(&watched, &mut unreadable);
-        Self { watched, unreadable, counters, cpu, cpu_at_end: None }
+        Self { watched, unreadable, drop_reasons, counters, cpu, cpu_at_end: None }
     }
 
     /// Tells that the last query was sent: CPU time is counted up to here.
@@ -85,9 +92,11 @@ impl Watch {
 
     /// Takes the second reading and tells the differences.
     pub fn end(self) -> Seen {
-        let Self { watched, mut unreadable, counters: before, cpu, cpu_at_end } = self;
+        let Self { watched, mut unreadable, drop_reasons, counters: before, cpu, cpu_at_end } = self;
         let cpu_at_end = cpu_at_end.unwrap_or_else(|| CpuReading::take(&watched, &mut unreadable));
         let after = Counters::read(&watched, &mut unreadable);
+        let drop_reasons =
+            drop_reasons.and_then(|reasons| told(reasons.counts(), DROP_REASONS, &mut unreadable));
         let wall_s = (cpu_at_end.at_ns - cpu.at_ns) as f64 / 1e9;
         let player_cpu_s = cpu_at_end.player_ns.saturating_sub(cpu.player_ns) as f64 / 1e9;
 
@@ -111,6 +120,7 @@ impl Watch {
             network,
             softnet_dropped: softnet.dropped,
             softnet_squeezed: softnet.squeezed,
+            drop_reasons,
             foreign_cpu_s: foreign_cpu_s(&watched, &cpu, &cpu_at_end, ours_s),
             unreadable,
         };
@@ -253,6 +263,14 @@ fn has_others(whose: Whose, subject: Option<u32>) -> bool {
     let others = crate::process::all().filter(|pid| *pid != std::process::id() && !known.contains(pid));
     let mut namespaces = others.filter_map(|pid| namespace(&format!("/proc/{pid}")));
     namespaces.any(|theirs| theirs == ours)
+}
+
+/// What drop reasons are called among what could not be read.
+const DROP_REASONS: &str = "drop reasons";
+
+/// What was read, or nothing and an entry in `unreadable`.
+fn told<T>(read: Result<T, String>, what: &str, unreadable: &mut BTreeMap<String, String>) -> Option<T> {
+    read.map_err(|why| unreadable.insert(what.into(), why)).ok()
 }
 
 /// A file's text, or nothing and an entry in `unreadable`.

@@ -7,8 +7,9 @@ use crate::address::Address;
 use crate::batch::{RecvBatch, SEGMENTED_BYTES, SendBatch};
 use crate::namespace::NetNs;
 use crate::namespace::veth::{self, End, VethSettings};
+use crate::tracepoint::Counters;
 use crate::udp::{Peer, UdpOptions, UdpSocket, Wait};
-use crate::{affinity, namespace, steer, sys, uring};
+use crate::{affinity, namespace, steer, sys, tracefs, uring};
 
 /// One thing that a host may or may not offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub struct Capability {
 
 type Trial = fn() -> io::Result<()>;
 
-const TRIALS: [(&str, &str, Trial); 14] = [
+const TRIALS: [(&str, &str, Trial); 15] = [
     ("recvmmsg", "many datagrams in one call", batch),
     ("gso", "many equal datagrams out as one message", segments_out),
     ("gro", "many equal datagrams in as one message", segments_in),
@@ -38,6 +39,7 @@ const TRIALS: [(&str, &str, Trial); 14] = [
     ("af-xdp", "sockets past the network stack", af_xdp),
     ("netns", "private networks", private_network),
     ("veth", "a path of one's own between two private networks", veth_pair),
+    ("drop-reasons", "the kernel's reasons for dropping packets", drop_reasons),
 ];
 
 /// Tries everything.
@@ -161,6 +163,15 @@ fn veth_pair() -> io::Result<()> {
     let (one, other) = (NetNs::new()?, NetNs::new()?);
     let end = |namespace, last| End { namespace, address: [198, 18, 0, last].into() };
     veth::join(end(&one, 1), end(&other, 2), &VethSettings::default())
+}
+
+fn drop_reasons() -> io::Result<()> {
+    let of = |what: &'static str| move |error| io::Error::other(format!("{what}: {error}"));
+    let event = tracefs::read("events/skb/kfree_skb/id").map_err(of("the kernel's trace events"))?;
+    let event = event.trim().parse().map_err(io::Error::other)?;
+    let filters = ["reason == 2".to_string()];
+    let counters = Counters::begin(event, &affinity::allowed()?[..1], &filters);
+    counters.and_then(|counters| counters.counts()).map_err(of("a counter of one")).map(drop)
 }
 
 /// What changes a thread is tried in one that ends with the trial.

@@ -54,6 +54,10 @@ pub(crate) struct Args {
     #[arg(short = 'S', long, value_parser = parse_duration)]
     interval: Option<Duration>,
 
+    /// Count the kernel's reasons for dropping packets (takes root, and slows the trial)
+    #[arg(long)]
+    drop_reasons: bool,
+
     /// Print the trial as one JSON object
     #[arg(long)]
     json: bool,
@@ -73,7 +77,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let load = load_of(args)?;
     let stop = stop_of(args)?;
     let dataset = open_dataset(&args.player)?;
-    let plan = args.player.plan(load, stop)?;
+    let plan = Plan { drop_reasons: args.drop_reasons, ..args.player.plan(load, stop)? };
     let shown = Shown { bar: io::stderr().is_terminal() && args.interval.is_none(), every: args.interval };
     let trial = Watcher::new()?.play(&plan, &dataset, shown)?;
     let setting = setting(&plan);

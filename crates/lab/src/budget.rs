@@ -11,6 +11,8 @@ pub struct Work {
     pub ceilings: u32,
     /// Cells with a rate search each block.
     pub subjects: u32,
+    /// Whether a trial of each of those is repeated for the kernel's reasons of its drops.
+    pub reasons: bool,
 }
 
 /// How a budget is spent.
@@ -32,6 +34,9 @@ pub struct Spending {
 const SETUP_S: f64 = 3.0;
 /// Seconds for one closed-loop trial with the start and stop of its echo.
 const CEILING_S: f64 = 0.7;
+
+/// Seconds that a trial takes which is repeated for the reasons of drops, with its drain: once for a cell.
+const REASONS_S: f64 = 2.4;
 
 /// Seconds that one preset costs.
 struct Cost {
@@ -77,13 +82,27 @@ pub fn plan(budget_s: f64, work: Work) -> Spending {
 const START_S: f64 = 1.4;
 
 /// How often a study's cells are started: `repetitions` times, or as often as a budget allows, once at least.
-pub fn plan_study(budget_s: Option<f64>, repetitions: u32, goal: &'static str, cells: &[Cell]) -> Spending {
+/// Where `reasons` can be counted, every cell that is pushed beyond its limit has a trial repeated for them.
+pub fn plan_study(
+    budget_s: Option<f64>,
+    repetitions: u32,
+    goal: &'static str,
+    cells: &[Cell],
+    reasons: bool,
+) -> Spending {
     let block_s: f64 = cells.iter().map(|cell| cell_s(cell, goal)).sum();
-    let fits = |budget_s: f64| ((budget_s - SETUP_S) / block_s).floor().max(1.0) as u32;
+    let once_s = SETUP_S + if reasons { reasons_s(cells) } else { 0.0 };
+    let fits = |budget_s: f64| ((budget_s - once_s) / block_s).floor().max(1.0) as u32;
     let blocks = budget_s.map_or(repetitions, |budget_s| repetitions.min(fits(budget_s)));
-    let estimate_s = SETUP_S + block_s * f64::from(blocks);
+    let estimate_s = once_s + block_s * f64::from(blocks);
     let over_budget = budget_s.is_some_and(|budget_s| estimate_s > budget_s);
     Spending { goal, blocks, latency: false, estimate_s, over_budget }
+}
+
+/// Closed loops seldom lose anything.
+fn reasons_s(cells: &[Cell]) -> f64 {
+    let is_pushed = |cell: &&Cell| cell.role == Role::Subject && !matches!(cell.load, CellLoad::Closed(_));
+    cells.iter().filter(is_pushed).count() as f64 * REASONS_S
 }
 
 /// Seconds of one start of a cell.
@@ -103,7 +122,9 @@ fn spending(cost: &Cost, blocks: u32, latency: bool, work: Work) -> Spending {
     let subjects = f64::from(work.subjects);
     let first = f64::from(work.ceilings) * CEILING_S + subjects * cost.first_s;
     let later = f64::from(work.ceilings) * CEILING_S + subjects * cost.later_s;
-    let extras = if latency { subjects * cost.latency_s } else { 0.0 };
+    let latency_s = if latency { cost.latency_s } else { 0.0 };
+    let reasons_s = if work.reasons { REASONS_S } else { 0.0 };
+    let extras = subjects * (latency_s + reasons_s);
     let estimate_s = SETUP_S + first + later * f64::from(blocks - 1) + extras;
     Spending { goal: cost.goal, blocks, latency, estimate_s, over_budget: false }
 }
@@ -143,6 +164,11 @@ impl Clock {
         spent_s + if is_search { self.search_s } else { CEILING_S } <= self.limit_s * GRACE
     }
 
+    /// Whether there is time to repeat a trial for the reasons of its drops.
+    pub fn fits_reasons(&self, spent_s: f64) -> bool {
+        spent_s + REASONS_S <= self.limit_s
+    }
+
     /// Whether a search that has taken `search_s` of `spent_s` is cut short.
     pub fn cuts_search(&self, spent_s: f64, search_s: f64) -> bool {
         search_s > self.search_s * SEARCH_GRACE || spent_s > self.limit_s * GRACE
@@ -153,7 +179,7 @@ impl Clock {
 mod tests {
     use super::*;
 
-    const USUAL: Work = Work { ceilings: 10, subjects: 3 };
+    const USUAL: Work = Work { ceilings: 10, subjects: 3, reasons: true };
 
     #[test]
     fn two_minutes_measure_three_servers_more_than_once_and_their_latency() {
@@ -183,7 +209,7 @@ mod tests {
 
     #[test]
     fn without_subjects_only_ceilings_are_paid_for() {
-        let spending = plan(120.0, Work { ceilings: 10, subjects: 0 });
+        let spending = plan(120.0, Work { subjects: 0, ..USUAL });
         assert!(!spending.latency);
         assert!(spending.blocks >= 6);
     }
@@ -200,10 +226,20 @@ mod tests {
     #[test]
     fn a_study_is_repeated_as_often_as_it_says_or_as_fits() {
         let cells = vec![Cell { load: CellLoad::Closed(0.6), ..Cell::default() }; 10];
-        let plan = |budget_s| plan_study(budget_s, 10, "quick", &cells);
+        let plan = |budget_s| plan_study(budget_s, 10, "quick", &cells, true);
         assert_eq!((plan(None).blocks, plan(Some(1e6)).blocks), (10, 10));
         assert_eq!((plan(Some(65.0)).blocks, plan(Some(65.0)).over_budget), (3, false));
         assert_eq!((plan(Some(1.0)).blocks, plan(Some(1.0)).over_budget), (1, true));
+    }
+
+    #[test]
+    fn reasons_are_paid_for_once_a_cell_and_left_out_when_time_is_up() {
+        let plan = |reasons| plan(150.0, Work { reasons, ..USUAL });
+        assert_eq!(plan(true).blocks, plan(false).blocks);
+        let more_s = plan(true).estimate_s - plan(false).estimate_s;
+        assert!((more_s - f64::from(USUAL.subjects) * REASONS_S).abs() < 1e-6);
+        let clock = Clock::new(120.0, &super::plan(120.0, USUAL));
+        assert!(clock.fits_reasons(117.0) && !clock.fits_reasons(118.0));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::budget::Clock;
 use crate::canary;
 use crate::load::{Load, Played};
 use crate::order;
+use crate::reasons;
 use crate::unit::{Ending, Next, Unit};
 use crate::warm_up::WarmUp;
 
@@ -94,6 +95,8 @@ pub struct Conductor<'a> {
     pub goal: Goal,
     /// The budget and when it began; none for a resumed run, which ends what was planned however long it takes.
     pub clock: Option<(Clock, Instant)>,
+    /// Whether the kernel's reasons for its drops can be counted, or why not.
+    pub reasons: Result<(), String>,
     /// Starts the subject of a cell: its index, and the number of the start.
     pub start: &'a mut dyn FnMut(usize, u64) -> Result<Play<'a>, NoTrial>,
     /// Is told what happens.
@@ -182,9 +185,10 @@ impl<'a> Conductor<'a> {
     /// What an earlier part of this run left out to keep to its budget may be measured after all; what is left
     /// out again is told again.
     fn forget_dropped(&mut self, run: &mut Run) -> Result<(), StoreError> {
-        let dropped = |why: &String| why == NO_TIME;
-        let stale: Vec<String> =
-            run.skipped.iter().filter(|(_, why)| dropped(why)).map(|(what, _)| what.clone()).collect();
+        let may_be_had =
+            |what: &str, why: &str| why == NO_TIME || what == reasons::NAME && self.reasons.is_ok();
+        let stale = run.skipped.iter().filter(|(what, why)| may_be_had(what, why));
+        let stale: Vec<String> = stale.map(|(what, _)| what.clone()).collect();
         for what in stale {
             self.store.remove_skipped(&what)?;
             run.skipped.remove(&what);
@@ -216,7 +220,7 @@ impl<'a> Conductor<'a> {
             // It was cut short. What another start would add to it belongs to another life of the subject.
             return Ok(Conducted::Whole);
         }
-        if !matches!(unit.next(), Next::Over(_)) {
+        if !matches!(self.next(run, &mut unit, cell)?, Next::Over(_)) {
             let start = self.store.next_start()?;
             (self.tell)(&Event::Start { cell: &run.cells[cell], start });
             let place = Place { cell, block, start };
@@ -245,6 +249,24 @@ impl<'a> Conductor<'a> {
         Ok(Conducted::Whole)
     }
 
+    /// What a unit wants next. The reasons of its losses are left out where they cannot be counted, or no time is
+    /// left, and the run says so once.
+    fn next(&mut self, run: &mut Run, unit: &mut Unit, cell: usize) -> Result<Next, StoreError> {
+        let next = unit.next();
+        let in_time = self.clock.is_none_or(|(clock, began)| clock.fits_reasons(seconds(began)));
+        let (what, why) = match &self.reasons {
+            _ if !is_for_reasons(&next) => return Ok(next),
+            Err(why) => (reasons::NAME.to_string(), why.clone()),
+            Ok(()) if in_time => return Ok(next),
+            Ok(()) => (format!("{} of {}", reasons::NAME, run.cells[cell].name), NO_TIME.to_string()),
+        };
+        if !run.skipped.contains_key(&what) {
+            self.skip(run, &what, &why)?;
+        }
+        unit.leave_reasons();
+        Ok(unit.next())
+    }
+
     /// All trials that a unit wants of one start of its subject.
     fn trials(
         &mut self,
@@ -257,10 +279,11 @@ impl<'a> Conductor<'a> {
         let mut warmed: Option<Trial> = None;
         let began = Instant::now();
         loop {
-            if unit.is_search() && self.is_too_long(began) {
+            let next = self.next(run, unit, place.cell)?;
+            let is_searching = unit.is_search() && !is_for_reasons(&next);
+            if is_searching && self.is_too_long(began) {
                 return Ok(Conducted::Whole);
             }
-            let next = unit.next();
             let load = match (warm_up.next(warmed.as_ref()), next) {
                 (Some(load), Next::Trial(_)) | (None, Next::Trial(load)) => load,
                 (_, Next::Over(_)) => return Ok(Conducted::Whole),
@@ -268,15 +291,20 @@ impl<'a> Conductor<'a> {
             match play(&load) {
                 Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
                 Err(NoTrial::Failed { reason, output }) => {
-                    unit.fail(reason.clone());
+                    if load.purpose.is_for_reasons() {
+                        unit.leave_reasons();
+                    } else {
+                        unit.fail(reason.clone());
+                    }
                     self.commit(run, place, load.purpose, Outcome::Failed { reason, output })?;
                 }
                 Ok(trial) => {
                     if load.purpose == Purpose::WarmUp {
                         warmed = Some(trial.clone());
                     }
-                    unit.add(Played { purpose: load.purpose, trial: trial.clone() });
-                    self.commit(run, place, load.purpose, Outcome::Measured(Box::new(trial)))?;
+                    let outcome = Outcome::Measured(Box::new(trial.clone()));
+                    let number = self.commit(run, place, load.purpose, outcome)?;
+                    unit.add(Played { number, purpose: load.purpose, trial });
                 }
             }
         }
@@ -288,9 +316,10 @@ impl<'a> Conductor<'a> {
         place: Place,
         purpose: Purpose,
         outcome: Outcome,
-    ) -> Result<(), StoreError> {
+    ) -> Result<u64, StoreError> {
+        let number = self.store.next_number()?;
         let trial = RunTrial {
-            number: self.store.next_number()?,
+            number,
             cell: place.cell as u32,
             block: place.block,
             start: place.start,
@@ -300,8 +329,12 @@ impl<'a> Conductor<'a> {
         self.store.commit(&trial)?;
         (self.tell)(&Event::Trial { cell: &run.cells[place.cell], trial: &trial });
         run.trials.push(trial);
-        Ok(())
+        Ok(number)
     }
+}
+
+fn is_for_reasons(next: &Next) -> bool {
+    matches!(next, Next::Trial(load) if load.purpose.is_for_reasons())
 }
 
 fn seconds(since: Instant) -> f64 {

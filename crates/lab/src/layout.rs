@@ -135,12 +135,21 @@ fn default_study(wish: &Wish, subjects: &Subjects, lacking: BTreeMap<String, Str
         latency: false,
     };
     let ceilings = study::layout(&given).cells.len() - given.subjects.len();
-    let work = Work { ceilings: ceilings as u32, subjects: given.subjects.len() as u32 };
+    let work = Work {
+        ceilings: ceilings as u32,
+        subjects: given.subjects.len() as u32,
+        reasons: are_reasons_told(),
+    };
     let spending = budget::plan(wish.budget_s.unwrap_or(BUDGET_S), work);
     given.latency = spending.latency;
     let study::Layout { cells, mut skipped } = study::layout(&given);
     skipped.extend(subjects.absent.clone());
     LaidOut { cells, skipped, question: None, definitions: subjects.definitions(), spending }
+}
+
+/// Whether the kernel's reasons for its drops can be counted.
+fn are_reasons_told() -> bool {
+    probe::probe_one("drop-reasons").is_ok()
 }
 
 /// A study from a file: its cells as often as it says, or as often as the budget allows.
@@ -166,7 +175,8 @@ fn study_file(
         let reasons = layout.skipped.iter().map(|(what, why)| format!("{what}: {why}"));
         return Err(LabError::NothingToMeasure(reasons.collect::<Vec<_>>().join("; ")));
     }
-    let spending = budget::plan_study(wish.budget_s, study.repetitions, study.goal(), &layout.cells);
+    let spending =
+        budget::plan_study(wish.budget_s, study.repetitions, study.goal(), &layout.cells, are_reasons_told());
     Ok(LaidOut {
         cells: layout.cells,
         skipped: layout.skipped,

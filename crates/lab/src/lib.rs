@@ -30,6 +30,7 @@ pub mod toml_file;
 pub mod unit;
 pub mod warm_up;
 
+mod reasons;
 mod record;
 mod rig;
 

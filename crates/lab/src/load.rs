@@ -30,6 +30,8 @@ pub enum Pace {
 /// A trial and why it was made: all that the search and the plan of a unit need of a stored trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Played {
+    /// Its number in the run; 0 outside of one.
+    pub number: u64,
     /// Why it was made.
     pub purpose: Purpose,
     /// What was seen.
@@ -39,7 +41,11 @@ pub struct Played {
 impl Played {
     /// The stored trial, if it was measured.
     pub fn of(stored: &RunTrial) -> Option<Self> {
-        stored.measured().map(|trial| Self { purpose: stored.purpose, trial: trial.clone() })
+        stored.measured().map(|trial| Self {
+            number: stored.number,
+            purpose: stored.purpose,
+            trial: trial.clone(),
+        })
     }
 }
 

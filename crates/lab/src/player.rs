@@ -92,6 +92,9 @@ impl Player<'_> {
         if !self.subject_cpus.is_empty() {
             add("--subject-cpus", list(self.subject_cpus));
         }
+        if load.purpose.is_for_reasons() {
+            arguments.push("--drop-reasons".into());
+        }
         arguments.push("--json".into());
         arguments
     }

@@ -49,7 +49,7 @@ pub fn run<E>(
             Wanted::Done(bounds) => return Ok(bounds),
             Wanted::Trial(load) => {
                 let trial = play(&load)?;
-                played.push(Played { purpose: load.purpose, trial });
+                played.push(Played { number: 0, purpose: load.purpose, trial });
             }
         }
     }

@@ -139,7 +139,8 @@ impl Session {
         };
         let mut start = |cell: usize, start: u64| rig.start(cell, start);
         let (goal, clock) = (self.goal.clone(), self.clock);
-        let mut conductor = Conductor { store: &self.store, goal, clock, start: &mut start, tell };
+        let reasons = kqps_kernel::probe::probe_one("drop-reasons");
+        let mut conductor = Conductor { store: &self.store, goal, clock, reasons, start: &mut start, tell };
         let conducted = conductor.conduct(&mut self.run)?;
         if conducted == Conducted::Whole {
             let now = unix_ms();

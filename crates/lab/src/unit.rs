@@ -6,6 +6,7 @@ use kqps_observation::{Cell, CellLoad, Run};
 use kqps_verdict::search::{Bounds, Goal, Start};
 
 use crate::load::{Load, Pace, Played, counted};
+use crate::reasons;
 use crate::search::{self, Wanted};
 
 /// Seconds of a closed-loop trial that finds a ceiling.
@@ -47,6 +48,8 @@ pub struct Unit {
     latency_at: Vec<f64>,
     played: Vec<Played>,
     failed: Option<String>,
+    /// Whether a trial of this unit that lost queries is to be repeated for the kernel's reasons.
+    wants_reasons: bool,
 }
 
 impl Unit {
@@ -63,13 +66,11 @@ impl Unit {
     /// The unit as the store has it, after a block that found these bounds, queries a second.
     fn after(bounds_qps: Option<(f64, f64)>, run: &Run, goal: &Goal, cell: usize, block: u32) -> Self {
         let facts = &run.cells[cell];
-        let stored =
-            || run.trials.iter().filter(move |trial| trial.cell as usize == cell && trial.block == block);
+        let stored = || run.trials_of(cell).filter(move |trial| trial.block == block);
         let failed = stored().find_map(|trial| match &trial.outcome {
             Outcome::Failed { reason, .. } => Some(reason.clone()),
             Outcome::Measured(_) => None,
         });
-        let relevant = |trial: &Played| trial.purpose != Purpose::WarmUp;
         Self {
             role: facts.role,
             load: facts.load.clone(),
@@ -77,13 +78,29 @@ impl Unit {
             start: Start { bounds_qps },
             // Once is enough, and the first block is the one that is never dropped.
             latency_at: if block == 0 { latency_at(facts) } else { Vec::new() },
-            played: stored().filter_map(Played::of).filter(relevant).collect(),
+            played: stored().filter_map(Played::of).filter(is_relevant).collect(),
             failed,
+            wants_reasons: facts.role == Role::Subject && !reasons::are_asked(run, cell),
         }
     }
 
-    /// What it wants next.
+    /// What it wants next: first all that its figures need, and then the reasons of its losses.
     pub fn next(&self) -> Next {
+        let next = self.next_of_figures();
+        match &next {
+            Next::Over(ending) if self.wants_reasons && !matches!(ending, Ending::Failed(_)) => {
+                reasons::repeated(&self.goal, &self.played, upper_qps(ending)).map_or(next, Next::Trial)
+            }
+            _ => next,
+        }
+    }
+
+    /// Goes without the reasons of its losses.
+    pub fn leave_reasons(&mut self) {
+        self.wants_reasons = false;
+    }
+
+    fn next_of_figures(&self) -> Next {
         if let Some(reason) = &self.failed {
             return Next::Over(Ending::Failed(reason.clone()));
         }
@@ -97,7 +114,8 @@ impl Unit {
 
     /// Adds a trial that was made.
     pub fn add(&mut self, played: Played) {
-        if played.purpose != Purpose::WarmUp {
+        self.wants_reasons &= !played.purpose.is_for_reasons();
+        if is_relevant(&played) {
             self.played.push(played);
         }
     }
@@ -144,10 +162,23 @@ impl Unit {
     }
 
     fn bounds_qps(&self) -> Option<(f64, f64)> {
-        match self.next() {
+        match self.next_of_figures() {
             Next::Over(Ending::Found(bounds)) => bounds.lower_qps.zip(bounds.upper_qps),
             _ => None,
         }
+    }
+}
+
+/// Whether what a unit wants next depends on a trial.
+fn is_relevant(trial: &Played) -> bool {
+    trial.purpose != Purpose::WarmUp && !trial.purpose.is_for_reasons()
+}
+
+/// The upper bound that a search found.
+fn upper_qps(ending: &Ending) -> Option<f64> {
+    match ending {
+        Ending::Found(bounds) => bounds.upper_qps,
+        _ => None,
     }
 }
 

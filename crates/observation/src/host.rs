@@ -22,6 +22,10 @@ pub struct HostFacts {
     pub softnet_dropped: u64,
     /// Times the backlog ran out of budget (`softnet_stat`, column 3).
     pub softnet_squeezed: u64,
+    /// The kernel's reason → IP packets that it dropped for it on the whole host (tracepoint `skb:kfree_skb`);
+    /// `NOT_SPECIFIED` where it gave none. None when they were not counted.
+    #[serde(default)]
+    pub drop_reasons: Option<BTreeMap<String, u64>>,
     /// CPU seconds on the used cores of processes that are neither player nor subject; none when unknown.
     pub foreign_cpu_s: Option<f64>,
     /// What could not be read, and why.

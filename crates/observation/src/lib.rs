@@ -33,4 +33,4 @@ pub use subject::SubjectFacts;
 pub use trial::Trial;
 
 /// The version written into every record. A reader accepts this version and all older ones.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;

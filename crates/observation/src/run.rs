@@ -159,6 +159,19 @@ pub enum Purpose {
     Rate,
     /// The canary.
     Canary,
+    /// A trial that lost queries once more, with the kernel's reasons counted. What it measures is disturbed by
+    /// that, and judged by nobody.
+    Reasons {
+        /// The number of the trial that it repeats.
+        of: u64,
+    },
+}
+
+impl Purpose {
+    /// Whether the trial repeats another one to learn why packets were dropped.
+    pub fn is_for_reasons(self) -> bool {
+        matches!(self, Self::Reasons { .. })
+    }
 }
 
 /// What came of a trial.
@@ -176,6 +189,13 @@ pub enum Outcome {
     },
 }
 
+impl Run {
+    /// The trials of a cell that say something of it: all but those that counting the reasons of drops disturbed.
+    pub fn trials_of(&self, cell: usize) -> impl Iterator<Item = &RunTrial> {
+        self.trials.iter().filter(move |one| one.cell as usize == cell && !one.purpose.is_for_reasons())
+    }
+}
+
 impl RunTrial {
     /// The record, if it was measured.
     pub fn measured(&self) -> Option<&Trial> {
@@ -191,5 +211,36 @@ impl RunTrial {
             Outcome::Measured(_) => None,
             Outcome::Failed { reason, .. } => Some(reason),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repeated_trial_says_which_one_and_is_left_out_of_its_cell() {
+        let purpose: Purpose = serde_json::from_str(r#"{"reasons":{"of":7}}"#).unwrap();
+        assert_eq!(purpose, Purpose::Reasons { of: 7 });
+        assert_eq!(serde_json::to_string(&purpose).unwrap(), r#"{"reasons":{"of":7}}"#);
+        let trial = |purpose| RunTrial {
+            number: 7,
+            cell: 0,
+            block: 0,
+            start: 1,
+            purpose,
+            outcome: Outcome::Measured(Box::default()),
+        };
+        let trials = vec![trial(Purpose::Rate), RunTrial { cell: 1, ..trial(Purpose::Rate) }, trial(purpose)];
+        let run = Run { trials, ..Run::default() };
+        assert_eq!(run.trials_of(0).collect::<Vec<_>>(), [&trial(Purpose::Rate)]);
+    }
+
+    #[test]
+    fn records_older_than_drop_reasons_are_read() {
+        let mut old = serde_json::to_value(Trial::default()).unwrap();
+        assert!(old.as_object_mut().unwrap().remove("disturbed").is_some());
+        assert!(old["host"].as_object_mut().unwrap().remove("drop_reasons").is_some());
+        assert_eq!(serde_json::from_value::<Trial>(old).unwrap(), Trial::default());
     }
 }

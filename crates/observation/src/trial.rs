@@ -19,6 +19,10 @@ pub struct Trial {
     pub kind: String,
     /// Whether a signal ended it early.
     pub interrupted: bool,
+    /// Whether watching it changed it: the reasons of drops were counted, which makes each one dearer. Such a
+    /// trial tells why packets were dropped, and is in no figure.
+    #[serde(default)]
+    pub disturbed: bool,
     /// When it began, milliseconds since 1970.
     pub started_unix_ms: u64,
     /// The start from which all due times count, nanoseconds on this host's monotonic clock (`CLOCK_MONOTONIC`):

@@ -87,6 +87,17 @@ struct World<'a> {
     gate: &'a Gate,
 }
 
+/// What is watched while the threads with these IDs play.
+fn watched(plan: &Plan, player_threads: Vec<u32>) -> Watched {
+    Watched {
+        subject_pid: plan.subject_pid,
+        target: Some(plan.targets[0].ip()),
+        player_threads,
+        cpus: [plan.cpus.as_slice(), &plan.subject_cpus].concat(),
+        drop_reasons: plan.drop_reasons,
+    }
+}
+
 /// Plays one trial.
 pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, PlayError> {
     let chosen = Chosen::choose(plan)?;
@@ -122,11 +133,7 @@ pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, 
             // One of them says why.
             joined(&mut threads)?;
         }
-        let mut cpus = plan.cpus.clone();
-        cpus.extend(&plan.subject_cpus);
-        let target = Some(plan.targets[0].ip());
-        let watched = Watched { subject_pid: plan.subject_pid, target, player_threads: tids, cpus };
-        let mut watch = Watch::begin(&watched);
+        let mut watch = Watch::begin(&watched(plan, tids));
         let started_unix_ms =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         let started_monotonic_ns = clock::now_ns() + LEAD_NS;

@@ -45,6 +45,8 @@ pub struct Plan {
     pub subject_pid: Option<u32>,
     /// The subject's cores, if they are known.
     pub subject_cpus: Vec<u32>,
+    /// Whether the kernel's reasons for dropping packets are counted, which disturbs the trial.
+    pub drop_reasons: bool,
 }
 
 impl Plan {

@@ -66,6 +66,7 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
         schema: SCHEMA,
         kind: "trial".into(),
         interrupted: played.interrupted,
+        disturbed: played.seen.host.drop_reasons.is_some(),
         started_unix_ms: played.started_unix_ms,
         started_monotonic_ns: played.started_monotonic_ns,
         target: played.plan.targets[0].to_string(),

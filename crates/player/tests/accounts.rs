@@ -121,6 +121,7 @@ fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
         seed: 1,
         subject_pid: None,
         subject_cpus: Vec::new(),
+        drop_reasons: false,
     }
 }
 

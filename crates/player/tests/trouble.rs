@@ -35,6 +35,7 @@ fn plan(target: SocketAddr, io: Io) -> Plan {
         seed: 1,
         subject_pid: None,
         subject_cpus: Vec::new(),
+        drop_reasons: false,
     }
 }
 

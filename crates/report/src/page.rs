@@ -71,7 +71,7 @@ struct Page<'a> {
     rates: String,
     ceilings: String,
     latency: Vec<latency::Panel>,
-    losses: Vec<Panel>,
+    losses: Vec<loss::Panel>,
     cpu: Vec<Panel>,
     cells: Vec<trials::OfCell>,
     topology: Option<Topology>,

@@ -53,8 +53,24 @@ fn it_is_readable_on_every_screen_and_fetches_nothing() {
             fs::write(file.with_file_name(name).with_extension("png"), browser.screenshot()).unwrap();
         }
     }
+    expect_reasons(&mut browser);
     let page = format!("file://{}", file.display());
     assert!(browser.requested.iter().all(|address| *address == page), "{:?}", browser.requested);
+}
+
+/// Drop reasons stand beside the losses, with the trial that told them, or why none did.
+fn expect_reasons(browser: &mut Browser) {
+    let rows = "[...document.querySelectorAll('table.reasons tbody tr')]\
+        .map(row => [...row.children].map(cell => cell.textContent.replace(/\\s/g, '')))";
+    let expected = [["SOCKET_RCVBUFF", "81234"], ["NETFILTER_DROP", "1007"], ["noreasongiven", "12"]];
+    assert_eq!(browser.evaluate(rows), json!(expected));
+    let said = browser.evaluate("document.body.textContent");
+    let said = said.as_str().unwrap();
+    for words in
+        ["counting disturbed the trial", "which failed: Permission denied", "disturbed; in no figure"]
+    {
+        assert!(said.contains(words), "{words}");
+    }
 }
 
 /// Every chart holds as many marks as there are figures.

@@ -118,7 +118,7 @@ fn crashes(run: &Run, cell: u32) -> Vec<Crash> {
             Some(Crash { start: trial.start, reason: reason.clone(), output: output.clone() })
         }
     };
-    run.trials.iter().filter(|trial| trial.cell == cell).filter_map(crash).collect()
+    run.trials_of(cell as usize).filter_map(crash).collect()
 }
 
 fn state(verdict: &CellVerdict, crashes: &[Crash]) -> State {

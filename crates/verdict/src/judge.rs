@@ -4,6 +4,7 @@
 mod ceiling;
 mod given;
 mod points;
+mod reasons;
 mod search;
 mod sought;
 mod start;
@@ -23,6 +24,7 @@ use crate::warning::{self, Setting, Warning};
 
 pub use ceiling::{Ceiling, Ceilings};
 pub use points::{LoadPoint, Losses, PlaceLoss};
+pub use reasons::DropReasons;
 pub use search::{Known, SearchVerdict, judge_search};
 pub use sought::{facts_of, goal_of};
 pub use start::StartVerdict;
@@ -83,6 +85,9 @@ pub struct CellVerdict {
     pub latency: Vec<LoadPoint>,
     /// Where queries were lost, over all trials of the search.
     pub losses: Losses,
+    /// Why the kernel dropped packets, in a trial that was repeated to learn it.
+    #[serde(default)]
+    pub drop_reasons: Option<DropReasons>,
 }
 
 /// Judges a run, finished or not. The same run always gets the same verdict.
@@ -136,6 +141,7 @@ fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> Cell
         trials: starts.iter().flat_map(|start| start.verdict.trials.iter().copied()).collect(),
         latency: points::latency(run, index, goal),
         losses: points::losses(run, index),
+        drop_reasons: reasons::of(run, index),
         starts: starts.into_iter().map(|start| start.verdict).collect(),
     }
 }

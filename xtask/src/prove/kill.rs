@@ -216,7 +216,7 @@ fn whole(run: &Run, size: Size) -> Result<()> {
     ensure!(warm_ups.values().all(|count| *count == 1), "a start was warmed up twice");
     for (index, cell) in run.cells.iter().enumerate().filter(|(_, cell)| cell.role != Role::Canary) {
         for block in 0..run.blocks {
-            let of_unit = run.trials.iter().filter(|one| one.cell as usize == index && one.block == block);
+            let of_unit = run.trials_of(index).filter(|one| one.block == block);
             let judged: Vec<&RunTrial> = of_unit.filter(|one| one.purpose != Purpose::WarmUp).collect();
             let facts: Vec<_> =
                 judged.iter().filter_map(|one| Some((one.purpose, one.measured()?))).collect();
@@ -224,7 +224,19 @@ fn whole(run: &Run, size: Size) -> Result<()> {
             ensure!(times == 1, "{} was measured {times} times in block {}", cell.name, block + 1);
         }
     }
+    reasons(run)?;
     canaries(run)
+}
+
+/// No trial is repeated twice for the reasons of its drops, and no cell has two of them.
+fn reasons(run: &Run) -> Result<()> {
+    let mut repeated: Vec<u32> =
+        run.trials.iter().filter(|one| one.purpose.is_for_reasons()).map(|one| one.cell).collect();
+    repeated.sort_unstable();
+    let times = repeated.len();
+    repeated.dedup();
+    ensure!(times == repeated.len(), "a trial was repeated twice for the reasons of its drops");
+    Ok(())
 }
 
 /// A canary before every sixth cell of a block, and one at the end.

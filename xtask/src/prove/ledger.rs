@@ -1,14 +1,16 @@
 //! The drop ledger: in network namespaces of their own, player and subject lose queries at a known place, and
-//! whoever makes them lose counts. The ledger must name that place, with that count, and no other.
+//! whoever makes them lose counts. The ledger must name that place, with that count, and no other; and the kernel's own
+//! reasons must say the same.
 
 mod injection;
 mod network;
+mod reasons;
 
 use anyhow::{Context as _, Result, ensure};
 use kqps_observation::{Ledger, Place, Trial};
 
 use super::{Bench, QUERIES, Size};
-use injection::Injection;
+use injection::{Injection, Way};
 use network::Network;
 
 /// The ledger's count may differ from the truth by one in so many.
@@ -36,14 +38,14 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         }
         eprintln!("{injection:?}: placed {lost:?} at {:?}", injection.place());
     }
-    Ok(())
+    reasons::prove(bench)
 }
 
 /// Plays one trial over a path of its own, and compares. Tells how many were lost.
 fn once(bench: &Bench, injection: Injection, seed: u64) -> Result<u64> {
     let queries = bench.queries(QUERIES / 2)?;
     let network = Network::lay()?;
-    let (trial, truth) = injection.play(bench, &network, &queries, seed)?;
+    let (trial, truth) = injection.play(bench, &network, &queries, Way { seed, drop_reasons: false })?;
     compare(&trial, injection.place(), truth).with_context(|| told(&trial))?;
     Ok(truth)
 }

@@ -131,7 +131,7 @@ fn subject(text: &str) -> anyhow::Result<Definition> {
 fn tell(event: &Event<'_>, pairs: u32) {
     let Event::Trial { cell, trial } = event else { return };
     let found = match (trial.measured(), trial.failure()) {
-        _ if trial.purpose == Purpose::WarmUp => return,
+        _ if trial.purpose == Purpose::WarmUp || trial.purpose.is_for_reasons() => return,
         (Some(measured), _) => format!("{:.0} answers a second", measured.load.answered_qps),
         (None, reason) => reason.unwrap_or_default().to_string(),
     };

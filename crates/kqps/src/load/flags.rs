@@ -182,6 +182,7 @@ impl PlayerArgs {
             seed: self.seed,
             subject_pid: self.subject_pid,
             subject_cpus: self.subject_cpus.clone().unwrap_or_default().0,
+            drop_reasons: false,
         })
     }
 

@@ -15,6 +15,7 @@ pub(super) fn words(trial: &Trial, warnings: &[Warning], refusal: Option<Code>) 
     text += "\nLoad:\n\n";
     text += &load(trial);
     text += &losses(trial);
+    text += &drop_reasons(trial);
     if trial.interrupted {
         text += "\nInterrupted: this is what was measured until then.\n";
     }
@@ -160,6 +161,23 @@ fn losses(trial: &Trial) -> String {
         line(&mut text, &name, &format!("{}{shared}", placed.count));
     }
     line(&mut text, "unexplained", &ledger.unexplained.to_string());
+    text
+}
+
+/// Why the kernel dropped packets, where that was asked.
+fn drop_reasons(trial: &Trial) -> String {
+    if let Some(why) = trial.host.unreadable.get("drop reasons") {
+        return format!("\nThe kernel's reasons for its drops could not be counted: {why}\n");
+    }
+    let Some(reasons) = &trial.host.drop_reasons else { return String::new() };
+    let mut text =
+        String::from("\nWhy IP packets were dropped on this host (counting disturbed the trial):\n\n");
+    for (reason, count) in reasons {
+        line(&mut text, reason, &count.to_string());
+    }
+    if reasons.is_empty() {
+        text += "  none was\n";
+    }
     text
 }
 

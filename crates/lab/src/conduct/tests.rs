@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use kqps_observation::trial::LoadMode;
-use kqps_verdict::judge::judge;
+use kqps_verdict::judge::{CellVerdict, judge};
 use kqps_verdict::search::Preset;
 
 use kqps_observation as observation;
@@ -46,26 +46,44 @@ fn conduct(
     before_trial: &dyn Fn() -> Result<(), NoTrial>,
     tell: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Conducted, StoreError> {
+    conduct_with(store, clock, Ok(()), &|_| before_trial(), tell)
+}
+
+/// The same on a host that may not tell why it drops packets; `before_trial` is told the trial's purpose.
+fn conduct_with(
+    store: &Store,
+    clock: Option<(Clock, Instant)>,
+    reasons: Result<(), String>,
+    before_trial: &dyn Fn(Purpose) -> Result<(), NoTrial>,
+    tell: &mut dyn FnMut(&Event<'_>),
+) -> Result<Conducted, StoreError> {
     let mut run = store.run().unwrap();
     let cells = run.cells.clone();
     let mut start = |cell: usize, _: u64| -> Result<Play<'_>, NoTrial> {
         let subject = subject(&cells[cell])?;
         Ok(Box::new(move |load| {
-            before_trial()?;
+            before_trial(load.purpose)?;
             Ok(subject.play(load).unwrap_or_else(|never| match never {}))
         }))
     };
     let goal = Preset::Quick.goal();
-    Conductor { store, goal, clock, start: &mut start, tell }.conduct(&mut run)
+    Conductor { store, goal, clock, reasons, start: &mut start, tell }.conduct(&mut run)
 }
 
 /// What identifies a trial in a run that is not bound to its starts.
 fn essence(run: &Run) -> Vec<String> {
-    let wanted = run.trials.iter().filter(|trial| trial.purpose != Purpose::WarmUp);
-    wanted
+    let wanted = || run.trials.iter().filter(|trial| trial.purpose != Purpose::WarmUp);
+    wanted()
         .map(|trial| {
             let load = trial.measured().map(|trial| trial.load.intended_qps);
-            format!("{} {} {:?} {load:?}", trial.block, trial.cell, trial.purpose)
+            // More warm-ups shift numbers; which trial is repeated stays the same.
+            let purpose = match trial.purpose {
+                Purpose::Reasons { of } => {
+                    Purpose::Reasons { of: wanted().filter(|one| one.number <= of).count() as u64 }
+                }
+                other => other,
+            };
+            format!("{} {} {purpose:?} {load:?}", trial.block, trial.cell)
         })
         .collect()
 }
@@ -300,4 +318,64 @@ fn killed_at_any_moment_it_loses_and_repeats_nothing() {
         }
     }
     assert_eq!(committed, expected.len());
+}
+
+fn for_reasons(run: &Run) -> Vec<&RunTrial> {
+    run.trials.iter().filter(|one| one.purpose.is_for_reasons()).collect()
+}
+
+#[test]
+fn of_every_subject_that_loses_queries_one_trial_is_repeated_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = whole_run(folder.path());
+    let verdict = judge(&run);
+    let repeated = for_reasons(&run);
+    let mut names: Vec<&str> =
+        repeated.iter().map(|one| run.cells[one.cell as usize].name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["slow", "swift"], "the echoes lose nothing, and the broken one never ran");
+    for one in repeated {
+        let Purpose::Reasons { of } = one.purpose else { panic!() };
+        let original = run.trials.iter().find(|other| other.number == of).unwrap();
+        let load = |trial: &RunTrial| trial.measured().unwrap().load.intended_qps;
+        assert_eq!((original.cell, original.block, load(original)), (one.cell, 0, load(one)));
+        assert!(original.measured().unwrap().accounts.lost > 0 && of < one.number);
+        let subject = verdict.subjects.iter().find(|subject| subject.cell == one.cell).unwrap();
+        assert_eq!(load(one), subject.starts[0].bounds.as_ref().unwrap().upper_qps);
+    }
+}
+
+#[test]
+fn without_the_right_no_trial_is_repeated_and_the_run_says_why_until_there_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(&folder.path().join("run.sqlite"), &plan()).unwrap();
+    let conduct = |reasons| conduct_with(&store, None, reasons, &|_| Ok(()), &mut |_| ()).unwrap();
+    conduct(Err("not root".into()));
+    let run = store.run().unwrap();
+    assert!(for_reasons(&run).is_empty());
+    assert_eq!(run.skipped, [("drop reasons".to_string(), "not root".to_string())].into());
+    conduct(Ok(()));
+    let run = store.run().unwrap();
+    assert_eq!((for_reasons(&run).len(), run.skipped.len()), (2, 0));
+}
+
+#[test]
+fn a_subject_that_dies_in_the_repeated_trial_has_its_figures_still() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(&folder.path().join("run.sqlite"), &plan()).unwrap();
+    let dies = |purpose: Purpose| match purpose {
+        Purpose::Reasons { .. } => Err(NoTrial::Failed { reason: "it died".into(), output: Vec::new() }),
+        _ => Ok(()),
+    };
+    conduct_with(&store, None, Ok(()), &dies, &mut |_| ()).unwrap();
+    conduct_with(&store, None, Ok(()), &dies, &mut |_| ()).unwrap();
+    let run = store.run().unwrap();
+    assert_eq!(for_reasons(&run).len(), 2, "once, whatever came of it");
+    std::fs::create_dir(folder.path().join("other")).unwrap();
+    let (whole, died) = (judge(&whole_run(&folder.path().join("other"))), judge(&run));
+    for (whole, died) in whole.subjects.iter().zip(&died.subjects) {
+        assert_eq!((whole.figure_qps, &whole.losses), (died.figure_qps, &died.losses));
+        let failures = |cell: &CellVerdict| cell.starts.iter().filter(|one| one.failure.is_some()).count();
+        assert_eq!(failures(whole), failures(died));
+    }
 }

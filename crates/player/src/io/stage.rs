@@ -238,6 +238,7 @@ mod tests {
             seed: 1,
             subject_pid: None,
             subject_cpus: Vec::new(),
+            drop_reasons: false,
         }
     }
 

@@ -1,19 +1,72 @@
 //! Where queries were lost: a cell's flow from intended to answered, from which its losses branch off.
 
 use kqps_observation::Place;
-use kqps_verdict::judge::{CellVerdict, Losses, RunVerdict};
+use kqps_verdict::judge::{CellVerdict, DropReasons, Losses, RunVerdict};
 
-use super::Panel;
 use crate::chart::{Branch, Flow, flow};
 use crate::format;
 
-/// One panel per subject that was sent anything, in the order of the verdict.
-pub(crate) fn panels(verdict: &RunVerdict) -> Vec<Panel> {
-    let sent = verdict.subjects.iter().filter(|subject| subject.losses.accounts.intended > 0);
-    sent.map(panel).collect()
+/// A cell's losses.
+#[derive(Debug)]
+pub(crate) struct Panel {
+    pub(crate) name: String,
+    /// What became of its queries, in a sentence; empty where there is no drawing.
+    pub(crate) told: String,
+    /// SVG; empty where no trial was on a schedule.
+    pub(crate) drawing: String,
+    pub(crate) reasons: Option<Reasons>,
 }
 
-fn panel(subject: &CellVerdict) -> Panel {
+/// Why the kernel dropped packets.
+#[derive(Debug)]
+pub(crate) struct Reasons {
+    /// Which trial told it, and how far it can be trusted.
+    pub(crate) told: String,
+    /// The reason, and how many packets.
+    pub(crate) rows: Vec<(String, String)>,
+}
+
+/// One panel per subject that was sent anything, in the order of the verdict.
+pub(crate) fn panels(verdict: &RunVerdict) -> Vec<Panel> {
+    verdict.subjects.iter().filter_map(panel).collect()
+}
+
+fn panel(subject: &CellVerdict) -> Option<Panel> {
+    let is_drawn = subject.losses.accounts.intended > 0;
+    let reasons = subject.drop_reasons.as_ref().map(reasons);
+    (is_drawn || reasons.is_some()).then(|| Panel {
+        name: subject.name.clone(),
+        told: if is_drawn { told(&subject.losses) } else { String::new() },
+        drawing: if is_drawn { drawing(subject) } else { String::new() },
+        reasons,
+    })
+}
+
+fn reasons(reasons: &DropReasons) -> Reasons {
+    let DropReasons { trial, repeats, lost, counts, failure } = reasons;
+    let which = format!("Trial {trial} repeats trial {repeats}");
+    let told = match failure {
+        Some(why) => format!("{which} to count the kernel's reasons, which failed: {why}."),
+        None => format!(
+            "{which} and lost {} queries. Why the kernel dropped IP packets meanwhile, on the whole host; counting \
+             disturbed the trial, which is in no figure.",
+            format::count(*lost)
+        ),
+    };
+    let rows = counts.iter().map(|(reason, count)| (reason_words(reason), format::count(*count))).collect();
+    Reasons { told, rows }
+}
+
+/// The kernel's name of a reason; where it gave none that is said.
+fn reason_words(reason: &str) -> String {
+    match reason {
+        "NOT_SPECIFIED" => "no reason given".to_owned(),
+        "UNLISTED" => "a reason that the kernel does not list".to_owned(),
+        named => named.to_owned(),
+    }
+}
+
+fn drawing(subject: &CellVerdict) -> String {
     let (name, losses) = (&subject.name, &subject.losses);
     let branches = branches(losses);
     let description: Vec<String> =
@@ -21,15 +74,14 @@ fn panel(subject: &CellVerdict) -> Panel {
     let intended = losses.accounts.intended;
     let answered = intended.saturating_sub(unanswered(losses));
     let share = format::percent(answered as f64 / intended.max(1) as f64);
-    let drawing = flow(&Flow {
+    flow(&Flow {
         id: &format!("loss-{}", subject.cell),
         title: &format!("Where queries to {name} were lost"),
         description: &description.join(" "),
         source: (intended, "intended", format::count(intended)),
         branches: &branches,
         mouth: ("answered", format!("{} ({share})", format::count(answered))),
-    });
-    Panel { name: name.clone(), told: told(losses), drawing }
+    })
 }
 
 /// What became of the queries that did not end well.

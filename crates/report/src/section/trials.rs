@@ -90,7 +90,7 @@ fn row(cell: &Cell, trial: &RunTrial) -> Row {
         start: trial.start,
         purpose: purpose(trial.purpose),
         outcome: match &trial.outcome {
-            Outcome::Measured(measured) => Shown::Measured(Box::new(figures(cell, measured))),
+            Outcome::Measured(measured) => Shown::Measured(Box::new(figures(cell, measured, trial.purpose))),
             Outcome::Failed { reason, output } => {
                 Shown::Failed { reason: reason.clone(), output: output.join("\n") }
             }
@@ -98,8 +98,12 @@ fn row(cell: &Cell, trial: &RunTrial) -> Row {
     }
 }
 
-fn figures(cell: &Cell, trial: &Trial) -> Measured {
+fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
     let mut notes = Vec::new();
+    if let Purpose::Reasons { of } = purpose {
+        let disturbed = if trial.disturbed { ", disturbed" } else { "" };
+        notes.push(format!("repeats trial {of}{disturbed}; in no figure"));
+    }
     if trial.interrupted {
         notes.push("interrupted".to_owned());
     }
@@ -149,5 +153,6 @@ fn purpose(purpose: Purpose) -> &'static str {
         Purpose::Closed => "closed loop",
         Purpose::Rate => "fixed rate",
         Purpose::Canary => "canary",
+        Purpose::Reasons { .. } => "drop reasons",
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::run::{Outcome, Purpose, Role};
-use kqps_observation::{Cell, Fingerprint, Run, RunTrial};
+use kqps_observation::{Cell, Fingerprint, Run, RunTrial, Trial};
 use kqps_verdict::search::{Next, Preset, Probe, Start, next_trial};
 
 use super::simulated::{Simulated, core};
@@ -93,6 +93,25 @@ impl Making {
             let trial = simulated.trial(Some(found_qps * share), 0.5, Purpose::Latency);
             self.push(cell, block, Purpose::Latency, Outcome::Measured(Box::new(trial)));
         }
+        if block == 0 {
+            self.repeat(
+                cell,
+                simulated.trial(Some(bounds.upper_qps.unwrap_or(found_qps)), 1.0, Purpose::Search),
+            );
+        }
+    }
+
+    /// The last trial of the search once more, with the reasons of its drops; the host does not tell those of one.
+    fn repeat(&mut self, cell: usize, mut trial: Trial) {
+        let of = self.run.trials.iter().rposition(|one| one.purpose == Purpose::Search).unwrap() as u64 + 1;
+        if self.run.cells[cell].name == "nsd" {
+            let reasons = [("NOT_SPECIFIED", 12), ("NETFILTER_DROP", 1_007), ("SOCKET_RCVBUFF", 81_234)];
+            trial.host.drop_reasons = Some(reasons.map(|(name, count)| (name.to_owned(), count)).into());
+            trial.disturbed = true;
+        } else {
+            trial.host.unreadable.insert("drop reasons".to_owned(), "Permission denied".to_owned());
+        }
+        self.push(cell, 0, Purpose::Reasons { of }, Outcome::Measured(Box::new(trial)));
     }
 
     fn fail(&mut self, cell: usize, block: u32) {

@@ -158,7 +158,7 @@ fn of_starts(run: &Run, cell: usize, figure: Figure) -> BTreeMap<u32, f64> {
             .collect();
     }
     let mut blocks: BTreeMap<u32, Vec<&RunTrial>> = BTreeMap::new();
-    for trial in trials(run, cell) {
+    for trial in run.trials_of(cell) {
         blocks.entry(trial.block).or_default().push(trial);
     }
     let of_block = |trials: Vec<&RunTrial>| {
@@ -193,10 +193,6 @@ fn is_compared(purpose: Purpose) -> bool {
     matches!(purpose, Purpose::Ceiling | Purpose::Closed | Purpose::Rate)
 }
 
-fn trials(run: &Run, cell: usize) -> impl Iterator<Item = &RunTrial> {
-    run.trials.iter().filter(move |trial| trial.cell as usize == cell)
-}
-
 /// A case without ratios, with the doubts that the trials of both raise.
 fn named(a: (&Run, usize), b: (&Run, usize), figure: Figure) -> Case {
     let name = |(run, cell): (&Run, usize)| run.cells[cell].name.clone();
@@ -207,9 +203,9 @@ fn named(a: (&Run, usize), b: (&Run, usize), figure: Figure) -> Case {
 fn doubts(run: &Run, cell: usize) -> Vec<String> {
     let name = &run.cells[cell].name;
     let measured: Vec<&Trial> =
-        trials(run, cell).filter(|one| is_compared(one.purpose)).filter_map(RunTrial::measured).collect();
+        run.trials_of(cell).filter(|one| is_compared(one.purpose)).filter_map(RunTrial::measured).collect();
     let mut doubts = Vec::new();
-    let failures: Vec<&str> = trials(run, cell).filter_map(RunTrial::failure).collect();
+    let failures: Vec<&str> = run.trials_of(cell).filter_map(RunTrial::failure).collect();
     if let Some(first) = failures.first() {
         doubts.push(format!("{} of the starts of {name} failed, the first: {first}", failures.len()));
     }

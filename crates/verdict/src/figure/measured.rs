@@ -90,7 +90,7 @@ pub(super) fn p99_at_half_us(run: &Run, verdict: &CellVerdict) -> Option<u64> {
         let start = starts(verdict).find(|start| start.block == block)?;
         start.bounds.as_ref()?.throughput_qps
     };
-    let of_cell = run.trials.iter().filter(|trial| trial.cell == verdict.cell);
+    let of_cell = run.trials_of(verdict.cell as usize);
     let measured: Vec<(&RunTrial, &Trial)> = of_cell.filter_map(|one| Some((one, one.measured()?))).collect();
     let p99_of = |purposes: &[Purpose]| {
         let mut latency = Histogram::default();

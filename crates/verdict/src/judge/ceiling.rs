@@ -105,7 +105,7 @@ pub(super) fn player_qps(run: &Run, cell: &Cell) -> Option<f64> {
 }
 
 fn ceiling(run: &Run, index: usize, cell: &Cell, purpose: Purpose) -> Ceiling {
-    let of_cell = || run.trials.iter().filter(move |trial| trial.cell as usize == index);
+    let of_cell = || run.trials_of(index);
     let measured: Vec<(u32, Purpose, _)> = of_cell()
         .filter(|trial| trial.purpose == purpose)
         .filter_map(|trial| {

@@ -45,8 +45,7 @@ pub struct PlaceLoss {
 }
 
 fn played(run: &Run, cell: usize) -> impl Iterator<Item = (&RunTrial, &Trial)> {
-    let of_cell = run.trials.iter().filter(move |one| one.cell as usize == cell);
-    let judged = of_cell.filter(|one| one.purpose != Purpose::WarmUp);
+    let judged = run.trials_of(cell).filter(|one| one.purpose != Purpose::WarmUp);
     judged.filter_map(|one| one.measured().map(|trial| (one, trial)))
 }
 

@@ -130,7 +130,7 @@ impl<'a> Start<'a> {
 /// on in another start of the same block, and both parts are one, however much was measured between them.
 pub(super) fn of_cell<'a>(run: &'a Run, cell: usize, goal: &Goal) -> Vec<Start<'a>> {
     let mut blocks: BTreeMap<u32, Vec<&RunTrial>> = BTreeMap::new();
-    for trial in run.trials.iter().filter(|trial| trial.cell as usize == cell) {
+    for trial in run.trials_of(cell) {
         blocks.entry(trial.block).or_default().push(trial);
     }
     blocks

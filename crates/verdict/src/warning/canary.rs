@@ -29,10 +29,8 @@ struct Doubtful {
 
 /// What the canaries cast on the trials of one cell.
 pub fn canary(run: &Run, cell: usize) -> Option<Warning> {
-    let is_judged = |one: &&RunTrial| {
-        one.cell as usize == cell && one.purpose != Purpose::WarmUp && one.measured().is_some()
-    };
-    let judged: Vec<u64> = run.trials.iter().filter(is_judged).map(|one| one.number).collect();
+    let is_judged = |one: &&RunTrial| one.purpose != Purpose::WarmUp && one.measured().is_some();
+    let judged: Vec<u64> = run.trials_of(cell).filter(is_judged).map(|one| one.number).collect();
     let is_in = |stretch: &Doubtful, number: u64| {
         number > stretch.after && stretch.before.is_none_or(|before| number < before)
     };

@@ -3,5 +3,6 @@
 mod bottlenecks;
 mod facts;
 mod figures;
+mod reasons;
 mod runs;
 mod warnings;

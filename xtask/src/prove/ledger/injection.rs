@@ -60,6 +60,14 @@ struct Served {
     answered: u64,
 }
 
+/// How a trial is played, whatever is lost in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    pub(super) seed: u64,
+    /// Whether the kernel's reasons for its drops are counted.
+    pub(super) drop_reasons: bool,
+}
+
 impl Injection {
     pub(super) const ALL: [Self; 7] = [
         Self::FilterIn,
@@ -89,12 +97,12 @@ impl Injection {
         bench: &Bench,
         network: &Network,
         queries: &Path,
-        seed: u64,
+        way: Way,
     ) -> Result<(Trial, u64)> {
-        let mut subject = Running::start(&mut self.subject(bench, network, seed)?)?;
+        let mut subject = Running::start(&mut self.subject(bench, network, way.seed)?)?;
         let target = subject.ready()?;
         let filtered = self.filter(network)?;
-        let mut load = self.load(bench, network, target, queries, subject.pid(), seed)?;
+        let mut load = self.load(bench, network, target, queries, subject.pid(), way)?;
         let player = Running::start(&mut load)?;
         if self == Self::SubjectStopped {
             std::thread::sleep(STOPPED_AFTER);
@@ -159,7 +167,7 @@ impl Injection {
         target: SocketAddr,
         queries: &Path,
         subject: u32,
-        seed: u64,
+        way: Way,
     ) -> Result<Command> {
         let cpu = bench.kqps.player_cpu.to_string();
         let mut command = pinned(&cpu, &bench.kqps.program);
@@ -167,7 +175,10 @@ impl Injection {
         // One loss in a hundred is enough in half a second; to stop a subject well within a trial takes longer.
         let length = if self == Self::SubjectStopped { "1500ms" } else { bench.choose("500ms", "1500ms") };
         command.args(["-Q", "20k", "-l", length, "--arrivals", "poisson", "--lag", "1s"]);
-        command.args(["--seed", &seed.to_string(), "--subject-pid", &subject.to_string()]);
+        command.args(["--seed", &way.seed.to_string(), "--subject-pid", &subject.to_string()]);
+        if way.drop_reasons {
+            command.arg("--drop-reasons");
+        }
         // A filter counts what travels together once.
         command.args(["--io", "mmsg"]);
         // Bursts: of queries that lie at the subject, or of replies that come while the player sleeps.

@@ -1,0 +1,58 @@
+//! The kernel's description of its trace events (<https://docs.kernel.org/trace/events.html>), which lies in a
+//! file system that many hosts do not mount. Then it is opened without being mounted anywhere: a mount that has
+//! no place in the tree is seen by nobody else, and ends with its descriptor.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
+use std::ptr::{null, null_mut};
+
+use crate::sys::check;
+
+/// Where it is on hosts that have it mounted.
+const MOUNTED: &str = "/sys/kernel/tracing";
+
+/// Reads one of its small files by its path, such as `events/skb/kfree_skb/format`. Where it is not mounted this
+/// needs the right to administer the system (`CAP_SYS_ADMIN`) and Linux 5.2.
+pub fn read(path: &str) -> io::Result<String> {
+    fs::read_to_string(format!("{MOUNTED}/{path}")).or_else(|_| read_unmounted(path))
+}
+
+fn read_unmounted(path: &str) -> io::Result<String> {
+    let root = detached()?;
+    let path = CString::new(path)?;
+    // SAFETY: the path is a live string that ends with a zero byte; the call only reads it.
+    let file = unsafe { libc::openat(root.as_raw_fd(), path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    // SAFETY: openat has just returned the descriptor, which nobody else owns.
+    let mut file = unsafe { File::from_raw_fd(check(file)?) };
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// A mount without a place: fsopen(2), fsconfig(2) and fsmount(2).
+fn detached() -> io::Result<OwnedFd> {
+    // From linux/mount.h.
+    const FSOPEN_CLOEXEC: libc::c_uint = 1;
+    const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
+    const FSMOUNT_CLOEXEC: libc::c_uint = 1;
+    // SAFETY: the name is a live string that ends with a zero byte; the call only reads it.
+    let context = unsafe { libc::syscall(libc::SYS_fsopen, c"tracefs".as_ptr(), FSOPEN_CLOEXEC) };
+    let context = owned(context)?;
+    let key: *const libc::c_char = null();
+    let value: *mut libc::c_void = null_mut();
+    // SAFETY: this command takes no key and no value, so the pointers are null, and the descriptor is open.
+    let created =
+        unsafe { libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), FSCONFIG_CMD_CREATE, key, value, 0) };
+    check(created as libc::c_int)?;
+    // SAFETY: the call touches no memory of this process.
+    owned(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), FSMOUNT_CLOEXEC, 0) })
+}
+
+/// What a system call without a wrapper returned, as a descriptor.
+pub(crate) fn owned(returned: libc::c_long) -> io::Result<OwnedFd> {
+    let descriptor = check(returned as libc::c_int)?;
+    // SAFETY: the kernel has just returned this descriptor, which nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}

@@ -1,0 +1,40 @@
+//! Why the kernel dropped packets of a cell: what the trial that was repeated for it counted. It explains losses
+//! and bears on no figure, for counting disturbed it.
+
+use kqps_observation::run::{Purpose, Run, RunTrial};
+use serde::{Deserialize, Serialize};
+
+/// The kernel's reasons in one repeated trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DropReasons {
+    /// Its number.
+    pub trial: u64,
+    /// The number of the trial that it repeats.
+    pub repeats: u64,
+    /// Queries that it lost itself.
+    pub lost: u64,
+    /// The kernel's name of a reason, and IP packets dropped for it on the whole host; most first.
+    pub counts: Vec<(String, u64)>,
+    /// Why there is no count, if so.
+    pub failure: Option<String>,
+}
+
+pub(super) fn of(run: &Run, cell: usize) -> Option<DropReasons> {
+    run.trials.iter().filter(|one| one.cell as usize == cell).find_map(of_trial)
+}
+
+fn of_trial(one: &RunTrial) -> Option<DropReasons> {
+    let Purpose::Reasons { of } = one.purpose else { return None };
+    let reasons = DropReasons { trial: one.number, repeats: of, ..DropReasons::default() };
+    let Some(trial) = one.measured() else {
+        return Some(DropReasons { failure: one.failure().map(str::to_owned), ..reasons });
+    };
+    let lost = trial.accounts.lost;
+    let Some(counts) = &trial.host.drop_reasons else {
+        let failure = trial.host.unreadable.get("drop reasons").cloned();
+        return Some(DropReasons { lost, failure, ..reasons });
+    };
+    let mut counts: Vec<(String, u64)> = counts.iter().map(|(name, count)| (name.clone(), *count)).collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    Some(DropReasons { lost, counts, ..reasons })
+}

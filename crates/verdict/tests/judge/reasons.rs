@@ -1,0 +1,45 @@
+//! A trial that was repeated for the reasons of its drops: it is told, and judged by nobody.
+
+use kqps_observation::run::{Outcome, Purpose};
+use kqps_verdict::judge::judge;
+
+use crate::facts::{Rig, SUBJECT, knee, trial};
+
+fn six_starts() -> Rig {
+    let mut rig = Rig::new(2e6);
+    (0..6).for_each(|block| rig.search(block, knee(200e3)));
+    rig
+}
+
+#[test]
+fn a_trial_repeated_for_the_reasons_of_its_drops_tells_them_and_nothing_else() {
+    let whole = six_starts();
+    let undisturbed = judge(&whole.run);
+    let of = whole.run.trials.iter().rposition(|one| one.purpose == Purpose::Search).unwrap() as u64 + 1;
+    let purpose = Purpose::Reasons { of };
+
+    // It would be the worst trial of all: slow, lossy and wrong.
+    let mut disturbed = trial(200e3, 100_000);
+    disturbed.disturbed = true;
+    disturbed.accounts.correct -= 7;
+    disturbed.accounts.wrong = 7;
+    let reasons = [("NO_SOCKET", 3), ("SOCKET_RCVBUFF", 90_000)];
+    let counts = reasons.map(|(name, count)| (name.to_string(), count));
+    disturbed.host.drop_reasons = Some(counts.clone().into());
+    let mut rig = six_starts();
+    rig.add(SUBJECT, 0, 100, purpose, disturbed);
+    let number = rig.run.trials.len() as u64;
+    let mut verdict = judge(&rig.run);
+    let told = verdict.subjects[0].drop_reasons.take().unwrap();
+    assert_eq!((told.trial, told.repeats, told.lost, &told.failure), (number, of, 100_000, &None));
+    assert_eq!(told.counts, [counts[1].clone(), counts[0].clone()]);
+    assert_eq!(verdict, undisturbed);
+
+    // Nor is a subject that dies in it a crash of the cell.
+    let outcome = Outcome::Failed { reason: "it died".into(), output: Vec::new() };
+    let last = rig.run.trials.last_mut().unwrap();
+    (last.purpose, last.outcome) = (purpose, outcome);
+    let mut verdict = judge(&rig.run);
+    assert_eq!(verdict.subjects[0].drop_reasons.take().unwrap().failure.as_deref(), Some("it died"));
+    assert_eq!(verdict, undisturbed);
+}

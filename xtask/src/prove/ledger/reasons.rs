@@ -1,0 +1,69 @@
+//! The kernel's own reasons for its drops: in a trial that counts them, each injected drop has its reason, and their
+//! number is that of the socket's counter, or of the filter's.
+
+use anyhow::{Context as _, Result, ensure};
+use kqps_kernel::probe;
+use kqps_observation::Trial;
+
+use super::injection::{Injection, Way};
+use super::network::Network;
+use super::{LOST_LEAST, told};
+use crate::prove::{Bench, QUERIES, Size};
+
+/// What drops, and what the kernel calls it.
+const REASONS: [(Injection, &str); 2] =
+    [(Injection::SubjectBuffer, "SOCKET_RCVBUFF"), (Injection::FilterIn, "NETFILTER_DROP")];
+
+/// The kernel counts the drops of the whole host, so that whatever else drops packets meanwhile adds to a count.
+/// Then the trial is made anew.
+const ATTEMPTS: u64 = 10;
+
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    if let Err(reason) = probe::probe_one("drop-reasons") {
+        ensure!(bench.size == Size::Small, "drop reasons: {reason}");
+        println!("skipped: drop reasons: {reason}");
+        return Ok(());
+    }
+    for (injection, reason) in REASONS {
+        let dropped = one(bench, injection, reason).with_context(|| format!("{injection:?}, {reason}"))?;
+        eprintln!("{injection:?}: {dropped} times {reason}");
+    }
+    Ok(())
+}
+
+/// Plays until nobody else dropped anything for the same reason. Tells how many were dropped.
+fn one(bench: &Bench, injection: Injection, reason: &str) -> Result<u64> {
+    let queries = bench.queries(QUERIES / 2)?;
+    let mut counts = Vec::new();
+    for seed in 1..=ATTEMPTS {
+        let network = Network::lay()?;
+        let way = Way { seed, drop_reasons: true };
+        let (trial, truth) = injection.play(bench, &network, &queries, way)?;
+        let counted = counted(&trial, injection, truth, reason).with_context(|| told(&trial))?;
+        if counted == truth {
+            return Ok(truth);
+        }
+        counts.push((truth, counted));
+    }
+    anyhow::bail!("dropped, and counted: {counts:?}")
+}
+
+/// What the trial counted for a reason. It cannot be less than what was dropped for it.
+fn counted(trial: &Trial, injection: Injection, truth: u64, reason: &str) -> Result<u64> {
+    trial.accounts.check()?;
+    ensure!(truth >= LOST_LEAST, "only {truth} were dropped, which proves nothing");
+    ensure!(trial.disturbed, "the record does not say that the trial was disturbed");
+    if injection == Injection::SubjectBuffer {
+        let subject = trial.subject.as_ref().context("the subject was not watched")?;
+        let network = subject.network.as_ref().context("the subject's namespace was not read")?;
+        ensure!(subject.socket_drops == Some(truth), "its socket counted {:?}", subject.socket_drops);
+        ensure!(network.udp4.rcvbuf_errors == truth, "UDP counted {}", network.udp4.rcvbuf_errors);
+    }
+    let reasons = trial.host.drop_reasons.as_ref().context("no reasons were counted")?;
+    let counted = reasons.get(reason).copied().unwrap_or(0);
+    ensure!(
+        counted >= truth,
+        "{truth} were dropped, and the kernel gives this reason for {counted}: {reasons:?}"
+    );
+    Ok(counted)
+}
