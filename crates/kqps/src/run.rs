@@ -141,7 +141,7 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
         None => default_folder(wish.study.as_ref().map_or(kqps_lab::study::NAME, |study| &study.name))?,
     };
     let (session, spending) = Session::begin(&wish, began + installing.elapsed()).map_err(told)?;
-    announce(&session, &spending, args.budget);
+    announce(&session, &spending);
     Ok(session)
 }
 
@@ -242,7 +242,7 @@ fn resume(args: &Args) -> anyhow::Result<Session> {
 }
 
 /// Says what will be done and how long it takes.
-fn announce(session: &Session, spending: &Spending, budget: Option<Duration>) {
+fn announce(session: &Session, spending: &Spending) {
     let run = session.run();
     let names: Vec<&str> = run.cells.iter().map(|cell| cell.name.as_str()).collect();
     match &run.question {
@@ -259,7 +259,7 @@ fn announce(session: &Session, spending: &Spending, budget: Option<Duration>) {
         spending.goal,
         if spending.latency { ", then latency by load" } else { "" },
         spending.estimate_s,
-        budget_words(run, budget)
+        budget_words(run)
     );
     if spending.over_budget {
         eprintln!("That is more than the budget, but less than one block would measure nothing.");
@@ -267,11 +267,8 @@ fn announce(session: &Session, spending: &Spending, budget: Option<Duration>) {
     eprintln!("Everything of this run lies in {}.", session.folder().path().display());
 }
 
-fn budget_words(run: &Run, budget: Option<Duration>) -> String {
-    match (budget, &run.question) {
-        (None, Some(_)) => String::new(),
-        _ => format!(" of the {:.0} s budget", run.budget_s),
-    }
+fn budget_words(run: &Run) -> String {
+    run.budget_s.map(|budget_s| format!(" of the {budget_s:.0} s budget")).unwrap_or_default()
 }
 
 fn tell(args: &Args, session: &Session, verdict: &RunVerdict, conducted: Conducted) -> anyhow::Result<()> {

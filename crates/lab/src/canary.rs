@@ -38,6 +38,26 @@ pub fn is_due_at_end(run: &Run, canary: usize, block: u32, cells: usize) -> bool
     block + 1 == run.blocks && played(run, canary, block) <= cells.div_ceil(EVERY)
 }
 
+/// The cells of a block in the order in which they are played when nothing interrupts it: `order` with the canary
+/// taken from its place and put wherever it is due.
+pub fn played_order(order: &[usize], canary: usize, is_last_block: bool) -> Vec<usize> {
+    let others: Vec<usize> = order.iter().copied().filter(|cell| *cell != canary).collect();
+    let groups = others.chunks(EVERY).flat_map(|group| [&[canary], group].concat());
+    groups.chain(is_last_block.then_some(canary)).collect()
+}
+
 fn played(run: &Run, canary: usize, block: u32) -> usize {
     run.trials.iter().filter(|trial| trial.cell as usize == canary && trial.block == block).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_comes_before_every_sixth_cell_and_at_the_very_end() {
+        let order = [5, 7, 0, 1, 2, 3, 4, 6];
+        assert_eq!(played_order(&order, 7, false), [7, 5, 0, 1, 2, 3, 4, 7, 6]);
+        assert_eq!(played_order(&order, 7, true), [7, 5, 0, 1, 2, 3, 4, 7, 6, 7]);
+    }
 }

@@ -8,7 +8,7 @@ use kqps_observation::store::StoreError;
 use kqps_observation::{Cell, Run, RunTrial, Store, Trial};
 use kqps_verdict::search::Goal;
 
-use crate::budget::Clock;
+use crate::budget::{Clock, cost};
 use crate::canary;
 use crate::load::{Load, Played};
 use crate::order;
@@ -126,7 +126,7 @@ impl<'a> Conductor<'a> {
             let mut order = order::of_run(run, block);
             order.retain(|cell| Some(*cell) != canary);
             for (position, &cell) in order.iter().enumerate() {
-                if self.is_too_late_for(&run.cells[cell], block) {
+                if self.is_too_late_for(run, &run.cells[cell], block) {
                     let what = format!("block {}: {}", block + 1, run.cells[cell].name);
                     self.drop(run, &what)?;
                     continue;
@@ -149,16 +149,17 @@ impl<'a> Conductor<'a> {
 
     /// The first block gets all of its ceilings in any case: they are cheap, and every figure is told as a
     /// share of one.
-    fn is_too_late_for(&self, cell: &Cell, block: u32) -> bool {
-        let is_search = cell.role == Role::Subject;
-        let may_go = block > 0 || is_search;
-        may_go && self.clock.is_some_and(|(clock, began)| !clock.fits_cell(seconds(began), is_search))
+    fn is_too_late_for(&self, run: &Run, cell: &Cell, block: u32) -> bool {
+        let may_go = block > 0 || cell.role == Role::Subject;
+        let cell_s = cost::cell_s(cell, &run.goal, block);
+        may_go && self.clock.is_some_and(|(clock, began)| !clock.fits_cell(seconds(began), cell_s))
     }
 
-    fn is_too_long(&self, search_began: Instant) -> bool {
-        let cuts =
-            |(clock, began): (Clock, Instant)| clock.cuts_search(seconds(began), seconds(search_began));
-        self.clock.is_some_and(cuts)
+    /// Whether a search that began so long ago is cut short.
+    fn is_too_long(&self, run: &Run, place: Place, search_began: Instant) -> bool {
+        let usual_s = cost::search_s(&run.cells[place.cell], &run.goal, place.block);
+        self.clock
+            .is_some_and(|(clock, began)| clock.cuts_search(seconds(began), seconds(search_began), usual_s))
     }
 
     fn drop_blocks(&mut self, run: &mut Run, first: u32) -> Result<(), StoreError> {
@@ -277,15 +278,19 @@ impl<'a> Conductor<'a> {
     ) -> Result<Conducted, StoreError> {
         let mut warm_up = WarmUp::of(&run.cells[place.cell]);
         let mut warmed: Option<Trial> = None;
-        let began = Instant::now();
+        let mut search_began = None;
         loop {
             let next = self.next(run, unit, place.cell)?;
             let is_searching = unit.is_search() && !is_for_reasons(&next);
-            if is_searching && self.is_too_long(began) {
+            if is_searching && search_began.is_some_and(|began| self.is_too_long(run, place, began)) {
                 return Ok(Conducted::Whole);
             }
             let load = match (warm_up.next(warmed.as_ref()), next) {
-                (Some(load), Next::Trial(_)) | (None, Next::Trial(load)) => load,
+                (Some(load), Next::Trial(_)) => load,
+                (None, Next::Trial(load)) => {
+                    search_began.get_or_insert_with(Instant::now);
+                    load
+                }
                 (_, Next::Over(_)) => return Ok(Conducted::Whole),
             };
             match play(&load) {

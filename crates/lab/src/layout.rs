@@ -205,10 +205,7 @@ pub(crate) fn new_run(wish: &Wish, laid_out: &LaidOut) -> Run {
         command: wish.command.clone(),
         started_unix_ms: unix_ms(),
         kqps_version: wish.version.clone(),
-        budget_s: wish.budget_s.unwrap_or(match wish.study {
-            Some(_) => laid_out.spending.estimate_s,
-            None => BUDGET_S,
-        }),
+        budget_s: wish.budget_s.or(wish.study.is_none().then_some(BUDGET_S)),
         goal: laid_out.spending.goal.into(),
         goal_facts: laid_out
             .spending

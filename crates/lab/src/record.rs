@@ -11,7 +11,8 @@ struct Study<'a> {
     command: String,
     goal: &'a str,
     blocks: u32,
-    budget_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget_s: Option<f64>,
     seed: u64,
     cells: &'a [Cell],
 }

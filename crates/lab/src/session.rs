@@ -79,7 +79,7 @@ impl Session {
         folder.write(&folder.study(), text.as_bytes())?;
         let store = Store::create(&folder.store(), &run)?;
         let LaidOut { definitions, spending, .. } = laid_out;
-        let run_budget_s = run.budget_s;
+        let clock = run.budget_s.map(|budget_s| (Clock::new(budget_s, spending.estimate_s), began));
         let session = Self {
             goal: goal_of(&run)?,
             folder,
@@ -88,7 +88,7 @@ impl Session {
             kqps: wish.kqps.clone(),
             materials,
             definitions,
-            clock: Some((Clock::new(run_budget_s, &spending), began)),
+            clock,
         };
         Ok((session, spending))
     }

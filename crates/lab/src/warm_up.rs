@@ -33,7 +33,7 @@ impl WarmUp {
         if cell.role != Role::Subject {
             return Self { left_s: 0.0, step_s: SHORT_S };
         }
-        match cell.factors.get(STEADY_FACTOR).and_then(|value| seconds(value)) {
+        match longest_s(cell) {
             Some(longest_s) => Self { left_s: longest_s.min(LONGEST_S), step_s: STEP_S },
             None => Self { left_s: SHORT_S, step_s: SHORT_S },
         }
@@ -49,6 +49,18 @@ impl WarmUp {
         self.left_s -= self.step_s;
         Some(Load { pace: Pace::Closed, duration_s: self.step_s, purpose: Purpose::WarmUp })
     }
+}
+
+/// How long warming up for a steady state may take; none where none is asked for, or where it would be too short
+/// to tell.
+fn longest_s(cell: &Cell) -> Option<f64> {
+    let longest_s = seconds(cell.factors.get(STEADY_FACTOR)?)?;
+    (longest_s >= STEP_S).then_some(longest_s)
+}
+
+/// Seconds that warming up for a steady state takes at least; 0 for a cell that does not ask for one.
+pub fn at_least_s(cell: &Cell) -> f64 {
+    longest_s(cell).map_or(0.0, |_| STEP_S)
 }
 
 /// A duration as a study writes it: `60s`, `1m`, or a bare number of seconds; none when it is something else.

@@ -24,8 +24,8 @@ pub struct Run {
     pub finished_unix_ms: Option<u64>,
     /// The version of kqps that made it.
     pub kqps_version: String,
-    /// The time it was given, seconds.
-    pub budget_s: f64,
+    /// The time it was given, seconds; none where it may take what it takes.
+    pub budget_s: Option<f64>,
     /// The preset of the rate search (`quick`, `default`, …).
     pub goal: String,
     /// What that came to; none where nothing was searched, and in runs of older versions.

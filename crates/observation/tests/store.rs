@@ -14,7 +14,7 @@ fn a_run() -> Run {
         study: "default".into(),
         command: vec!["kqps".into(), "run".into()],
         started_unix_ms: 1_763_763_000_123,
-        budget_s: 120.0,
+        budget_s: Some(120.0),
         goal_facts: Some(GoalFacts { final_s: 0.5, loss: 0.001, p99_us: Some(200), ..GoalFacts::default() }),
         seed: u64::MAX / 3,
         cells: vec![cell("echo mmsg", Role::EchoCeiling), cell("nsd", Role::Subject)],

@@ -146,7 +146,7 @@ impl<'a> Lab<'a> {
             command.arg("--resume");
         } else {
             command
-                .args(["--seed", "7", "--records", "200", "--budget", "1h"])
+                .args(["--seed", "7", "--records", "200"])
                 .arg(self.home.join("kill.toml"));
         }
         command.env("HOME", &self.home).env("XDG_CACHE_HOME", self.home.join("cache"));

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use kqps_lab::layout::LaidOut;
-use kqps_lab::order;
 use kqps_lab::session::Wish;
+use kqps_lab::{canary, order};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad};
 use serde::Serialize;
@@ -27,8 +27,13 @@ struct Plan<'a> {
 /// Everything that is printed.
 pub(super) fn of(wish: &Wish, laid_out: &LaidOut, json: bool) -> anyhow::Result<String> {
     let LaidOut { cells, skipped, spending, .. } = laid_out;
-    let order: Vec<Vec<usize>> =
-        (0..spending.blocks).map(|block| order::of_block(wish.seed, block, cells.len())).collect();
+    let canary = cells.iter().position(|cell| cell.role == Role::Canary);
+    let of_block = |block| {
+        let order = order::of_block(wish.seed, block, cells.len());
+        let is_last = block + 1 == spending.blocks;
+        canary.map_or_else(|| order.clone(), |canary| canary::played_order(&order, canary, is_last))
+    };
+    let order: Vec<Vec<usize>> = (0..spending.blocks).map(of_block).collect();
     if json {
         let plan = Plan {
             schema: kqps_observation::SCHEMA,

@@ -14,7 +14,6 @@ use kqps_observation as observation;
 use kqps_observation::CellLoad;
 
 use super::*;
-use crate::budget::Spending;
 use crate::simulated::Simulated;
 use crate::study::{self, Found, Given};
 
@@ -198,7 +197,6 @@ fn what_does_not_fit_the_budget_is_dropped_and_told() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::create(&folder.path().join("run.sqlite"), &plan()).unwrap();
     let mut dropped = Vec::new();
-    let spending = Spending { goal: "quick", blocks: 3, latency: false, estimate_s: 0.0, over_budget: false };
     // The first trial takes longer than the whole budget.
     let second = Cell::new(false);
     let slow = || {
@@ -207,7 +205,7 @@ fn what_does_not_fit_the_budget_is_dropped_and_told() {
         }
         Ok(())
     };
-    conduct(&store, Some((Clock::new(0.1, &spending), Instant::now())), &slow, &mut |event| {
+    conduct(&store, Some((Clock::new(0.1, 0.0), Instant::now())), &slow, &mut |event| {
         if let Event::Dropped { what } = event {
             dropped.push((*what).to_string());
         }

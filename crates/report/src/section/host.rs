@@ -51,7 +51,7 @@ pub(crate) fn settings(run: &Run, goal: &Goal) -> Vec<Fact> {
     let mut facts = vec![
         ("goal of the search".to_owned(), goal_in_words(goal)),
         ("blocks (starts of every cell)".to_owned(), run.blocks.to_string()),
-        ("budget".to_owned(), format::duration_s(run.budget_s)),
+        ("budget".to_owned(), run.budget_s.map_or_else(|| "none".to_owned(), format::duration_s)),
         ("cores of the player".to_owned(), cpus(|cell| &cell.player_cpus)),
         ("cores of the subjects".to_owned(), cpus(|cell| &cell.subject_cpus)),
     ];

@@ -165,7 +165,7 @@ fn frame() -> Run {
         started_unix_ms: 1_795_298_700_000,
         finished_unix_ms: Some(1_795_298_843_000),
         kqps_version: "0.1.0".to_owned(),
-        budget_s: 120.0,
+        budget_s: Some(120.0),
         goal: "quick".to_owned(),
         blocks: BLOCKS,
         seed: 20_261_121,

@@ -1,0 +1,74 @@
+//! When the rest of a run no longer fits its budget, by the seconds that are gone.
+
+use super::cost::REASONS_S;
+
+/// The clock of a run that has a budget.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Clock {
+    limit_s: f64,
+}
+
+/// A run may take this much longer than its budget.
+const GRACE: f64 = 1.12;
+/// A block is begun when this much of it fits: what does not is left out cell by cell.
+const WORTHWHILE: f64 = 0.5;
+/// A search is cut short when it takes this many times as long as one usually does: on a host so noisy that
+/// most trials are made anew it would eat up the time of all others.
+const SEARCH_GRACE: f64 = 2.0;
+
+impl Clock {
+    /// A clock for a run that is to take so long. A plan that takes longer than the budget is kept all the same,
+    /// since it was announced: its estimate is the limit then.
+    pub fn new(budget_s: f64, estimate_s: f64) -> Self {
+        Self { limit_s: budget_s.max(estimate_s) }
+    }
+
+    /// Whether another block is begun after `blocks_done`, of which the last took `last_block_s`. The first
+    /// block always is.
+    pub fn fits_block(&self, spent_s: f64, blocks_done: u32, last_block_s: f64) -> bool {
+        blocks_done == 0 || spent_s + last_block_s * WORTHWHILE <= self.limit_s
+    }
+
+    /// Whether there is time for a start of a cell that costs so much.
+    pub fn fits_cell(&self, spent_s: f64, cell_s: f64) -> bool {
+        spent_s + cell_s <= self.limit_s * GRACE
+    }
+
+    /// Whether there is time to repeat a trial for the reasons of its drops.
+    pub fn fits_reasons(&self, spent_s: f64) -> bool {
+        spent_s + REASONS_S <= self.limit_s
+    }
+
+    /// Whether a search that has taken `search_s` of `spent_s`, and usually takes `usual_s`, is cut short.
+    pub fn cuts_search(&self, spent_s: f64, search_s: f64, usual_s: f64) -> bool {
+        search_s > usual_s * SEARCH_GRACE || spent_s > self.limit_s * GRACE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_drops_what_does_not_fit() {
+        let clock = Clock::new(120.0, 110.0);
+        assert!(clock.fits_block(500.0, 0, 0.0), "the first block is always begun");
+        assert!(clock.fits_block(99.0, 2, 40.0) && !clock.fits_block(101.0, 2, 40.0));
+        assert!(clock.fits_cell(110.0, 13.0) && !clock.fits_cell(125.0, 13.0));
+        assert!(clock.fits_cell(133.0, 0.7) && !clock.fits_cell(134.0, 0.7));
+        assert!(clock.fits_reasons(117.0) && !clock.fits_reasons(118.0));
+    }
+
+    #[test]
+    fn a_search_that_does_not_end_is_cut() {
+        let clock = Clock::new(120.0, 110.0);
+        assert!(!clock.cuts_search(60.0, 20.0, 12.0));
+        assert!(clock.cuts_search(60.0, 25.0, 12.0));
+        assert!(clock.cuts_search(138.0, 5.0, 12.0), "a run stays within 15 % of its budget");
+    }
+
+    #[test]
+    fn a_plan_beyond_the_budget_is_kept() {
+        assert!(Clock::new(1.0, 30.0).fits_cell(20.0, 12.0));
+    }
+}

@@ -1,0 +1,112 @@
+//! What measuring costs, in seconds, as experience has it: enough to plan by, no promise.
+
+use kqps_observation::run::Role;
+use kqps_observation::{Cell, CellLoad};
+
+use crate::canary;
+use crate::unit::LATENCY_FACTOR;
+use crate::warm_up;
+
+/// Before the first trial: generating the dataset and reading the host.
+pub(super) const SETUP_S: f64 = 3.0;
+
+/// One closed-loop trial with the start and stop of its echo.
+pub(super) const CEILING_S: f64 = 0.7;
+
+/// Starting, warming up and stopping a subject, with the player's own beginning and end.
+const START_S: f64 = 1.4;
+
+/// A trial that is repeated for the reasons of drops, with its drain: once for a cell.
+pub(super) const REASONS_S: f64 = 2.4;
+
+/// What one preset of the rate search costs.
+#[derive(Debug)]
+pub(super) struct Cost {
+    pub(super) goal: &'static str,
+    /// A search that starts from nothing.
+    pub(super) first_s: f64,
+    /// A search that starts from the bounds of an earlier one.
+    pub(super) later_s: f64,
+    /// The trials of latency by load.
+    pub(super) latency_s: f64,
+}
+
+pub(super) const QUICK: Cost = Cost { goal: "quick", first_s: 12.0, later_s: 9.0, latency_s: 5.0 };
+pub(super) const DEFAULT: Cost = Cost { goal: "default", first_s: 50.0, later_s: 42.0, latency_s: 8.0 };
+const LOSSLESS: Cost = Cost { goal: "lossless", ..DEFAULT };
+const RFC2544: Cost = Cost { goal: "rfc2544", first_s: 900.0, later_s: 300.0, latency_s: 8.0 };
+
+/// What a search for the goal of this name costs; one that no preset has is taken for the cheapest.
+pub(super) fn of_goal(goal: &str) -> &'static Cost {
+    [&DEFAULT, &LOSSLESS, &RFC2544].into_iter().find(|cost| cost.goal == goal).unwrap_or(&QUICK)
+}
+
+/// One start of a cell in a block, from 0, under a goal of this name. Canaries cost what they are played for.
+pub(crate) fn cell_s(cell: &Cell, goal: &str, block: u32) -> f64 {
+    let load_s = match (cell.role, &cell.load) {
+        (Role::PlayerCeiling | Role::EchoCeiling, _) => return CEILING_S,
+        (_, CellLoad::Closed(seconds)) => *seconds,
+        (_, CellLoad::Rates { rates_qps, duration_s }) => rates_qps.len() as f64 * (duration_s + CEILING_S),
+        (_, CellLoad::Search) => of_goal(goal).first_s,
+    };
+    let has_latency = block == 0 && cell.factors.contains_key(LATENCY_FACTOR);
+    let latency_s = if has_latency { of_goal(goal).latency_s } else { 0.0 };
+    START_S + warm_up::at_least_s(cell) + load_s + latency_s
+}
+
+/// A whole block of these cells, from 0, its canaries included.
+pub(super) fn block_s(cells: &[Cell], goal: &str, block: u32) -> f64 {
+    let (canaries, others): (Vec<&Cell>, Vec<&Cell>) =
+        cells.iter().partition(|cell| cell.role == Role::Canary);
+    let played = others.len().div_ceil(canary::EVERY) as f64;
+    let canaries_s: f64 = canaries.iter().map(|cell| played * cell_s(cell, goal, block)).sum();
+    canaries_s + others.iter().map(|cell| cell_s(cell, goal, block)).sum::<f64>()
+}
+
+/// Repeating a trial of every cell that is pushed beyond its limit. Closed loops seldom lose anything.
+pub(super) fn reasons_s(cells: &[Cell]) -> f64 {
+    let is_pushed = |cell: &&Cell| cell.role == Role::Subject && !matches!(cell.load, CellLoad::Closed(_));
+    cells.iter().filter(is_pushed).count() as f64 * REASONS_S
+}
+
+/// Seconds that one search of this cell usually takes, with its latency by load in the first block.
+pub(crate) fn search_s(cell: &Cell, goal: &str, block: u32) -> f64 {
+    cell_s(cell, goal, block) - START_S - warm_up::at_least_s(cell)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn cell(load: CellLoad, factors: &[(&str, &str)]) -> Cell {
+        let factors: BTreeMap<String, String> =
+            factors.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        Cell { load, factors, ..Cell::default() }
+    }
+
+    #[test]
+    fn a_cell_costs_what_its_load_its_warm_up_and_its_goal_ask_for() {
+        let closed = cell_s(&cell(CellLoad::Closed(0.5), &[]), "quick", 0);
+        assert!((closed - START_S - 0.5).abs() < 1e-9);
+        let steady = cell_s(&cell(CellLoad::Closed(0.5), &[("steady", "60s")]), "quick", 0);
+        assert!(steady > closed + 10.0);
+
+        let search = cell(CellLoad::Search, &[(LATENCY_FACTOR, "50")]);
+        let of = |goal, block| search_s(&search, goal, block);
+        assert!((of("quick", 0) - of("quick", 1) - QUICK.latency_s).abs() < 1e-9, "latency comes once");
+        assert!(of("lossless", 1) > 2.0 * of("quick", 1) && of("rfc2544", 1) > 600.0);
+    }
+
+    #[test]
+    fn a_canary_is_played_every_few_cells() {
+        let mut cells = vec![cell(CellLoad::Closed(0.5), &[]); 13];
+        let without_s = block_s(&cells, "quick", 0);
+        let load = CellLoad::Rates { rates_qps: vec![1e4], duration_s: 0.5 };
+        let canary = Cell { role: Role::Canary, ..cell(load, &[]) };
+        let once_s = cell_s(&canary, "quick", 0);
+        cells.push(canary);
+        assert!((block_s(&cells, "quick", 0) - without_s - 3.0 * once_s).abs() < 1e-9);
+    }
+}
