@@ -18,6 +18,7 @@ use kqps_lab::budget::Spending;
 use kqps_lab::conduct::Conducted;
 use kqps_lab::layout::lay_out;
 use kqps_lab::session::{LabError, Session, Wish};
+use kqps_lab::setup::Setup;
 use kqps_lab::study_file::{self, StudyFile};
 use kqps_lab::subject::Definition;
 use kqps_lab::toml_file::{did_you_mean, nearest};
@@ -253,10 +254,11 @@ fn announce(session: &Session, spending: &Spending) {
         eprintln!("Left out: {what}: {reason}.");
     }
     eprintln!(
-        "{} {} in random order, goal `{}`{}: about {:.0} s{}.",
+        "{} {} in random order, goal `{}`, replies late after {} ms{}: about {:.0} s{}.",
         spending.blocks,
         if spending.blocks == 1 { "block" } else { "blocks" },
         spending.goal,
+        Setup::MANY_FLOWS.timeout_s * 1e3,
         if spending.latency { ", then latency by load" } else { "" },
         spending.estimate_s,
         budget_words(run)

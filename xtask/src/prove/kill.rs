@@ -145,9 +145,7 @@ impl<'a> Lab<'a> {
         if resume {
             command.arg("--resume");
         } else {
-            command
-                .args(["--seed", "7", "--records", "200"])
-                .arg(self.home.join("kill.toml"));
+            command.args(["--seed", "7", "--records", "200"]).arg(self.home.join("kill.toml"));
         }
         command.env("HOME", &self.home).env("XDG_CACHE_HOME", self.home.join("cache"));
         command.env("TMPDIR", self.home.join("tmp")).current_dir(&self.home);

@@ -55,8 +55,19 @@ pub(crate) fn settings(run: &Run, goal: &Goal) -> Vec<Fact> {
         ("cores of the player".to_owned(), cpus(|cell| &cell.player_cpus)),
         ("cores of the subjects".to_owned(), cpus(|cell| &cell.subject_cpus)),
     ];
+    facts.extend(timeouts(run).map(|told| ("timeout".to_owned(), told)));
     facts.extend(datasets(run));
     facts
+}
+
+/// When a reply is late; none before the first trial.
+fn timeouts(run: &Run) -> Option<String> {
+    let mut all: Vec<f64> =
+        run.trials.iter().filter_map(|trial| Some(trial.measured()?.load.timeout_s)).collect();
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    let told: Vec<String> = all.into_iter().map(format::duration_s).collect();
+    (!told.is_empty()).then(|| format!("a reply is late after {}", told.join(" or ")))
 }
 
 fn goal_in_words(goal: &Goal) -> String {
