@@ -53,7 +53,10 @@ pub fn ledger(evidence: &Evidence<'_>) -> Ledger {
     let mut places =
         vec![placed(Place::PlayerUnsent, accounts.unsent), placed(Place::PlayerSend, accounts.send_failed)];
     let drops = stretch::Drops::of(evidence);
-    if accounts.lost == 0 || passages.are_disturbed() {
+    if accounts.lost == 0 {
+        // What somebody else may have lost is none of this trial's business then.
+        places.extend(drops.alone().into_iter().filter(|placed| !placed.shared));
+    } else if passages.are_disturbed() {
         places.extend(drops.alone());
     } else {
         places.extend(stretch::place_all(&passages, drops));

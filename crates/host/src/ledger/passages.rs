@@ -4,6 +4,7 @@
 //! The kernel counts packets as it carries them. Datagrams that travel together (segmentation offload, on
 //! either side) are one packet to most counters, so where some did, stages that count packets are left out.
 
+use kqps_observation::host::UdpFacts;
 use kqps_observation::ledger::{Merged, Stage, StageName};
 use kqps_observation::network::IpFacts;
 
@@ -80,15 +81,16 @@ fn two_sided(
     let replies = |packets: u64, icmp: u64| packets.saturating_sub(icmp + surplus);
     let transmitted = ip.out_transmits.unwrap_or(udp.out_datagrams + udp.sndbuf_errors + ip.icmp_out);
     let left = replies(transmitted, ip.icmp_out);
-    let replied = without_retries(replies(ip.out_requests, ip.icmp_out), left, udp.in_datagrams);
+    let read = taken(udp, udp.in_datagrams);
+    let replied = without_retries(replies(ip.out_requests, ip.icmp_out), left, read);
     let (queries_together, replies_together) = (come_together(ip), come_together(back));
     // Who answers more than it reads reads several at once.
-    let reads_together = replies_together && queries_together || udp.in_datagrams < left;
+    let reads_together = replies_together && queries_together || read < left;
     passages.counts = [
         None,
         Some(ip.in_segments.saturating_sub(ip.icmp_in)),
         (!queries_together).then(|| ip.in_delivers.saturating_sub(ip.icmp_in)),
-        (!reads_together).then_some(udp.in_datagrams),
+        (!reads_together).then_some(read),
         (!replies_together).then_some(replied),
         (!replies_together).then_some(left),
         Some(replies(back.in_segments, back.icmp_in)),
@@ -107,7 +109,7 @@ fn here(evidence: &Evidence<'_>, mut passages: Passages) -> Passages {
     let answered = accounts.correct + accounts.wrong + accounts.late;
     let back = answered + evidence.player_socket_drops;
     let refused = accounts.send_failed;
-    let read = udp.in_datagrams.saturating_sub(evidence.messages_heard);
+    let read = taken(udp, udp.in_datagrams.saturating_sub(evidence.messages_heard));
     let surplus = surplus(evidence);
     let out = evidence.messages_sent + ip.icmp_out + surplus;
     let left = ip
@@ -126,7 +128,7 @@ fn here(evidence: &Evidence<'_>, mut passages: Passages) -> Passages {
         let dropped = evidence.subject.and_then(|subject| subject.socket_drops);
         let dropped = dropped
             .unwrap_or(udp.rcvbuf_errors.saturating_sub(evidence.player_socket_drops) + udp.mem_errors);
-        (!reads_together).then_some(read + dropped + udp.no_ports)
+        (!reads_together).then_some(read + dropped)
     } else {
         let others = ip.icmp_in + evidence.messages_heard + evidence.player_socket_drops;
         Some(ip.in_delivers.saturating_sub(others))
@@ -145,6 +147,12 @@ fn here(evidence: &Evidence<'_>, mut passages: Passages) -> Passages {
     passages.reason = if reads_together || replies_together { TOGETHER } else { SHARED_NAMESPACE };
     passages.filtered = ip.in_receives > ip.in_delivers;
     passages
+}
+
+/// Datagrams that the subject's side took in: those that were read, and those for ports at which nobody listened,
+/// which no buffer dropped and nobody answered either.
+fn taken(udp: &UdpFacts, read: u64) -> u64 {
+    read + udp.no_ports
 }
 
 /// Replies that were given to IP. A filter makes a subject's send fail, and some send again: then more was

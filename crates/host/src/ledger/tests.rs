@@ -19,6 +19,8 @@ struct Story {
     path_out: u64,
     filter_in: u64,
     subject_buffer: u64,
+    /// They came to a port at which nobody listened.
+    unheard: u64,
     unanswered: u64,
     filter_out: u64,
     path_back: u64,
@@ -65,7 +67,7 @@ impl Story {
         let together = self.together.max(1);
         let received = SENT - self.path_out;
         let delivered = received - self.filter_in;
-        let read = delivered - self.subject_buffer;
+        let read = delivered - self.subject_buffer - self.unheard;
         let replied = read - self.unanswered;
         let transmitted = replied - self.filter_out;
         let back = transmitted - self.path_back;
@@ -82,6 +84,7 @@ impl Story {
             udp4: UdpFacts {
                 in_datagrams: read,
                 rcvbuf_errors: self.subject_buffer,
+                no_ports: self.unheard,
                 out_datagrams: transmitted,
                 ..UdpFacts::default()
             },
@@ -144,6 +147,7 @@ impl Story {
         let (a, b) = (&mut ours.udp4, &there.udp4);
         a.in_datagrams += b.in_datagrams;
         a.rcvbuf_errors += b.rcvbuf_errors;
+        a.no_ports += b.no_ports;
         a.out_datagrams += b.out_datagrams;
         counted.side = SubjectSide::Here;
         counted
@@ -164,6 +168,7 @@ fn between_namespaces_every_loss_is_placed() {
         path_out: 1,
         filter_in: 20,
         subject_buffer: 300,
+        unheard: 0,
         unanswered: 40,
         filter_out: 5,
         path_back: 60,
@@ -214,6 +219,31 @@ fn on_loopback_directions_are_told_apart_by_what_the_player_knows() {
     let back = Story { filter_back: 9, filter_out: 4, ..Story::default() }.one_sided().ledger();
     let wanted = [by_passages(Place::FilterOut, 4, false), by_passages(Place::PathBack, 9, false)];
     assert_eq!(back.places, wanted);
+}
+
+#[test]
+fn where_nobody_listened_nobody_answered() {
+    for together in [1, 64] {
+        let story = Story { subject_buffer: 300, unheard: 1024, together, ..Story::default() };
+        let wanted = [
+            by_drops(Place::SubjectSocketBuffer, 300, false),
+            by_drops(Place::SubjectUnanswered, 1024, false),
+        ];
+        for counted in [story.two_sided(), story.one_sided()] {
+            let ledger = counted.ledger();
+            assert_eq!((&ledger.places[..], ledger.unexplained), (&wanted[..], 0), "{together} together");
+        }
+    }
+}
+
+#[test]
+fn what_others_may_have_lost_is_not_told_where_nothing_was_lost() {
+    let mut counted = Story::default().one_sided();
+    counted.host.network.shared = true;
+    counted.host.network.udp4.no_ports = 22;
+    counted.host.softnet_dropped = 3;
+    let ledger = counted.ledger();
+    assert_eq!((ledger.places, ledger.unexplained), (vec![], 0));
 }
 
 #[test]
