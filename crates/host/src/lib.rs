@@ -26,6 +26,6 @@ mod split;
 mod subject;
 
 pub use ledger::ledger;
-pub use process::threads_of;
+pub use process::{lives, parent_of_same_program, threads_of};
 pub use topology::{Split, Topology, split};
 pub use watch::{Seen, Watch, Watched};

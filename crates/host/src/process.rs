@@ -116,8 +116,17 @@ fn read_stat(folder: &str) -> io::Result<Stat> {
 }
 
 /// Whether a process is there and has not ended.
-pub(crate) fn lives(pid: u32) -> bool {
+pub fn lives(pid: u32) -> bool {
     read_stat(&format!("/proc/{pid}")).is_ok_and(|stat| !stat.ended)
+}
+
+/// The parent of a process, if it runs the same program, as that of a server's worker does. Not where this process
+/// descends from it too: whoever started both is no part of a server.
+pub fn parent_of_same_program(pid: u32) -> Option<u32> {
+    let parent = read_stat(&format!("/proc/{pid}")).ok()?.parent;
+    let program = |pid: u32| fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let same = program(pid)? == program(parent)?;
+    (same && !family(parent).contains(&std::process::id())).then_some(parent)
 }
 
 /// The threads of a process, by number.

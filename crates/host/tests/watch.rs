@@ -1,10 +1,11 @@
 //! A watch over real processes: what it tells must be what they did.
 
+use std::io::{BufRead as _, BufReader};
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kqps_host::{Watch, Watched};
+use kqps_host::{Watch, Watched, lives, parent_of_same_program};
 
 /// A child that ends with its test.
 struct Guard(Child);
@@ -20,6 +21,24 @@ fn shell(script: &str) -> Guard {
     Guard(
         Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap(),
     )
+}
+
+#[test]
+fn a_worker_is_known_by_a_parent_that_runs_the_same_program() {
+    // A shell forks itself for what is in parentheses; both end with their input.
+    let script = "exec 3<&0; (read end <&3; true) & echo $!; wait";
+    let mut server = Command::new("sh");
+    server.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut server = Guard(server.spawn().unwrap());
+    let mut worker = String::new();
+    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut worker).unwrap();
+    let worker = worker.trim().parse().unwrap();
+    assert_eq!(parent_of_same_program(worker), Some(server.0.id()));
+    assert_eq!(parent_of_same_program(server.0.id()), None, "its parent is this test");
+    assert!(lives(worker));
+    drop(server.0.stdin.take());
+    server.0.wait().unwrap();
+    assert!(!lives(server.0.id()));
 }
 
 fn watched(pid: u32) -> Watched {

@@ -16,10 +16,11 @@ use kqps_player::{Arrivals, LoadPlan, Plan, Stop};
 use kqps_verdict::evidence::is_spoiled;
 use kqps_verdict::judge::{Known, SearchVerdict, judge_search};
 use kqps_verdict::search::{Goal, Preset, Start};
+use kqps_verdict::warning::Setting;
 use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
-use crate::load::{PlayerArgs, Shown, Watcher, is_this_host, open_dataset, setting};
+use crate::load::{PlayerArgs, Shown, Watcher, is_this_host, open_dataset, setting, silence};
 use crate::value::{parse_duration, parse_rate, parse_share};
 use ceiling::{Ceilings, Interface};
 
@@ -63,10 +64,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MODEL", value_parser = PossibleValuesParser::new(kqps_lab::study::models().collect::<Vec<_>>()))]
     subject_io: Option<String>,
 
-    /// Workers with which the subject answers, for its ceiling (default: 1)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    subject_workers: Option<u32>,
-
     /// Do not measure the echo, which the figure is a share of
     #[arg(long)]
     no_ceiling: bool,
@@ -101,7 +98,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(Ended::Interrupted) => true,
         Err(Ended::Failed(error)) => return Err(error),
     };
-    let verdict = judged(&goal, &plan, &played, &ceilings, interrupted);
+    let setting = setting(&args.player, &plan);
+    let verdict = judged(&goal, setting, &played, &ceilings, interrupted);
     let mut out = io::stdout().lock();
     if args.json {
         for one in &played {
@@ -147,8 +145,8 @@ enum Ended {
 fn interface_of(args: &Args) -> Interface {
     Interface {
         io: args.subject_io.clone().unwrap_or_else(|| USUAL_IO.into()),
-        workers: args.subject_workers.unwrap_or(1),
-        is_assumed: args.subject_io.is_none() || args.subject_workers.is_none(),
+        workers: args.player.subject_workers.unwrap_or(1),
+        is_assumed: args.subject_io.is_none() || args.player.subject_workers.is_none(),
     }
 }
 
@@ -181,23 +179,32 @@ fn trial(
     if trial.interrupted {
         return Err(Ended::Interrupted);
     }
+    if let Some(why) = nobody_there(&trial, load) {
+        return Err(Ended::Failed(anyhow::Error::msg(why)));
+    }
     eprintln!("{}", words::trial_line(&trial, load.purpose, goal));
     Ok(trial)
 }
 
+/// Why there is nobody to be searched: the subject has ended, or nothing ever answered.
+fn nobody_there(trial: &Trial, load: &Load) -> Option<String> {
+    let ended = trial.subject.as_ref().filter(|subject| !subject.alive).map(|subject| match load.pace {
+        Pace::Open { rate_qps } => {
+            format!("process {} ended during the trial at {rate_qps:.0} q/s", subject.pid)
+        }
+        Pace::Closed => format!("process {} ended during the overload trial", subject.pid),
+    });
+    ended.or_else(|| silence(trial).filter(|_| load.purpose == Purpose::Ceiling))
+}
+
 fn judged(
     goal: &Goal,
-    plan: &Plan,
+    setting: Setting,
     played: &[Played],
     ceilings: &Ceilings,
     interrupted: bool,
 ) -> SearchVerdict {
     let trials: Vec<(Purpose, &Trial)> = played.iter().map(|one| (one.purpose, &one.trial)).collect();
-    let known = Known {
-        setting: setting(plan),
-        player_qps: ceilings.player_qps,
-        echo_qps: ceilings.echo_qps,
-        interrupted,
-    };
+    let known = Known { setting, player_qps: ceilings.player_qps, echo_qps: ceilings.echo_qps, interrupted };
     judge_search(goal, &trials, &known)
 }

@@ -23,6 +23,7 @@ use crate::value::{parse_count, parse_duration, parse_rate};
 pub(crate) use flags::{PlayerArgs, open_dataset};
 pub(crate) use progress::Shown;
 pub(crate) use target::is_this_host;
+pub(crate) use words::silence;
 
 /// Play queries at a target and account for each
 #[derive(clap::Args)]
@@ -80,7 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let plan = Plan { drop_reasons: args.drop_reasons, ..args.player.plan(load, stop)? };
     let shown = Shown { bar: io::stderr().is_terminal() && args.interval.is_none(), every: args.interval };
     let trial = Watcher::new()?.play(&plan, &dataset, shown)?;
-    let setting = setting(&plan);
+    let setting = setting(&args.player, &plan);
     let warnings = warning::of_trial(&trial, &setting);
     let refusal =
         warnings.iter().find(|warning| warning.effect() == Effect::Refuse).map(|warning| warning.code);
@@ -97,10 +98,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// What is known of the surroundings of a plan's trials. That a target elsewhere is on another host is left to
 /// what the trials show.
-pub(crate) fn setting(plan: &Plan) -> Setting {
+pub(crate) fn setting(args: &PlayerArgs, plan: &Plan) -> Setting {
     Setting {
         one_host: plan.targets.iter().any(|target| is_this_host(target.ip())).then_some(true),
         subject_cpus: plan.subject_cpus.clone(),
+        workers: args.subject_workers,
         ..Setting::default()
     }
 }
@@ -142,6 +144,9 @@ fn load_of(args: &Args) -> anyhow::Result<LoadPlan> {
 fn stop_of(args: &Args) -> anyhow::Result<Stop> {
     if args.repeat == Some(0) {
         return Err(bad_input("-n 0 would send nothing"));
+    }
+    if args.interval == Some(Duration::ZERO) {
+        return Err(bad_input("-S 0 would print without end; expected a time between two lines, such as 1s"));
     }
     if args.duration == Some(Duration::ZERO) {
         return Err(bad_input("-l 0 would send nothing"));

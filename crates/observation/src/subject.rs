@@ -38,6 +38,13 @@ pub struct SubjectFacts {
     pub threads: Vec<ThreadFacts>,
 }
 
+impl SubjectFacts {
+    /// Whether anything is known of what it did: of one that ended before the end nobody can read that.
+    pub fn was_seen(&self) -> bool {
+        self.alive || !self.threads.is_empty()
+    }
+}
+
 /// One thread over one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ThreadFacts {

@@ -25,7 +25,7 @@ pub enum Resource {
     Memory,
     /// Nothing that was watched: the figure is no capacity.
     NoneSaturated,
-    /// Not the player, and the subject was not watched; or no trial shows it.
+    /// Not the player, and the subject was not watched or did not live to be read; or no trial shows it.
     Unknown,
 }
 
@@ -125,13 +125,18 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
     if losses.most(losses.path) {
         return found(Resource::Path, losses.share(losses.path));
     }
-    if failed.iter().all(|trial| trial.subject.is_none()) {
+    if failed.iter().all(|trial| watched(trial).is_none()) {
         return found(Resource::Unknown, None);
     }
     if losses.most(losses.subject_buffer) {
         return found(Resource::SubjectSocketBuffer, losses.share(losses.subject_buffer));
     }
     found(Resource::NoneSaturated, None)
+}
+
+/// The subject, where it was watched and lived to be read at the end.
+fn watched(trial: &Trial) -> Option<&SubjectFacts> {
+    trial.subject.as_ref().filter(|subject| subject.was_seen())
 }
 
 /// Bad queries of several trials, and where they were lost.
@@ -183,7 +188,7 @@ fn busiest_of_subject(trials: &[&Trial]) -> Option<BusyThread> {
     let busiest =
         |subject: &SubjectFacts| subject.threads.iter().max_by(|a, b| a.busy.total_cmp(&b.busy)).cloned();
     let watched: Vec<Option<ThreadFacts>> =
-        trials.iter().filter_map(|trial| trial.subject.as_ref()).map(busiest).collect();
+        trials.iter().filter_map(|trial| watched(trial)).map(busiest).collect();
     let busy = watched.iter().map(|thread| thread.as_ref().map_or(0.0, |thread| thread.busy)).sum::<f64>();
     let last = watched.iter().rev().flatten().next()?;
     Some(BusyThread { name: last.name.clone(), tid: last.tid, busy: busy / watched.len() as f64 })

@@ -71,6 +71,10 @@ pub(super) fn words(
             &format!("{:.0} %{echo}, what the echo answers here {}", share * 100.0, with(interface)),
         );
     }
+    if let Some(share) = verdict.busiest_to_mean {
+        let workers = interface.workers;
+        line("workers", &format!("the busiest of {workers} did {share:.2} times the mean work"));
+    }
     line("bottleneck", &verdict.bottleneck.to_string());
     for reason in &verdict.reasons {
         let _ = writeln!(text, "  - {reason}");

@@ -80,7 +80,7 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 'a', long, value_name = "ADDR")]
     local: Option<IpAddr>,
 
-    /// Send from this port, further sockets from those after it
+    /// Send from this port, further sockets from those after it; 0 is any
     #[arg(short = 'x', long, value_name = "PORT")]
     local_port: Option<u16>,
 
@@ -103,6 +103,10 @@ pub(crate) struct PlayerArgs {
     /// Watch this process and its children: CPU, memory, drops
     #[arg(long, value_name = "PID")]
     pub(crate) subject_pid: Option<u32>,
+
+    /// Workers with which the subject answers: whether they share the work evenly, and for the ceiling in `find`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) subject_workers: Option<u32>,
 
     /// The cores that the subject runs on
     #[arg(long, value_name = "LIST", value_parser = parse_list)]
@@ -163,6 +167,7 @@ impl PlayerArgs {
             ));
         }
         self.check_local(targets[0])?;
+        self.check_subject()?;
         Ok(Plan {
             targets,
             load,
@@ -178,7 +183,8 @@ impl PlayerArgs {
             io: self.io,
             buffer_bytes: self.buffer.map(|bytes| bytes as usize),
             local_address: self.local,
-            local_port: self.local_port,
+            // As in dnsperf, 0 is any port.
+            local_port: self.local_port.filter(|port| *port > 0),
             seed: self.seed,
             subject_pid: self.subject_pid,
             subject_cpus: self.subject_cpus.clone().unwrap_or_default().0,
@@ -199,16 +205,31 @@ impl PlayerArgs {
         }
         let in_fact = sockets.max(threads);
         match self.local_port {
-            Some(first) if first == 0 || u64::from(first) + in_fact - 1 > u64::from(u16::MAX) => {
+            Some(first) if first > 0 && u64::from(first) + in_fact - 1 > u64::from(u16::MAX) => {
                 Err(bad_input(format!(
                     "-x {first}: {in_fact} sockets take the ports from {first} on, of which the last is {}; expected 1 \
-                     to {}",
+                     to {}, or 0 for any",
                     u64::from(first) + in_fact - 1,
                     u64::from(u16::MAX) + 1 - in_fact
                 )))
             }
             _ => Ok(sockets),
         }
+    }
+
+    /// The subject must be there to be watched, and whoever watches a worker is told who has the others.
+    fn check_subject(&self) -> anyhow::Result<()> {
+        let Some(pid) = self.subject_pid else { return Ok(()) };
+        if !kqps_host::lives(pid) {
+            return Err(bad_input(format!("--subject-pid {pid}: there is no process {pid}")));
+        }
+        if let Some(parent) = kqps_host::parent_of_same_program(pid) {
+            eprintln!(
+                "kqps: process {pid} is a child of process {parent}, which runs the same program: to watch all of a \
+                 server say --subject-pid {parent}"
+            );
+        }
+        Ok(())
     }
 
     fn check_local(&self, target: SocketAddr) -> anyhow::Result<()> {

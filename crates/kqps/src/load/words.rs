@@ -19,7 +19,12 @@ pub(super) fn words(trial: &Trial, warnings: &[Warning], refusal: Option<Code>) 
     if trial.interrupted {
         text += "\nInterrupted: this is what was measured until then.\n";
     }
-    text += &silence(trial);
+    if let Some(ended) = trial.subject.as_ref().filter(|subject| !subject.alive) {
+        let _ = writeln!(text, "\nThe subject ended during the trial: process {} is gone.", ended.pid);
+    }
+    if let Some(silence) = silence(trial) {
+        let _ = writeln!(text, "\n{silence}.");
+    }
     for warning in warnings {
         let _ = writeln!(text, "\nWarning: {warning}");
     }
@@ -182,20 +187,20 @@ fn drop_reasons(trial: &Trial) -> String {
 }
 
 /// What is likely the matter when nothing answered at all.
-fn silence(trial: &Trial) -> String {
+pub(crate) fn silence(trial: &Trial) -> Option<String> {
     let (sent, target) = (trial.accounts.sent, trial.targets.join(", "));
     if sent == 0 || trial.accounts.lost < sent {
-        return String::new();
+        return None;
     }
-    // The kernel counts datagrams for ports that nobody has; other traffic moves that counter too.
-    match trial.host.udp.no_ports {
-        closed if closed >= sent => {
-            format!(
-                "\nNothing listens at {target}: the kernel counted {closed} datagrams for closed ports.\n"
-            )
+    // The kernel counts datagrams for ports that nobody has, and on one host a segmented send, of a burst at most,
+    // as one of them. Other traffic moves that counter too.
+    let at_once = if trial.player.io == "gso" { u64::from(trial.load.burst.max(1)) } else { 1 };
+    Some(match trial.host.udp.no_ports {
+        closed if closed.saturating_mul(at_once) >= sent => {
+            format!("Nothing listens at {target}: the kernel counted {closed} datagrams for closed ports")
         }
-        _ => format!("\nNo reply came from {target} at all.\n"),
-    }
+        _ => format!("No reply came from {target} at all"),
+    })
 }
 
 fn quantiles(times: &Quantiles) -> String {

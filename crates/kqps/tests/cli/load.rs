@@ -3,6 +3,7 @@
 
 mod bench;
 mod trouble;
+mod watched;
 
 use std::io::{BufRead as _, BufReader};
 use std::net::UdpSocket;
@@ -44,6 +45,7 @@ fn sockets_and_passes_are_shared_out_among_any_number_of_threads() {
     assert_eq!(trial.accounts.intended, 10);
     assert!(trial.load.duration_s >= 0.01, "{}", trial.load.duration_s);
     assert_eq!(bench.trial(&["-q", "8", "-T", "4", "-n", "10"]).accounts.intended, 10);
+    assert_eq!(bench.trial(&["-q", "8", "-x", "0"]).accounts.intended, 1, "port 0 is any");
     // Two queries at two a second take a second, not half of one.
     let two = bench.trial(&["-Q", "2", "-n", "2"]);
     assert!(two.load.duration_s >= 1.0 && two.load.offered_qps <= 2.0, "{:?}", two.load);
@@ -134,7 +136,7 @@ fn silence_is_told_with_its_likely_cause() {
 }
 
 /// A search of the echo that is easily met, so that a busy host does not decide how it ends. It is slow to end.
-fn find(bench: &Bench, flags: &[&str]) -> Command {
+pub(crate) fn find(bench: &Bench, flags: &[&str]) -> Command {
     let mut find = kqps(&["find", &bench.echo.address, "--max", "1.5k", "--width", "20%"]);
     find.args(["-t", "100ms", "--lag", "10s", "--json", "-d"]).arg(bench.queries()).args(flags);
     find.env("XDG_CACHE_HOME", bench.folder.path());
@@ -216,7 +218,7 @@ fn bad_input_is_one_clear_error() {
     let (bad, good) = (bad.to_str().unwrap(), bench.queries());
     let good = good.to_str().unwrap();
     let target = bench.echo.address.as_str();
-    let cases: [(&[&str], &str); 21] = [
+    let cases: [(&[&str], &str); 23] = [
         (&["load", target, "-d", good], "-Q RATE"),
         (&["load", target, "-d", good, "-Q", "1", "-q", "1"], "cannot be used with"),
         (&["load", target, "-d", good, "-Q", "fast"], "expected a rate"),
@@ -228,7 +230,9 @@ fn bad_input_is_one_clear_error() {
         (&["load", target, "-d", good, "-Q", "1", "--cpus", "4095"], "core 4095"),
         (&["load", target, "-d", good, "-Q", "1G"], "at most 100M"),
         (&["load", target, "-d", good, "-Q", "1", "-x", "65530", "-c", "7"], "the last is 65536"),
-        (&["load", target, "-d", good, "-Q", "1", "-x", "0"], "-x 0"),
+        (&["load", target, "-d", good, "-Q", "1", "-S", "0"], "-S 0"),
+        (&["load", target, "-d", good, "-Q", "1", "--subject-pid", "4194305"], "no process 4194305"),
+        (&["find", target, "-d", good, "--subject-pid", "4194305"], "no process 4194305"),
         (&["load", target, "[::1]:53", "-d", good, "-Q", "1"], "different families"),
         (&["load", target, target, "-d", good, "-Q", "1", "-c", "1"], "each of the 2 targets"),
         (&["load", "-d", good, "-Q", "1"], "<TARGET>"),

@@ -10,7 +10,7 @@ use crate::bottleneck::Bottleneck;
 use crate::evidence::is_spoiled;
 use crate::grade::Grade;
 use crate::search::{Bounds, Goal, Probe};
-use crate::warning::{Setting, Warning};
+use crate::warning::{self, Setting, Warning};
 
 /// What one search means.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +34,10 @@ pub struct SearchVerdict {
     pub interrupted: bool,
     /// The figure as a share of the echo's ceiling, where that was measured.
     pub ceiling_share: Option<f64>,
+    /// What the busiest of the subject's workers did as a multiple of their mean, at the lower bound: the median
+    /// of its trials. None where the workers are not known, or were too idle to compare.
+    #[serde(default)]
+    pub busiest_to_mean: Option<f64>,
     /// What ended the climb.
     pub bottleneck: Bottleneck,
     /// How far the figure can be trusted.
@@ -60,6 +64,14 @@ pub struct Known {
     pub echo_qps: Option<f64>,
     /// Whether the user ended the search before it was over.
     pub interrupted: bool,
+}
+
+fn busiest_to_mean(start: &Start<'_>, setting: &Setting) -> Option<f64> {
+    let workers = setting.workers?;
+    let mut shares: Vec<f64> =
+        start.at_lower.iter().filter_map(|trial| warning::busiest_to_mean(trial, workers)).collect();
+    shares.sort_by(f64::total_cmp);
+    shares.get(shares.len() / 2).copied()
 }
 
 /// Judges the trials of one search, given in the order in which they were made.
@@ -93,6 +105,7 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         interrupted: known.interrupted,
         spoiled: spoiled.map(|(index, _)| index).collect(),
         ceiling_share: weighed.ceiling_share,
+        busiest_to_mean: busiest_to_mean(&starts[0], &known.setting),
         bottleneck: weighed.bottleneck,
         grade: weighed.grade,
         reasons: weighed.reasons,

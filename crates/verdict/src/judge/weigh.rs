@@ -47,9 +47,14 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
     }
 
     let mut warnings = warnings(case, &bottleneck, player_headroom);
+    let is_refused = warnings.iter().any(|warning| Doubt::of_warning(warning).weight() == Doubt::REFUSES);
+    if is_refused {
+        // That the subject may be faster still is said of a figure, and there is none.
+        warnings.retain(|warning| warning.code != Code::Irregular);
+    }
     warnings.sort_by_key(|warning| warning.code);
     let mut doubts: Vec<Doubt> = warnings.iter().map(Doubt::of_warning).collect();
-    doubts.extend(Doubt::of_figure(case, figure_qps));
+    doubts.extend(Doubt::of_figure(case, figure_qps, is_refused));
     doubts.sort_by_key(Doubt::weight);
     let grade = grade(&doubts);
     let shown = |figure: Option<f64>| figure.filter(|_| !grade.refuses());
@@ -88,6 +93,9 @@ struct Doubt {
 const ENOUGH_STARTS: u32 = 6;
 
 impl Doubt {
+    /// The weight of what leaves no figure.
+    const REFUSES: u8 = 0;
+
     fn of_warning(warning: &Warning) -> Self {
         Self { effect: Some(warning.effect()), reason: warning.to_string() }
     }
@@ -95,14 +103,15 @@ impl Doubt {
     /// The gravest first: the grade that it leaves at best.
     fn weight(&self) -> u8 {
         match self.effect {
-            Some(Effect::Refuse | Effect::RedoThenRefuse) => 0,
+            Some(Effect::Refuse | Effect::RedoThenRefuse) => Self::REFUSES,
             Some(Effect::Cap(grade)) => 3 - grade as u8,
             Some(Effect::DownOne) => 4,
             None => 5,
         }
     }
 
-    fn of_figure(case: &Case<'_>, figure_qps: Option<Interval>) -> Vec<Self> {
+    /// What is to be said of the figure; of one that is refused nothing of how well it is known.
+    fn of_figure(case: &Case<'_>, figure_qps: Option<Interval>, is_refused: bool) -> Vec<Self> {
         let mut doubts = Vec::new();
         let mut add = |effect: Option<Effect>, reason: String| doubts.push(Self { effect, reason });
         let all = case.starts.len();
@@ -133,12 +142,13 @@ impl Doubt {
         let spread = interval.half_width().max(hidden_share(case.starts).unwrap_or(0.0));
         let share = spread * 100.0;
         match spread {
+            _ if is_refused => {}
             ..=0.01 => {}
             ..=0.05 => add(Some(Effect::Cap(Grade::B)), format!("The figure is known to ± {share:.1} %.")),
             _ => add(Some(Effect::Cap(Grade::C)), format!("The figure is known to ± {share:.1} % only.")),
         }
         doubts.extend(
-            of_searches(case.starts, case.hidden_most)
+            of_searches(case.starts, case.hidden_most, is_refused)
                 .into_iter()
                 .map(|reason| Self { effect: None, reason }),
         );
@@ -170,7 +180,7 @@ fn why_no_figure(starts: &[Start<'_>]) -> String {
 }
 
 /// What is to be said of searches that did not end as they should, when it is not said by a warning.
-fn of_searches(starts: &[Start<'_>], hidden_most: f64) -> Vec<String> {
+fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bool) -> Vec<String> {
     let mut reasons = Vec::new();
     let all = starts.iter().filter_map(Start::bounds).count();
     let mut tell = |holds: fn(&Bounds) -> bool, at_most: usize, what: &str| {
@@ -182,7 +192,12 @@ fn of_searches(starts: &[Start<'_>], hidden_most: f64) -> Vec<String> {
     tell(|bounds| bounds.incomplete, all, "ran out of time before their bounds were close.");
     // If most did there is a warning.
     tell(|bounds| bounds.drifted, all / 2, "drifted: at their end the lower bound no longer met the goal.");
-    tell(|bounds| bounds.irregular, all / 2, "were irregular: even the greatest load tried met the goal.");
+    let irregular_most = if is_refused { 0 } else { all / 2 };
+    tell(
+        |bounds| bounds.irregular,
+        irregular_most,
+        "were irregular: even the greatest load tried met the goal.",
+    );
     match hidden_share(starts) {
         None if starts.iter().all(|start| !start.is_searched) => {}
         None => reasons.push(

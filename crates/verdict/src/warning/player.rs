@@ -106,10 +106,16 @@ pub fn lagging(trial: &Trial) -> Option<Warning> {
     };
     if late {
         let figure = trial.lag_us.p99.map(|p99_us| p99_us as f64);
-        let seen = figure.map_or(format!("over {limit_us} µs"), |p99_us| format!("{p99_us:.0} µs"));
+        let seen = match trial.lag_us.p99 {
+            Some(p99_us) => {
+                format!("1 % of the queries left {p99_us} µs late or later (the limit is {limit_us} µs)")
+            }
+            None => {
+                format!("More than 1 % of the queries left more than {limit_us} µs late, which is the limit")
+            }
+        };
         let advice = format!(
-            "1 % of the queries left {seen} late or later (the limit is {limit_us} µs). Pin the player \
-             (--cpus) away from the subject and from interrupts, or lower the rate."
+            "{seen}. Pin the player (--cpus) away from the subject and from interrupts, or lower the rate."
         );
         return Some(Warning::new(Code::Lagging, Effect::RedoThenRefuse, figure, advice));
     }

@@ -12,21 +12,27 @@ const WORKING: f64 = 0.05;
 
 /// The busiest worker had more than 1.25 times the mean work.
 pub fn uneven(trial: &Trial, setting: &Setting) -> Option<Warning> {
-    let workers = setting.workers.filter(|workers| *workers >= 2)? as usize;
-    let threads = &trial.subject.as_ref()?.threads;
-    let mut busy: Vec<f64> = threads.iter().map(|thread| thread.busy).collect();
-    busy.sort_by(|a, b| b.total_cmp(a));
-    // A worker that used no CPU at all is not in the list, and counts as idle.
-    busy.resize(workers, 0.0);
-    let mean = busy.iter().sum::<f64>() / workers as f64;
-    let share = busy[0] / mean;
-    (mean >= WORKING && share > 1.25).then(|| {
+    let workers = setting.workers?;
+    busiest_to_mean(trial, workers).filter(|share| *share > 1.25).map(|share| {
         let advice = format!(
             "The busiest of {workers} workers did {share:.2} times the mean work. Use more sockets (-c) so \
              that flows spread, or look at how the subject shares its queries out."
         );
         Warning::new(Code::Uneven, Effect::DownOne, share, advice)
     })
+}
+
+/// What the busiest of the subject's workers did as a multiple of their mean, 1 if all did the same. None of a
+/// single worker, where the subject was not watched, or where the workers were too idle to compare.
+pub fn busiest_to_mean(trial: &Trial, workers: u32) -> Option<f64> {
+    let count = Some(workers as usize).filter(|count| *count >= 2)?;
+    let threads = &trial.subject.as_ref()?.threads;
+    let mut busy: Vec<f64> = threads.iter().map(|thread| thread.busy).collect();
+    busy.sort_by(|a, b| b.total_cmp(a));
+    // A worker that used no CPU at all is not in the list, and counts as idle.
+    busy.resize(count, 0.0);
+    let mean = busy.iter().sum::<f64>() / count as f64;
+    (mean >= WORKING).then(|| busy[0] / mean)
 }
 
 /// Replies that failed the check of ID, question, QR or expected rcode.
@@ -47,7 +53,7 @@ pub fn wrong_answers(trial: &Trial) -> Option<Warning> {
 /// Queries were lost that no counter accounts for, although the subject had time to spare. Where the subject
 /// was not watched, or was busy, it may have dropped them itself, and nothing is said.
 pub fn unexplained_loss(trial: &Trial) -> Option<Warning> {
-    let subject = trial.subject.as_ref()?;
+    let subject = trial.subject.as_ref().filter(|subject| subject.was_seen())?;
     if subject.threads.iter().any(|thread| thread.busy >= super::player::BUSY) {
         return None;
     }

@@ -91,6 +91,10 @@ fn nothing_saturated_is_said_and_the_far_side_may_be_unknown() {
     let found = of(&[silent.clone()]);
     assert_eq!(found.resource, Resource::NoneSaturated);
     assert!(found.to_string().contains("no capacity"), "{found}");
+    let mut ended = silent.clone();
+    let subject = ended.subject.as_mut().unwrap();
+    (subject.alive, subject.threads) = (false, Vec::new());
+    assert_eq!(of(&[ended]).resource, Resource::Unknown, "of one that has ended nobody knows what was full");
     silent.subject = None;
     assert_eq!(of(&[silent]).resource, Resource::Unknown);
     let none = of(&[]);

@@ -8,7 +8,7 @@ use kqps_verdict::judge::{
     CellVerdict, Known, RunVerdict, SearchVerdict, facts_of, goal_of, judge, judge_search,
 };
 use kqps_verdict::search::{Goal, Preset};
-use kqps_verdict::warning::Code;
+use kqps_verdict::warning::{Code, Setting};
 
 use crate::facts::{Rig, SUBJECT, knee, starved, trial};
 
@@ -384,7 +384,8 @@ fn search_of(rig: &Rig) -> Vec<(Purpose, &Trial)> {
 #[test]
 fn one_search_is_judged_with_the_names_that_the_interface_promises() {
     let rig = six_starts(2e6, |_| {});
-    let known = Known { echo_qps: Some(500e3), ..Known::default() };
+    let setting = Setting { workers: Some(2), ..Setting::default() };
+    let known = Known { echo_qps: Some(500e3), setting, ..Known::default() };
     let verdict: SearchVerdict = judge_search(&Preset::Quick.goal(), &search_of(&rig), &known);
     let written = serde_json::to_value(&verdict).unwrap();
     assert_eq!((&written["kind"], &written["grade"]), (&"verdict".into(), &"C".into()));
@@ -394,9 +395,36 @@ fn one_search_is_judged_with_the_names_that_the_interface_promises() {
         assert!((written[figure].as_f64().unwrap() / 200e3 - 1.0).abs() < 0.03, "{figure}");
     }
     assert!((written["ceiling_share"].as_f64().unwrap() - 0.4).abs() < 0.02);
+    let busiest_to_mean = verdict.busiest_to_mean.unwrap();
+    assert!((1.9..2.0).contains(&busiest_to_mean), "one of two did nearly all: {busiest_to_mean}");
     let reasons = verdict.reasons.join(" ");
-    assert!(reasons.contains("one start"), "{reasons}");
+    assert!(reasons.contains("one start") && reasons.contains("uneven: "), "{reasons}");
     assert_eq!(verdict.trials.len(), search_of(&rig).len());
+}
+
+#[test]
+fn of_a_refused_figure_nothing_says_how_well_it_is_known() {
+    let judged = |wrong: u64| {
+        let mut rig = Rig::new(2e6);
+        // Nothing is ever too much for it.
+        rig.search(0, |load_qps| {
+            let mut trial = trial(load_qps, 0);
+            trial.accounts.correct -= wrong;
+            trial.accounts.wrong = wrong;
+            trial
+        });
+        let verdict = judge_search(&Preset::Quick.goal(), &search_of(&rig), &Known::default());
+        (verdict.grade, verdict.reasons.join(" "))
+    };
+    let (grade, reasons) = judged(0);
+    assert!(grade != Grade::F && reasons.contains("may be faster"), "{reasons}");
+    let (grade, reasons) = judged(1);
+    assert_eq!(grade, Grade::F);
+    assert!(reasons.contains("replies were wrong"), "{reasons}");
+    assert!(
+        !reasons.contains("faster") && !reasons.contains('±') && !reasons.contains("irregular"),
+        "{reasons}"
+    );
 }
 
 #[test]

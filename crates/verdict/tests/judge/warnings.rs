@@ -1,12 +1,11 @@
 //! Each warning on facts that call for it, and on facts that nearly do.
 
-use kqps_observation::Quantiles;
-use kqps_observation::Trial;
 use kqps_observation::trial::{Interval, LoadMode};
+use kqps_observation::{Histogram, Quantiles, Trial};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::warning::{
-    Code, Effect, Setting, Warning, lagging, no_steady_state, noisy_host, of_trial, player_headroom,
-    player_limited, uneven, unexplained_loss, wrong_answers,
+    Code, Effect, Setting, Warning, busiest_to_mean, lagging, no_steady_state, noisy_host, of_trial,
+    player_headroom, player_limited, uneven, unexplained_loss, wrong_answers,
 };
 
 use crate::facts::{starved, subject_busy, thread, trial};
@@ -84,6 +83,17 @@ fn lag_is_measured_by_the_latency_and_only_in_an_open_loop() {
     let mut late = trial(100e3, 0);
     late.lag_us.p99 = Some(51);
     assert_eq!(lagging(&late).unwrap().effect(), Effect::RedoThenRefuse);
+    // Too few for a quantile, but the histogram shows it.
+    let mut unquantified = late.clone();
+    unquantified.lag_us.p99 = None;
+    let mut lag = Histogram::default();
+    lag.record_many_us(90, 100_000);
+    unquantified.histograms.insert("lag".into(), lag.encode());
+    let advice = lagging(&unquantified).unwrap().advice;
+    assert!(
+        advice.starts_with("More than 1 % of the queries left more than 50 µs late, which is"),
+        "{advice}"
+    );
     late.latency_us.p50 = Some(600);
     assert_eq!(lagging(&late), None, "a tenth of the median latency is allowed");
     late.latency_us.p50 = None;
@@ -166,6 +176,7 @@ fn workers_are_uneven_when_the_busiest_has_a_quarter_more_than_the_mean() {
     *threads = vec![thread("worker", 1, 0.50, 1), thread("worker", 2, 0.45, 1), thread("main", 3, 0.0, 1)];
     let setting = Setting { workers: Some(2), ..Setting::default() };
     assert_eq!(uneven(&spread, &setting), None);
+    assert!((busiest_to_mean(&spread, 2).unwrap() - 0.50 / 0.475).abs() < 1e-9);
     spread.subject.as_mut().unwrap().threads[1].busy = 0.2;
     assert_eq!(uneven(&spread, &setting).unwrap().effect(), Effect::DownOne);
     assert_eq!(uneven(&spread, &pinned()), None, "one worker cannot be uneven");
@@ -193,6 +204,10 @@ fn loss_that_no_counter_explains_counts_while_the_subject_is_idle() {
     subject_busy(&mut vanished, 0.5);
     vanished.ledger.unexplained = 10;
     assert_eq!(unexplained_loss(&vanished), None);
+    vanished.ledger.unexplained = 50;
+    let subject = vanished.subject.as_mut().unwrap();
+    (subject.alive, subject.threads) = (false, Vec::new());
+    assert_eq!(unexplained_loss(&vanished), None, "one that has ended was not idle");
 }
 
 #[test]

@@ -26,6 +26,10 @@ impl Echo {
         Self { child, address: ready["addresses"][0].as_str().unwrap().into() }
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends it; how many queries it answered.
     pub(crate) fn answered(mut self) -> u64 {
         signal(self.child.id(), Signal::Terminate).unwrap();
