@@ -45,7 +45,11 @@ pub struct Trial {
     pub wrong_causes: BTreeMap<String, u64>,
     /// The kernel's error name → queries that it refused. Sums to `accounts.send_failed`.
     pub send_failed_causes: BTreeMap<String, u64>,
-    /// Rcode → correct replies with it.
+    /// `expected NXDOMAIN, got NOERROR` → replies of the cause `rcode`, to which they sum. Empty in older records.
+    #[serde(default)]
+    pub wrong_rcodes: BTreeMap<String, u64>,
+    /// Rcode → replies with it that came in time and match ID and question, whether it was expected or not. Sums
+    /// to the correct ones and the wrong ones of the cause `rcode`; in older records to the correct ones.
     pub response_rcodes: BTreeMap<String, u64>,
     /// Mean size of a sent query's DNS message; none when nothing was sent.
     pub request_bytes_mean: Option<f64>,
@@ -72,6 +76,15 @@ pub struct Trial {
     pub intervals: Vec<Interval>,
     /// Queries sent in each 100 ms bin.
     pub sent_per_100ms: Vec<u64>,
+}
+
+impl Trial {
+    /// Causes of wrong replies with their counts, and unexpected rcodes by their pairs where the record has them.
+    pub fn wrong_in_words(&self) -> impl Iterator<Item = (&str, u64)> {
+        let is_told = |cause: &String| cause != "rcode" || self.wrong_rcodes.is_empty();
+        let causes = self.wrong_causes.iter().filter(move |(cause, _)| is_told(cause));
+        causes.chain(&self.wrong_rcodes).map(|(cause, count)| (cause.as_str(), *count))
+    }
 }
 
 /// The dataset of a trial.

@@ -80,9 +80,10 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
         player: player(&played, &tally, &load, drops),
         load,
         accounts,
-        wrong_causes: by_name(
-            Cause::ALL.map(Cause::name).into_iter().map(String::from).zip(tally.wrong_causes),
-        ),
+        wrong_causes: by_name(Cause::NAMES.into_iter().map(String::from).zip(tally.wrong_causes)),
+        wrong_rcodes: by_name(tally.wrong_rcodes().map(|((expected, got), count)| {
+            (format!("expected {}, got {}", rcode::Shown(expected), rcode::Shown(got)), count)
+        })),
         send_failed_causes: by_name(
             tally.send_errors.iter().map(|(&errno, &count)| (errno::name(errno), count)),
         ),

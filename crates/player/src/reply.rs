@@ -26,22 +26,28 @@ pub enum Cause {
     /// It carries another question.
     Question,
     /// Its rcode is not the one that the dataset expects.
-    Rcode,
+    Rcode {
+        /// What the dataset expects.
+        expected: u16,
+        /// What the reply says.
+        got: u16,
+    },
     /// It is shorter than a header with the question.
     Short,
 }
 
 impl Cause {
-    /// All causes, in the order of their numbers.
-    pub const ALL: [Self; 4] = [Self::NotAResponse, Self::Question, Self::Rcode, Self::Short];
+    /// The names in records, in the order of their numbers.
+    pub const NAMES: [&str; 4] = ["not-a-response", "question", "rcode", "short"];
 
-    /// The name in records.
-    pub fn name(self) -> &'static str {
+    /// The place of its name.
+    #[inline]
+    pub fn number(self) -> usize {
         match self {
-            Self::NotAResponse => "not-a-response",
-            Self::Question => "question",
-            Self::Rcode => "rcode",
-            Self::Short => "short",
+            Self::NotAResponse => 0,
+            Self::Question => 1,
+            Self::Rcode { .. } => 2,
+            Self::Short => 3,
         }
     }
 }
@@ -65,7 +71,7 @@ pub fn check(query: &Query<'_>, header: Header<'_>, reply: &[u8]) -> Checked {
         return Checked::Wrong(Cause::Question);
     }
     match query.expected_rcode {
-        Some(expected) if expected != rcode => Checked::Wrong(Cause::Rcode),
+        Some(expected) if expected != rcode => Checked::Wrong(Cause::Rcode { expected, got: rcode }),
         _ => correct(header, rcode),
     }
 }
@@ -117,6 +123,10 @@ mod tests {
         Checked::Correct { rcode, truncated: false }
     }
 
+    fn unexpected(expected: u16, got: u16) -> Checked {
+        Checked::Wrong(Cause::Rcode { expected, got })
+    }
+
     #[test]
     fn an_rcode_above_fifteen_is_read_from_the_opt_record() {
         let bad_version = message([0x80, 0], [1, 0, 0, 1], &[QUESTION, OPT]);
@@ -124,12 +134,12 @@ mod tests {
         assert_eq!(checked(QUESTION, Some(16), &bad_version), correct(16));
         assert_eq!(checked(QUESTION, Some(23), &bad_cookie), correct(23));
         assert_eq!(checked(QUESTION, None, &bad_cookie), correct(23), "its name in the record");
-        assert_eq!(checked(QUESTION, Some(7), &bad_cookie), Checked::Wrong(Cause::Rcode));
-        assert_eq!(checked(QUESTION, Some(0), &bad_version), Checked::Wrong(Cause::Rcode));
+        assert_eq!(checked(QUESTION, Some(7), &bad_cookie), unexpected(7, 23));
+        assert_eq!(checked(QUESTION, Some(0), &bad_version), unexpected(0, 16));
         let with_a_record = message([0x80, 7], [1, 1, 0, 1], &[QUESTION, RECORD, OPT]);
         assert_eq!(checked(QUESTION, Some(23), &with_a_record), correct(23));
         let without = message([0x80, 7], [1, 0, 0, 0], &[QUESTION]);
-        assert_eq!(checked(QUESTION, Some(23), &without), Checked::Wrong(Cause::Rcode));
+        assert_eq!(checked(QUESTION, Some(23), &without), unexpected(23, 7));
         assert_eq!(checked(QUESTION, Some(7), &without), correct(7));
     }
 

@@ -18,11 +18,15 @@ pub struct Tally {
     /// Every query's bucket. `lost` is booked as time goes by, the identities hold at the end.
     pub accounts: Accounts,
     /// By [`Cause`].
-    pub wrong_causes: [u64; Cause::ALL.len()],
-    /// Correct replies by rcode, below 16 and above.
+    pub wrong_causes: [u64; Cause::NAMES.len()],
+    /// Replies in time to the right ID and question, by rcode, below 16.
     pub rcodes: [u64; 16],
-    /// Those that take an OPT record to say.
+    /// Those whose rcode takes an OPT record to say.
     pub extended_rcodes: BTreeMap<u16, u64>,
+    /// Replies in time whose rcode was not the expected one: expected, then got, both below 16.
+    pub wrong_rcodes: [[u64; 16]; 16],
+    /// Those where one of the two takes an OPT record to say.
+    pub extended_wrong_rcodes: BTreeMap<(u16, u16), u64>,
     /// How many of `accounts.unsent` were given up because every ID of every socket was outstanding.
     pub unsent_for_ids: u64,
     /// Messages that the kernel took; with segmentation one holds several queries.
@@ -80,13 +84,41 @@ impl Tally {
     pub fn correct(&mut self, at_ns: u64, latency_ns: u64, rcode: u16, truncated: bool, bytes: usize) {
         self.accounts.correct += 1;
         self.accounts.truncated += u64::from(truncated);
+        self.rcode(rcode);
+        self.response_bytes += bytes as u64;
+        self.latency.record_us(latency_ns / 1000);
+        add(&mut self.correct_per_100ms, at_ns, 1);
+    }
+
+    /// A reply came in time and was wrong.
+    #[inline]
+    pub fn wrong(&mut self, cause: Cause) {
+        self.accounts.wrong += 1;
+        self.wrong_causes[cause.number()] += 1;
+        if let Cause::Rcode { expected, got } = cause {
+            self.rcode(got);
+            let row = self.wrong_rcodes.get_mut(usize::from(expected));
+            match row.and_then(|row| row.get_mut(usize::from(got))) {
+                Some(count) => *count += 1,
+                None => *self.extended_wrong_rcodes.entry((expected, got)).or_default() += 1,
+            }
+        }
+    }
+
+    #[inline]
+    fn rcode(&mut self, rcode: u16) {
         match self.rcodes.get_mut(usize::from(rcode)) {
             Some(count) => *count += 1,
             None => *self.extended_rcodes.entry(rcode).or_default() += 1,
         }
-        self.response_bytes += bytes as u64;
-        self.latency.record_us(latency_ns / 1000);
-        add(&mut self.correct_per_100ms, at_ns, 1);
+    }
+
+    /// Every pair of rcodes, expected and got, with its count; most are 0.
+    pub fn wrong_rcodes(&self) -> impl Iterator<Item = ((u16, u16), u64)> {
+        let rows = (0..).zip(&self.wrong_rcodes);
+        let pairs = rows
+            .flat_map(|(expected, row)| (0..).zip(row).map(move |(got, count)| ((expected, got), *count)));
+        pairs.chain(self.extended_wrong_rcodes.iter().map(|(pair, count)| (*pair, *count)))
     }
 
     /// `count` queries were lost: censored samples at the timeout.
@@ -103,6 +135,12 @@ impl Tally {
         self.accounts.add(&other.accounts);
         add_each(&mut self.wrong_causes, &other.wrong_causes);
         add_each(&mut self.rcodes, &other.rcodes);
+        for (ours, theirs) in self.wrong_rcodes.iter_mut().zip(&other.wrong_rcodes) {
+            add_each(ours, theirs);
+        }
+        for (pair, count) in &other.extended_wrong_rcodes {
+            *self.extended_wrong_rcodes.entry(*pair).or_default() += count;
+        }
         self.unsent_for_ids += other.unsent_for_ids;
         self.messages_sent += other.messages_sent;
         self.messages_heard += other.messages_heard;

@@ -175,6 +175,10 @@ fn check(trial: &Trial) {
         ("short", Fate::Short),
     ];
     assert_eq!(trial.wrong_causes, causes.map(|(cause, fate)| (cause.to_string(), passes_of(fate))).into());
+    let wrong_rcodes = [("expected NOERROR, got SERVFAIL".to_string(), passes_of(Fate::OtherRcode))];
+    assert_eq!(trial.wrong_rcodes, wrong_rcodes.into());
+    let rcodes = [("NOERROR", correct), ("SERVFAIL", passes_of(Fate::OtherRcode))];
+    assert_eq!(trial.response_rcodes, rcodes.map(|(rcode, count)| (rcode.to_string(), count)).into());
     assert_eq!(trial.intervals.iter().map(|interval| interval.sent).sum::<u64>(), all);
     assert_eq!(trial.intervals.iter().map(|interval| interval.correct).sum::<u64>(), correct);
 }

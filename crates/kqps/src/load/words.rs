@@ -45,10 +45,11 @@ fn statistics(trial: &Trial, refusal: Option<Code>) -> String {
     line(&mut text, "Queries completed", &of_sent(completed));
     line(&mut text, "Queries lost", &of_sent(accounts.sent - completed));
     text.push('\n');
+    let answered = trial.response_rcodes.values().sum();
     let rcodes: Vec<String> = trial
         .response_rcodes
         .iter()
-        .map(|(rcode, count)| format!("{rcode} {count} ({:.2}%)", percent(*count, accounts.correct)))
+        .map(|(rcode, count)| format!("{rcode} {count} ({:.2}%)", percent(*count, answered)))
         .collect();
     line(&mut text, "Response codes", &rcodes.join(", "));
     let size = |bytes: Option<f64>| bytes.map_or(0.0, f64::round);
@@ -100,10 +101,11 @@ fn accounts(trial: &Trial) -> String {
         "  beside these: truncated {} (of the correct), duplicate {}, unsolicited {}",
         accounts.truncated, accounts.duplicate, accounts.unsolicited
     );
-    for (what, causes) in [("wrong", &trial.wrong_causes), ("send failed", &trial.send_failed_causes)] {
-        for (cause, count) in causes {
-            let _ = writeln!(text, "  {what}: {count} ({cause})");
-        }
+    for (cause, count) in trial.wrong_in_words() {
+        let _ = writeln!(text, "  wrong: {count} ({cause})");
+    }
+    for (cause, count) in &trial.send_failed_causes {
+        let _ = writeln!(text, "  send failed: {count} ({cause})");
     }
     text
 }

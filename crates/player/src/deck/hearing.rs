@@ -70,10 +70,7 @@ impl Deck<'_> {
     fn book(&mut self, checked: Checked, at_ns: u64, latency_ns: u64, bytes: usize) {
         self.tally.outstanding_us += latency_ns.min(self.timeout_ns) / 1000;
         match checked {
-            Checked::Wrong(cause) => {
-                self.tally.accounts.wrong += 1;
-                self.tally.wrong_causes[cause as usize] += 1;
-            }
+            Checked::Wrong(cause) => self.tally.wrong(cause),
             Checked::Correct { rcode, truncated } if latency_ns <= self.timeout_ns => {
                 self.tally.correct(at_ns, latency_ns, rcode, truncated, bytes);
                 self.live.latency(latency_ns);

@@ -40,8 +40,8 @@ pub fn wrong_answers(trial: &Trial) -> Option<Warning> {
     let wrong = trial.accounts.wrong;
     (wrong > 0).then(|| {
         let causes: Vec<String> =
-            trial.wrong_causes.iter().map(|(cause, count)| format!("{cause} {count}")).collect();
-        let causes = if causes.is_empty() { String::new() } else { format!(" ({})", causes.join(", ")) };
+            trial.wrong_in_words().map(|(cause, count)| format!("{cause}: {count}")).collect();
+        let causes = if causes.is_empty() { String::new() } else { format!(" ({})", causes.join("; ")) };
         let advice = format!(
             "{wrong} replies were wrong{causes}: a fast wrong answer is no answer. Check the subject's zones \
              and the expectations in the query file."

@@ -190,7 +190,11 @@ fn one_wrong_answer_refuses_the_figure_and_names_its_cause() {
     wrong.wrong_causes.insert("rcode".into(), 1);
     let warning = wrong_answers(&wrong).unwrap();
     assert_eq!(warning.effect(), Effect::Refuse);
-    assert!(warning.advice.contains("(rcode 1)"), "{warning}");
+    assert!(warning.advice.contains("(rcode: 1)"), "{warning}");
+    wrong.wrong_rcodes.insert("expected NXDOMAIN, got NOERROR".into(), 1);
+    wrong.wrong_causes.insert("short".into(), 2);
+    let warning = wrong_answers(&wrong).unwrap();
+    assert!(warning.advice.contains("(short: 2; expected NXDOMAIN, got NOERROR: 1)"), "{warning}");
 }
 
 #[test]
