@@ -11,14 +11,14 @@ use kqps_message::edns::Malformed;
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
     /// The system refused something.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {error}", path.display())]
     Io {
         /// What was tried: `open`, `read`, `write`.
         action: &'static str,
         /// On which file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        error: io::Error,
     },
     /// The path is a directory.
     #[error("{} is a directory; expected a file of queries", path.display())]
@@ -67,8 +67,8 @@ pub enum DatasetError {
 }
 
 impl DatasetError {
-    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io { action, path: path.to_owned(), source }
+    pub(crate) fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
+        Self::Io { action, path: path.to_owned(), error }
     }
 }
 

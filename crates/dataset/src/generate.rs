@@ -100,12 +100,12 @@ pub enum GenerateError {
     #[error("a Zipf exponent of {0}; expected 0 to 10")]
     Exponent(f64),
     /// The file could not be written.
-    #[error("cannot write {}: {source}", path.display())]
+    #[error("cannot write {}: {error}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        error: io::Error,
     },
 }
 
@@ -113,7 +113,7 @@ pub enum GenerateError {
 pub fn zone(zone: &Zone, path: &Path) -> Result<(), GenerateError> {
     let origin = zone.check()?;
     output::whole(path, |out| write_zone(zone, &Shown(&origin), out))
-        .map_err(|source| GenerateError::Io { path: path.to_owned(), source })
+        .map_err(|error| GenerateError::Io { path: path.to_owned(), error })
 }
 
 fn write_zone(zone: &Zone, origin: &dyn Display, out: &mut dyn Write) -> io::Result<()> {
@@ -149,7 +149,7 @@ pub fn queries(queries: &Queries, path: &Path) -> Result<(), GenerateError> {
     let types = Draws::weighted(&queries.types.iter().map(|&(_, weight)| weight).collect::<Vec<_>>());
     let origin = Shown(&origin).to_string();
     output::whole(path, |out| write_queries(queries, &origin, &names, &types, out))
-        .map_err(|source| GenerateError::Io { path: path.to_owned(), source })
+        .map_err(|error| GenerateError::Io { path: path.to_owned(), error })
 }
 
 fn write_queries(

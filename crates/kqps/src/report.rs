@@ -6,13 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use kqps_lab::folder::store_in;
 use kqps_observation::{Run, Store};
 use kqps_verdict::judge::judge;
 
 use crate::exit::bad_input;
-
-/// The store of a run within its folder.
-const STORE: &str = "run.sqlite";
 
 /// The page of a run within its folder.
 const PAGE: &str = "report.html";
@@ -30,17 +28,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if !args.run.is_dir() {
-        let what = match args.run.metadata() {
-            Ok(_) => "is no folder".to_string(),
-            Err(error) => format!("cannot be read ({error})"),
-        };
-        return Err(bad_input(format!("{} {what}; expected the folder of a run", args.run.display())));
-    }
-    let store = args.run.join(STORE);
-    if !store.exists() {
-        return Err(bad_input(format!("{} holds no run: there is no {STORE} in it", args.run.display())));
-    }
+    let store = store_in(&args.run).map_err(bad_input)?;
     let run = Store::read(&store).map_err(bad_input)?;
     let page = args.output.unwrap_or_else(|| args.run.join(PAGE));
     write(&run, &page)?;

@@ -18,6 +18,31 @@ pub struct FolderError {
     pub error: io::Error,
 }
 
+/// There is no run to read or to go on with.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the messages say it
+pub enum NoRun {
+    #[error("{path} cannot be read ({error}); expected the folder of a run", path = .path.display())]
+    Unreadable { path: PathBuf, error: io::Error },
+    #[error("{path} is no folder; expected the folder of a run", path = .path.display())]
+    NoFolder { path: PathBuf },
+    #[error("{path} holds no run: there is no {STORE} in it", path = .path.display())]
+    NoStore { path: PathBuf },
+}
+
+/// The store of a run within its folder.
+const STORE: &str = "run.sqlite";
+
+/// The store of the run that lies in a folder.
+pub fn store_in(folder: &Path) -> Result<PathBuf, NoRun> {
+    let path = || folder.to_path_buf();
+    let found = folder.metadata().map_err(|error| NoRun::Unreadable { path: path(), error })?;
+    if !found.is_dir() {
+        return Err(NoRun::NoFolder { path: path() });
+    }
+    Some(folder.join(STORE)).filter(|store| store.exists()).ok_or_else(|| NoRun::NoStore { path: path() })
+}
+
 impl Folder {
     /// Makes the folder, and those above it, where they are missing.
     pub fn make(path: &Path) -> Result<Self, FolderError> {
@@ -48,7 +73,7 @@ impl Folder {
 
     /// The store.
     pub fn store(&self) -> PathBuf {
-        self.0.join("run.sqlite")
+        self.0.join(STORE)
     }
 
     /// The page.

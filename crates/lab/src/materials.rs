@@ -46,7 +46,7 @@ pub struct Materials {
 pub enum MaterialsError {
     #[error(transparent)]
     Folder(#[from] FolderError),
-    #[error("generating the zone and its queries: {0}")]
+    #[error(transparent)]
     Generate(#[from] GenerateError),
 }
 

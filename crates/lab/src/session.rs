@@ -14,7 +14,7 @@ use kqps_verdict::search::Goal;
 
 use crate::budget::{Clock, Spending};
 use crate::conduct::{Conducted, Conductor, Event};
-use crate::folder::{Folder, FolderError};
+use crate::folder::{Folder, FolderError, NoRun, store_in};
 use crate::layout::{LaidOut, lay_out, new_run};
 use crate::materials::{Materials, MaterialsError};
 use crate::record;
@@ -31,7 +31,9 @@ pub use crate::layout::Wish;
 pub enum LabError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("{0}")]
+    #[error(transparent)]
+    NoRun(#[from] NoRun),
+    #[error(transparent)]
     Folder(#[from] FolderError),
     #[error(transparent)]
     Materials(#[from] MaterialsError),
@@ -95,6 +97,7 @@ impl Session {
 
     /// Opens a run to go on with it. Its plan is what the store says.
     pub fn resume(folder: &Path, kqps: PathBuf) -> Result<Self, LabError> {
+        store_in(folder)?;
         let folder = Folder::open(folder)?;
         let store = Store::open(&folder.store())?;
         // The lock on the store says that nobody else conducts this run, so these are nobody's.

@@ -223,12 +223,12 @@ fn lock_folder(path: &Path) -> Result<File, StoreError> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let io = |source| StoreError::Io { path: folder.into(), source };
+    let io = |error| StoreError::Io { path: folder.into(), error };
     let file = File::open(folder).map_err(io)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StoreError::Locked { folder: folder.into() }),
-        Err(TryLockError::Error(source)) => Err(io(source)),
+        Err(TryLockError::Error(error)) => Err(io(error)),
     }
 }
 
@@ -257,7 +257,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 fn must_be_a_file(path: &Path) -> Result<(), StoreError> {
-    let found = path.metadata().map_err(|source| StoreError::Io { path: path.into(), source })?;
+    let found = path.metadata().map_err(|error| StoreError::Io { path: path.into(), error })?;
     if found.is_dir() {
         return Err(StoreError::Directory { path: path.into() });
     }

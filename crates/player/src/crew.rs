@@ -227,7 +227,7 @@ fn one_thread(
 ) -> Result<Option<Heard>, PlayError> {
     let plan = world.plan;
     if let Some(&cpu) = plan.cpus.get(number % plan.cpus.len().max(1)) {
-        affinity::pin_thread(cpu).map_err(|source| PlayError::Pin { cpu, source })?;
+        affinity::pin_thread(cpu).map_err(|error| PlayError::Pin { cpu, error })?;
     }
     // Without it the kernel wakes a sleeper up to 50 µs late; that it was refused shows as lag.
     let _ = clock::set_timer_slack_ns(1);
@@ -242,7 +242,7 @@ fn one_thread(
         (first..first + sockets.len()).map(|socket| plan.targets[socket % plan.targets.len()].into());
     let mut stage = Stage::new(plan, sockets, targets.collect(), deck, signals);
     let played = world.chosen.play(&mut stage);
-    played.map_err(|source| PlayError::Loop { io: world.chosen.name(), source })?;
+    played.map_err(|error| PlayError::Loop { io: world.chosen.name(), error })?;
     let Stage { deck, fallbacks, begun, .. } = stage;
     let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
     let (played_ns, drain_ns) = (deck.played_ns(), deck.drain_ns());

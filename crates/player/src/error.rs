@@ -1,4 +1,4 @@
-//! Why a trial could not be played.
+//! Why a trial could not be played. What the system said is within the words, and no source beside them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,12 +9,12 @@ use kqps_observation::IdentityViolated;
 #[derive(Debug, thiserror::Error)]
 pub enum PlayError {
     /// A socket could not be bound.
-    #[error("cannot bind a socket at {address}: {source}")]
+    #[error("cannot bind a socket at {address}: {error}")]
     Bind {
         /// Where.
         address: SocketAddr,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// This process may not open so many sockets.
     #[error(
@@ -28,12 +28,12 @@ pub enum PlayError {
         limit: u64,
     },
     /// A thread could not be pinned.
-    #[error("cannot pin a thread to core {cpu}: {source}")]
+    #[error("cannot pin a thread to core {cpu}: {error}")]
     Pin {
         /// Where.
         cpu: u32,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// The I/O that was asked for does not work on this host.
     #[error("--io {io} does not work on this host: {reason}")]
@@ -44,12 +44,12 @@ pub enum PlayError {
         reason: String,
     },
     /// A loop ended on an error that is no single packet's.
-    #[error("the player's {io} loop failed: {source}")]
+    #[error("the player's {io} loop failed: {error}")]
     Loop {
         /// Which.
         io: &'static str,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// A thread could not be started.
     #[error("cannot start a thread: {0}; use fewer threads (-T)")]

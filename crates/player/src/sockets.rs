@@ -49,9 +49,9 @@ impl Sockets {
         let bind = |number: usize| {
             let port = plan.local_port.map_or(0, |first| first.saturating_add(number as u16));
             let address = SocketAddr::new(ip, port);
-            UdpSocket::bind(address, &options).map_err(|source| match source.raw_os_error() {
+            UdpSocket::bind(address, &options).map_err(|error| match error.raw_os_error() {
                 Some(EMFILE) => PlayError::TooManySockets { wanted, limit },
-                _ => PlayError::Bind { address, source },
+                _ => PlayError::Bind { address, error },
             })
         };
         let all = (0..wanted).map(bind).collect::<Result<Vec<UdpSocket>, PlayError>>()?;

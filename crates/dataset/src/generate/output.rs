@@ -14,8 +14,11 @@ pub(super) fn whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resul
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Servers that run as another user read these files: the umask decides, as for any file.
     let permissions = Permissions::from_mode(0o666);
+    fs::metadata(directory)?;
     let file =
-        tempfile::Builder::new().prefix(".unfinished-").permissions(permissions).tempfile_in(directory)?;
+        tempfile::Builder::new().prefix(".unfinished-").permissions(permissions).tempfile_in(directory);
+    // What it says names the other file, which the user never heard of.
+    let file = file.map_err(|error| io::Error::from(error.kind()))?;
     let mut out = BufWriter::with_capacity(1 << 18, file);
     write(&mut out)?;
     out.into_inner().map_err(io::IntoInnerError::into_error)?.persist(path)?;

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use kqps_lab::folder::store_in;
 use kqps_lab::toml_file::{did_you_mean, nearest};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Run, Store};
@@ -73,10 +74,7 @@ fn judged(cases: Vec<Case>, seed: u64) -> anyhow::Result<Compared> {
 }
 
 fn read(folder: &Path) -> anyhow::Result<Run> {
-    let store = folder.join("run.sqlite");
-    if !store.exists() {
-        return Err(bad_input(format!("{} holds no run: there is no run.sqlite in it", folder.display())));
-    }
+    let store = store_in(folder).map_err(bad_input)?;
     Store::read(&store).map_err(bad_input)
 }
 

@@ -4,6 +4,7 @@
 
 mod compare;
 mod dataset;
+mod errors;
 mod host;
 mod load;
 mod report;

@@ -278,7 +278,7 @@ fn bad_usage_is_one_clear_error() {
     }
     assert!(!out.exists(), "nothing is half-made");
     let (status, error) = said(&["--resume"]);
-    assert_eq!(status, Some(1), "{error}");
+    assert_eq!(status, Some(2), "{error}");
 }
 
 #[test]

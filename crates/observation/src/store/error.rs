@@ -33,10 +33,10 @@ pub enum StoreError {
     Unwritable { path: PathBuf, record: String, reason: String },
     #[error("{path}: {record} cannot be read: {reason}", path = path.display())]
     Damaged { path: PathBuf, record: String, reason: String },
-    #[error("{path}: {source}", path = path.display())]
-    Io { path: PathBuf, source: io::Error },
-    #[error("{path}: {source}", path = path.display())]
-    Database { path: PathBuf, source: rusqlite::Error },
+    #[error("{path}: {error}", path = path.display())]
+    Io { path: PathBuf, error: io::Error },
+    #[error("{path}: {error}", path = path.display())]
+    Database { path: PathBuf, error: rusqlite::Error },
 }
 
 impl StoreError {
@@ -49,14 +49,17 @@ impl StoreError {
             Some((ffi::ErrorCode::NotADatabase, _)) => {
                 Self::NotAStore { path, reason: "it is no SQLite database".into() }
             }
-            _ => Self::Database { path, source: error },
+            Some((ffi::ErrorCode::DatabaseCorrupt, _)) => {
+                Self::Damaged { path, record: "the database".into(), reason: error.to_string() }
+            }
+            _ => Self::Database { path, error },
         }
     }
 
     /// The same error, said of the file instead of what it was opened as.
     pub(super) fn named(self, path: &Path) -> Self {
         match self {
-            Self::Database { source, .. } => Self::Database { path: path.into(), source },
+            Self::Database { error, .. } => Self::Database { path: path.into(), error },
             other => other,
         }
     }
@@ -64,8 +67,8 @@ impl StoreError {
     /// The same error, or [`Self::Duplicate`] where a row of that number was in the way.
     pub(super) fn or_duplicate(self, number: u64) -> Self {
         match self {
-            Self::Database { path, source }
-                if source.sqlite_error_code() == Some(ffi::ErrorCode::ConstraintViolation) =>
+            Self::Database { path, error }
+                if error.sqlite_error_code() == Some(ffi::ErrorCode::ConstraintViolation) =>
             {
                 Self::Duplicate { path, number }
             }

@@ -1,0 +1,69 @@
+//! An error says everything once: what happened, where, and the system's word for it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::Command;
+
+use kqps_observation::{Run, SCHEMA, Store};
+
+/// The status of a command that cannot work, and its one line.
+fn refused(folder: &Path, arguments: &str) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
+    let output = command.args(arguments.split(' ')).current_dir(folder).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(error.lines().count(), 1, "{arguments}: {error}");
+    (output.status.code(), error.trim_end().to_owned())
+}
+
+/// A store that is cut off in the middle of its tables.
+fn write_cut_store(folder: &Path) {
+    fs::create_dir(folder).unwrap();
+    let file = folder.join("run.sqlite");
+    let run = Run { schema: SCHEMA, study: "default".into(), ..Run::default() };
+    Store::create(&file, &run).unwrap().finish(1).unwrap();
+    let whole = fs::read(&file).unwrap();
+    fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+}
+
+#[test]
+fn no_clause_comes_twice_and_the_status_tells_whose_fault_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("queries"), "a.example A\n").unwrap();
+    fs::write(folder.join("file"), "").unwrap();
+    fs::create_dir(folder.join("empty")).unwrap();
+    write_cut_store(&folder.join("cut"));
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let load = |flags: &str| format!("load 127.0.0.1:{port} -d queries -Q 1 -c 1 {flags}");
+    let cases = [
+        (2, "run --resume --out nothere".to_owned(), "nothere cannot be read"),
+        (2, "report nothere".to_owned(), "nothere cannot be read"),
+        (2, "run --resume --out empty".to_owned(), "empty holds no run: there is no run.sqlite in it"),
+        (2, "report empty".to_owned(), "empty holds no run: there is no run.sqlite in it"),
+        (2, "run --resume --out file".to_owned(), "file is no folder"),
+        (2, "run --resume --out cut".to_owned(), "database disk image is malformed"),
+        (2, "report cut".to_owned(), "database disk image is malformed"),
+        (2, "compare cut cut".to_owned(), "database disk image is malformed"),
+        (1, load("-a 192.0.2.1"), "cannot bind a socket at 192.0.2.1:0: Cannot assign requested address"),
+        (1, load(&format!("-a 127.0.0.1 -x {port}")), "Address already in use"),
+        (2, "load 127.0.0.1 -Q 1 -d none".to_owned(), "cannot open none: No such file or directory"),
+        (
+            1,
+            "gen queries -n 1 -o /nonexist/q".to_owned(),
+            "cannot write /nonexist/q: No such file or directory",
+        ),
+        (1, "gen zone --records 1 -o empty".to_owned(), "it exists and is no regular file"),
+    ];
+    for (status, arguments, wanted) in cases {
+        let (code, error) = refused(folder, &arguments);
+        assert_eq!(code, Some(status), "{arguments}: {error}");
+        assert!(error.contains(wanted), "{arguments}: {error}");
+        let clauses: Vec<&str> = error.split(": ").collect();
+        let distinct: BTreeSet<&str> = clauses.iter().copied().collect();
+        assert_eq!(clauses.len(), distinct.len(), "{arguments}: {error}");
+        assert!(!error.contains(".unfinished-"), "{error}");
+    }
+}
