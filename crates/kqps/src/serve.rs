@@ -144,6 +144,11 @@ fn setup_of(args: &Echo) -> anyhow::Result<Setup> {
     if args.steer.is_some() && !matches!(args.sockets, Sockets::Reuseport) {
         return Err(bad_input("--steer chooses among sockets on one port: it needs --sockets reuseport"));
     }
+    let is_repeated = |(at, address): &(usize, &SocketAddr)| args.listen[..*at].contains(address);
+    let mut named = args.listen.iter().enumerate().filter(|(_, address)| address.port() > 0);
+    if let Some((_, address)) = named.find(is_repeated) {
+        return Err(bad_input(format!("--listen {address} is given twice")));
+    }
     Ok(Setup {
         listen: args.listen.clone(),
         io: args.io.parse().map_err(bad_input)?,

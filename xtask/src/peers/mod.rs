@@ -32,8 +32,8 @@ pub enum Name {
 pub struct Options {
     /// What to compare
     name: Name,
-    /// Blocks of each comparison: A B B A, then B A A B, and so on
-    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Blocks of each comparison, 6 at least: A B B A, then B A A B, and so on
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(6..))]
     blocks: u32,
     /// Length of each measurement
     #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
@@ -64,7 +64,7 @@ pub fn run(options: &Options) -> Result<()> {
     measure(options.name, options.blocks, options.seconds, &program, &folder)
 }
 
-/// Measures with a program that is built, into a folder.
+/// Measures with a program that is built, into a folder. Fewer than six blocks show that it works, and no more.
 pub fn measure(name: Name, blocks: u32, seconds: f64, program: &Path, folder: &Path) -> Result<()> {
     ensure!(
         name != Name::Player || dnsperf::is_there(),

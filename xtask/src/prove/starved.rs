@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use kqps_kernel::affinity;
@@ -22,6 +23,9 @@ const SHARE: f64 = 0.05;
 /// takes no privilege, as a control group does.
 const NICENESS: &str = "13";
 
+/// The longest that a trial is waited for after its output ended.
+const END_WITHIN: Duration = Duration::from_secs(10);
+
 /// The exit status of a figure that is refused.
 const REFUSED: i32 = 3;
 
@@ -31,16 +35,19 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     // Few names: reading them takes CPU too.
     let file = bench.queries(5_000)?;
     let length = bench.choose("2s", "10s");
-    let played = match Quota::new(SHARE) {
+    let (played, words) = match Quota::new(SHARE) {
         Ok(quota) => {
             eprintln!("starved by a control group");
-            play(quota.command(&bench.kqps.program), &bench.kqps, address, &file, length)?
+            play(|| quota.command(&bench.kqps.program), &bench.kqps, address, &file, length)?
         }
         Err(reason) => {
             eprintln!("starved by a busy thread beside it, since there is no control group: {reason:#}");
             let spinner = Spinner::start(bench.kqps.player_cpu)?;
-            let mut command = pinned(&bench.kqps.player_cpu.to_string(), "nice");
-            command.args(["-n", NICENESS]).arg(&bench.kqps.program);
+            let command = || {
+                let mut command = pinned(&bench.kqps.player_cpu.to_string(), "nice");
+                command.args(["-n", NICENESS]).arg(&bench.kqps.program);
+                command
+            };
             let played = play(command, &bench.kqps, address, &file, length);
             spinner.stop()?;
             played?
@@ -61,15 +68,31 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
             played.code
         );
     }
-    Ok(())
+    match words.lines().find(|line| line.contains("Queries per second:")) {
+        Some(line) if line.contains("refused (player-limited)") => Ok(()),
+        line => {
+            bail!("in place of a starved player's rate it is to say that it is refused: {line:?} in\n{words}")
+        }
+    }
 }
 
-/// Plays a trial with a command that starts kqps starved.
-fn play(mut command: Command, kqps: &Kqps, target: SocketAddr, file: &Path, length: &str) -> Result<Played> {
-    let cpu = kqps.player_cpu.to_string();
-    command.args(["load", &target.to_string(), "--json", "--cpus", &cpu, "--queries"]).arg(file);
-    command.args(["-Q", "100k", "-l", length]);
-    finish(Running::start(&mut command)?)
+/// Plays a trial for its record and one for its words, with commands that start kqps starved.
+fn play(
+    command: impl Fn() -> Command,
+    kqps: &Kqps,
+    target: SocketAddr,
+    file: &Path,
+    length: &str,
+) -> Result<(Played, String)> {
+    let start = |form: &[&str]| {
+        let mut command = command();
+        command
+            .args(["load", &target.to_string(), "--cpus", &kqps.player_cpu.to_string(), "--queries"])
+            .arg(file);
+        Running::start(command.args(["-Q", "100k", "-l", length]).args(form))
+    };
+    let played = finish(start(&["--json"])?)?;
+    Ok((played, start(&[])?.wait(END_WITHIN)?.output))
 }
 
 /// A thread that keeps a core busy.

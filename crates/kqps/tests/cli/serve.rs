@@ -283,6 +283,8 @@ fn what_cannot_be_is_refused_in_one_line() {
     let (status, error) = refused(&two);
     assert_eq!(status, Some(2));
     assert!(error.contains("--io blocking waits on one socket"), "{error}");
+    let (status, error) = refused(&["--listen", "127.0.0.1:5399", "--listen", "127.0.0.1:5399"]);
+    assert_eq!((status, &*error), (Some(2), "kqps: --listen 127.0.0.1:5399 is given twice"));
     let (status, error) = refused(&["--listen", "127.0.0.1:0", "--cpus", "1000"]);
     assert_eq!(status, Some(2));
     assert!(error.contains("--cpus: this process may not run on core 1000; it may on ["), "{error}");
