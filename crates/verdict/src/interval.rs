@@ -54,6 +54,24 @@ pub fn median_interval_covering(figures: &[f64], wanted: f64) -> Option<Interval
     Some(Interval { median: median(&sorted), low, high, coverage, count: count as u32 })
 }
 
+/// A figure this many times as far from the median as is usual stands out.
+const FAR: f64 = 5.0;
+
+/// Figures that are nearer to each other than this, in logarithms, are usually as far apart: rounding alone makes
+/// most of them equal at times.
+const USUAL_LEAST: f64 = 0.002;
+
+/// Which figures stand out, above 0 each: those whose ratio to the median is over five times the usual one, both in
+/// logarithms. They are told, and count like all others. None of fewer than five.
+pub fn outlying(figures: &[f64]) -> Vec<usize> {
+    let logs: Vec<f64> = figures.iter().map(|figure| figure.ln()).collect();
+    let middle_of = |figures: &[f64]| median_interval_covering(figures, 0.5).map(|interval| interval.median);
+    let Some(middle) = middle_of(&logs).filter(|_| logs.len() >= 5) else { return Vec::new() };
+    let deviations: Vec<f64> = logs.iter().map(|log| (log - middle).abs()).collect();
+    let usual = middle_of(&deviations).unwrap_or(0.0).max(USUAL_LEAST);
+    (0..).zip(&deviations).filter(|(_, far)| **far > FAR * usual).map(|(at, _)| at).collect()
+}
+
 /// The probability that the true median lies between the figures of this rank from below and from above,
 /// counted from 0: one less twice the chance that at most `rank` of `count` fair coins show heads.
 fn rank_coverage(count: usize, rank: usize) -> f64 {
@@ -114,6 +132,13 @@ pub fn bootstrap_ratio(blocks: &[Vec<f64>], coverage: f64, seed: u64) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_far_from_most_stands_out_unless_there_are_few() {
+        assert_eq!(outlying(&[100.0, 101.0, 99.0, 100.5, 60.0]), [4]);
+        assert!(outlying(&[100.0, 101.0, 99.0, 60.0]).is_empty());
+        assert_eq!(outlying(&[100.0, 100.0, 100.0, 100.5, 60.0]), [4]);
+    }
 
     fn of(count: u32) -> Interval {
         let figures: Vec<f64> = (1..=count).rev().map(f64::from).collect();

@@ -5,10 +5,7 @@
 //! draws whole blocks, so it allows for that; but from six blocks alone its interval is too narrow: more than
 //! one in ten equal pairs fall out of it (`tests/compare`). Together they keep the error rate.
 
-use crate::interval::{Interval, bootstrap_ratio, median_interval_covering};
-
-/// A ratio this many times as far from the median as is usual stands out.
-const FAR: f64 = 5.0;
+use crate::interval::{self, Interval, bootstrap_ratio, median_interval_covering};
 
 /// The ratios that can be used.
 fn usable(blocks: &[Vec<f64>]) -> Vec<Vec<f64>> {
@@ -41,16 +38,15 @@ pub(super) fn chance_of_equality(blocks: &[Vec<f64>]) -> f64 {
     (2.0 * tail).min(1.0)
 }
 
-/// The blocks with a ratio that stands out: over five median deviations from the median.
+/// The blocks with a ratio that stands out.
 pub(super) fn outlying(blocks: &[Vec<f64>]) -> Vec<u32> {
-    let logs: Vec<Vec<f64>> =
-        usable(blocks).iter().map(|ratios| ratios.iter().map(|ratio| ratio.ln()).collect()).collect();
-    let median = |figures: &[f64]| median_interval_covering(figures, 0.5).map(|interval| interval.median);
-    let Some(middle) = median(&logs.concat()) else { return Vec::new() };
-    let deviations: Vec<f64> = logs.concat().iter().map(|log| (log - middle).abs()).collect();
-    let usual = median(&deviations).unwrap_or(0.0);
-    let is_far = |log: &f64| (log - middle).abs() > FAR * usual && usual > 0.0;
-    (0..).zip(&logs).filter(|(_, logs)| logs.iter().any(is_far)).map(|(block, _)| block).collect()
+    let usable = usable(blocks);
+    let block_of = (0_u32..).zip(&usable).flat_map(|(block, ratios)| ratios.iter().map(move |_| block));
+    let block_of: Vec<u32> = block_of.collect();
+    let mut blocks: Vec<u32> =
+        interval::outlying(&usable.concat()).into_iter().map(|ratio| block_of[ratio]).collect();
+    blocks.dedup();
+    blocks
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use kqps_observation::Trial;
 use super::start::Start;
 use crate::bottleneck::{Bottleneck, Resource, bottleneck};
 use crate::grade::Grade;
-use crate::interval::{Interval, median_interval};
+use crate::interval::{Interval, median_interval, outlying};
 use crate::search::Bounds;
 use crate::warning::{self, Code, Effect, Setting, Warning};
 
@@ -123,6 +123,9 @@ impl Doubt {
         if let Some(first) = failures.first() {
             add(None, format!("{} of {all} starts failed: {first}", failures.len()));
         }
+        if let Some(reason) = outlying_starts(case.starts) {
+            add(None, reason);
+        }
         if case.player_qps.is_none() {
             let reason =
                 "The player's own ceiling was not measured, so nothing shows that it was not the limit.";
@@ -158,6 +161,18 @@ impl Doubt {
 
 fn failures<'a>(starts: &'a [Start<'_>]) -> impl Iterator<Item = &'a str> {
     starts.iter().filter_map(|start| start.verdict.failure.as_deref())
+}
+
+/// Which starts stand out; none where all are alike.
+fn outlying_starts(starts: &[Start<'_>]) -> Option<String> {
+    let (blocks, figures): (Vec<u32>, Vec<f64>) =
+        starts.iter().filter_map(|start| Some((start.verdict.block, start.throughput_qps()?))).unzip();
+    let told: Vec<String> = outlying(&figures)
+        .into_iter()
+        .map(|at| format!("that of block {} with {:.0} q/s", blocks[at] + 1, figures[at]))
+        .collect();
+    (!told.is_empty())
+        .then(|| format!("Of its starts {} stands far out; it counts like all others.", told.join(" and ")))
 }
 
 /// Why there is no figure: nobody tried, nothing could be tried, time was short, or no load met the goal.

@@ -72,6 +72,16 @@ fn a_sound_run_on_one_host_is_a_c_and_says_why() {
 }
 
 #[test]
+fn a_start_that_stands_out_is_told_and_counts() {
+    let mut rig = six_starts(2e6, |_| {});
+    rig.search(6, knee(120_000.0));
+    let verdict = subject(&rig);
+    assert_eq!(verdict.figure_qps.unwrap().count, 7);
+    let told = |reason: &&String| reason.starts_with("Of its starts that of block 7 with 1");
+    assert_eq!(verdict.reasons.iter().filter(told).count(), 1, "{:?}", verdict.reasons);
+}
+
+#[test]
 fn every_figure_names_its_trials_and_every_load_its_latency() {
     let rig = six_starts(2e6, |_| {});
     let verdict = subject(&rig);
