@@ -53,6 +53,10 @@ pub(crate) struct Thread {
     pub(crate) cpu: u32,
     /// Time on a core. Behind by a scheduler tick (1 to 10 ms) at most while the thread runs.
     pub(crate) on_cpu_ns: u64,
+    /// In ticks, as are the next: too coarse for a time, and good for its division.
+    pub(crate) user_ticks: u64,
+    /// The same.
+    pub(crate) system_ticks: u64,
 }
 
 impl Thread {
@@ -65,7 +69,8 @@ impl Thread {
             .ok()
             .and_then(|text| text.split_whitespace().next()?.parse().ok())
             .unwrap_or_else(|| ticks_ns(stat.user_ticks + stat.system_ticks));
-        Ok(Self { pid, tid, name: stat.name, started: stat.started, cpu: stat.cpu, on_cpu_ns })
+        let Stat { name, started, cpu, user_ticks, system_ticks, .. } = stat;
+        Ok(Self { pid, tid, name, started, cpu, on_cpu_ns, user_ticks, system_ticks })
     }
 
     /// Whether both are readings of one thread.

@@ -119,6 +119,9 @@ fn ended_ns(before: &CpuReading, after: &CpuReading) -> i128 {
     (i128::from(process::ticks_ns(waited_for)) - i128::from(known)).max(0)
 }
 
+/// Fewer ticks than this do not tell how they divide.
+const ENOUGH_TICKS: u64 = 10;
+
 /// The user share of the CPU time between two readings, 0 to 1; of the time since its start when the ticks
 /// in between are too few to tell.
 fn user_share(before: &CpuReading, after: &CpuReading) -> f64 {
@@ -131,10 +134,14 @@ fn user_share(before: &CpuReading, after: &CpuReading) -> f64 {
             )
         })
     };
-    let ((user_before, system_before), (user_after, system_after)) = (sum(before), sum(after));
-    let (user, system) = (user_after.saturating_sub(user_before), system_after.saturating_sub(system_before));
-    let share = |user: u64, system: u64| user as f64 / (user + system).max(1) as f64;
-    if user + system >= 10 { share(user, system) } else { share(user_after, system_after) }
+    share_between(sum(before), sum(after)).unwrap_or(0.0)
+}
+
+/// The user share between two readings of user and system ticks; none when not one tick was ever counted.
+fn share_between(before: (u64, u64), after: (u64, u64)) -> Option<f64> {
+    let between = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
+    let (user, system) = if between.0 + between.1 >= ENOUGH_TICKS { between } else { after };
+    (user + system > 0).then(|| user as f64 / (user + system) as f64)
 }
 
 /// What threads used between two readings of them, busiest first; those that used nothing are left out.
@@ -142,15 +149,18 @@ pub(crate) fn threads_between(before: &[Thread], after: &[Thread], wall_s: f64) 
     let mut facts: Vec<ThreadFacts> = after
         .iter()
         .filter_map(|thread| {
-            let earlier_ns =
-                before.iter().find(|earlier| earlier.is(thread)).map_or(0, |thread| thread.on_cpu_ns);
-            let spent_ns = thread.on_cpu_ns.saturating_sub(earlier_ns);
+            let earlier = before.iter().find(|earlier| earlier.is(thread));
+            let spent_ns = thread.on_cpu_ns.saturating_sub(earlier.map_or(0, |earlier| earlier.on_cpu_ns));
             let cpu_s = spent_ns as f64 / 1e9;
+            let ticks = |thread: &Thread| (thread.user_ticks, thread.system_ticks);
+            let user_share = share_between(earlier.map_or((0, 0), ticks), ticks(thread));
             (spent_ns > 0).then(|| ThreadFacts {
                 pid: thread.pid,
                 tid: thread.tid,
                 name: thread.name.clone(),
                 cpu_s,
+                cpu_user_s: user_share.map(|share| cpu_s * share),
+                cpu_system_s: user_share.map(|share| cpu_s * (1.0 - share)),
                 busy: if wall_s > 0.0 { (cpu_s / wall_s).min(1.0) } else { 0.0 },
                 cpu: thread.cpu,
             })
@@ -231,4 +241,29 @@ fn pss_bytes(reading: &CpuReading, unreadable: &mut BTreeMap<String, String>) ->
     let sum =
         reading.processes.iter().map(|process| process::read_pss_bytes(process.pid)).sum::<io::Result<u64>>();
     sum.map_err(|error| unreadable.insert("subject pss".into(), error.to_string())).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thread(on_cpu_s: u64, user_ticks: u64, system_ticks: u64) -> Thread {
+        Thread { tid: 7, on_cpu_ns: on_cpu_s * 1_000_000_000, user_ticks, system_ticks, ..Thread::default() }
+    }
+
+    #[test]
+    fn a_threads_time_divides_as_its_ticks_do() {
+        // 100 of its 400 ticks in between were user time, and the exact time is 5 s.
+        let used = threads_between(&[thread(1, 50, 0)], &[thread(6, 150, 300)], 10.0);
+        assert_eq!((used[0].cpu_s, used[0].busy), (5.0, 0.5));
+        assert_eq!((used[0].cpu_user_s, used[0].cpu_system_s), (Some(1.25), Some(3.75)));
+    }
+
+    #[test]
+    fn few_ticks_divide_as_all_since_the_start_and_none_do_not() {
+        let used = threads_between(&[thread(1, 74, 20)], &[thread(3, 75, 25)], 10.0);
+        assert_eq!((used[0].cpu_user_s, used[0].cpu_system_s), (Some(1.5), Some(0.5)));
+        let used = threads_between(&[], &[thread(1, 0, 0)], 10.0);
+        assert_eq!((used[0].cpu_s, used[0].cpu_user_s, used[0].cpu_system_s), (1.0, None, None));
+    }
 }

@@ -56,6 +56,12 @@ pub struct ThreadFacts {
     pub name: String,
     /// CPU seconds, user and system.
     pub cpu_s: f64,
+    /// User CPU seconds of them; none where the kernel's ticks do not tell, and in older records.
+    #[serde(default)]
+    pub cpu_user_s: Option<f64>,
+    /// System CPU seconds of them.
+    #[serde(default)]
+    pub cpu_system_s: Option<f64>,
     /// CPU seconds divided by wall seconds, 0 to 1.
     pub busy: f64,
     /// The core it last ran on.

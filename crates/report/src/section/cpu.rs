@@ -62,10 +62,16 @@ fn add(rows: &mut Vec<Bar>, threads: &[ThreadFacts], fill: Fill) -> usize {
     busy.sort_by(|a, b| b.busy.total_cmp(&a.busy));
     let whose = if fill == Fill::Player { "player" } else { "subject" };
     rows.extend(busy.iter().take(MOST_THREADS).map(|thread| {
-        let note = format!("{} of core {}", format::busy(thread.busy), thread.cpu);
+        let note = format!("{} of core {}{}", format::busy(thread.busy), thread.cpu, user_part(thread));
         Bar::plain(format!("{whose}: {}", thread.name), note, Some(thread.busy), fill)
     }));
     busy.len().saturating_sub(MOST_THREADS)
+}
+
+/// How much of a thread's time was its own program's and not the kernel's, where that is known.
+fn user_part(thread: &ThreadFacts) -> String {
+    let share = thread.cpu_user_s.filter(|_| thread.cpu_s > 0.0).map(|user_s| user_s / thread.cpu_s);
+    share.map_or(String::new(), |share| format!(", {} of it user", format::busy(share)))
 }
 
 #[cfg(test)]
@@ -89,5 +95,12 @@ mod tests {
         assert_eq!(drawn.drawing.matches("bar player").count(), 6);
         assert!(drawn.told.contains("2 threads"), "{}", drawn.told);
         assert!(panel(0, "nsd", 7, &Trial::default()).is_none());
+    }
+
+    #[test]
+    fn user_time_is_told_where_it_is_known() {
+        let known = ThreadFacts { cpu_s: 2.0, cpu_user_s: Some(0.5), ..ThreadFacts::default() };
+        assert_eq!(user_part(&known), format!(", {} of it user", format::busy(0.25)));
+        assert_eq!(user_part(&ThreadFacts { cpu_s: 2.0, ..ThreadFacts::default() }), "");
     }
 }

@@ -105,6 +105,8 @@ impl Simulated {
             tid,
             name: name.to_owned(),
             cpu_s: busy * duration_s,
+            cpu_user_s: Some(busy * duration_s * 0.4),
+            cpu_system_s: Some(busy * duration_s * 0.6),
             busy,
             cpu: 1,
         };
@@ -136,6 +138,8 @@ fn player(sent: u64, duration_s: f64) -> PlayerFacts {
             tid: 4101,
             name: "play-0".to_owned(),
             cpu_s: busy * duration_s,
+            cpu_user_s: Some(busy * duration_s * 0.2),
+            cpu_system_s: Some(busy * duration_s * 0.8),
             busy,
             cpu: 0,
         }],

@@ -10,7 +10,7 @@ use kqps_verdict::evidence::counted;
 use kqps_verdict::search::{Next, Preset, Probe, Start, next_trial};
 
 pub(crate) fn thread(name: &str, tid: u32, busy: f64, cpu: u32) -> ThreadFacts {
-    ThreadFacts { pid: 100, tid, name: name.into(), cpu_s: busy, busy, cpu }
+    ThreadFacts { pid: 100, tid, name: name.into(), cpu_s: busy, busy, cpu, ..ThreadFacts::default() }
 }
 
 /// A sound trial of one second over loopback: the player on core 0 at 40 %, the subject on core 1 at 60 %, and
