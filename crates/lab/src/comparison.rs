@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 
 use kqps_host::{Topology, fingerprint, split};
+use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::store::StoreError;
 use kqps_observation::{Cell, CellLoad, Run, Store};
 use kqps_verdict::compare::{Pairing, Part};
@@ -106,9 +107,14 @@ fn make(wish: &Wish, subjects: &[Definition]) -> Result<(), LabError> {
 /// The run before its first trial.
 fn plan(wish: &Wish, subjects: &[Definition]) -> Run {
     let mut fingerprint = fingerprint::read();
-    for program in subjects.iter().flat_map(|definition| &definition.programs) {
-        if let Some(path) = programs::find(program) {
-            fingerprint.binaries.insert(program.clone(), fingerprint::binary(&path));
+    let versions: Vec<Option<String>> =
+        subjects.iter().map(|definition| version::ask(definition, &wish.kqps)).collect();
+    for (definition, version) in subjects.iter().zip(&versions) {
+        for program in &definition.programs {
+            if let Some(path) = programs::find(program) {
+                let facts = BinaryFacts { version: version.clone(), ..fingerprint::binary(&path) };
+                fingerprint.binaries.insert(program.clone(), facts);
+            }
         }
     }
     Run {
@@ -121,22 +127,22 @@ fn plan(wish: &Wish, subjects: &[Definition]) -> Run {
         blocks: 2 * PAIRS * wish.blocks,
         seed: wish.seed,
         fingerprint,
-        cells: cells(wish, &subjects[0], &subjects[1]),
+        cells: cells(wish, (&subjects[0], &versions[0]), (&subjects[1], &versions[1])),
         ..Run::default()
     }
 }
 
-fn cells(wish: &Wish, a: &Definition, b: &Definition) -> Vec<Cell> {
+fn cells(wish: &Wish, a: (&Definition, &Option<String>), b: (&Definition, &Option<String>)) -> Vec<Cell> {
     let cores = split(&Topology::read(), 1, wish.workers as usize);
     let setup = Setup { window: wish.window, ..Setup::MANY_FLOWS };
-    let cell = |definition: &Definition, name: String, part: Part| {
+    let cell = |(definition, version): (&Definition, &Option<String>), name: String, part: Part| {
         let mut factors = setup.factors();
         factors.insert(RECORDS_FACTOR.into(), wish.records.to_string());
         factors.insert(Part::FACTOR.into(), part.word().into());
         Cell {
             name,
             subject: definition.name.clone(),
-            version: version::ask(definition, &wish.kqps),
+            version: version.clone(),
             io: definition.io.clone(),
             load: wish.load.clone(),
             workers: wish.workers,
@@ -147,9 +153,9 @@ fn cells(wish: &Wish, a: &Definition, b: &Definition) -> Vec<Cell> {
         }
     };
     vec![
-        cell(a, a.name.clone(), Part::A),
-        cell(a, format!("{} again", a.name), Part::Again),
-        cell(b, b.name.clone(), Part::B),
+        cell(a, a.0.name.clone(), Part::A),
+        cell(a, format!("{} again", a.0.name), Part::Again),
+        cell(b, b.0.name.clone(), Part::B),
     ]
 }
 
@@ -163,6 +169,41 @@ pub(crate) fn of_pair(run: &Run, pairing: Pairing, pair: u32) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subject::builtin;
+    use crate::subject::definition::Version;
+
+    #[test]
+    fn programs_are_recorded_with_their_versions() {
+        let told = |program: &str, word: &str| Definition {
+            programs: vec![program.into()],
+            version: Some(Version {
+                command: vec!["sh".into(), "-c".into(), format!("echo tool {word}")],
+                after: "tool ".into(),
+            }),
+            ..builtin::echo()
+        };
+        let wish = Wish {
+            folder: PathBuf::new(),
+            a: told("sh", "1.2"),
+            b: told("cat", "1.3"),
+            blocks: 6,
+            load: CellLoad::Closed(1.0),
+            window: 8,
+            workers: 1,
+            seed: 1,
+            records: 10,
+            command: Vec::new(),
+            kqps: PathBuf::from("kqps"),
+            version: "0".into(),
+        };
+        let run = plan(&wish, &[wish.a.clone(), wish.b.clone()]);
+        let versions: Vec<_> = run.cells.iter().map(|cell| cell.version.as_deref()).collect();
+        assert_eq!(versions, [Some("1.2"), Some("1.2"), Some("1.3")]);
+        let binaries = &run.fingerprint.binaries;
+        assert_eq!(binaries["sh"].version.as_deref(), Some("1.2"));
+        assert_eq!(binaries["cat"].version.as_deref(), Some("1.3"));
+        assert!(binaries["sh"].blake3.is_some() && binaries["cat"].blake3.is_some());
+    }
 
     #[test]
     fn pairs_turn_round_and_a_meets_itself_first() {
