@@ -31,7 +31,7 @@ use condition::Condition;
 ///   compares cells of a stored run that differ in nothing else; --a CELL --b CELL compares two of them.
 ///
 /// kqps compare DIR DIR
-///   compares the cells of the same name in two runs.
+///   compares the cells of the same name in two runs, and names all else that differs between these.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 #[command(group = ArgGroup::new("what").args(["runs", "a", "resume"]).multiple(true).required(true))]
@@ -56,7 +56,8 @@ pub(crate) struct Args {
     live: LiveArgs,
 
     /// End with status 3 if a verdict is this: faster, slower, different or inconclusive. With a share, such as
-    /// slower:2%, only if it is certainly so by that much, which is when the whole interval lies beyond it
+    /// slower:2%, only if it is certainly so by that much, which is when the whole interval lies beyond it. Where
+    /// nothing could be shown only inconclusive holds; give both for a CI that must not pass then (repeatable)
     #[arg(long, value_name = "VERDICT[:PERCENT]")]
     fail_on: Vec<Condition>,
 
@@ -110,10 +111,13 @@ struct LiveArgs {
 }
 
 /// What was compared.
+#[derive(Default)]
 struct Compared {
     comparisons: Vec<Comparison>,
     /// The page with all trials, where a run was made for it.
     report: Option<PathBuf>,
+    /// Cells that two runs have in common and that cannot be compared, and why; each a sentence without its full stop.
+    left_out: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -125,6 +129,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         [run] => stored::within(run, args)?,
         [a, b, ..] => stored::between(a, b, args)?,
     };
+    for reason in &compared.left_out {
+        eprintln!("Left out: {reason}.");
+    }
     tell(&compared, args.json)?;
     let met: Vec<&Condition> = args
         .fail_on
@@ -133,6 +140,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .collect();
     for condition in &met {
         eprintln!("--fail-on {condition} holds.");
+    }
+    if let Some(warning) = words::nothing_shown(&compared.comparisons, &args.fail_on) {
+        eprintln!("{warning}");
     }
     Ok(if met.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(exit::REFUSED) })
 }

@@ -88,7 +88,7 @@ impl fmt::Display for Bottleneck {
 
 /// A thread this busy over a whole trial is at its limit. Less than the limit for warnings, since CPU time is
 /// counted in hundredths of a second and trials may last half of one.
-const SATURATED: f64 = 0.9;
+pub(crate) const SATURATED: f64 = 0.9;
 
 /// Names the bottleneck from the trials that failed at and just above the upper bound. Without any it is not
 /// known.

@@ -5,12 +5,15 @@
 //!
 //! - **equivalent**: the interval of the median ratio lies inside ± MDE.
 //! - **faster**, **slower**: it does not, it excludes 1, and the median is nearer to the MDE than to nothing.
-//! - **inconclusive**: all else, with the number of blocks that would probably settle it.
+//! - **inconclusive**: all else, with the number of blocks that would probably settle it; and always where the trials
+//!   show that the ratios are not those of the subjects, which no number of blocks would settle.
 //!
 //! The MDE is the half-width that holds 95 % of what A against itself shows in a block. Median and interval come
 //! of many blocks and scatter less, which leaves room to find a true difference as large as the MDE nearly
 //! every time, and to claim one of a quarter of that next to never; `tests/compare` counts both.
 
+mod conditions;
+mod doubts;
 mod facts;
 mod holm;
 mod mde;
@@ -80,8 +83,19 @@ pub struct Case {
     pub blocks: Vec<Vec<f64>>,
     /// The same of A against itself, as much apart in time as A and B were.
     pub same: Vec<Vec<f64>>,
-    /// What casts doubt on it, each a sentence.
+    /// What casts doubt on it, each a sentence, the gravest first.
     pub doubts: Vec<String>,
+    /// How many of the doubts, from the first, leave no verdict whatever the ratios are: it was the player that was
+    /// measured, or answers were wrong.
+    #[serde(default)]
+    pub refusals: u32,
+}
+
+impl Case {
+    /// Why the ratios are not those of the subjects, the gravest reason first; none where they are.
+    pub fn refusal(&self) -> Option<&str> {
+        self.doubts.first().filter(|_| self.refusals > 0).map(String::as_str)
+    }
 }
 
 /// What a comparison came to.
@@ -132,7 +146,7 @@ pub struct Comparison {
     /// comparisons are made together (Holm).
     pub error_rate: f64,
     /// Blocks that would probably settle an inconclusive comparison, beyond those made; none where that cannot
-    /// be estimated.
+    /// be estimated, or none would.
     pub more_blocks: Option<u32>,
     /// Blocks, from 0, with a ratio far from the others. They count like all others.
     pub outlying: Vec<u32>,
@@ -151,10 +165,11 @@ fn judge(case: &Case, error_rate: f64, seed: u64) -> Comparison {
     let ratio = ratio::interval(&case.blocks, error_rate, seed);
     let mde = least_detectable(&case.same);
     let outcome = match (&ratio, mde) {
+        _ if case.refusal().is_some() => Outcome::Inconclusive,
         (Some(ratio), Some(mde)) if is_enough(case, ratio, error_rate) => outcome(case.figure, ratio, mde),
         _ => Outcome::Inconclusive,
     };
-    let more_blocks = (outcome == Outcome::Inconclusive)
+    let more_blocks = (outcome == Outcome::Inconclusive && case.refusal().is_none())
         .then(|| more::blocks_wanted(&case.blocks, ratio.as_ref(), mde, error_rate))
         .flatten();
     Comparison {

@@ -92,14 +92,23 @@ pub struct CellVerdict {
 
 /// Judges a run, finished or not. The same run always gets the same verdict.
 pub fn judge(run: &Run) -> RunVerdict {
-    // Something must be said of a goal that nobody knows.
-    let goal = goal_of(run).unwrap_or_else(|| Goal { name: run.goal.clone(), ..Preset::Default.goal() });
+    let goal = goal_to_judge_by(run);
     let ceilings = ceiling::of(run);
     let subjects = run.cells.iter().enumerate().filter(|(_, cell)| cell.role == Role::Subject);
     let subjects: Vec<CellVerdict> =
         subjects.map(|(index, _)| judge_cell(run, index, &goal, &ceilings)).collect();
     let figures = figure::of_run(run, &subjects);
     RunVerdict { goal, ceilings, subjects, figures, comparisons: compare::of_run(run) }
+}
+
+/// Something must be said of a goal that nobody knows.
+fn goal_to_judge_by(run: &Run) -> Goal {
+    goal_of(run).unwrap_or_else(|| Goal { name: run.goal.clone(), ..Preset::Default.goal() })
+}
+
+/// Judges one subject's cell of a run, without what the run compares.
+pub(crate) fn judge_cell_of(run: &Run, index: usize) -> CellVerdict {
+    judge_cell(run, index, &goal_to_judge_by(run), &ceiling::of(run))
 }
 
 fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> CellVerdict {

@@ -15,7 +15,10 @@ use crate::grade::Grade;
 
 pub use canary::canary;
 pub use host::{noisy_host, shared_cores, single_host};
-pub use player::{Starved, busiest_thread, client_drops, lagging, player_headroom, player_limited, starved};
+pub(crate) use player::BUSY;
+pub use player::{
+    Starved, busiest_player, busiest_thread, client_drops, lagging, player_headroom, player_limited, starved,
+};
 pub use subject::{busiest_to_mean, no_steady_state, uneven, unexplained_loss, wrong_answers};
 
 /// Which warning. The names are METHOD's.

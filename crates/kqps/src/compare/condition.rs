@@ -38,6 +38,13 @@ impl Condition {
     }
 }
 
+impl Condition {
+    /// Whether it asks for what could not be told.
+    pub(super) fn is_inconclusive(&self) -> bool {
+        self.wanted == Wanted::Inconclusive
+    }
+}
+
 impl FromStr for Condition {
     type Err = String;
 

@@ -43,7 +43,11 @@ pub(super) fn compare(args: &Args) -> anyhow::Result<Option<Compared>> {
     if verdict.comparisons.is_empty() {
         anyhow::bail!("nothing could be compared: {}", why_nothing(session.run()));
     }
-    Ok(Some(Compared { comparisons: verdict.comparisons, report: Some(session.folder().report()) }))
+    Ok(Some(Compared {
+        comparisons: verdict.comparisons,
+        report: Some(session.folder().report()),
+        ..Compared::default()
+    }))
 }
 
 fn why_nothing(run: &Run) -> &str {

@@ -20,7 +20,7 @@ pub(super) fn within(folder: &Path, args: &Args) -> anyhow::Result<Compared> {
         (Some(a), Some(b), _) => vec![(cell_called(&run, a)?, cell_called(&run, b)?)],
         (_, _, Some(factor)) => differing(&run, factor)?,
         _ if compare::Pairing::of(&run).is_some() => {
-            return Ok(Compared { comparisons: compare::of_run(&run), report: None });
+            return Ok(Compared { comparisons: compare::of_run(&run), ..Compared::default() });
         }
         _ => {
             return Err(bad_input(
@@ -46,22 +46,40 @@ pub(super) fn between(a: &Path, b: &Path, args: &Args) -> anyhow::Result<Compare
     }
     let (run_a, run_b) = (read(a)?, read(b)?);
     let subjects = run_a.cells.iter().enumerate().filter(|(_, cell)| cell.role != Role::Canary);
-    let mut cases = Vec::new();
+    let (mut cases, mut left_out) = (Vec::new(), Vec::new());
     for (of_a, cell) in subjects {
-        let same =
-            |other: &Cell| other.name == cell.name && other.load == cell.load && other.role == cell.role;
+        let same = |other: &Cell| {
+            (&other.name, other.role, &other.experiment) == (&cell.name, cell.role, &cell.experiment)
+        };
         let Some(of_b) = run_b.cells.iter().position(same) else { continue };
         for figure in figures_of(cell) {
-            let mut case = compare::between_runs((&run_a, of_a), (&run_b, of_b), *figure);
-            case.a = format!("{} of {}", cell.name, a.display());
-            case.b = format!("{} of {}", cell.name, b.display());
-            cases.push(case);
+            match compare::between_runs((&run_a, of_a), (&run_b, of_b), *figure) {
+                Ok(case) => cases.push(Case {
+                    a: format!("{} of {}", told(cell), a.display()),
+                    b: format!("{} of {}", told(&run_b.cells[of_b]), b.display()),
+                    ..case
+                }),
+                // It is the same for every figure.
+                Err(reason) => {
+                    left_out.push(format!("{} was not asked the same in both runs: {reason}", cell.name));
+                    break;
+                }
+            }
         }
     }
-    if cases.is_empty() {
-        return Err(bad_input("the runs have no cell of the same name and load"));
+    if cases.is_empty() && left_out.is_empty() {
+        return Err(bad_input("the runs have no cell of the same name"));
     }
-    judged(cases, run_a.seed)
+    if cases.is_empty() {
+        return Err(bad_input(format!("nothing can be compared. {}", left_out.join(". "))));
+    }
+    Ok(Compared { left_out, ..judged(cases, run_a.seed)? })
+}
+
+/// A cell with the version of its subject, which may be all that differs.
+fn told(cell: &Cell) -> String {
+    let version = cell.version.as_ref().map(|version| format!(" ({version})"));
+    format!("{}{}", cell.name, version.unwrap_or_default())
 }
 
 /// Holm's correction counts only what can be compared at all.
@@ -70,7 +88,7 @@ fn judged(cases: Vec<Case>, seed: u64) -> anyhow::Result<Compared> {
     if cases.is_empty() {
         anyhow::bail!("nothing can be compared: no block has a figure of both cells");
     }
-    Ok(Compared { comparisons: compare::compare(&cases, seed), report: None })
+    Ok(Compared { comparisons: compare::compare(&cases, seed), ..Compared::default() })
 }
 
 fn read(folder: &Path) -> anyhow::Result<Run> {

@@ -1,16 +1,22 @@
 //! A comparison in words: the verdict first, then the ratio, and what it rests on.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use kqps_verdict::compare::Comparison;
+use kqps_verdict::compare::{Comparison, Outcome};
 use kqps_verdict::interval::Interval;
+
+use super::condition::Condition;
 
 /// Everything that is printed.
 pub(super) fn of(comparisons: &[Comparison], report: Option<&Path>) -> String {
     let mut text = comparisons.iter().map(of_one).collect::<Vec<_>>().join("\n");
-    let doubts: BTreeSet<&String> = comparisons.iter().flat_map(|one| &one.case.doubts).collect();
+    let mut doubts: Vec<&String> = Vec::new();
+    for doubt in comparisons.iter().flat_map(|one| &one.case.doubts[one.case.refusals as usize..]) {
+        if !doubts.contains(&doubt) {
+            doubts.push(doubt);
+        }
+    }
     if !doubts.is_empty() {
         text.push('\n');
     }
@@ -31,11 +37,28 @@ pub(super) fn of(comparisons: &[Comparison], report: Option<&Path>) -> String {
     text
 }
 
+/// What whoever set a condition must know: a condition that does not hold because nothing was shown proves nothing.
+/// None where every comparison has a verdict, or where that is a condition itself.
+pub(super) fn nothing_shown(comparisons: &[Comparison], conditions: &[Condition]) -> Option<String> {
+    let unshown = comparisons.iter().filter(|one| one.outcome == Outcome::Inconclusive).count();
+    if unshown == 0 || conditions.is_empty() || conditions.iter().any(Condition::is_inconclusive) {
+        return None;
+    }
+    Some(format!(
+        "Nothing was shown by {unshown} of {} comparisons, which are inconclusive, so --fail-on could not hold for them. \
+         To fail then too, add --fail-on inconclusive.",
+        comparisons.len()
+    ))
+}
+
 fn of_one(comparison: &Comparison) -> String {
     let mut text = format!("{comparison}\n");
     let mut line = |label: &str, value: String| {
         let _ = writeln!(text, "  {label:<10} {value}");
     };
+    for refusal in &comparison.case.doubts[..comparison.case.refusals as usize] {
+        line("because", format!("{refusal}."));
+    }
     if let Some(ratio) = &comparison.ratio {
         line("ratio", format!("{} of the {}", with_interval(ratio), comparison.case.figure));
     }
@@ -67,4 +90,33 @@ fn blocks(comparison: &Comparison) -> String {
         let _ = write!(text, "; far from the others, and counted: {}", numbers.join(", "));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kqps_verdict::compare::{Case, compare};
+
+    fn conditions(words: &[&str]) -> Vec<Condition> {
+        words.iter().map(|word| word.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_condition_that_nothing_was_shown_for_says_so() {
+        let alike = || (0..6).map(|block| vec![1.0 + f64::from(block % 2) / 1e3; 2]).collect();
+        let shown = Case { blocks: alike(), same: alike(), ..Case::default() };
+        let doubts = vec!["the player was the limit".to_owned(), "it was late".to_owned()];
+        let refused = Case { doubts, refusals: 1, ..shown.clone() };
+        let both = compare(&[shown, refused], 1);
+        assert_eq!([both[0].outcome, both[1].outcome], [Outcome::Equivalent, Outcome::Inconclusive]);
+
+        let told = nothing_shown(&both, &conditions(&["slower:2%"])).unwrap();
+        assert!(told.starts_with("Nothing was shown by 1 of 2 comparisons"), "{told}");
+        assert_eq!(nothing_shown(&both, &conditions(&["slower", "inconclusive"])), None);
+        assert_eq!(nothing_shown(&both, &[]), None);
+        assert_eq!(nothing_shown(&both[..1], &conditions(&["slower"])), None);
+        let words = of(&both[1..], None);
+        assert!(words.contains("  because    the player was the limit.\n"), "{words}");
+        assert!(words.contains("Warning: it was late.") && !words.contains("Warning: the player"), "{words}");
+    }
 }

@@ -5,8 +5,8 @@ mod stored;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use kqps_observation::Store;
-use kqps_observation::run::Purpose;
+use kqps_observation::run::{CellLoad, Purpose};
+use kqps_observation::{Cell, Run, Store};
 use serde_json::Value;
 
 /// An echo whose work for each query makes it, and not the player, the limit.
@@ -70,6 +70,33 @@ fn a_hundredth_of_the_rate_is_slower_and_fails_a_build() {
     let words = String::from_utf8_lossy(&by_name.stdout).into_owned();
     assert!(words.starts_with("slower: kqps-2 has "), "{words}{}", stderr(&by_name));
     assert!(words.contains("MDE        ± "), "{words}");
+
+    // And two runs are told to be two sessions of the same.
+    let same = kqps(&[out.to_str().unwrap(), out.to_str().unwrap()]).output().unwrap();
+    let words = String::from_utf8_lossy(&same.stdout).into_owned();
+    assert_eq!(same.status.code(), Some(0), "{}", stderr(&same));
+    assert!(
+        words.contains("different sessions") && words.contains("no program is known to differ"),
+        "{words}"
+    );
+}
+
+#[test]
+fn cells_that_were_not_asked_the_same_in_two_runs_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let stored = |name: &str, duration_s: f64| {
+        let place = folder.path().join(name);
+        std::fs::create_dir(&place).unwrap();
+        let cell = Cell { name: "nsd".into(), load: CellLoad::Closed(duration_s), ..Cell::default() };
+        let run = Run { schema: kqps_observation::SCHEMA, cells: vec![cell], ..Run::default() };
+        Store::create(&place.join("run.sqlite"), &run).unwrap();
+        place.display().to_string()
+    };
+    let output = kqps(&[&stored("a", 1.0), &stored("b", 2.0)]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    let wanted = "nsd was not asked the same in both runs: the load differs: a closed loop of 1 s and a closed loop of \
+                  2 s";
+    assert!(stderr(&output).contains(wanted), "{}", stderr(&output));
 }
 
 #[test]
@@ -85,8 +112,11 @@ fn killed_in_the_middle_it_goes_on_and_repeats_nothing() {
     child.kill().unwrap();
     child.wait().unwrap();
     let before = trials();
-    let output = kqps(&["--resume", "--out", out.to_str().unwrap(), "--json"]).output().unwrap();
+    let output = kqps(&["--resume", "--out", out.to_str().unwrap(), "--json", "--fail-on", "slower"])
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("Nothing was shown by 1 of 1 comparisons"), "{}", stderr(&output));
     let after = trials();
     assert_eq!(after[..before.len()], before);
     assert_eq!(after.iter().filter(|it| it.purpose == Purpose::Closed).count(), 8);

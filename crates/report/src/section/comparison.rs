@@ -28,7 +28,8 @@ fn panel(index: usize, comparison: &Comparison) -> Panel {
 }
 
 fn told(comparison: &Comparison) -> String {
-    let mut told = Vec::new();
+    let (refusals, doubts) = comparison.case.doubts.split_at(comparison.case.refusals as usize);
+    let mut told: Vec<String> = refusals.iter().map(|refusal| format!("Because {refusal}.")).collect();
     if let Some(ratio) = &comparison.ratio {
         told.push(format!(
             "The median of {} ratios is {:.4}, its interval {:.4} to {:.4}, which covers the true one with {:.1}\u{a0}%.",
@@ -48,6 +49,6 @@ fn told(comparison: &Comparison) -> String {
         }
         None => "There are too few blocks of A against itself to say what can be told apart.".to_owned(),
     });
-    told.extend(comparison.case.doubts.iter().map(|doubt| format!("Doubtful: {doubt}.")));
+    told.extend(doubts.iter().map(|doubt| format!("Doubtful: {doubt}.")));
     told.join(" ")
 }

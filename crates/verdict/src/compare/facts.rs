@@ -6,16 +6,10 @@ use std::collections::BTreeMap;
 use kqps_observation::run::{CellLoad, Purpose, Role, RunTrial};
 use kqps_observation::{Cell, Run, Trial};
 
-use super::{Case, Comparison, Figure, compare};
+use super::doubts::Objections;
+use super::{Case, Comparison, Figure, compare, conditions};
 use crate::evidence::counted_at_last;
-use crate::judge::judge;
-use crate::warning::busiest_thread;
-
-/// The share of a cell's trials with a busy player from which on the player is in doubt.
-const OFTEN: f64 = 0.5;
-
-/// A player thread this busy has nothing left to give.
-const BUSY: f64 = 0.95;
+use crate::judge::judge_cell_of;
 
 /// Which cells of a run that was made for a comparison are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,11 +82,10 @@ pub fn figures_of(cell: &Cell) -> &'static [Figure] {
 pub fn of_pairs(run: &Run, pairing: Pairing, figure: Figure) -> Case {
     let figures = [pairing.a, pairing.again, pairing.b].map(|cell| of_starts(run, cell, figure));
     let [a, again, b] = &figures;
-    Case {
-        blocks: in_twos(&ratios(a, b)),
-        same: in_twos(&ratios(a, again)),
-        ..named((run, pairing.a), (run, pairing.b), figure)
-    }
+    let mut case = named((run, pairing.a), (run, pairing.b), figure);
+    // What is wrong with A once more is in the MDE.
+    Objections::to((run, pairing.again), figure, &run.cells[pairing.again].name).join(&mut case);
+    Case { blocks: in_twos(&ratios(a, b)), same: in_twos(&ratios(a, again)), ..case }
 }
 
 /// Groups the ratios of pairs by ABBA block.
@@ -111,8 +104,13 @@ pub fn within_run(run: &Run, a: usize, b: usize, figure: Figure) -> Case {
 }
 
 /// The case of a cell each of two runs. Whatever changed on the host between the sessions is in the ratios and
-/// not in the MDE, which the doubts say.
-pub fn between_runs(a: (&Run, usize), b: (&Run, usize), figure: Figure) -> Case {
+/// not in the MDE, which the doubts say; so they do of all that is known to differ. Where the two were not asked the
+/// same there is no case, and the error is the reason, without its full stop.
+pub fn between_runs(a: (&Run, usize), b: (&Run, usize), figure: Figure) -> Result<Case, String> {
+    let unlike = conditions::unlike(a, b);
+    if !unlike.is_empty() {
+        return Err(unlike.join("; "));
+    }
     let (of_a, of_b) = (of_starts(a.0, a.1, figure), of_starts(b.0, b.1, figure));
     let mut case = named(a, b, figure);
     case.blocks = each(&ratios(&of_a, &of_b));
@@ -122,14 +120,8 @@ pub fn between_runs(a: (&Run, usize), b: (&Run, usize), figure: Figure) -> Case 
          like a difference"
             .into(),
     );
-    let (host_a, host_b) = (&a.0.fingerprint, &b.0.fingerprint);
-    if (&host_a.cpu_model, &host_a.kernel) != (&host_b.cpu_model, &host_b.kernel) {
-        case.doubts.push(format!(
-            "the hosts differ: {}, {} and {}, {}",
-            host_a.cpu_model, host_a.kernel, host_b.cpu_model, host_b.kernel
-        ));
-    }
-    case
+    case.doubts.extend(conditions::differences(a, b));
+    Ok(case)
 }
 
 fn each(ratios: &[(u32, f64)]) -> Vec<Vec<f64>> {
@@ -150,30 +142,36 @@ fn neighbours(figures: &BTreeMap<u32, f64>) -> Vec<Vec<f64>> {
 /// Block → the figure of the cell's start in it.
 fn of_starts(run: &Run, cell: usize, figure: Figure) -> BTreeMap<u32, f64> {
     if figure == Figure::ReliableRate {
-        let verdict = judge(run);
-        let starts = verdict.subjects.iter().filter(|subject| subject.cell as usize == cell);
-        let starts = starts.flat_map(|subject| &subject.starts).filter(|start| start.failure.is_none());
+        let starts = judge_cell_of(run, cell).starts;
         return starts
+            .iter()
+            .filter(|start| start.failure.is_none())
             .filter_map(|start| Some((start.block, start.bounds.as_ref()?.throughput_qps?)))
             .collect();
     }
+    told(run, cell).into_iter().filter_map(|(block, trial)| Some((block, of_trial(trial, figure)?))).collect()
+}
+
+/// Block → the trial that tells the figure of the cell's start in it, where the load was given; a start that failed
+/// has none.
+pub(super) fn told(run: &Run, cell: usize) -> BTreeMap<u32, &Trial> {
     let mut blocks: BTreeMap<u32, Vec<&RunTrial>> = BTreeMap::new();
     for trial in run.trials_of(cell) {
         blocks.entry(trial.block).or_default().push(trial);
     }
-    let of_block = |trials: Vec<&RunTrial>| {
-        if trials.iter().any(|trial| trial.failure().is_some()) {
-            return None;
-        }
-        let measured = trials.iter().filter_map(|one| Some((one.purpose, one.measured()?)));
-        let measured: Vec<_> = measured.filter(|(purpose, _)| is_compared(*purpose)).collect();
-        let counted = counted_at_last(&measured, |(purpose, trial)| (*purpose, *trial));
-        // Of several rates the highest tells most of a subject.
-        let load_qps = |trial: &Trial| trial.load.intended_qps.unwrap_or(0.0);
-        let (_, trial) = counted.into_iter().max_by(|a, b| load_qps(a.1).total_cmp(&load_qps(b.1)))?;
-        of_trial(trial, figure)
-    };
-    blocks.into_iter().filter_map(|(block, trials)| Some((block, of_block(trials)?))).collect()
+    blocks.into_iter().filter_map(|(block, trials)| Some((block, told_of(&trials)?))).collect()
+}
+
+fn told_of<'a>(trials: &[&'a RunTrial]) -> Option<&'a Trial> {
+    if trials.iter().any(|trial| trial.failure().is_some()) {
+        return None;
+    }
+    let measured = trials.iter().filter_map(|one| Some((one.purpose, one.measured()?)));
+    let measured: Vec<_> = measured.filter(|(purpose, _)| is_compared(*purpose)).collect();
+    let counted = counted_at_last(&measured, |(purpose, trial)| (*purpose, *trial));
+    // Of several rates the highest tells most of a subject.
+    let load_qps = |trial: &Trial| trial.load.intended_qps.unwrap_or(0.0);
+    counted.into_iter().map(|(_, trial)| *trial).max_by(|a, b| load_qps(a).total_cmp(&load_qps(b)))
 }
 
 fn of_trial(trial: &Trial, figure: Figure) -> Option<f64> {
@@ -189,43 +187,22 @@ fn of_trial(trial: &Trial, figure: Figure) -> Option<f64> {
 }
 
 /// Whether a figure is taken from trials of this purpose, those of a search apart.
-fn is_compared(purpose: Purpose) -> bool {
+pub(super) fn is_compared(purpose: Purpose) -> bool {
     matches!(purpose, Purpose::Ceiling | Purpose::Closed | Purpose::Rate)
 }
 
-/// A case without ratios, with the doubts that the trials of both raise.
+/// A case without ratios, with what the trials of both say against it; refusals come first.
 fn named(a: (&Run, usize), b: (&Run, usize), figure: Figure) -> Case {
     let name = |(run, cell): (&Run, usize)| run.cells[cell].name.clone();
-    let doubts = [a, b].iter().flat_map(|(run, cell)| doubts(run, *cell)).collect();
-    Case { a: name(a), b: name(b), figure, doubts, ..Case::default() }
-}
-
-fn doubts(run: &Run, cell: usize) -> Vec<String> {
-    let name = &run.cells[cell].name;
-    let measured: Vec<&Trial> =
-        run.trials_of(cell).filter(|one| is_compared(one.purpose)).filter_map(RunTrial::measured).collect();
-    let mut doubts = Vec::new();
-    let failures: Vec<&str> = run.trials_of(cell).filter_map(RunTrial::failure).collect();
-    if let Some(first) = failures.first() {
-        doubts.push(format!("{} of the starts of {name} failed, the first: {first}", failures.len()));
-    }
-    let busy = measured.iter().filter(|trial| is_players_limit(trial)).count();
-    if busy as f64 > measured.len() as f64 * OFTEN {
-        doubts.push(format!(
-            "the player was busy all the time in {busy} of {} trials of {name}, which was less so: the player's limit \
-             hides differences",
-            measured.len()
-        ));
-    }
-    let wrong = measured.iter().map(|trial| trial.accounts.wrong).sum::<u64>();
-    if wrong > 0 {
-        doubts.push(format!("{name} gave {wrong} wrong answers, which do not count"));
-    }
-    doubts
-}
-
-/// Whether the player had nothing left to give while the subject had.
-fn is_players_limit(trial: &Trial) -> bool {
-    let subject = trial.subject.iter().flat_map(|subject| &subject.threads).map(|thread| thread.busy);
-    busiest_thread(trial).is_some_and(|player| player >= BUSY && subject.fold(0.0, f64::max) < player)
+    let (name_a, name_b) = (name(a), name(b));
+    // Of two runs the cells are called alike.
+    let (short_a, short_b) = if name_a == name_b {
+        (format!("{name_a} (A)"), format!("{name_b} (B)"))
+    } else {
+        (name_a.clone(), name_b.clone())
+    };
+    let mut case = Case { a: name_a, b: name_b, figure, ..Case::default() };
+    Objections::to(a, figure, &short_a).join(&mut case);
+    Objections::to(b, figure, &short_b).join(&mut case);
+    case
 }

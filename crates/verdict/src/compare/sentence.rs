@@ -7,6 +7,12 @@ use super::{Comparison, Outcome};
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (a, b, figure) = (&self.case.a, &self.case.b, self.case.figure);
+        if self.case.refusal().is_some() {
+            return write!(
+                f,
+                "inconclusive: nothing is shown of the {figure} of {b} and {a}, and more blocks would not help."
+            );
+        }
         match self.outcome {
             Outcome::Faster | Outcome::Slower => {
                 let beyond = self.ratio.map_or(0.0, |ratio| ratio.median - 1.0);

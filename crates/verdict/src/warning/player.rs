@@ -7,7 +7,7 @@ use super::{Code, Effect, Warning};
 use crate::grade::Grade;
 
 /// A thread or core this busy has nothing left to give.
-pub(super) const BUSY: f64 = 0.95;
+pub(crate) const BUSY: f64 = 0.95;
 
 /// Intended and offered may differ by this share.
 const OFFERED_SHORT: f64 = 0.0025;
@@ -24,6 +24,17 @@ const ENOUGH_QUERIES: u64 = 1_000;
 pub fn busiest_thread(trial: &Trial) -> Option<f64> {
     let cores = trial.host.cpus.iter().filter(|core| trial.player.cpus.contains(&core.cpu));
     most(own_time(trial).into_iter().chain(cores.map(|core| 1.0 - core.idle)))
+}
+
+/// The same without what others took of the core: a thread's own time and, where it is pinned and the kernel
+/// measures them, the interrupts of its core, which are mostly those of its own packets. A kernel that only
+/// samples interrupts leaves `irq` at zero and books them on whatever thread they meet.
+pub fn busiest_player(trial: &Trial) -> Option<f64> {
+    let interrupts = |cpu: u32| {
+        let core = trial.host.cpus.iter().find(|core| core.cpu == cpu && core.irq > 0.0);
+        core.filter(|_| trial.player.cpus.contains(&cpu)).map_or(0.0, |core| core.irq + core.softirq)
+    };
+    most(trial.player.per_thread.iter().map(|thread| (thread.busy + interrupts(thread.cpu)).min(1.0)))
 }
 
 /// The same by the threads' own time alone.

@@ -1,12 +1,14 @@
 //! From the trials of a run to the ratios of a comparison.
 
-use kqps_observation::run::{CellLoad, Outcome, Purpose};
+use kqps_observation::host::CpuFacts;
+use kqps_observation::run::{CellLoad, Outcome, Purpose, Role};
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::{Cell, Run, RunTrial, SubjectFacts, Trial};
-use kqps_verdict::compare::{Figure, Pairing, between_runs, of_pairs, within_run};
+use kqps_verdict::compare::Outcome as Verdict;
+use kqps_verdict::compare::{Case, Comparison, Figure, Pairing, compare, of_pairs, within_run};
 
 /// A run of cells under closed loops; `rates_qps[cell][block]`, and 0 for a start that failed.
-fn run(rates_qps: &[&[f64]]) -> Run {
+pub(crate) fn run(rates_qps: &[&[f64]]) -> Run {
     let cell =
         |index: usize| Cell { name: format!("cell {index}"), load: CellLoad::Closed(1.0), ..Cell::default() };
     let mut run = Run { cells: (0..rates_qps.len()).map(cell).collect(), ..Run::default() };
@@ -56,25 +58,114 @@ fn a_start_that_failed_has_no_ratio_and_is_told() {
     assert_eq!(case.doubts, ["1 of the starts of cell 1 failed, the first: it died"]);
 }
 
-#[test]
-fn two_sessions_are_compared_with_a_warning() {
-    let (before, after) = (run(&[&[100.0; 6]]), run(&[&[50.0; 6]]));
-    let case = between_runs((&before, 0), (&after, 0), Figure::AnsweredRate);
-    assert_eq!(case.blocks, [[0.5]; 6]);
-    assert!(case.doubts[0].contains("different sessions"), "{:?}", case.doubts);
+/// Makes something of every trial of a cell but those that warm up.
+pub(crate) fn alter(run: &mut Run, cell: u32, mut change: impl FnMut(usize, &mut Trial)) {
+    let closed = run.trials.iter_mut().filter(|one| one.cell == cell && one.purpose == Purpose::Closed);
+    for (index, one) in closed.enumerate() {
+        let Outcome::Measured(trial) = &mut one.outcome else { continue };
+        change(index, trial);
+    }
+}
+
+pub(crate) fn thread(busy: f64) -> ThreadFacts {
+    ThreadFacts { busy, ..ThreadFacts::default() }
+}
+
+/// Six blocks of equals, so alike that they are equivalent.
+fn equals() -> Run {
+    run(&[&[100.0, 100.1, 100.0, 100.1, 100.0, 100.1], &[100.1, 100.0, 100.1, 100.0, 100.1, 100.0]])
+}
+
+fn judged(run: &Run) -> Comparison {
+    compare(&[within_run(run, 0, 1, Figure::AnsweredRate)], 1).remove(0)
 }
 
 #[test]
-fn a_player_that_is_busier_than_its_subject_raises_doubt() {
-    let thread = |busy: f64| ThreadFacts { busy, ..ThreadFacts::default() };
-    for (player, subject, doubtful) in [(0.99, 0.5, true), (0.99, 1.0, false), (0.6, 0.5, false)] {
-        let mut run = run(&[&[100.0; 6], &[100.0; 6]]);
-        for one in &mut run.trials {
-            let Outcome::Measured(trial) = &mut one.outcome else { unreachable!() };
-            trial.player.per_thread = vec![thread(player)];
+fn what_nothing_is_said_against_is_judged_by_its_ratios() {
+    let judged = judged(&equals());
+    assert_eq!((judged.outcome, judged.case.refusals), (Verdict::Equivalent, 0));
+}
+
+#[test]
+fn a_player_at_its_limit_in_most_starts_leaves_no_verdict() {
+    // Player, subject, in how many of six starts of B, whether that is refused.
+    for (player, subject, starts, is_refused) in [
+        (0.99, 0.5, 6, true),
+        (0.99, 0.5, 4, true),
+        (0.99, 0.5, 3, false),
+        (0.99, 1.0, 6, false),
+        (0.6, 0.5, 6, false),
+    ] {
+        let mut run = equals();
+        alter(&mut run, 1, |index, trial| {
+            trial.player.per_thread = vec![thread(if index < starts { player } else { 0.5 })];
             trial.subject = Some(SubjectFacts { threads: vec![thread(subject)], ..SubjectFacts::default() });
+        });
+        let judged = judged(&run);
+        let wanted = if is_refused { Verdict::Inconclusive } else { Verdict::Equivalent };
+        assert_eq!(judged.outcome, wanted, "{player} {subject} {starts}: {:?}", judged.case.doubts);
+        assert_eq!(
+            judged.case.refusal().is_some_and(|why| why.contains("the player was the limit")),
+            is_refused
+        );
+        if is_refused {
+            assert_eq!(judged.more_blocks, None);
+            assert!(judged.to_string().contains("nothing is shown"), "{judged}");
         }
-        let doubts = within_run(&run, 0, 1, Figure::AnsweredRate).doubts;
-        assert_eq!(doubts.iter().any(|doubt| doubt.contains("the player was busy")), doubtful, "{doubts:?}");
     }
+}
+
+#[test]
+fn a_ceiling_of_the_player_is_meant_to_be_its_limit() {
+    let mut run = equals();
+    run.cells[0].role = Role::PlayerCeiling;
+    alter(&mut run, 0, |_, trial| trial.player.per_thread = vec![thread(1.0)]);
+    assert_eq!(judged(&run).outcome, Verdict::Equivalent);
+}
+
+/// Interrupts that the kernel measures are the player's; other work on its core is not, and is told.
+#[test]
+fn interrupts_count_as_the_players_time_and_other_programs_do_not() {
+    for (irq, softirq, is_refused) in [(0.01, 0.3, true), (0.0, 0.0, false)] {
+        let mut run = equals();
+        alter(&mut run, 1, |_, trial| {
+            trial.player.per_thread = vec![thread(0.7)];
+            trial.player.cpus = vec![0];
+            trial.host.cpus = vec![CpuFacts { irq, softirq, ..CpuFacts::default() }];
+        });
+        let case = judged(&run).case;
+        assert_eq!(case.refusal().is_some(), is_refused, "{:?}", case.doubts);
+        assert_eq!(case.doubts.len(), 1);
+        assert!(is_refused || case.doubts[0].starts_with("the player's core was full"), "{:?}", case.doubts);
+    }
+}
+
+#[test]
+fn wrong_answers_and_spoiled_trials_leave_no_verdict_and_come_before_doubts() {
+    let mut run = equals();
+    run.trials.iter_mut().find(|one| one.cell == 0).unwrap().outcome =
+        Outcome::Failed { reason: "it died".into(), output: Vec::new() };
+    alter(&mut run, 1, |index, trial| {
+        trial.accounts.wrong = u64::from(index == 2);
+        trial.player.socket_drops = u64::from(index == 4);
+    });
+    let case = judged(&run).case;
+    assert_eq!(case.refusals, 2);
+    assert!(case.doubts[0].starts_with("cell 1 gave 1 wrong answers"), "{:?}", case.doubts);
+    assert!(case.doubts[1].starts_with("the player spoiled 1 of 6 starts of cell 1"), "{:?}", case.doubts);
+    assert!(case.doubts[2].contains("it died"), "{:?}", case.doubts);
+    let difference = Case { blocks: vec![vec![0.5]; 6], ..case };
+    assert_eq!(compare(&[difference], 1)[0].outcome, Verdict::Inconclusive);
+}
+
+/// A trial that the player spoiled and that was made anew is forgotten.
+#[test]
+fn a_trial_that_was_made_anew_does_not_count() {
+    let mut run = equals();
+    let at = run.trials.iter().position(|one| one.cell == 1 && one.purpose == Purpose::Closed).unwrap();
+    let mut spoiled = run.trials[at].clone();
+    let Outcome::Measured(trial) = &mut spoiled.outcome else { unreachable!() };
+    trial.player.socket_drops = 3;
+    run.trials.insert(at, spoiled);
+    assert_eq!(judged(&run).case.refusal(), None);
 }

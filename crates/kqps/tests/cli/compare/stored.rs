@@ -114,7 +114,7 @@ fn cells_of_the_same_name_in_two_runs_are_compared_with_a_warning() {
     assert!(words.contains("Warning: A and B were measured in different sessions"), "{words}");
 
     for (b, more, expected) in [
-        (&other, &[] as &[&str], "no cell of the same name and load"),
+        (&other, &[] as &[&str], "no cell of the same name"),
         (&after, &["--factor", "io"], "leave out --factor"),
     ] {
         let output = compare(&before, b, more);

@@ -1,0 +1,209 @@
+//! Two cells of two runs: whether they were asked the same, without which nothing can be compared, and what else
+//! differed beside the subject. One factor changed is a comparison; each further one is named.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kqps_observation::run::{CellLoad, Purpose, RunTrial};
+use kqps_observation::{Cell, Run, Trial};
+
+use crate::judge::goal_of;
+
+/// One side of a comparison.
+type Side<'a> = (&'a Run, usize);
+
+/// A setting of the kernel that is drawn anew at every boot and moves nothing here.
+const RANDOM_SYSCTL: &str = "net.core.netdev_rss_key";
+
+/// Why the two were not asked the same, each a sentence without its full stop; empty where they were.
+pub(super) fn unlike(a: Side<'_>, b: Side<'_>) -> Vec<String> {
+    let mut differing = Differing::default();
+    let (of_a, of_b) = (&a.0.cells[a.1], &b.0.cells[b.1]);
+    differing.add("the load", load(of_a), load(of_b));
+    if of_a.load == CellLoad::Search && of_b.load == CellLoad::Search {
+        differing.add("the goal of the search", goal(a.0), goal(b.0));
+    }
+    let is_asked = |name: &str| ["player.", "player_", "dataset."].iter().any(|head| name.starts_with(head));
+    for (name, value) in of_a.factors.iter().filter(|(name, _)| is_asked(name)) {
+        // A player that is not told its I/O takes the best; what it took is in the trials.
+        if let Some(other) = of_b.factors.get(name) {
+            differing.add(name, value, other);
+        }
+    }
+    if let (Some(a), Some(b)) = (last(a), last(b)) {
+        differing.add("the player's I/O", &a.player.io, &b.player.io);
+        differing.add("the number of the player's threads", a.player.threads, b.player.threads);
+        differing.add("the number of the player's sockets", a.player.sockets, b.player.sockets);
+        differing.add("the timeout in seconds", a.load.timeout_s, b.load.timeout_s);
+        differing.add("the greatest burst", a.load.burst, b.load.burst);
+        if let (Some(a), Some(b)) = (a.load.outstanding, b.load.outstanding) {
+            differing.add("the window", a, b);
+        }
+        differing.add("the number of queries in the dataset", a.dataset.queries, b.dataset.queries);
+    }
+    if a.0.seed == b.0.seed && have_other_queries(a, b) {
+        differing.found.push("the queries differ although their seed is the same".into());
+    }
+    differing.found
+}
+
+/// What differs beside the subject's own program, each a sentence without its full stop.
+pub(super) fn differences(a: Side<'_>, b: Side<'_>) -> Vec<String> {
+    let mut differing = Differing::default();
+    of_cells(a, b, &mut differing);
+    of_hosts(a.0, b.0, &mut differing);
+    if have_other_queries(a, b) {
+        let (a, b) = (a.0.seed, b.0.seed);
+        let says = "the queries were drawn with other seeds, so they are of one kind and not the same";
+        differing.found.push(format!("{says}: {a} and {b}"));
+    }
+    differing.found.push(programs(a.0, b.0));
+    differing.found
+}
+
+fn of_cells(a: Side<'_>, b: Side<'_>, differing: &mut Differing) {
+    let (of_a, of_b) = (&a.0.cells[a.1], &b.0.cells[b.1]);
+    let of = |what: &str| format!("{what} of {}", of_a.name);
+    differing.add(&of("the subject"), &of_a.subject, &of_b.subject);
+    differing.add(&of("the I/O"), &of_a.io, &of_b.io);
+    differing.add(&of("the number of workers"), of_a.workers, of_b.workers);
+    differing.add(&of("the subject's cores"), cores(&of_a.subject_cpus), cores(&of_b.subject_cpus));
+    differing.add(&of("the player's cores"), cores(&of_a.player_cpus), cores(&of_b.player_cpus));
+    differing.add(&of("the path"), path(a), path(b));
+    let others = |cell: &Cell| -> BTreeMap<String, String> {
+        let factors = cell.factors.iter().filter(|(name, _)| {
+            let is_told = name.starts_with("player") || name.starts_with("dataset.") || *name == PATH;
+            !is_told
+        });
+        factors.map(|(name, value)| (of(name), value.clone())).collect()
+    };
+    differing.add_each("", &others(of_a), &others(of_b));
+}
+
+fn of_hosts(a: &Run, b: &Run, differing: &mut Differing) {
+    let (host_a, host_b) = (&a.fingerprint, &b.fingerprint);
+    let told = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.into());
+    differing.add("the CPU model", &host_a.cpu_model, &host_b.cpu_model);
+    differing.add("the number of the host's cores", host_a.cores.len(), host_b.cores.len());
+    differing.add("the microcode", told(&host_a.microcode), told(&host_b.microcode));
+    differing.add("the hypervisor", told(&host_a.hypervisor), told(&host_b.hypervisor));
+    differing.add("the kernel", &host_a.kernel, &host_b.kernel);
+    differing.add("the system", told(&host_a.os), told(&host_b.os));
+    differing.add("the clock source", told(&host_a.clock_source), told(&host_b.clock_source));
+    differing.add("the governor", told(&host_a.governor), told(&host_b.governor));
+    let turbo = |on: Option<bool>| on.map_or(UNKNOWN, |on| if on { "on" } else { "off" });
+    differing.add("turbo", turbo(host_a.turbo), turbo(host_b.turbo));
+    differing.add_each("the mitigation of ", &host_a.mitigations, &host_b.mitigations);
+    let sysctls = |run: &Run| -> BTreeMap<String, String> {
+        let mut sysctls = run.fingerprint.sysctls.clone();
+        sysctls.remove(RANDOM_SYSCTL);
+        sysctls
+    };
+    differing.add_each("", &sysctls(a), &sysctls(b));
+    differing.add_each("the limit ", &host_a.limits, &host_b.limits);
+    differing.add_each("the steering of queue ", &host_a.queues, &host_b.queues);
+}
+
+/// What is known of the programs: those of subjects may differ, for they are what is compared.
+fn programs(a: &Run, b: &Run) -> String {
+    let (of_a, of_b) = (&a.fingerprint.binaries, &b.fingerprint.binaries);
+    let common = of_a.iter().filter_map(|(name, facts)| Some((name, facts, of_b.get(name)?)));
+    let told = |facts: &kqps_observation::fingerprint::BinaryFacts| {
+        let version = facts.version.as_deref().unwrap_or("version unknown");
+        let hash = facts.blake3.as_ref().and_then(|hash| hash.get(..8)).unwrap_or(UNKNOWN);
+        format!("{version}, binary {hash}")
+    };
+    let differing: Vec<String> = common
+        .filter(|(_, a, b)| (&a.version, &a.blake3) != (&b.version, &b.blake3))
+        .map(|(name, a, b)| {
+            let is_ours = if name == "kqps" { ", which plays and serves the echo," } else { "" };
+            format!("{name}{is_ours} ({} and {})", told(a), told(b))
+        })
+        .collect();
+    if !differing.is_empty() {
+        return format!(
+            "other builds took part; of a subject that is what is compared, of all else it is not: {}",
+            differing.join("; ")
+        );
+    }
+    if a.kqps_version != b.kqps_version {
+        return format!("kqps itself differs: {} and {}", a.kqps_version, b.kqps_version);
+    }
+    "no program is known to differ, so that host and session are what is compared".into()
+}
+
+const UNKNOWN: &str = "unknown";
+
+/// The factor of a cell that names its path, as a study does.
+const PATH: &str = "path";
+
+/// Sentences on what differs.
+#[derive(Default)]
+struct Differing {
+    found: Vec<String>,
+}
+
+impl Differing {
+    fn add<T: PartialEq + std::fmt::Display>(&mut self, what: &str, a: T, b: T) {
+        let values = [a, b];
+        if values[0] != values[1] {
+            self.found.push(format!("{what} differs: {} and {}", values[0], values[1]));
+        }
+    }
+
+    /// All that differs of named values.
+    fn add_each(&mut self, head: &str, a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) {
+        let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+        for name in names {
+            let told = |values: &BTreeMap<String, String>| {
+                values.get(name).cloned().unwrap_or_else(|| "not told".into())
+            };
+            self.add(&format!("{head}{name}"), told(a), told(b));
+        }
+    }
+}
+
+/// The last trial of a cell that did not only warm up.
+fn last((run, cell): Side<'_>) -> Option<&Trial> {
+    run.trials_of(cell).filter(|one| one.purpose != Purpose::WarmUp).filter_map(RunTrial::measured).last()
+}
+
+/// Whether both know the hash of what they played, and it is not the same.
+fn have_other_queries(a: Side<'_>, b: Side<'_>) -> bool {
+    let hash = |side| last(side).map(|trial| trial.dataset.hash.as_str()).filter(|hash| !hash.is_empty());
+    matches!((hash(a), hash(b)), (Some(a), Some(b)) if a != b)
+}
+
+fn path((run, cell): Side<'_>) -> String {
+    use kqps_observation::question::Path;
+    let of_study = match run.question.as_ref().map(|question| question.path) {
+        Some(Path::Veth) => "veth",
+        Some(Path::Loopback) | None => "loopback",
+    };
+    run.cells[cell].factors.get(PATH).cloned().unwrap_or_else(|| of_study.into())
+}
+
+/// What a search was told to look for. How long it may take is no part of that.
+fn goal(run: &Run) -> String {
+    let Some(goal) = goal_of(run) else { return run.goal.clone() };
+    let p99 = goal.p99_us.map_or(String::new(), |p99_us| format!(", p99 within {p99_us} µs"));
+    format!(
+        "{} (trials of {} s, {} s in sum, loss {}, exceeded {}, width {}{p99})",
+        goal.name, goal.final_s, goal.sum_s, goal.loss, goal.exceed, goal.width
+    )
+}
+
+fn load(cell: &Cell) -> String {
+    match &cell.load {
+        CellLoad::Search => "a search".into(),
+        CellLoad::Closed(duration_s) => format!("a closed loop of {duration_s} s"),
+        CellLoad::Rates { rates_qps, duration_s } => {
+            let rates: Vec<String> = rates_qps.iter().map(f64::to_string).collect();
+            format!("{} queries a second for {duration_s} s", rates.join(", "))
+        }
+    }
+}
+
+fn cores(cpus: &[u32]) -> String {
+    let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    if cpus.is_empty() { "any".into() } else { cpus.join(",") }
+}

@@ -1,0 +1,130 @@
+//! What the trials of a cell say against a comparison with it: refusals, each of which leaves no verdict because
+//! the ratios are not those of subjects, and doubts, which are only told.
+
+use kqps_observation::run::{Role, RunTrial};
+use kqps_observation::{Run, Trial};
+
+use super::facts::{is_compared, told};
+use super::{Case, Figure};
+use crate::bottleneck::{Resource, SATURATED};
+use crate::evidence::is_spoiled;
+use crate::judge::judge_cell_of;
+use crate::warning::{BUSY, Code, Effect, busiest_player, busiest_thread};
+
+/// The share of a cell's starts with a busy player from which on the player was what was measured.
+const OFTEN: f64 = 0.5;
+
+/// Why a comparison cannot be made, and what else is to be said of it; each a sentence without its full stop.
+#[derive(Debug, Default)]
+pub(super) struct Objections {
+    pub(super) refusals: Vec<String>,
+    pub(super) doubts: Vec<String>,
+}
+
+impl Objections {
+    /// What is to be said of a cell, under this name, whose figure is compared.
+    pub(super) fn to((run, cell): (&Run, usize), figure: Figure, name: &str) -> Self {
+        let mut objections = match figure {
+            Figure::ReliableRate => Self::to_search(run, cell, name),
+            Figure::AnsweredRate | Figure::CpuPerAnswer | Figure::P99Latency => {
+                Self::to_given(run, cell, name)
+            }
+        };
+        let failures: Vec<&str> = run.trials_of(cell).filter_map(RunTrial::failure).collect();
+        if let Some(first) = failures.first() {
+            let failed = failures.len();
+            objections.doubts.push(format!("{failed} of the starts of {name} failed, the first: {first}"));
+        }
+        objections
+    }
+
+    /// Puts them among the doubts of a case, refusals first.
+    pub(super) fn join(self, case: &mut Case) {
+        let refusals = case.refusals as usize;
+        case.refusals += self.refusals.len() as u32;
+        case.doubts.splice(refusals..refusals, self.refusals);
+        case.doubts.extend(self.doubts);
+    }
+
+    /// A search names its bottleneck itself, and has a grade.
+    fn to_search(run: &Run, cell: usize, name: &str) -> Self {
+        let verdict = judge_cell_of(run, cell);
+        let mut refusals = Vec::new();
+        if verdict.bottleneck.resource == Resource::Player {
+            refusals.push(format!(
+                "the searches of {name} were ended by {}, and not by {name}",
+                verdict.bottleneck
+            ));
+        }
+        let of_player = [Code::PlayerLimited, Code::WrongAnswers, Code::Lagging, Code::ClientDrops];
+        refusals.extend(refusing(&verdict.warnings, &of_player, name));
+        Self { refusals, doubts: Vec::new() }
+    }
+
+    /// Of a closed loop or of fixed rates the trials are looked at that give the figures.
+    fn to_given(run: &Run, cell: usize, name: &str) -> Self {
+        let Self { mut refusals, mut doubts } = Self::default();
+        let told: Vec<&Trial> = told(run, cell).into_values().collect();
+        let often = |is_so: fn(&Trial) -> bool| {
+            let count = told.iter().filter(|trial| is_so(trial)).count();
+            (count as f64 > told.len() as f64 * OFTEN).then_some((count, told.len()))
+        };
+        // What is asked of a ceiling (a) is the player.
+        if run.cells[cell].role != Role::PlayerCeiling {
+            if let Some((busy, all)) = often(is_players_limit) {
+                refusals.push(format!(
+                    "the player was the limit in {busy} of {all} starts of {name}: it was busy all the time and {name} \
+                     was not, so a difference would not show. Give the player more cores, or {name} fewer workers or \
+                     more work"
+                ));
+            } else if let Some((full, all)) = often(is_cores_limit) {
+                doubts.push(format!(
+                    "the player's core was full in {full} of {all} starts of {name}, which was less busy, though not of \
+                     the player alone: what else runs there hides differences"
+                ));
+            }
+        }
+        let wrong = run.trials_of(cell).filter(|one| is_compared(one.purpose)).filter_map(RunTrial::measured);
+        let wrong = wrong.map(|trial| trial.accounts.wrong).sum::<u64>();
+        if wrong > 0 {
+            refusals
+                .push(format!("{name} gave {wrong} wrong answers: what does not answer right has no speed"));
+        }
+        let spoiled = told.iter().filter(|trial| is_spoiled(trial)).count();
+        if spoiled > 0 {
+            refusals.push(format!(
+                "the player spoiled {spoiled} of {} starts of {name} each time they were tried: it lagged, or its own \
+                 sockets dropped replies",
+                told.len()
+            ));
+        }
+        if run.cells[cell].role == Role::Subject {
+            refusals.extend(refusing(&judge_cell_of(run, cell).warnings, &[Code::PlayerLimited], name));
+        }
+        Self { refusals, doubts }
+    }
+}
+
+/// The warnings with one of these codes that leave a cell without a figure.
+fn refusing(warnings: &[crate::warning::Warning], codes: &[Code], name: &str) -> Vec<String> {
+    let refuses = |effect| matches!(effect, Effect::Refuse | Effect::RedoThenRefuse);
+    let refusing = warnings.iter().filter(|one| codes.contains(&one.code) && refuses(one.effect()));
+    refusing
+        .map(|one| format!("{name} has no figure, {}: {}", one.code, one.advice.trim_end_matches('.')))
+        .collect()
+}
+
+/// Whether the player had nothing left to give while the subject had.
+fn is_players_limit(trial: &Trial) -> bool {
+    has_rest(trial) && busiest_player(trial).is_some_and(|player| player >= BUSY)
+}
+
+/// Whether the player's core was full, be it with work of others.
+fn is_cores_limit(trial: &Trial) -> bool {
+    has_rest(trial) && busiest_thread(trial).is_some_and(|core| core >= BUSY)
+}
+
+/// Whether no thread of the subject was at its limit, as far as is known.
+fn has_rest(trial: &Trial) -> bool {
+    trial.subject.iter().flat_map(|subject| &subject.threads).all(|thread| thread.busy < SATURATED)
+}
