@@ -1,23 +1,28 @@
 //! Comparisons of subjects whose difference is known: equals are not called different, 5 % less is called slower,
 //! and 0.5 % is not claimed where 2 % is the least that can be told. First on simulated hosts, where every claim
 //! must hold, then with real echoes, where each is judged in the comparisons in which its premise held: the MDE
-//! that this host allowed, which is told.
+//! that this host allowed, which is told. Too few such comparisons show nothing, and that is a failure too.
 
 // The host that the tests of the rule use: one model of noise is enough.
 #[path = "../../../crates/verdict/tests/compare/simulate.rs"]
 mod simulate;
 
+use std::ops::Range;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use kqps_verdict::compare::{Comparison, Outcome};
 
-use super::Bench;
+use super::{Bench, Size};
 use crate::child::Running;
 use simulate::{Host, Session};
 
 /// A claim is to hold in this share of comparisons.
 const RIGHT_SHARE: f64 = 0.95;
+
+/// The number of real comparisons, of the 20 that are made, in which a premise must hold: with fewer a claim is not
+/// shown.
+const REAL_FAIR_LEAST: u32 = 10;
 
 /// The default number of blocks.
 const BLOCKS: usize = 6;
@@ -27,23 +32,45 @@ struct Claim {
     name: &'static str,
     /// The share of its rate that B lacks.
     slower: f64,
-    /// The MDEs, a share, of comparisons on which the claim is judged.
-    premise: fn(f64) -> bool,
+    /// On which comparisons the claim is judged; none for all of them.
+    premise: Option<Premise>,
     right: fn(Outcome) -> bool,
 }
 
+/// What must be so before a claim is judged.
+struct Premise {
+    /// The MDEs, a share, of simulated comparisons.
+    simulated: Range<f64>,
+    /// The share of simulated comparisons that must have them; they have half as many again, or more.
+    least_share: f64,
+    /// The MDEs of real ones.
+    real: Range<f64>,
+    /// What would give more real comparisons that MDE.
+    help: &'static str,
+}
+
 const CLAIMS: [Claim; 3] = [
-    Claim { name: "equals", slower: 0.0, premise: |_| true, right: |outcome| !outcome.is_different() },
+    Claim { name: "equals", slower: 0.0, premise: None, right: |outcome| !outcome.is_different() },
     Claim {
         name: "5 % slower",
         slower: 0.05,
-        premise: |mde| mde < 0.05,
+        premise: Some(Premise {
+            simulated: 0.0..0.05,
+            least_share: 0.5,
+            real: 0.0..0.05,
+            help: "a quieter host, or longer trials",
+        }),
         right: |outcome| outcome == Outcome::Slower,
     },
     Claim {
         name: "0.5 % slower",
         slower: 0.005,
-        premise: |mde| mde >= 0.02,
+        premise: Some(Premise {
+            simulated: 0.02..0.03,
+            least_share: 0.1,
+            real: 0.02..f64::INFINITY,
+            help: "shorter trials, for this host can tell smaller differences apart",
+        }),
         right: |outcome| !outcome.is_different(),
     },
 ];
@@ -70,56 +97,82 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
 /// Calm hosts, and such as drift and lose cores, with a spread of 0.3 % to 2 % of a start's rate.
 fn simulated(bench: &Bench, claim: &Claim) -> Result<()> {
     let mut tally = Tally::default();
+    let premise = claim.premise.as_ref();
     for seed in 0..bench.choose(200_u32, 10_000) {
         let spread = 0.003 * (0.02_f64 / 0.003).powf(f64::from(seed % 20) / 19.0);
         let noise = if seed % 3 == 0 { Host::CALM } else { Host::REAL };
         let mut session = Session::new(Host { spread, ..noise }, u64::from(seed));
-        tally.add(claim, &session.compare(BLOCKS, 1.0 - claim.slower));
+        let comparison = session.compare(BLOCKS, 1.0 - claim.slower);
+        tally.add(claim, premise.map(|premise| &premise.simulated), &comparison);
     }
     tally.told("simulated", claim);
-    ensure!(tally.is_fine(), "simulated, {}: right in {} of {}", claim.name, tally.right, tally.fair);
-    Ok(())
+    let least = f64::from(tally.made) * premise.map_or(1.0, |premise| premise.least_share);
+    tally.judged("simulated", claim, least.ceil() as u32)
 }
 
 /// As many comparisons of real echoes as the size affords. The small form may try thrice: that all three are wrong
 /// by chance happens once in eight thousand times.
 fn real(bench: &Bench, claim: &Claim, work_ns: f64) -> Result<()> {
     let mut tally = Tally::default();
+    let premise = claim.premise.as_ref().map(|premise| &premise.real);
     for number in 0..bench.choose(3, 20) {
-        tally.add(claim, &compare(bench, work_ns, &format!("{}-{number}", claim.name.replace(' ', "-")))?);
+        let comparison = compare(bench, work_ns, &format!("{}-{number}", claim.name.replace(' ', "-")))?;
+        tally.add(claim, premise, &comparison);
         if bench.choose(tally.right > 0, false) {
             break;
         }
     }
     tally.told("real", claim);
-    let is_fine = bench.choose(tally.right > 0, tally.is_fine());
-    ensure!(is_fine, "real, {}: right in {} of {}", claim.name, tally.right, tally.fair);
-    Ok(())
+    match bench.size {
+        Size::Small => {
+            ensure!(tally.right > 0, "real, {}: right in none of {}", claim.name, tally.made);
+            Ok(())
+        }
+        Size::Whole => tally.judged("real", claim, REAL_FAIR_LEAST),
+    }
 }
 
 /// What comparisons came to.
 #[derive(Default)]
 struct Tally {
     made: u32,
-    /// Those in which the premise held.
+    /// Those that showed anything, and in which the premise held.
     fair: u32,
     /// Those of them that were right.
     right: u32,
+    /// Those that refused a verdict.
+    refused: u32,
     mdes: Vec<f64>,
 }
 
 impl Tally {
-    fn add(&mut self, claim: &Claim, comparison: &Comparison) {
+    fn add(&mut self, claim: &Claim, premise: Option<&Range<f64>>, comparison: &Comparison) {
         self.made += 1;
         self.mdes.extend(comparison.mde);
-        if comparison.mde.is_some_and(claim.premise) {
+        if let Some(refusal) = comparison.case.refusal() {
+            eprintln!("{}: nothing was shown: {refusal}", claim.name);
+            self.refused += 1;
+            return;
+        }
+        if premise.is_none_or(|mdes| comparison.mde.is_some_and(|mde| mdes.contains(&mde))) {
             self.fair += 1;
             self.right += u32::from((claim.right)(comparison.outcome));
         }
     }
 
-    fn is_fine(&self) -> bool {
-        f64::from(self.right) >= f64::from(self.fair) * RIGHT_SHARE
+    /// Whether the claim is shown, by so many fair comparisons at least.
+    fn judged(&self, kind: &str, claim: &Claim, least: u32) -> Result<()> {
+        let Self { made, fair, right, refused, .. } = self;
+        let help = claim.premise.as_ref().map_or("see why verdicts were refused", |premise| premise.help);
+        ensure!(
+            *fair >= least,
+            "{kind}, {}: not shown. Its premise held in {fair} of {made} comparisons ({refused} refused a verdict), and \
+             {least} are wanted; what would help: {help}",
+            claim.name
+        );
+        let is_fine = f64::from(*right) >= f64::from(*fair) * RIGHT_SHARE;
+        ensure!(is_fine, "{kind}, {}: right in {right} of {fair}", claim.name);
+        Ok(())
     }
 
     fn told(&mut self, kind: &str, claim: &Claim) {
@@ -166,4 +219,43 @@ fn cpu_per_query_ns(bench: &Bench) -> Result<f64> {
     )?;
     let subject = trial.subject.context("the echo was not watched")?;
     Ok((subject.cpu_user_s + subject.cpu_system_s) * 1e9 / trial.accounts.correct.max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(fair: u32, right: u32) -> Tally {
+        Tally { made: 20, fair, right, ..Tally::default() }
+    }
+
+    #[test]
+    fn nothing_is_shown_by_too_few_comparisons() {
+        let claim = &CLAIMS[1];
+        for (fair, right, is_shown) in
+            [(0, 0, false), (9, 9, false), (10, 10, true), (20, 19, true), (20, 18, false)]
+        {
+            assert_eq!(tally(fair, right).judged("real", claim, 10).is_ok(), is_shown, "{right} of {fair}");
+        }
+        let told = tally(3, 3).judged("real", claim, 10).unwrap_err().to_string();
+        assert!(
+            told.contains("held in 3 of 20") && told.ends_with("a quieter host, or longer trials"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn a_comparison_that_shows_nothing_is_not_fair_and_equals_have_no_premise() {
+        let mut comparison = Session::new(Host::CALM, 1).compare(BLOCKS, 1.0);
+        let mut tally = Tally::default();
+        tally.add(&CLAIMS[0], None, &comparison);
+        comparison.mde = None;
+        tally.add(&CLAIMS[0], None, &comparison);
+        assert_eq!((tally.made, tally.fair), (2, 2));
+        tally.add(&CLAIMS[1], Some(&(0.0..0.05)), &comparison);
+        comparison.case.doubts = vec!["the player was the limit".into()];
+        comparison.case.refusals = 1;
+        tally.add(&CLAIMS[0], None, &comparison);
+        assert_eq!((tally.made, tally.fair, tally.refused), (4, 2, 1));
+    }
 }
