@@ -30,7 +30,7 @@ pub(crate) enum Node {
 pub(crate) struct Place {
     /// Its number; none where several are folded.
     pub(crate) number: Option<u32>,
-    /// Style class: `player`, `subject`, `both` or `idle`.
+    /// Style class: `player`, `subject`, `both`, `varied` or `idle`.
     pub(crate) class: &'static str,
     /// Who is there in a letter or two; may be empty.
     pub(crate) mark: &'static str,

@@ -3,10 +3,10 @@
 
 mod arrivals;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kqps_observation::fingerprint::CoreFacts;
-use kqps_observation::{Cell, Fingerprint, Run};
+use kqps_observation::{Fingerprint, Run};
 
 use crate::chart::{Node, Place, boxes};
 use crate::format;
@@ -21,39 +21,97 @@ pub(crate) struct Topology {
     pub(crate) widest: usize,
     /// Letter, and the interrupts and queues that it stands for.
     pub(crate) letters: Vec<(String, String)>,
+    /// Where cells differ: the cores of the player and of the subject, and how many cells had them.
+    pub(crate) placements: Vec<(String, String)>,
 }
 
 /// Draws the cores of the host on which a run was made; nothing where they are not known.
 pub(crate) fn of_run(run: &Run) -> Option<Topology> {
-    let pinned = Pinned {
-        player: cores(run, |cell| &cell.player_cpus),
-        subject: cores(run, |cell| &cell.subject_cpus),
-        arrivals: Arrivals::of(&run.fingerprint),
-    };
+    let placements = placements(run);
+    let pinned = Pinned::of(&placements, Arrivals::of(&run.fingerprint));
     let nodes = packages(&run.fingerprint, &pinned);
+    let varied = match pinned.varied.as_slice() {
+        [] => String::new(),
+        varied => format!(" Who has {} differs between cells.", format::cpus(varied)),
+    };
     let described = format!(
-        "{} logical CPUs. Player on {}, subjects on {}.",
+        "{} logical CPUs. Player on {}, subjects on {}.{varied}",
         run.fingerprint.cores.len(),
         format::cpus(&pinned.player),
         format::cpus(&pinned.subject)
     );
     let (drawing, widest) = boxes("topology", "Cores of the host, and who was where", &described, &nodes)?;
-    Some(Topology { drawing, widest, letters: pinned.arrivals.told() })
+    Some(Topology { drawing, widest, letters: pinned.arrivals.told(), placements: listed(&placements) })
 }
 
-fn cores(run: &Run, of: fn(&Cell) -> &[u32]) -> Vec<u32> {
-    run.cells.iter().flat_map(|cell| of(cell).iter().copied()).collect()
+/// The cores of the player and of the subject → how many cells had them.
+type Placements = BTreeMap<(Vec<u32>, Vec<u32>), usize>;
+
+fn placements(run: &Run) -> Placements {
+    let mut placements = Placements::new();
+    for cell in &run.cells {
+        *placements.entry((sorted(&cell.player_cpus), sorted(&cell.subject_cpus))).or_default() += 1;
+    }
+    placements
 }
 
+/// Placements that are listed at most.
+const LISTED: usize = 24;
+
+/// Nothing where all cells have the same; else the most frequent first.
+fn listed(placements: &Placements) -> Vec<(String, String)> {
+    if placements.len() < 2 {
+        return Vec::new();
+    }
+    let mut all: Vec<_> = placements.iter().collect();
+    all.sort_by_key(|(_, cells)| std::cmp::Reverse(**cells));
+    let further: usize = all.iter().skip(LISTED).map(|(_, cells)| **cells).sum();
+    let in_cells = |cells: usize| if cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells") };
+    let mut told: Vec<(String, String)> = all
+        .iter()
+        .take(LISTED)
+        .map(|((player, subject), cells)| {
+            let cores = format!("player on {}, subject on {}", format::cpus(player), format::cpus(subject));
+            (in_cells(**cells), cores)
+        })
+        .collect();
+    if further > 0 {
+        told.push((in_cells(further), format!("{} further placements", all.len() - LISTED)));
+    }
+    told
+}
+
+/// Who has which cores in all cells.
+#[derive(Default)]
 struct Pinned {
     player: Vec<u32>,
     subject: Vec<u32>,
+    /// Cores that one cell uses otherwise than another.
+    varied: Vec<u32>,
     arrivals: Arrivals,
 }
 
 impl Pinned {
+    fn of(placements: &Placements, arrivals: Arrivals) -> Self {
+        let used: BTreeSet<u32> =
+            placements.keys().flat_map(|(player, subject)| player.iter().chain(subject)).copied().collect();
+        let mut pinned = Self { arrivals, ..Self::default() };
+        for cpu in used {
+            let who =
+                |(player, subject): &(Vec<u32>, Vec<u32>)| (player.contains(&cpu), subject.contains(&cpu));
+            let roles: BTreeSet<(bool, bool)> = placements.keys().map(who).collect();
+            if roles.len() > 1 {
+                pinned.varied.push(cpu);
+            }
+            pinned.player.extend(roles.iter().all(|role| role.0).then_some(cpu));
+            pinned.subject.extend(roles.iter().all(|role| role.1).then_some(cpu));
+        }
+        pinned
+    }
+
     fn place(&self, cpu: u32) -> Place {
         let (class, mark, who) = match (self.player.contains(&cpu), self.subject.contains(&cpu)) {
+            _ if self.varied.contains(&cpu) => ("varied", "", "differs between cells"),
             (true, true) => ("both", "P+S", "player and subject"),
             (true, false) => ("player", "P", "player"),
             (false, true) => ("subject", "S", "subject"),
@@ -151,8 +209,13 @@ fn sorted(cpus: &[u32]) -> Vec<u32> {
 /// Hosts with more logical CPUs have equal neighbours drawn as one.
 const FOLD_ABOVE: usize = 16;
 /// Style classes and what they say, the idle last.
-const WHO: [(&str, &str); 4] =
-    [("player", "player"), ("subject", "subject"), ("both", "player and subject"), ("idle", "not used")];
+const WHO: [(&str, &str); 5] = [
+    ("player", "player"),
+    ("subject", "subject"),
+    ("both", "player and subject"),
+    ("varied", "differs between cells"),
+    ("idle", "not used"),
+];
 /// So many equal neighbours are drawn as one.
 const FOLD_FROM: usize = 3;
 
@@ -228,7 +291,7 @@ mod tests {
     }
 
     fn pinned(player: &[u32], subject: &[u32]) -> Pinned {
-        Pinned { player: player.to_vec(), subject: subject.to_vec(), arrivals: Arrivals::default() }
+        Pinned { player: player.to_vec(), subject: subject.to_vec(), ..Pinned::default() }
     }
 
     /// Labels and CPU numbers, with brackets for what lies within what.
@@ -282,6 +345,29 @@ mod tests {
              <6 × L3: 8-31, 72-95; not used>] \
              package 1, memory node 1[<8 × L3: 32-63, 96-127; not used>]"
         );
+    }
+
+    #[test]
+    fn where_cells_differ_no_core_is_marked_and_the_placements_are_listed() {
+        let cell = |subject: &[u32]| kqps_observation::Cell {
+            player_cpus: vec![0],
+            subject_cpus: subject.to_vec(),
+            ..Default::default()
+        };
+        let mut run = Run { cells: vec![cell(&[1]), cell(&[2, 1]), cell(&[1, 2])], ..Run::default() };
+        run.fingerprint.cores = (0..4).map(|cpu| core(cpu, 0, cpu, &[cpu], &[])).collect();
+        let pinned = Pinned::of(&placements(&run), Arrivals::default());
+        assert_eq!(shape(&packages(&run.fingerprint, &pinned)), "package 0[0P 1S 2 3]");
+        let told = |index: usize| pinned.place(index as u32).told;
+        assert_eq!((told(2).as_str(), told(3).as_str()), ("differs between cells, CPU 2", "not used, CPU 3"));
+        let drawn = of_run(&run).unwrap();
+        let line = |cells: &str, cores: &str| (cells.to_owned(), cores.to_owned());
+        assert_eq!(
+            drawn.placements,
+            [line("2 cells", "player on 0, subject on 1-2"), line("1 cell", "player on 0, subject on 1"),]
+        );
+        run.cells.truncate(1);
+        assert!(of_run(&run).unwrap().placements.is_empty(), "all cells have the same");
     }
 
     #[test]
