@@ -4,6 +4,7 @@
 //! The plan is a run like any other, of three cells: A, A once more, and B. Its blocks are pairs of starts, the
 //! first half of them A with itself. So it is stored, killed and resumed as every run is.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use kqps_host::{Topology, fingerprint, split};
@@ -143,7 +144,7 @@ fn cells(wish: &Wish, a: (&Definition, &Option<String>), b: (&Definition, &Optio
             name,
             subject: definition.name.clone(),
             version: version.clone(),
-            io: definition.io.clone(),
+            io: definition.echo_io(&BTreeMap::new()),
             load: wish.load.clone(),
             workers: wish.workers,
             player_cpus: cores.player_cpus.clone(),

@@ -123,7 +123,7 @@ fn default_study(wish: &Wish, subjects: &Subjects, lacking: BTreeMap<String, Str
         subjects: servers
             .map(|(word, definition)| Found {
                 name: definition.name.clone(),
-                io: definition.io.clone(),
+                io: definition.echo_io(&BTreeMap::new()),
                 version: subjects.versions.get(word).cloned(),
             })
             .collect(),

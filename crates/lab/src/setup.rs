@@ -22,12 +22,18 @@ pub struct Setup {
     pub timeout_s: f64,
 }
 
-const IO: &str = "player.io";
-const SENDERS: &str = "player.senders";
-const SOCKETS: &str = "player.sockets";
-const WINDOW: &str = "player.window";
-const BURST: &str = "player.burst";
-const TIMEOUT: &str = "player.timeout_s";
+/// The factor: how the player sends.
+pub(crate) const IO: &str = "player.io";
+/// The factor: the player's threads.
+pub(crate) const SENDERS: &str = "player.senders";
+/// The factor: the player's sockets.
+pub(crate) const SOCKETS: &str = "player.sockets";
+/// The factor: queries outstanding at most.
+pub(crate) const WINDOW: &str = "player.window";
+/// The factor: queries in one burst at most.
+pub(crate) const BURST: &str = "player.burst";
+/// The factor: seconds after which a reply is late.
+pub(crate) const TIMEOUT: &str = "player.timeout_s";
 
 impl Setup {
     /// As several clients.

@@ -5,9 +5,12 @@
 mod ceilings;
 pub mod cells;
 mod check;
+mod common;
+mod place;
+mod possible;
 pub mod values;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
@@ -175,6 +178,9 @@ pub struct Published {
     /// Its values; 1, 2, 3 and so on where nothing is said.
     #[serde(default)]
     pub values: Vec<Word>,
+    /// Whether it is the best of all cells that the factors single out, and not one cell's.
+    #[serde(default)]
+    pub best: bool,
     /// Queries a second.
     pub rates_qps: Vec<f64>,
     /// What is to be known about them.
@@ -242,10 +248,18 @@ impl StudyFile {
     }
 
     /// The subjects that it names, by the words it calls them: those that kqps knows, or files, which are looked
-    /// for beside the study.
+    /// for beside the study. An error is also a setting that one of them does not have, or a value.
     pub fn subjects(&self) -> Result<Vec<(String, Definition)>, TomlError> {
-        let words: BTreeSet<&String> = self.experiments.iter().flat_map(|one| &one.subjects).collect();
-        words.into_iter().map(|word| Ok((word.clone(), self.subject(word)?))).collect()
+        let mut found: BTreeMap<String, Definition> = BTreeMap::new();
+        for experiment in &self.experiments {
+            for word in &experiment.subjects {
+                if !found.contains_key(word) {
+                    found.insert(word.clone(), self.subject(word)?);
+                }
+                check::beside(self, experiment, &found[word])?;
+            }
+        }
+        Ok(found.into_iter().collect())
     }
 
     fn subject(&self, word: &str) -> Result<Definition, TomlError> {
@@ -265,6 +279,16 @@ impl StudyFile {
     /// An error of this file, at the first place where `needle` stands.
     pub(crate) fn wrong(&self, needle: &str, what: impl Into<String>) -> TomlError {
         TomlError::at_text(&self.file, &self.text, needle, what)
+    }
+
+    /// An error at a key.
+    fn wrong_key(&self, key: &str, what: impl Into<String>) -> TomlError {
+        TomlError::at(&self.file, &self.text, place::of_key(&self.text, key), what)
+    }
+
+    /// An error at a value of a key.
+    fn wrong_value(&self, key: &str, value: &str, what: impl Into<String>) -> TomlError {
+        TomlError::at(&self.file, &self.text, place::of_value(&self.text, key, value), what)
     }
 }
 

@@ -114,6 +114,9 @@ pub struct Published {
     pub factors: BTreeMap<String, String>,
     /// Queries a second.
     pub rate_qps: f64,
+    /// Whether it is the best of all cells that the factors single out, and not the figure of each.
+    #[serde(default)]
+    pub best: bool,
     /// What is to be known about it; may be empty.
     #[serde(default)]
     pub note: String,

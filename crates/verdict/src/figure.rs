@@ -18,7 +18,7 @@ use crate::judge::CellVerdict;
 pub use absence::Absence;
 pub use grid::{Grid, GridRow, Slot, charts_of, factor, tables_of};
 pub use measured::{Memory, Spread};
-pub use published::PublishedFigure;
+pub use published::{Best, PublishedFigure, best_of};
 
 /// All figures of one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,8 +3,9 @@
 //! Scatter is not change. A slope and a step are taken for real when they are large enough to matter and too
 //! large for the scatter of the bins to have made them.
 
-use kqps_observation::Trial;
+use kqps_observation::run::Role;
 use kqps_observation::trial::Interval;
+use kqps_observation::{Run, Trial};
 
 /// One-second bins that are looked at: the last so many.
 pub const BINS: usize = 10;
@@ -108,6 +109,21 @@ fn squares(rates: &[f64]) -> f64 {
     rates.iter().map(|rate| (rate - mean).powi(2)).sum()
 }
 
+/// What is to be said of a run in which not every subject was warmed up until its rate held still.
+pub fn not_looked_for(run: &Run) -> Option<String> {
+    let subjects = || run.cells.iter().filter(|cell| cell.role == Role::Subject);
+    let (all, looked_for) =
+        (subjects().count(), subjects().filter(|cell| cell.factors.contains_key(FACTOR)).count());
+    match looked_for {
+        _ if looked_for == all => None,
+        0 => Some("A steady state was not looked for: every start was warmed up for a moment only.".into()),
+        some => Some(format!("A steady state was looked for in {some} of {all} cells only.")),
+    }
+}
+
+/// The factor of cells in which it is.
+const FACTOR: &str = "steady";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +131,23 @@ mod tests {
     fn bins(rate: impl Fn(usize) -> f64, count: usize) -> Vec<Interval> {
         let bin = |index| Interval { at_s: index as u64 + 1, sent: 0, correct: rate(index) as u64 };
         (0..count).map(bin).collect()
+    }
+
+    #[test]
+    fn where_it_was_not_looked_for_is_said() {
+        let cell = |steady: bool| kqps_observation::Cell {
+            factors: steady.then(|| (FACTOR.to_owned(), "60s".to_owned())).into_iter().collect(),
+            ..Default::default()
+        };
+        let said = |cells: &[bool]| {
+            not_looked_for(&Run {
+                cells: cells.iter().map(|steady| cell(*steady)).collect(),
+                ..Run::default()
+            })
+        };
+        assert!(said(&[false, false]).unwrap().contains("was not looked for"));
+        assert!(said(&[true, false]).unwrap().contains("in 1 of 2 cells only"));
+        assert_eq!(said(&[true]), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod dataset;
 mod errors;
 mod host;
 mod load;
+mod published;
 mod report;
 mod run;
 mod serve;

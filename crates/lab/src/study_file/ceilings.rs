@@ -10,6 +10,7 @@ use super::cells::{Given, path_word};
 use super::values::{CORES, Settings};
 use crate::path::PATH_FACTOR;
 use crate::study;
+use crate::subject::Definition;
 
 /// The canary is the plainest server there is, since its rate is far below what any could answer.
 const CANARY_IO: &str = "blocking";
@@ -17,8 +18,11 @@ const CANARY_IO: &str = "blocking";
 /// Seconds of a canary's trial.
 const CANARY_S: f64 = 0.5;
 
-/// Adds the player's ceiling under each of its setups on each of its cores, and for name servers the echo with their I/O model, their
-/// workers and their cores. They come first.
+/// The echo's factor of how its workers share sockets.
+const SOCKETS: &str = "sockets";
+
+/// Adds the player's ceiling under each of its setups on each of its cores, and for name servers the echo with their
+/// I/O model, their workers, their way of sharing sockets and their cores. They come first.
 pub(super) fn add(given: &Given, cells: &mut Vec<Cell>) {
     let mut players = BTreeSet::new();
     let mut echoes = BTreeSet::new();
@@ -37,13 +41,20 @@ pub(super) fn add(given: &Given, cells: &mut Vec<Cell>) {
             });
         }
         let is_echo = cell.subject == "echo" || study::why_not(&cell.io, &given.lacking).is_some();
-        if !is_echo && echoes.insert((cell.io.clone(), cell.workers, cell.subject_cpus.clone(), setup)) {
-            let alike = |other: &&Cell| {
-                other.role == Role::EchoCeiling && other.io == cell.io && other.workers == cell.workers
+        let sockets = sockets(given, cell);
+        let key = (cell.io.clone(), cell.workers, sockets.clone(), cell.subject_cpus.clone(), setup);
+        if !is_echo && echoes.insert(key) {
+            let plain = echo_name(cell, &sockets);
+            let is_alike = |other: &&Cell| {
+                other.role == Role::EchoCeiling
+                    && (other.name == plain || other.name.starts_with(&format!("{plain} (")))
             };
-            let name = echo_name(cell, ceilings.iter().filter(alike).count());
+            let before = ceilings.iter().filter(is_alike).count();
+            let name = if before == 0 { plain } else { format!("{plain} ({})", before + 1) };
             let (io, workers) = (cell.io.clone(), cell.workers);
-            ceilings.push(Cell { name, role: Role::EchoCeiling, io, workers, ..echo_beside(given, cell) });
+            let mut echo = Cell { name, role: Role::EchoCeiling, io, workers, ..echo_beside(given, cell) };
+            echo.factors.insert(SOCKETS.into(), sockets);
+            ceilings.push(echo);
         }
     }
     ceilings.append(cells);
@@ -92,9 +103,22 @@ fn player_name(setup: &Settings, cpus: Option<&Vec<u32>>) -> String {
     words.chain(cores).fold("player ceiling".into(), |name, word| name + &word)
 }
 
-/// `echo mmsg, 2 workers`, numbered where there are several.
-fn echo_name(cell: &Cell, before: usize) -> String {
-    let workers = if cell.workers == 1 { "1 worker".into() } else { format!("{} workers", cell.workers) };
-    let number = if before == 0 { String::new() } else { format!(" ({})", before + 1) };
-    format!("echo {}, {workers}{number}", cell.io)
+/// How the workers of the echo beside a cell share sockets: as the subject's own do. One worker shares with none.
+fn sockets(given: &Given, cell: &Cell) -> String {
+    let definition = given.definitions.values().find(|definition| definition.name == cell.subject);
+    match definition {
+        Some(definition) if cell.workers > 1 => {
+            definition.echo_sockets(&definition.settings_among(&cell.factors))
+        }
+        _ => Definition::SHARED.into(),
+    }
+}
+
+/// `echo mmsg, 1 worker`, `echo mmsg, 2 workers, reuseport`.
+fn echo_name(cell: &Cell, sockets: &str) -> String {
+    match cell.workers {
+        1 => format!("echo {}, 1 worker", cell.io),
+        workers if sockets == Definition::SHARED => format!("echo {}, {workers} workers", cell.io),
+        workers => format!("echo {}, {workers} workers, {sockets}", cell.io),
+    }
 }

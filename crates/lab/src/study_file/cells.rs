@@ -9,14 +9,12 @@ use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Question, question};
 
 use super::ceilings;
-use super::values::{self, CORES, SENDERS, SUBJECT, Settings};
+use super::values::{self, CORES, IO, ONE_PER_CORE, SENDERS, SUBJECT, Settings};
 use super::{Experiment, Load, Published, StudyFile, Word};
 use crate::path::{self, PATH_FACTOR};
 use crate::placement::{self, CoreWish, Placed, place};
-use crate::rig::{self, NICE_FACTOR};
 use crate::study;
 use crate::subject::Definition;
-use crate::subject::setting::SettingError;
 use crate::toml_file::TomlError;
 use crate::unit::LATENCY_FACTOR;
 
@@ -121,7 +119,6 @@ impl Matrix<'_> {
             return Ok(Vec::new());
         }
         let definition = &self.given.definitions[subject];
-        self.check_settings(definition, &settings)?;
         let name = name_of(self.experiment, subject, combination);
         match self.places(definition, &settings)? {
             Err(reason) => {
@@ -170,7 +167,7 @@ impl Matrix<'_> {
             return Ok(Err(reason));
         }
         let io = io_of(definition, settings);
-        if let Some(reason) = takes_io(definition).then(|| study::why_not(&io, &given.lacking)).flatten() {
+        if let Some(reason) = definition.takes_io().then(|| study::why_not(&io, &given.lacking)).flatten() {
             return Ok(Err(reason));
         }
         let cores = given.topology.cores.len();
@@ -222,37 +219,6 @@ impl Matrix<'_> {
         Ok(lacking.map(|reason| format!("no veth: {reason}")))
     }
 
-    /// Settings that are neither common, nor bundles, nor known to the subject are slips, and so is a niceness
-    /// that no process can have.
-    fn check_settings(&self, definition: &Definition, settings: &Settings) -> Result<(), TomlError> {
-        if let Some(word) = settings.get(NICE_FACTOR) {
-            rig::niceness(word).map_err(|what| self.study.wrong(NICE_FACTOR, what))?;
-        }
-        let own: Settings = settings
-            .iter()
-            .filter(|(name, value)| !self.is_common(definition, name) && *value != ONE_PER_CORE)
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
-        definition.check_settings(&own).map_err(|error| {
-            let what = format!("experiment `{}`: {error}", self.experiment.name);
-            let needle = match &error {
-                SettingError::Name { name, .. } => name,
-                SettingError::Value { value, .. } => value,
-                _ => &self.experiment.name,
-            };
-            self.study.wrong(needle, what)
-        })
-    }
-
-    /// Whether a setting is not for the subject's definition to know.
-    fn is_common(&self, definition: &Definition, name: &str) -> bool {
-        name.contains('.')
-            || name == SUBJECT
-            || values::COMMON.contains(&name)
-            || self.study.bundles.contains_key(name)
-            || (name == IO && takes_io(definition))
-    }
-
     fn latency(&self) -> Option<(String, String)> {
         let percents = &self.experiment.load.as_ref().unwrap_or(&self.study.load).latency_at_percent;
         let words: Vec<String> = percents.iter().map(u32::to_string).collect();
@@ -286,23 +252,12 @@ impl Matrix<'_> {
     }
 }
 
-/// The factor of the echo's I/O model.
-const IO: &str = "io";
-
-/// The value of a setting that is as high as a set of cores is large.
-const ONE_PER_CORE: &str = "one per core";
-
-/// Whether a subject's I/O model is what a study says.
-fn takes_io(definition: &Definition) -> bool {
-    definition.io == "{io}"
-}
-
 /// The I/O model of the echo that is a cell's ceiling, or that a cell's echo has.
 fn io_of(definition: &Definition, settings: &Settings) -> String {
     match settings.get(IO) {
-        Some(io) if takes_io(definition) => io.clone(),
-        _ if takes_io(definition) => study::ECHO_IO.into(),
-        _ => definition.io.clone(),
+        Some(io) if definition.takes_io() => io.clone(),
+        _ if definition.takes_io() => study::ECHO_IO.into(),
+        _ => definition.echo_io(settings),
     }
 }
 
@@ -366,7 +321,7 @@ fn published(published: &Published) -> Vec<question::Published> {
                     published.values.get(index).map_or_else(|| (index + 1).to_string(), |it| it.0.clone());
                 factors.insert(across.clone(), value);
             }
-            question::Published { factors, rate_qps, note: published.note.clone() }
+            question::Published { factors, rate_qps, best: published.best, note: published.note.clone() }
         })
         .collect()
 }

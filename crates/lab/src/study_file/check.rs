@@ -4,12 +4,21 @@ use std::collections::BTreeSet;
 
 use kqps_verdict::search::Preset;
 
-use super::values::{COMMON, PATH_SYSCTL, SUBJECT};
-use super::{Experiment, Load, StudyFile};
+use super::possible::{self, Settings};
+use super::values::{COMMON, IO, ONE_PER_CORE, PATH_SYSCTL, SUBJECT};
+use super::{Experiment, Load, Published, StudyFile, common};
+use crate::path::PATH_FACTOR;
+use crate::study;
+use crate::subject::Definition;
+use crate::subject::setting::SettingError;
 use crate::toml_file::{TomlError, did_you_mean, nearest};
+use kqps_observation::question;
 
 /// Cells are started this often at most.
 const REPETITIONS_MOST: u32 = 1000;
+
+/// The goals that a search can have.
+const PRESETS: [&str; 4] = ["quick", "default", "lossless", "rfc2544"];
 
 /// Seconds of a trial at most.
 const SECONDS_MOST: f64 = 3600.0;
@@ -40,45 +49,157 @@ pub(super) fn check(study: &StudyFile) -> Result<(), TomlError> {
     goals(study)
 }
 
+/// What can be wrong with an experiment beside its subjects: a setting that one of them does not have, or a value
+/// that it cannot have.
+pub(super) fn beside(
+    study: &StudyFile,
+    experiment: &Experiment,
+    definition: &Definition,
+) -> Result<(), TomlError> {
+    let bundled = |name: &str| study.bundles.contains_key(name);
+    for (name, possible) in possible::settings(study, experiment) {
+        if is_common(name) || bundled(name) {
+            continue;
+        }
+        for one in possible.iter().filter(|one| one.word() != ONE_PER_CORE) {
+            let wrong = |what: String| {
+                let what = format!("experiment `{}`: {what}", experiment.name);
+                study.wrong_value(name, one.word(), what)
+            };
+            for value in one.samples(name).map_err(wrong)? {
+                if name == IO && definition.takes_io() {
+                    let known: Vec<&str> = study::models().collect();
+                    common::one_of(name, &value, &known).map_err(wrong)?;
+                } else {
+                    let alone = [(name.to_string(), value)].into();
+                    definition.check_settings(&alone).map_err(|error| match error {
+                        SettingError::Name { .. } => {
+                            let error = with_common(study, definition, error);
+                            study.wrong_key(name, format!("experiment `{}`: {error}", experiment.name))
+                        }
+                        other => wrong(other.to_string()),
+                    })?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A word that is no setting of a subject may as well have been meant as a common one, or as a factor with bundles.
+fn with_common(study: &StudyFile, definition: &Definition, error: SettingError) -> SettingError {
+    let SettingError::Name { title, name, mut names, .. } = error else { return error };
+    names.extend(definition.takes_io().then(|| IO.to_string()));
+    names.extend(study.bundles.keys().cloned());
+    names.extend(COMMON.map(str::to_string));
+    let known: Vec<&str> = names.iter().map(String::as_str).collect();
+    let near = nearest(&name, &known).map(str::to_string);
+    SettingError::Name { title, name, near, names }
+}
+
+fn is_common(name: &str) -> bool {
+    COMMON.contains(&name) || name.starts_with(PATH_SYSCTL)
+}
+
 fn of_experiment(study: &StudyFile, experiment: &Experiment) -> Result<(), TomlError> {
     let load = experiment.load.as_ref().unwrap_or(&study.load);
-    if let Err(what) = of_load(load) {
-        return Err(study.wrong("load", format!("experiment `{}`: {what}", experiment.name)));
-    }
-    let bundled = study.bundles.values().flat_map(|values| values.values()).flat_map(|bundle| bundle.keys());
-    let set =
-        experiment.fixed.keys().chain(study.fixed.keys()).chain(experiment.factors.keys()).chain(bundled);
-    for name in set {
-        common_name(study, name)?;
+    if let Err((key, what)) = of_load(load) {
+        return Err(study.wrong_key(key, format!("experiment `{}`: {what}", experiment.name)));
     }
     for (factor, words) in &experiment.factors {
         if words.is_empty() {
-            return Err(study.wrong(factor, format!("the factor `{factor}` has no values")));
+            return Err(study.wrong_key(factor, format!("the factor `{factor}` has no values")));
         }
         for word in words {
             unbundled(study, factor, &word.0)?;
         }
     }
-    let excluded = experiment.exclude.iter().flat_map(|cell| cell.keys());
+    for (name, word) in study.fixed.iter().chain(&experiment.fixed) {
+        unbundled(study, name, &word.0)?;
+    }
+    let bundled = study.bundles.values().flat_map(|values| values.values()).flat_map(|bundle| bundle.keys());
+    for name in bundled {
+        common_name(study, name)?;
+    }
+    let settings = possible::settings(study, experiment);
+    common_settings(study, experiment, &settings)?;
+    excluded(study, experiment, &settings)?;
     let shown = experiment.tables.iter().flat_map(|table| table.rows.iter().chain([&table.columns]));
     let drawn = experiment.charts.iter().flat_map(|chart| chart.series.iter().chain([&chart.x]));
-    for factor in excluded.chain(shown).chain(drawn).filter(|factor| !factor.is_empty()) {
-        known_factor(study, experiment, factor)?;
+    let published = experiment.published.iter().flat_map(|one| one.factors.keys().chain(&one.across));
+    for factor in shown.chain(drawn).chain(published).filter(|factor| !factor.is_empty()) {
+        known_factor(study, experiment, &settings, factor)?;
     }
-    for published in &experiment.published {
-        if published.rates_qps.is_empty() || published.rates_qps.iter().any(|rate| !rate.is_finite()) {
-            return Err(study.wrong("published", "published: rates_qps holds at least one rate"));
+    experiment.published.iter().try_for_each(|one| of_published(study, one))
+}
+
+/// Settings that are no subject's own are known, have values that they can have, and set something.
+fn common_settings(
+    study: &StudyFile,
+    experiment: &Experiment,
+    settings: &Settings<'_>,
+) -> Result<(), TomlError> {
+    let can_be_veth = |experiment: &Experiment| match possible::settings(study, experiment).get(PATH_FACTOR) {
+        Some(words) => words.iter().any(|one| one.word() == "veth"),
+        None => experiment.path.unwrap_or(study.path) == question::Path::Veth,
+    };
+    for (&name, possible) in settings {
+        common_name(study, name)?;
+        let is_checked = is_common(name) && !study.bundles.contains_key(name);
+        for one in possible {
+            let wrong = |what: String| {
+                let what = format!("experiment `{}`: {what}", experiment.name);
+                study.wrong_value(name, one.word(), what)
+            };
+            for value in one.samples(name).map_err(wrong)?.iter().filter(|_| is_checked) {
+                common::accepts(name, value).map_err(wrong)?;
+            }
         }
-        if !published.values.is_empty() && published.values.len() != published.rates_qps.len() {
-            return Err(study.wrong("published", "published: as many values as rates_qps are needed"));
-        }
-        if published.across.is_none() && published.rates_qps.len() > 1 {
-            return Err(
-                study.wrong("published", "published: several rates need `across`, the factor they vary")
+        let of_all = study.fixed.contains_key(name) && study.experiments.iter().any(can_be_veth);
+        if name.starts_with("path.") && !of_all && !can_be_veth(experiment) {
+            let what = format!(
+                "experiment `{}`: `{name}` sets nothing on the path `loopback`: it is for `veth`",
+                experiment.name
             );
+            return Err(study.wrong_key(name, what));
         }
     }
     Ok(())
+}
+
+/// What is left out is there to be left out: a setting of the experiment, with a value that it can have.
+fn excluded(study: &StudyFile, experiment: &Experiment, settings: &Settings<'_>) -> Result<(), TomlError> {
+    for (name, word) in experiment.exclude.iter().flatten() {
+        known_factor(study, experiment, settings, name)?;
+        let subjects = experiment.subjects.iter().map(String::as_str).filter(|_| name == SUBJECT);
+        let possible = settings.get(name.as_str()).map(Vec::as_slice).unwrap_or_default();
+        let words: Vec<&str> = possible.iter().map(possible::Possible::word).chain(subjects).collect();
+        if !words.contains(&word.0.as_str()) && !possible.iter().any(|one| one.can_be(&word.0)) {
+            let near = did_you_mean(nearest(&word.0, &words));
+            let what = format!(
+                "experiment `{}`: no cell has {name} = `{word}`, so none can be left out{near} (known: {})",
+                experiment.name,
+                words.join(", ")
+            );
+            return Err(study.wrong_value(name, &word.0, what));
+        }
+    }
+    Ok(())
+}
+
+fn of_published(study: &StudyFile, published: &Published) -> Result<(), TomlError> {
+    let what = if published.rates_qps.is_empty() || published.rates_qps.iter().any(|rate| !rate.is_finite()) {
+        "published: rates_qps holds at least one rate"
+    } else if !published.values.is_empty() && published.values.len() != published.rates_qps.len() {
+        "published: as many values as rates_qps are needed"
+    } else if published.best && published.across.is_some() {
+        "published: what is the best of several cells is one figure, and goes across nothing"
+    } else if published.across.is_none() && published.rates_qps.len() > 1 {
+        "published: several rates need `across`, the factor they vary"
+    } else {
+        return Ok(());
+    };
+    Err(study.wrong("published", what))
 }
 
 /// A name with a dot is not the subject's own, and must be one that is known.
@@ -88,7 +209,7 @@ fn common_name(study: &StudyFile, name: &str) -> Result<(), TomlError> {
     }
     let near = did_you_mean(nearest(name, &COMMON));
     let known = COMMON.join(", ");
-    Err(study.wrong(name, format!("unknown setting `{name}`{near} (known: {known}, {PATH_SYSCTL}NAME)")))
+    Err(study.wrong_key(name, format!("unknown setting `{name}`{near} (known: {known}, {PATH_SYSCTL}NAME)")))
 }
 
 /// A value of a factor that has bundles is one of them.
@@ -99,48 +220,65 @@ fn unbundled(study: &StudyFile, factor: &str, value: &str) -> Result<(), TomlErr
     let known: Vec<&str> = bundles.keys().map(String::as_str).collect();
     let near = did_you_mean(nearest(value, &known));
     let known = known.join(", ");
-    Err(study
-        .wrong(&format!("\"{value}\""), format!("`{factor}` has no bundle `{value}`{near} (known: {known})")))
+    let what = format!("`{factor}` has no bundle `{value}`{near} (known: {known})");
+    Err(study.wrong_value(factor, value, what))
 }
 
-fn known_factor(study: &StudyFile, experiment: &Experiment, factor: &str) -> Result<(), TomlError> {
-    let fixed = study.fixed.keys().chain(experiment.fixed.keys());
-    let known: Vec<&str> =
-        experiment.factors.keys().chain(fixed).map(String::as_str).chain([SUBJECT]).collect();
-    if known.contains(&factor) {
+fn known_factor(
+    study: &StudyFile,
+    experiment: &Experiment,
+    settings: &Settings<'_>,
+    factor: &str,
+) -> Result<(), TomlError> {
+    if settings.contains_key(factor) || factor == SUBJECT {
         return Ok(());
     }
+    let known: Vec<&str> = settings.keys().copied().chain([SUBJECT]).collect();
     let near = did_you_mean(nearest(factor, &known));
-    let what = format!("experiment `{}` has no factor `{factor}`{near}", experiment.name);
-    Err(study.wrong(&format!("\"{factor}\""), what))
+    let what = format!(
+        "experiment `{}` has no factor `{factor}`{near} (known: {})",
+        experiment.name,
+        known.join(", ")
+    );
+    Err(study.wrong_key(factor, what))
 }
 
-fn of_load(load: &Load) -> Result<(), String> {
-    let one = "a load is one of closed_s, rates_qps with seconds, and search";
+/// What is wrong with a load, and the key that says it.
+fn of_load(load: &Load) -> Result<(), (&'static str, String)> {
     let is_time = |seconds: f64| seconds > 0.0 && seconds <= SECONDS_MOST;
+    let wrong = |key, what: &str| Err((key, what.to_string()));
+    if load.search.is_none() && !load.latency_at_percent.is_empty() {
+        return wrong(
+            "latency_at_percent",
+            "latency_at_percent: only a search finds a rate to take shares of",
+        );
+    }
     match (load.closed_s, &load.rates_qps, &load.search) {
         (Some(seconds), None, None) if load.seconds.is_none() => {
             if is_time(seconds) {
                 Ok(())
             } else {
-                Err("closed_s: expected seconds above 0, 3600 at most".into())
+                wrong("closed_s", "closed_s: expected seconds above 0, 3600 at most")
             }
         }
-        (None, Some(rates), None) => match load.seconds {
-            Some(seconds) if is_time(seconds) => {
-                let right = !rates.is_empty() && rates.iter().all(|&rate| rate > 0.0 && rate.is_finite());
-                if right { Ok(()) } else { Err("rates_qps: expected rates above 0".into()) }
+        (None, Some(rates), None) => {
+            if !load.seconds.is_some_and(is_time) {
+                return wrong("rates_qps", "rates_qps need `seconds`, above 0, 3600 at most");
             }
-            _ => Err("rates_qps need `seconds`, above 0, 3600 at most".into()),
-        },
+            let right = !rates.is_empty() && rates.iter().all(|&rate| rate > 0.0 && rate.is_finite());
+            if right { Ok(()) } else { wrong("rates_qps", "rates_qps: expected rates above 0") }
+        }
         (None, None, Some(preset)) if load.seconds.is_none() => {
             if preset.parse::<Preset>().is_err() {
-                return Err(format!("search = \"{preset}\": expected quick, default, lossless or rfc2544"));
+                let near = did_you_mean(nearest(preset, &PRESETS));
+                let known = PRESETS.join(", ");
+                let what = format!("search = \"{preset}\": expected one of {known}{near}");
+                return Err(("search", what));
             }
             let right = load.latency_at_percent.iter().all(|percent| (1..100).contains(percent));
-            if right { Ok(()) } else { Err("latency_at_percent: expected 1 to 99".into()) }
+            if right { Ok(()) } else { wrong("latency_at_percent", "latency_at_percent: expected 1 to 99") }
         }
-        _ => Err(one.into()),
+        _ => wrong("load", "a load is one of closed_s, rates_qps with seconds, and search"),
     }
 }
 

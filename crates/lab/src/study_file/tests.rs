@@ -115,49 +115,182 @@ fn what_a_machine_lacks_is_skipped_with_its_reason() {
     assert_eq!(layout.skipped["one: io=poll; processes=1; client=tuned"], "no veth: no right to");
 }
 
+/// What is said of [`SMALL`] with a slip in it.
+fn told(right: &str, slip: &str) -> String {
+    assert!(SMALL.contains(right), "{right}");
+    let read = StudyFile::read("small.toml", &SMALL.replacen(right, slip, 1));
+    read.and_then(|study| study.subjects()).map(|_| ()).unwrap_err().to_string()
+}
+
 #[test]
 fn slips_are_placed_and_explained() {
     let cases = [
         ("title = \"Small\"", "titel = \"Small\"", "small.toml:3:1: unknown field `titel`"),
         ("title = \"Small\"", "titel = \"Small\"", "did you mean `title`?"),
+        (
+            "\"player.sockets\" = 8",
+            "\"player.socket\" = 8",
+            "small.toml:7:2: unknown setting `player.socket`",
+        ),
         ("\"player.sockets\" = 8", "\"player.socket\" = 8", "did you mean `player.sockets`?"),
+        ("client = [\"untuned\", \"tuned\"]", "client = [\"untund\"]", "small.toml:18:12: `client` has no"),
         ("client = [\"untuned\", \"tuned\"]", "client = [\"untund\"]", "did you mean `untuned`?"),
-        ("rows = [\"io\"]", "rows = [\"oi\"]", "has no factor `oi`; did you mean `io`?"),
-        ("closed_s = 0.5", "closed_s = 0", "closed_s: expected seconds above 0"),
-        ("closed_s = 0.5", "search = \"quik\"", "expected quick, default"),
+        ("rows = [\"io\"]", "rows = [\"oi\"]", "small.toml:21:10: experiment `one` has no factor `oi`"),
+        ("rows = [\"io\"]", "rows = [\"oi\"]", "did you mean `io`?"),
+        (
+            "closed_s = 0.5",
+            "closed_s = 0",
+            "small.toml:5:10: experiment `one`: closed_s: expected seconds above 0",
+        ),
+        ("closed_s = 0.5", "search = \"quik\"", "lossless, rfc2544; did you mean `quick`?"),
         ("closed_s = 0.5", "rates_qps = [5]", "rates_qps need `seconds`"),
+        (
+            "closed_s = 0.5",
+            "closed_s = 0.5, latency_at_percent = [50]",
+            "small.toml:5:26: experiment `one`: latency_at_percent: only a search",
+        ),
         ("rates_qps = [10, 20]", "rates_qps = []", "at least one rate"),
         ("across = \"processes\"", "", "several rates need `across`"),
+        ("across = \"processes\"", "across = \"procesess\"", "did you mean `processes`?"),
+        ("across = \"processes\"", "across = \"processes\"\nbest = true", "goes across nothing"),
+        ("{ io = \"poll\" }", "{ oi = \"poll\" }", "small.toml:25:13: experiment `one` has no factor `oi`"),
         (
             "[[experiment]]",
             "[[experiment]]\nname = \"one\"\ntitle = \"\"\n[[experiment]]",
             "two experiments are called `one`",
         ),
     ];
-    for (right, slip, told) in cases {
-        let error = StudyFile::read("small.toml", &SMALL.replacen(right, slip, 1)).unwrap_err().to_string();
-        assert!(error.contains(told), "{slip}: {error}");
+    for (right, slip, expected) in cases {
+        let told = told(right, slip);
+        assert!(told.contains(expected), "{slip}: {told}");
     }
 }
 
 #[test]
-fn slips_that_show_beside_the_subject_are_placed_too() {
-    for (right, slip, told) in [
-        ("{ sockets = \"shared\" }", "{ socket = \"shared\" }", "did you mean `sockets`?"),
-        ("{ sockets = \"shared\" }", "{ sockets = \"shard\" }", "did you mean `shared`?"),
-        ("{ sockets = \"shared\" }", "{ cores = \"all of them\" }", "is no choice of cores"),
-        ("{ sockets = \"shared\" }", "{ path = \"vteh\" }", "expected `loopback` or `veth`"),
+fn wrong_values_and_factors_that_do_nothing_are_placed_and_explained() {
+    let fixed = "{ sockets = \"shared\" }";
+    let excluded = "{ io = \"poll\", processes = 2 }";
+    for (right, slip, place, expected) in [
         (
-            "{ sockets = \"shared\" }",
-            "{ \"host.nice\" = 20 }",
-            "small.toml:13:12: factor `host.nice`: expected a number from -20 to 19, found `20`",
+            fixed,
+            "{ \"player.window\" = \"5oo\" }",
+            "13:30",
+            "`player.window`: expected a number from 1 on, found `5oo`",
         ),
-        ("{ sockets = \"shared\" }", "{ \"host.nice\" = \"low\" }", "-20 to 19, found `low`"),
+        (fixed, "{ \"player.sockets\" = \"many\" }", "13:31", "expected a number from 1 on, found `many`"),
+        ("\"player.sockets\" = 8", "\"player.sockets\" = \"cores\"", "7:21", "found `cores`"),
+        (
+            fixed,
+            "{ \"player.io\" = \"gos\" }",
+            "13:26",
+            "one of auto, plain, mmsg, gso, uring, found `gos`; did you mean `gso`?",
+        ),
+        (fixed, "{ \"player.burst\" = 65 }", "13:28", "expected a number from 1 to 64"),
+        (fixed, "{ \"player.timeout_s\" = 0 }", "13:32", "expected seconds above 0, 60 at most"),
+        (
+            fixed,
+            "{ \"dataset.names\" = \"oen\" }",
+            "13:30",
+            "one of random, one, found `oen`; did you mean `one`?",
+        ),
+        (fixed, "{ \"dataset.records\" = -1 }", "13:31", "found `-1`"),
+        (fixed, "{ steady = \"forever\" }", "13:21", "expected a duration from 11s"),
+        (fixed, "{ steady = \"1h\" }", "13:21", "to 60s, found `1h`"),
+        (fixed, "{ steady = \"10s\" }", "13:21", "found `10s`"),
+        (fixed, "{ steady = \"61s\" }", "13:21", "found `61s`"),
+        (
+            fixed,
+            "{ \"host.nice\" = 20 }",
+            "13:25",
+            "factor `host.nice`: expected a number from -20 to 19, found `20`",
+        ),
+        (fixed, "{ \"host.nice\" = \"low\" }", "13:26", "-20 to 19, found `low`"),
+        (fixed, "{ cores = \"all of them\" }", "13:20", "is no choice of cores"),
+        (fixed, "{ path = \"vteh\" }", "13:19", "one of loopback, veth, found `vteh`; did you mean `veth`?"),
+        (fixed, "{ \"path.queues\" = 2 }", "13:12", "sets nothing on the path `loopback`"),
+        (fixed, "{ path = \"veth\", \"path.queues\" = 0 }", "13:42", "a number of queues from 1 to 4096"),
+        (fixed, "{ path = \"veth\", \"path.queue\" = 2 }", "13:27", "did you mean `path.queues`?"),
+        (fixed, "{ worker = 2 }", "13:11", "echo has no setting `worker`; did you mean `workers`?"),
+        (fixed, "{ clinet = \"tuned\" }", "13:11", "did you mean `client`?"),
+        (fixed, "{ socket = \"shared\" }", "13:11", "did you mean `sockets`?"),
+        (fixed, "{ sockets = \"shard\" }", "13:22", "did you mean `shared`?"),
+        (fixed, "{ threads = \"1..2\" }", "13:22", "expected one value, found the range `1..2`"),
+        ("[\"1..cores\"]", "[\"4..2\"]", "17:15", "the range `4..2` holds nothing"),
+        ("io = [\"blocking\", \"poll\"]", "ioo = [\"poll\"]", "", "has no factor `io`; did you mean `ioo`?"),
+        (
+            "[\"blocking\", \"poll\"]",
+            "[\"poll\", \"selct\"]",
+            "16:16",
+            "found `selct`; did you mean `select`?",
+        ),
+        (excluded, "{ io = \"epol\" }", "14:20", "so none can be left out; did you mean `poll`?"),
+        (excluded, "{ processes = 0 }", "14:26", "no cell has processes = `0`"),
+        (excluded, "{ client = \"tund\" }", "14:24", "did you mean `tuned`?"),
+        (excluded, "{ \"player.sockets\" = 9 }", "14:33", "no cell has player.sockets = `9`"),
     ] {
-        let study = StudyFile::read("small.toml", &SMALL.replace(right, slip)).unwrap();
-        let error = lay_out(&study, &given(2)).unwrap_err().to_string();
-        assert!(error.contains(told) && error.starts_with("small.toml:"), "{slip}: {error}");
+        let told = told(right, slip);
+        assert!(told.contains(expected), "{slip}: {told}");
+        let place = if place.is_empty() { "small.toml:".into() } else { format!("small.toml:{place}: ") };
+        assert!(told.starts_with(&place), "{slip}: {told}");
     }
+    let ioo = SMALL.replace("io = ", "ioo = ").replace("\"io\"", "\"ioo\"");
+    let told = StudyFile::read("small.toml", &ioo).unwrap().subjects().unwrap_err().to_string();
+    assert!(told.contains("echo has no setting `ioo`; did you mean `io`?"), "{told}");
+    for word in ["`workers`", "cores", "client", "steady"] {
+        assert!(told.contains(word.trim_matches('`')), "{word} is known: {told}");
+    }
+}
+
+#[test]
+fn what_a_bundle_stands_for_can_be_excluded_and_a_good_value_passes() {
+    for (right, other) in [
+        ("{ io = \"poll\", processes = 2 }", "{ \"player.sockets\" = 8, processes = \"2..cores\" }"),
+        ("{ sockets = \"shared\" }", "{ steady = \"11s\", workers = \"one per core\" }"),
+        ("{ sockets = \"shared\" }", "{ steady = \"1m\", cores = \"every set of 2..cores\" }"),
+        ("{ sockets = \"shared\" }", "{ path = \"veth\", \"path.queues\" = \"cores\" }"),
+    ] {
+        let study = StudyFile::read("small.toml", &SMALL.replace(right, other)).unwrap();
+        study.subjects().unwrap();
+    }
+    let text = SMALL.replace("{ io = \"poll\", processes = 2 }", "{ \"player.sockets\" = 8 }");
+    assert_eq!(subject_names(&laid_out(&text, 1)).len(), 2, "the untuned ones are left");
+}
+
+/// A study of one name server with two workers.
+fn of_server(subject: &str, factors: &str) -> StudyLayout {
+    let text = format!(
+        "name = \"s\"\ntitle = \"S\"\nquestion = \"?\"\nload = {{ closed_s = 1 }}\n[[experiment]]\nname = \"e\"\n\
+         title = \"E\"\nsubjects = [\"{subject}\"]\n[experiment.factors]\n{factors}\n"
+    );
+    let study = StudyFile::read("s.toml", &text).unwrap();
+    let given = Given { definitions: study.subjects().unwrap().into_iter().collect(), ..given(4) };
+    lay_out(&study, &given).unwrap()
+}
+
+#[test]
+fn the_echo_beside_a_server_waits_and_shares_sockets_as_it_does() {
+    let echoes = |layout: &StudyLayout| {
+        let echoes = layout.cells.iter().filter(|cell| cell.role == Role::EchoCeiling);
+        let told = echoes.map(|cell| format!("{} / {}", cell.name, cell.factors["sockets"]));
+        told.collect::<Vec<_>>()
+    };
+    let nsd = of_server("nsd", "workers = [1, 2]\nsockets = [\"shared\", \"reuseport\"]");
+    assert_eq!(
+        echoes(&nsd),
+        [
+            "echo mmsg, 1 worker / shared",
+            "echo mmsg, 2 workers / shared",
+            "echo mmsg, 2 workers, reuseport / reuseport"
+        ]
+    );
+    let defaults = |subject| echoes(&of_server(subject, "workers = [2]"));
+    assert_eq!(defaults("knot"), ["echo mmsg, 2 workers, reuseport / reuseport"]);
+    assert_eq!(defaults("unbound"), ["echo epoll, 2 workers, reuseport / reuseport"]);
+    let unbound = of_server("unbound", "workers = [1]\nevent = [\"select\", \"poll\", \"epoll\"]");
+    assert_eq!(
+        echoes(&unbound),
+        ["echo select, 1 worker / shared", "echo poll, 1 worker / shared", "echo epoll, 1 worker / shared"]
+    );
 }
 
 #[test]

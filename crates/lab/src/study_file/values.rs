@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 
 use super::{StudyFile, Word};
+use crate::materials::{NAMES_FACTOR, RECORDS_FACTOR};
 use crate::path::PATH_FACTOR;
 use crate::rig::NICE_FACTOR;
+use crate::setup;
+use crate::warm_up::STEADY_FACTOR;
 
 /// Settings by name, as words.
 pub type Settings = BTreeMap<String, String>;
@@ -18,22 +21,31 @@ pub const CORES: &str = "cores";
 pub const SUBJECT: &str = "subject";
 
 /// The factor of the player's threads, one on a core of its own each.
-pub const SENDERS: &str = "player.senders";
+pub const SENDERS: &str = setup::SENDERS;
+
+/// The factor of workers that answer.
+pub const WORKERS: &str = "workers";
+
+/// The factor of the echo's I/O model.
+pub const IO: &str = "io";
+
+/// The value of a setting that is as high as a set of cores is large.
+pub const ONE_PER_CORE: &str = "one per core";
 
 /// Settings that are not the subject's own.
 pub const COMMON: [&str; 17] = [
     PATH_FACTOR,
-    "workers",
-    "steady",
+    WORKERS,
+    STEADY_FACTOR,
     CORES,
-    "player.io",
-    "player.sockets",
-    "player.window",
-    "player.burst",
+    setup::IO,
+    setup::SOCKETS,
+    setup::WINDOW,
+    setup::BURST,
     SENDERS,
-    "player.timeout_s",
-    "dataset.names",
-    "dataset.records",
+    setup::TIMEOUT,
+    NAMES_FACTOR,
+    RECORDS_FACTOR,
     NICE_FACTOR,
     "path.queues",
     "path.txqueuelen",
@@ -56,6 +68,21 @@ pub fn expand(word: &Word, cores: usize) -> Vec<String> {
         None if word.0 == "cores" => vec![cores.to_string()],
         None => vec![word.0.clone()],
     }
+}
+
+/// The least and the greatest number that a word stands for on any machine, whatever `cores` is; none where it is
+/// no number.
+pub fn span(word: &str) -> Option<(usize, usize)> {
+    let number = |text: &str, cores| if text == "cores" { Some(cores) } else { text.parse().ok() };
+    let (first, last) = word.split_once("..").unwrap_or((word, word));
+    Some((number(first, 1)?, number(last, usize::MAX)?))
+}
+
+/// The first and the last value of a range, and any other word alone; `cores` is 1.
+pub fn ends(word: &str) -> Vec<String> {
+    let number = |text: &str| if text == "cores" { "1".to_string() } else { text.to_string() };
+    let (first, last) = word.split_once("..").unwrap_or((word, word));
+    vec![number(first), number(last)]
 }
 
 /// All values of a factor, each once, in the order of the file.

@@ -36,8 +36,12 @@ pub struct Definition {
     pub package: Option<String>,
     /// Programs that it needs on the PATH.
     pub programs: Vec<String>,
-    /// The I/O model of the echo that comes nearest to its own, which makes that echo its ceiling.
+    /// The I/O model of the echo that comes nearest to its own, which makes that echo its ceiling; may depend on
+    /// settings.
     pub io: String,
+    /// How the workers of that echo share sockets, as its setting `sockets` says; may depend on settings.
+    #[serde(default = "shared")]
+    pub echo_sockets: String,
     /// Files written into its work folder before it starts: name → text with placeholders.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
@@ -77,6 +81,10 @@ pub struct Start {
     /// The folder that it starts in; without one, its work folder.
     #[serde(default)]
     pub folder: Option<PathBuf>,
+}
+
+fn shared() -> String {
+    Definition::SHARED.into()
 }
 
 fn one() -> String {
@@ -167,6 +175,9 @@ impl Stop {
 }
 
 impl Definition {
+    /// One socket for all workers of an echo.
+    pub const SHARED: &str = "shared";
+
     /// Reads a definition from a file.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         toml_file::open(path, Self::read)
@@ -207,6 +218,21 @@ impl Definition {
         mine.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
+    /// Whether its I/O model is what a study says: it is the echo.
+    pub fn takes_io(&self) -> bool {
+        self.io == "{io}"
+    }
+
+    /// The I/O model of the echo that is its ceiling, with these settings.
+    pub fn echo_io(&self, given: &BTreeMap<String, String>) -> String {
+        self.settle(given, Values::default()).fill(&self.io)
+    }
+
+    /// How the workers of the echo that is its ceiling share sockets, with these settings.
+    pub fn echo_sockets(&self, given: &BTreeMap<String, String>) -> String {
+        self.settle(given, Values::default()).fill(&self.echo_sockets)
+    }
+
     /// Whether it can be told how many workers it has.
     pub fn takes_workers(&self) -> bool {
         self.uses("workers")
@@ -245,7 +271,7 @@ impl Definition {
         let version = self.version.iter().flat_map(|version| &version.command);
         let start = self.start.command.iter().chain(self.start.env.values()).chain([&self.start.ports]);
         let reload = self.reload.iter().flat_map(|reload| &reload.command);
-        self.files.values().chain(start).chain(reload).chain(version).chain([&self.io])
+        self.files.values().chain(start).chain(reload).chain(version).chain([&self.io, &self.echo_sockets])
     }
 
     fn uses(&self, placeholder: &str) -> bool {
@@ -301,6 +327,11 @@ within_s = 1
             ("\"soa\"", "\"sao\"", "did you mean `soa`?"),
             ("fake.conf", "../fake.conf", "must be a plain file name"),
             ("\"TERM\"", "\"KILL\"", "unknown variant `KILL`, expected `TERM` or `INT`"),
+            (
+                "io = \"plain\"",
+                "io = \"plain\"\necho_sockets = \"resueport\"",
+                "fake.toml:6:1: echo_sockets: the echo cannot have `resueport`; did you mean `reuseport`?",
+            ),
             ("name = \"fake\"", "name = \"a b\"", "fake.toml:2:1: a name is made of letters"),
             ("signal = \"TERM\"\n", "", "missing field `signal`"),
         ];

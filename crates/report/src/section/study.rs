@@ -6,6 +6,7 @@ use kqps_observation::question::{Experiment, Path};
 use kqps_observation::{Question, Run};
 use kqps_verdict::figure::{Figures, State, factor, tables_of};
 use kqps_verdict::judge::RunVerdict;
+use kqps_verdict::steady;
 
 use super::plot::{self, Plot};
 use super::table::{self, Table};
@@ -18,6 +19,8 @@ pub(crate) struct Study {
     /// Who published what is laid beside; may be empty.
     pub(crate) source: String,
     pub(crate) path: &'static str,
+    /// That a steady state was not looked for, if so.
+    pub(crate) unsteady: String,
     pub(crate) answers: Vec<Answer>,
     pub(crate) experiments: Vec<Part>,
 }
@@ -52,6 +55,7 @@ pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Study> {
                  devices."
             }
         },
+        unsteady: steady::not_looked_for(run).unwrap_or_default(),
         answers: experiments.clone().map(|experiment| answer(run, verdict, experiment)).collect(),
         experiments: experiments.enumerate().map(|(index, one)| part(run, verdict, index, one)).collect(),
     })
@@ -61,6 +65,7 @@ fn part(run: &Run, verdict: &RunVerdict, index: usize, experiment: &Experiment) 
     let grids = tables_of(run, &verdict.figures, experiment);
     let grids = grids.iter().filter(|grid| !grid.lines.is_empty());
     let mut tables: Vec<Table> = grids.map(|grid| table::of_grid(verdict, grid)).collect();
+    tables.splice(0..0, table::of_best(run, verdict, experiment));
     let mut told: Vec<(&'static str, String)> = Vec::new();
     for table in &mut tables {
         // Tables of one experiment show the same cells.

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use kqps_observation::question::Figure;
-use kqps_verdict::figure::{Absence, Figures, Grid, Slot, State};
+use kqps_observation::Run;
+use kqps_observation::question::{Experiment, Figure};
+use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of};
 use kqps_verdict::judge::RunVerdict;
 
+use super::study::settings;
 use crate::format;
 
 /// A table, ready to be laid out.
@@ -81,6 +83,33 @@ pub(crate) fn of_grid(verdict: &RunVerdict, grid: &Grid) -> Table {
         notes: notes(verdict, grid),
         tall: grid.lines.len() > TALL,
     }
+}
+
+/// The best that was measured beside the best that others found; none where nothing of the kind was published.
+pub(crate) fn of_best(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> Option<Table> {
+    let row = |best: &Best| {
+        let measured = best.measured.map(|index| &verdict.figures[index]);
+        let measured = measured.map_or_else(none, |figures| {
+            let Shown { text, soft, .. } = figure_of(Figure::Median, figures);
+            plain(text, format!("{}, {soft}", settings(run, experiment, figures)))
+        });
+        let published = Shown {
+            text: format::rate(best.published.rate_qps),
+            soft: best.published.note.clone(),
+            class: "published",
+        };
+        Row { head: "best".to_owned(), cells: vec![measured, published] }
+    };
+    let rows: Vec<Row> = best_of(run, &verdict.figures, experiment).iter().map(row).collect();
+    (!rows.is_empty()).then(|| Table {
+        title: "The best of all, measured and published".to_owned(),
+        corner: String::new(),
+        groups: Vec::new(),
+        figures: vec!["measured", "published"],
+        rows,
+        notes: Vec::new(),
+        tall: false,
+    })
 }
 
 fn head(values: &[String]) -> String {
@@ -199,7 +228,10 @@ pub(super) fn figure_of(figure: Figure, figures: &Figures) -> Shown {
 }
 
 fn share(figures: &Figures) -> Option<Shown> {
-    Some(plain(format::percent(figures.ceiling_share?), String::new()))
+    let share = figures.ceiling_share?;
+    // To the whole percent that is shown.
+    let soft = if share >= 1.005 { "so that is none" } else { "" };
+    Some(plain(format::percent(share), soft.to_owned()))
 }
 
 /// Why cells of the table crashed or were left out, and what is to be known of published figures; the same thing
@@ -215,7 +247,8 @@ fn notes(verdict: &RunVerdict, grid: &Grid) -> Vec<Note> {
             let mut add = |what, why: &str, output: String| {
                 told.entry((what, why.to_owned(), output)).or_default().push(whose.join(", "));
             };
-            if let Some(published) = slot.published.as_ref().filter(|one| !one.note.is_empty()) {
+            let is_shown = grid.show.contains(&Figure::Published);
+            if let Some(published) = slot.published.as_ref().filter(|one| is_shown && !one.note.is_empty()) {
                 add("published", &published.note, String::new());
             }
             match (slot.figures.map(|index| &verdict.figures[index]), &slot.absence) {

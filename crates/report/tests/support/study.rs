@@ -158,6 +158,7 @@ fn question() -> Question {
         factors: factors(&[("io", io), ("processes", processes)]),
         rate_qps,
         note: note.to_owned(),
+        ..Published::default()
     };
     let processes = Experiment {
         name: ECHO.to_owned(),

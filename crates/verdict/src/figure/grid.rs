@@ -71,7 +71,8 @@ pub fn factor(cell: &Cell, name: &str) -> Option<String> {
 pub fn tables_of(run: &Run, figures: &[Figures], experiment: &Experiment) -> Vec<Grid> {
     let laid = Laid::of(run, figures, experiment);
     if experiment.tables.is_empty() {
-        let published = (!experiment.published.is_empty()).then_some(Figure::Published);
+        let of_cells = experiment.published.iter().any(|one| !one.best);
+        let published = of_cells.then_some(Figure::Published);
         let show: Vec<Figure> = [Figure::Median, Figure::MeanMinMax].into_iter().chain(published).collect();
         return vec![laid.grid("", &[], "", &show)];
     }
@@ -157,7 +158,8 @@ impl<'a> Laid<'a> {
         let listed = self.experiment.factors.iter().filter(|factor| factor.name == name);
         let listed = listed.flat_map(|factor| factor.values.iter().cloned());
         let of_cells = self.cells.iter().map(|(_, cell)| value_of(cell, name));
-        let published = self.experiment.published.iter().filter_map(|one| one.factors.get(name).cloned());
+        let published = self.experiment.published.iter().filter(|one| !one.best);
+        let published = published.filter_map(|one| one.factors.get(name).cloned());
         let mut values: Vec<String> = Vec::new();
         for value in listed.chain(of_cells).chain(published) {
             if !values.contains(&value) {

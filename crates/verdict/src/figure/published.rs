@@ -4,6 +4,7 @@ use kqps_observation::question::{Experiment, Published};
 use kqps_observation::{Cell, Run};
 use serde::{Deserialize, Serialize};
 
+use super::Figures;
 use super::grid::factor;
 
 /// What others found under the factors of a cell.
@@ -37,9 +38,36 @@ pub(super) fn matching(
     experiment: &Experiment,
     value: &dyn Fn(&str) -> Option<String>,
 ) -> Option<PublishedFigure> {
-    let agrees = |published: &&Published| {
-        published.factors.iter().all(|(name, wanted)| value(name).as_ref() == Some(wanted))
-    };
-    let found = experiment.published.iter().filter(agrees).max_by_key(|published| published.factors.len());
+    let is_of_cell = |published: &&Published| !published.best && agrees(published, value);
+    let found =
+        experiment.published.iter().filter(is_of_cell).max_by_key(|published| published.factors.len());
     found.map(PublishedFigure::of)
+}
+
+/// What others found to be the best of several cells, beside the best of these that was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Best {
+    /// Index into the figures of the run; none where none of the cells has a figure.
+    pub measured: Option<usize>,
+    /// The best that others found.
+    pub published: PublishedFigure,
+}
+
+/// What was published as the best of an experiment's cells, or of some of them.
+pub fn best_of(run: &Run, figures: &[Figures], experiment: &Experiment) -> Vec<Best> {
+    let best = |published: &Published| {
+        let rate_qps = |one: &Figures| one.median_qps.map(|figure| figure.median);
+        let of_it = figures.iter().enumerate().filter(|(_, one)| {
+            let cell = &run.cells[one.cell as usize];
+            one.experiment == experiment.name && agrees(published, &|name| factor(cell, name))
+        });
+        let measured = of_it.filter_map(|(index, one)| Some((index, rate_qps(one)?)));
+        let highest = measured.max_by(|(_, a), (_, b)| a.total_cmp(b));
+        Best { measured: highest.map(|(index, _)| index), published: PublishedFigure::of(published) }
+    };
+    experiment.published.iter().filter(|published| published.best).map(best).collect()
+}
+
+fn agrees(published: &Published, value: &dyn Fn(&str) -> Option<String>) -> bool {
+    published.factors.iter().all(|(name, wanted)| value(name).as_ref() == Some(wanted))
 }

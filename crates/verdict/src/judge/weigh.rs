@@ -92,6 +92,9 @@ struct Doubt {
 /// Starts that a verdict should rest on: fewer cannot reach an interval of 95 %.
 const ENOUGH_STARTS: u32 = 6;
 
+/// A share of the ceiling that rounding does not explain.
+const ABOVE: f64 = 1.005;
+
 impl Doubt {
     /// The weight of what leaves no figure.
     const REFUSES: u8 = 0;
@@ -141,6 +144,16 @@ impl Doubt {
                  if there were six."
             );
             add(Some(Effect::Cap(Grade::B)), reason);
+        }
+        if let Some(share) = case.echo_qps.map(|echo_qps| interval.median / echo_qps).filter(|it| *it > ABOVE)
+        {
+            add(
+                None,
+                format!(
+                    "It is {:.0} % of the echo's rate that it is held against, so that rate is no ceiling of it.",
+                    share * 100.0
+                ),
+            );
         }
         let spread = interval.half_width().max(hidden_share(case.starts).unwrap_or(0.0));
         let share = spread * 100.0;

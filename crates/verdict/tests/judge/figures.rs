@@ -6,7 +6,7 @@ use kqps_observation::question::{Chart, Experiment, Factor, Figure, Published, Q
 use kqps_observation::run::{CellLoad, Outcome, Purpose, Role};
 use kqps_observation::{Cell, Histogram, Run, RunTrial, Trial};
 use kqps_verdict::bottleneck::Resource;
-use kqps_verdict::figure::{Absence, Grid, Memory, State, charts_of, tables_of};
+use kqps_verdict::figure::{Absence, Grid, Memory, State, best_of, charts_of, factor, tables_of};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::judge::{RunVerdict, judge};
 use kqps_verdict::warning::Code;
@@ -22,7 +22,7 @@ fn study() -> Run {
     let published = |io: &str, workers: &str, rate_qps| Published {
         factors: map(&[("io", io), ("workers", workers)]),
         rate_qps,
-        note: String::new(),
+        ..Published::default()
     };
     let factor = |name: &str, values: &[&str]| Factor {
         name: name.into(),
@@ -262,4 +262,29 @@ fn fixed_rates_give_the_highest_that_holds_and_latency_at_its_half() {
     let verdict = judge(&run).subjects.remove(0);
     assert_eq!(verdict.upper_bound_qps, None);
     assert!(verdict.warnings.iter().any(|warning| warning.code == Code::Irregular));
+}
+
+#[test]
+fn what_is_the_best_of_several_cells_is_no_figure_of_one() {
+    let mut run = played();
+    let plain = judge(&run).figures;
+    let best = Published {
+        factors: map(&[("io", "mmsg")]),
+        rate_qps: 9_999.0,
+        best: true,
+        note: "read off a chart".into(),
+    };
+    run.question.as_mut().unwrap().experiments[0].published.push(best);
+    let experiment = &run.question.as_ref().unwrap().experiments[0];
+    let figures = judge(&run).figures;
+    assert_eq!(figures, plain);
+    let found = best_of(&run, &figures, experiment);
+    let of_mmsg =
+        |index: usize| factor(&run.cells[figures[index].cell as usize], "io").as_deref() == Some("mmsg");
+    let highest = (0..figures.len())
+        .filter(|index| of_mmsg(*index))
+        .filter_map(|index| Some((index, figures[index].median_qps?.median)));
+    let highest = highest.max_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(index, _)| index);
+    assert_eq!((found.len(), found[0].measured, found[0].published.rate_qps), (1, highest, 9_999.0));
+    assert!(highest.is_some());
 }

@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use comfy_table::{Table, presets};
 use kqps_observation::question::{Experiment, Figure};
 use kqps_observation::{Question, Run};
-use kqps_verdict::figure::{Absence, Figures, Grid, Slot, State, tables_of};
+use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of, tables_of};
 use kqps_verdict::judge::RunVerdict;
+use kqps_verdict::steady;
 
 use super::{rate, wrapped};
 
@@ -18,6 +19,9 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, question: &Question) -> String
         if !line.is_empty() {
             text += &wrapped("", line);
         }
+    }
+    if let Some(unsteady) = steady::not_looked_for(run) {
+        text += &wrapped("", &unsteady);
     }
     for experiment in &question.experiments {
         text += &of_experiment(run, verdict, experiment);
@@ -36,11 +40,26 @@ fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> St
         }
         text += &drawn(verdict, &grid);
     }
+    for best in best_of(run, &verdict.figures, experiment) {
+        text += &wrapped("- ", &best_words(verdict, &best));
+    }
     let own = verdict.figures.iter().enumerate().filter(|(_, one)| one.experiment == experiment.name);
     for (index, figures) in own {
         text += &without_number(verdict, index, figures);
     }
     text
+}
+
+/// The best that was measured, beside the best that others found.
+fn best_words(verdict: &RunVerdict, best: &Best) -> String {
+    let figures = best.measured.map(|index| &verdict.figures[index]);
+    let measured = figures.and_then(|one| Some(format!("{} ({})", rate(one.median_qps?.median), one.name)));
+    let note = match best.published.note.as_str() {
+        "" => String::new(),
+        note => format!(" ({note})"),
+    };
+    let published = rate(best.published.rate_qps);
+    format!("The best measured: {}; published: {published}{note}.", measured.unwrap_or_else(|| "none".into()))
 }
 
 /// Whether a table shows rates first of all.
@@ -100,7 +119,11 @@ fn measured_words(figure: Figure, figures: &Figures) -> Option<String> {
         }
         Figure::Published => return None,
         Figure::Efficiency => format!("efficiency {:.0} %", figures.efficiency? * 100.0),
-        Figure::CeilingShare => format!("{:.0} % of the ceiling", figures.ceiling_share? * 100.0),
+        Figure::CeilingShare => {
+            let share = figures.ceiling_share?;
+            let none = if share >= 1.005 { ", so that is none" } else { "" };
+            format!("{:.0} % of the ceiling{none}", share * 100.0)
+        }
         Figure::Cpu => format!("{:.2} CPU s per million", figures.cpu_s_per_million?),
         Figure::Memory => format!("{:.1} MiB", figures.memory?.bytes as f64 / f64::from(1 << 20)),
         Figure::P99AtHalf => format!("p99 {} µs at half load", figures.p99_at_half_us?),
@@ -156,7 +179,7 @@ mod tests {
                 show: vec![Figure::Median, Figure::Published],
                 ..Wanted::default()
             }],
-            published: vec![Published { factors: factors("2"), rate_qps: 18_783.0, note: String::new() }],
+            published: vec![Published { factors: factors("2"), rate_qps: 18_783.0, ..Published::default() }],
             ..Experiment::default()
         };
         let cell = |workers: u32| Cell {

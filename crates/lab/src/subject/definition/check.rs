@@ -1,14 +1,18 @@
 //! What the types of a definition do not say: names, limits, and placeholders that somebody knows.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Definition;
 use crate::subject::setting::Declared;
 use crate::subject::template;
-use crate::toml_file::TomlError;
+use crate::toml_file::{TomlError, did_you_mean, nearest};
 
 /// Seconds that a subject may be given to become ready or to stop.
 const WITHIN_MAX_S: f64 = 3600.0;
+
+/// How the workers of the echo can share sockets.
+const ECHO_SOCKETS: [&str; 3] = [Definition::SHARED, "reuseport", "port-each"];
 
 /// Where in a text, and what.
 type Slip = (String, String);
@@ -18,6 +22,7 @@ impl Definition {
         self.check_words()
             .and_then(|()| self.check_settings_declared())
             .and_then(|()| self.check_templates())
+            .and_then(|()| self.check_echo_sockets())
             .map_err(|(near, what)| TomlError::at_text(file, text, &near, what))
     }
 
@@ -40,6 +45,24 @@ impl Definition {
         for name in self.files.keys() {
             if Path::new(name).file_name() != Some(name.as_ref()) {
                 return wrong(name, format!("`{name}` must be a plain file name"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whatever its settings are, the echo can share sockets as it says.
+    fn check_echo_sockets(&self) -> Result<(), Slip> {
+        let one = |(name, declared): (&String, &Declared)| {
+            let with = |value: &String| [(name.clone(), value.clone())].into();
+            declared.values.keys().map(with).collect::<Vec<BTreeMap<String, String>>>()
+        };
+        for given in [BTreeMap::new()].into_iter().chain(self.settings.iter().flat_map(one)) {
+            let word = self.echo_sockets(&given);
+            if !ECHO_SOCKETS.contains(&word.as_str()) {
+                let near = did_you_mean(nearest(&word, &ECHO_SOCKETS));
+                let known = ECHO_SOCKETS.join(", ");
+                let what = format!("echo_sockets: the echo cannot have `{word}`{near} (known: {known})");
+                return Err(("echo_sockets".into(), what));
             }
         }
         Ok(())

@@ -1,0 +1,73 @@
+//! What the settings can be that are no subject's own: those of the player, the path, the dataset and the cell.
+
+use std::str::FromStr;
+
+use kqps_verdict::steady::BINS;
+
+use super::values::{CORES, ONE_PER_CORE, SENDERS, WORKERS};
+use crate::materials::{NAMES_FACTOR, RECORDS_FACTOR};
+use crate::path::{self, PATH_FACTOR};
+use crate::placement::CoreWish;
+use crate::rig::{self, NICE_FACTOR};
+use crate::setup;
+use crate::toml_file::{did_you_mean, nearest};
+use crate::warm_up::{self, STEADY_FACTOR};
+
+/// The shortest warm-up that can be judged: its bins, and a second to get going.
+const STEADY_LEAST_S: f64 = BINS as f64 + 1.0;
+
+/// The longest warm-up (docs/METHOD.md).
+const STEADY_MOST_S: f64 = 60.0;
+
+/// Queries that the kernel takes in one send at most (`UDP_MAX_SEGMENTS` of older kernels).
+const BURST_MOST: u32 = 64;
+
+/// The longest that a reply is waited for, seconds.
+const TIMEOUT_MOST_S: f64 = 60.0;
+
+/// How `kqps load --io` can send.
+const PLAYER_IO: [&str; 5] = ["auto", "plain", "mmsg", "gso", "uring"];
+
+/// Whether a setting can have this value; else what it can have, with the word that was probably meant.
+pub(super) fn accepts(name: &str, value: &str) -> Result<(), String> {
+    let number = |most: u32, what: &str| {
+        let is_right = value.parse().is_ok_and(|number: u32| (1..=most).contains(&number));
+        right(is_right, name, value, what)
+    };
+    match name {
+        WORKERS if value == ONE_PER_CORE => Ok(()),
+        WORKERS | SENDERS | setup::SOCKETS | setup::WINDOW | RECORDS_FACTOR => {
+            number(u32::MAX, "a number from 1 on")
+        }
+        setup::BURST => number(BURST_MOST, "a number from 1 to 64"),
+        setup::TIMEOUT => {
+            let is_right = f64::from_str(value).is_ok_and(|s| s > 0.0 && s <= TIMEOUT_MOST_S);
+            right(is_right, name, value, "seconds above 0, 60 at most")
+        }
+        setup::IO => one_of(name, value, &PLAYER_IO),
+        NAMES_FACTOR => one_of(name, value, &["random", "one"]),
+        PATH_FACTOR => one_of(name, value, &["loopback", "veth"]),
+        CORES => CoreWish::read(value, 1).map(|_| ()),
+        STEADY_FACTOR => {
+            let is_right =
+                warm_up::seconds(value).is_some_and(|s| (STEADY_LEAST_S..=STEADY_MOST_S).contains(&s));
+            right(is_right, name, value, "a duration from 11s, below which none can be judged, to 60s")
+        }
+        NICE_FACTOR => rig::niceness(value).map(|_| ()),
+        _ => {
+            let alone = [(name.to_string(), value.to_string())].into();
+            path::settings(&alone).map(|_| ()).map_err(|error| error.to_string())
+        }
+    }
+}
+
+/// Whether a value is one of those that are known; else which, and which was probably meant.
+pub(super) fn one_of(name: &str, value: &str, known: &[&str]) -> Result<(), String> {
+    let near = did_you_mean(nearest(value, known));
+    let what = format!("one of {}", known.join(", "));
+    right(known.contains(&value), name, value, &what).map_err(|told| told + &near)
+}
+
+fn right(is_right: bool, name: &str, value: &str, expected: &str) -> Result<(), String> {
+    if is_right { Ok(()) } else { Err(format!("factor `{name}`: expected {expected}, found `{value}`")) }
+}
