@@ -44,7 +44,7 @@ pub enum Next {
 }
 
 /// A search that has no lower bound yet may take this many times its limit.
-const LATEST: f64 = 1.2;
+const LATEST: f64 = 1.15;
 
 /// With no time to come closer, the next load is lower by this factor at least: noise that spoiled the loads
 /// above would spoil those just below as well.
