@@ -78,7 +78,7 @@ impl Preset {
     /// The goal it stands for, over loads from 10 to 100 million queries a second.
     pub fn goal(self) -> Goal {
         let (final_s, sum_s, loss, exceed, width, limit_s) = match self {
-            Self::Quick => (0.5, 3.0, 0.001, 0.5, 0.02, 13.5),
+            Self::Quick => (0.5, 3.0, 0.001, 0.5, 0.02, 14.0),
             Self::Default => (1.0, 21.0, 0.0001, 0.5, 0.01, 180.0),
             Self::Lossless => (1.0, 21.0, 0.0, 0.5, 0.01, 180.0),
             Self::Rfc2544 => (60.0, 60.0, 0.0, 0.0, 0.005, 3600.0),
