@@ -272,7 +272,7 @@ impl<'a> Deck<'a> {
         count
     }
 
-    /// The kernel took these queries, in a call that was over at `now_ns`.
+    /// The kernel took these queries up at `now_ns`.
     #[inline]
     pub fn sent(&mut self, socket: usize, now_ns: u64, burst: &[Due]) {
         self.sockets[socket].last_send_ns = now_ns;

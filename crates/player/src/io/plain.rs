@@ -29,10 +29,10 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
                 break;
             }
             let target = Peer { address: stage.targets[socket], asked: None };
-            let mut began_ns = now_ns;
             for due in burst.chunks_exact(1) {
                 let query = &mut buffer[..usize::from(due[0].bytes)];
                 write_query(&stage.deck, &due[0], query);
+                let began_ns = stage.deck.now_ns();
                 stage.deck.tally.send_began(began_ns);
                 let send = |socket: &UdpSocket, _| match socket.send(query, &target) {
                     Ok(()) => Ok(1),
@@ -40,10 +40,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
                     Err(error) => Err(error),
                 };
                 stage.send_all(socket, 1, send, |deck, _, outcome| match outcome {
-                    Ok(now_ns) => {
-                        began_ns = now_ns;
-                        deck.sent(socket, now_ns, due);
-                    }
+                    Ok(now_ns) => deck.sent(socket, now_ns, due),
                     Err(errno) => deck.refused(socket, errno, due),
                 });
             }

@@ -1,6 +1,7 @@
 //! What every loop shares besides the deck: when a thread rests, when it stops, and how it drains.
 
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use kqps_kernel::address::Address;
@@ -163,8 +164,8 @@ impl<'a> Stage<'a> {
     }
 
     /// Sends through `send`, which says how many messages the kernel took of those that are left; asks again
-    /// for a while when it has no room. Each message is booked with the time at which the call was over that
-    /// took it, or with the error that it was refused with in the end.
+    /// for a while when it has no room. Each message is booked with the time at which the kernel took it up, by
+    /// [`taken_up_ns`], or with the error that it was refused with in the end.
     #[inline]
     pub(super) fn send_all(
         &mut self,
@@ -175,6 +176,7 @@ impl<'a> Stage<'a> {
     ) {
         let (mut first, mut tries) = (0, 0);
         while first < messages {
+            let began_ns = self.deck.now_ns();
             let errno = match send(&self.sockets[socket], first) {
                 Ok(0) if tries < SEND_TRIES => {
                     tries += 1;
@@ -184,8 +186,11 @@ impl<'a> Stage<'a> {
                 Ok(0) => WOULD_BLOCK,
                 Ok(taken) => {
                     self.deck.tally.messages_sent += taken as u64;
-                    let now_ns = self.deck.now_ns();
-                    (first..first + taken).for_each(|message| book(&mut self.deck, message, Ok(now_ns)));
+                    let call_ns = began_ns..self.deck.now_ns();
+                    for message in 0..taken {
+                        let at_ns = taken_up_ns(&call_ns, message, taken);
+                        book(&mut self.deck, first + message, Ok(at_ns));
+                    }
                     first += taken;
                     continue;
                 }
@@ -195,6 +200,13 @@ impl<'a> Stage<'a> {
             first += 1;
         }
     }
+}
+
+/// When the kernel took up a message of those that one call handed over: it takes one after the other, the first as
+/// the call begins.
+#[inline]
+pub(super) fn taken_up_ns(call_ns: &Range<u64>, message: usize, messages: usize) -> u64 {
+    call_ns.start + (call_ns.end - call_ns.start) * message as u64 / messages as u64
 }
 
 /// `EAGAIN`.
@@ -215,6 +227,13 @@ mod tests {
     use kqps_kernel::udp::UdpOptions;
 
     use super::*;
+
+    #[test]
+    fn messages_of_one_call_are_taken_up_one_after_another() {
+        let at = |messages| (0..messages).map(move |message| taken_up_ns(&(1000..1600), message, messages));
+        assert_eq!(at(1).collect::<Vec<_>>(), [1000]);
+        assert_eq!(at(3).collect::<Vec<_>>(), [1000, 1200, 1400]);
+    }
     use crate::deck::tests::Desk;
     use crate::plan::{Arrivals, Io, LoadPlan, Stop};
 

@@ -8,7 +8,7 @@ use kqps_kernel::uring::{Completion, Ring};
 use kqps_kernel::uring_send::{SendRing, had_no_room};
 
 use super::Stage;
-use super::stage::{SEND_TRIES, write_query};
+use super::stage::{SEND_TRIES, taken_up_ns, write_query};
 use crate::plan::BURST_MOST;
 
 /// Provided buffers: replies that may arrive between two looks. When they run out a receive ends and is
@@ -56,6 +56,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
                 );
             }
             stage.deck.tally.send_began(now_ns);
+            let began_ns = stage.deck.now_ns();
             sender.send(&queries, &stage.sockets[socket], &mut outcomes)?;
             for _ in 0..SEND_TRIES {
                 if !outcomes.iter().any(had_no_room) {
@@ -64,12 +65,13 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
                 stage.wait_for_room();
                 sender.send_rest(&queries, &stage.sockets[socket], &mut outcomes)?;
             }
-            let now_ns = stage.deck.now_ns();
-            for (outcome, due) in outcomes.iter().zip(burst.chunks_exact(1)) {
+            let call_ns = began_ns..stage.deck.now_ns();
+            for (message, (outcome, due)) in outcomes.iter().zip(burst.chunks_exact(1)).enumerate() {
                 match outcome {
                     Ok(()) => {
                         stage.deck.tally.messages_sent += 1;
-                        stage.deck.sent(socket, now_ns, due);
+                        let at_ns = taken_up_ns(&call_ns, message, outcomes.len());
+                        stage.deck.sent(socket, at_ns, due);
                     }
                     Err(error) => stage.deck.refused(socket, error.raw_os_error().unwrap_or(0), due),
                 }
