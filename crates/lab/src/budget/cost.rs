@@ -13,8 +13,14 @@ pub(super) const SETUP_S: f64 = 3.0;
 /// One closed-loop trial with the start and stop of its echo.
 pub(super) const CEILING_S: f64 = 0.7;
 
-/// Starting, warming up and stopping a subject, with the player's own beginning and end.
+/// Starting, warming up and stopping a name server, with the player's own beginning and end.
 const START_S: f64 = 1.4;
+
+/// The same of an echo, which is ready at once.
+const ECHO_START_S: f64 = 0.5;
+
+/// What a fixed rate takes beyond its duration: the player's beginning, and a drain where queries were lost.
+const RATE_S: f64 = 0.3;
 
 /// A trial that is repeated for the reasons of drops, with its drain: once for a cell.
 pub(super) const REASONS_S: f64 = 2.4;
@@ -46,12 +52,17 @@ pub(crate) fn cell_s(cell: &Cell, goal: &str, block: u32) -> f64 {
     let load_s = match (cell.role, &cell.load) {
         (Role::PlayerCeiling | Role::EchoCeiling, _) => return CEILING_S,
         (_, CellLoad::Closed(seconds)) => *seconds,
-        (_, CellLoad::Rates { rates_qps, duration_s }) => rates_qps.len() as f64 * (duration_s + CEILING_S),
+        (_, CellLoad::Rates { rates_qps, duration_s }) => rates_qps.len() as f64 * (duration_s + RATE_S),
         (_, CellLoad::Search) => of_goal(goal).first_s,
     };
     let has_latency = block == 0 && cell.factors.contains_key(LATENCY_FACTOR);
     let latency_s = if has_latency { of_goal(goal).latency_s } else { 0.0 };
-    START_S + warm_up::at_least_s(cell) + load_s + latency_s
+    start_s(cell) + load_s + latency_s
+}
+
+fn start_s(cell: &Cell) -> f64 {
+    let start_s = if cell.subject == "echo" { ECHO_START_S } else { START_S };
+    start_s + warm_up::at_least_s(cell)
 }
 
 /// A whole block of these cells, from 0, its canaries included.
@@ -71,7 +82,7 @@ pub(super) fn reasons_s(cells: &[Cell]) -> f64 {
 
 /// Seconds that one search of this cell usually takes, with its latency by load in the first block.
 pub(crate) fn search_s(cell: &Cell, goal: &str, block: u32) -> f64 {
-    cell_s(cell, goal, block) - START_S - warm_up::at_least_s(cell)
+    cell_s(cell, goal, block) - start_s(cell)
 }
 
 #[cfg(test)]
