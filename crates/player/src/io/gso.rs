@@ -43,7 +43,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
             order_by_length(&mut burst);
             let most = if segments[socket] { SEGMENTS } else { 1 };
             cut_into_runs(&burst, most, &mut runs);
-            send(stage, socket, now_ns, &burst, &runs, &mut queries, &mut segments[socket]);
+            send(stage, socket, &burst, &runs, &mut queries, &mut segments[socket]);
             sent = true;
         }
         if !sent {
@@ -59,7 +59,6 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
 fn send(
     stage: &mut Stage<'_>,
     socket: usize,
-    now_ns: u64,
     burst: &[Due],
     runs: &[Range<usize>],
     queries: &mut SendBatch,
@@ -74,7 +73,6 @@ fn send(
             write_query(&stage.deck, due, query);
         }
     }
-    stage.deck.tally.send_began(now_ns);
     let mut uncut = Vec::new();
     stage.send_all(
         socket,
@@ -93,7 +91,7 @@ fn send(
         let mut singles = Vec::new();
         cut_into_runs(&burst[run.clone()], 1, &mut singles);
         let sent_before = stage.deck.tally.accounts.sent;
-        send(stage, socket, now_ns, &burst[run], &singles, queries, segments);
+        send(stage, socket, &burst[run], &singles, queries, segments);
         if *segments && stage.deck.tally.accounts.sent > sent_before {
             *segments = false;
             stage.fallbacks += 1;

@@ -39,7 +39,6 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
                     queries.add(&stage.targets[socket], usize::from(due.bytes), None),
                 );
             }
-            stage.deck.tally.send_began(now_ns);
             stage.send_all(
                 socket,
                 burst.len(),

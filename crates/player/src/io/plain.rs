@@ -32,8 +32,6 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
             for due in burst.chunks_exact(1) {
                 let query = &mut buffer[..usize::from(due[0].bytes)];
                 write_query(&stage.deck, &due[0], query);
-                let began_ns = stage.deck.now_ns();
-                stage.deck.tally.send_began(began_ns);
                 let send = |socket: &UdpSocket, _| match socket.send(query, &target) {
                     Ok(()) => Ok(1),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),

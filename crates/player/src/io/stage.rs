@@ -175,12 +175,14 @@ impl<'a> Stage<'a> {
         mut book: impl FnMut(&mut Deck<'a>, usize, Result<u64, i32>),
     ) {
         let (mut first, mut tries) = (0, 0);
+        let mut began_ns = self.deck.now_ns();
+        self.deck.tally.send_began(began_ns);
         while first < messages {
-            let began_ns = self.deck.now_ns();
             let errno = match send(&self.sockets[socket], first) {
                 Ok(0) if tries < SEND_TRIES => {
                     tries += 1;
                     self.wait_for_room();
+                    began_ns = self.deck.now_ns();
                     continue;
                 }
                 Ok(0) => WOULD_BLOCK,
@@ -191,12 +193,14 @@ impl<'a> Stage<'a> {
                         let at_ns = taken_up_ns(&call_ns, message, taken);
                         book(&mut self.deck, first + message, Ok(at_ns));
                     }
+                    began_ns = call_ns.end;
                     first += taken;
                     continue;
                 }
                 Err(error) => error.raw_os_error().unwrap_or(0),
             };
             book(&mut self.deck, first, Err(errno));
+            began_ns = self.deck.now_ns();
             first += 1;
         }
     }

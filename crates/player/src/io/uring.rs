@@ -55,8 +55,8 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
                     queries.add(&stage.targets[socket], usize::from(due.bytes), None),
                 );
             }
-            stage.deck.tally.send_began(now_ns);
             let began_ns = stage.deck.now_ns();
+            stage.deck.tally.send_began(began_ns);
             sender.send(&queries, &stage.sockets[socket], &mut outcomes)?;
             for _ in 0..SEND_TRIES {
                 if !outcomes.iter().any(had_no_room) {
