@@ -64,16 +64,21 @@ fn quick_typically_takes_twelve_seconds_and_never_twenty_with_a_steady_subject()
 
 #[test]
 fn noise_costs_time_within_limits_and_the_bounds_stay_near() {
-    for (preset, noise, median_s) in [(Preset::Quick, 0.1, 18.0), (Preset::Default, 0.02, 120.0)] {
+    // Where the time of a quick search runs out, it falls back on a load a fifth below all that failed.
+    for (preset, noise, least, median_s) in
+        [(Preset::Quick, 0.1, 0.7, 18.0), (Preset::Default, 0.02, 0.96, 120.0)]
+    {
         let goal = preset.goal();
         let found = searches(&goal, Shape::Noisy(noise));
         assert!(seconds(&found)[50] < median_s, "{preset}: {:.1} s", seconds(&found)[50]);
-        // Where the time runs out, the search falls back on a load a fifth below all that failed.
-        let (early, late) = (1.0 - 3.0 * noise, 1.0 + noise);
         for (subject, searched) in &found {
             let lower_qps = searched.bounds.lower_qps.expect("a lower bound is found in spite of noise");
             let truth_qps = subject.truth_qps(&goal);
-            assert!(lower_qps > truth_qps * early && lower_qps < truth_qps * late, "{:?}", searched.bounds);
+            assert!(
+                lower_qps > truth_qps * least && lower_qps < truth_qps * (1.0 + noise),
+                "{:?}",
+                searched.bounds
+            );
         }
     }
 }
