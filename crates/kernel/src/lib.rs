@@ -2,8 +2,8 @@
 //!
 //! For: clocks, UDP sockets one datagram or a batch at a time (with segmentation offload, kernel timestamps
 //! and the address that was asked), readiness calls, `io_uring`, pinning, steering, file mapping, worker
-//! processes, counts of kernel events, and a probe that says what works on this host and why the rest does not. Not for: what the
-//! bytes mean, nor when to send them.
+//! processes, counts of kernel events, and a probe that says what works on this host and why the rest does not.
+//! Not for: what the bytes mean, nor when to send them.
 //!
 //! Invariant: the only crate with `unsafe`; it knows nothing of DNS. Every `unsafe` block says what makes it
 //! sound.
