@@ -1,0 +1,11 @@
+//! Zones: read from master files, compiled to wire bytes, answered from.
+//!
+//! For: loading big zones fast into little memory, and turning a query into an authoritative reply in the
+//! buffer that it came in. Not for: sockets, reloading on a signal, recursion, or signing.
+//!
+//! Invariant: an answer is a function of the zones and the query's bytes; no socket, no clock. What is
+//! neither (the client's address, the time of a cookie) is given with the query.
+
+pub mod batch;
+
+pub use batch::{Batch, Record};
