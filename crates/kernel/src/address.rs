@@ -30,6 +30,16 @@ impl Address {
         u16::from_be_bytes([self.0[2], self.0[3]])
     }
 
+    /// The address without the port; none when it is no address.
+    #[inline]
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self.family() {
+            V4 => Some(Ipv4Addr::from(four(&self.0, 4)).into()),
+            V6 => Some(Ipv6Addr::from(four_fours(&self.0, 8)).into()),
+            _ => None,
+        }
+    }
+
     /// How many bytes of it the kernel reads.
     #[inline]
     pub(crate) fn length(&self) -> libc::socklen_t {
@@ -138,8 +148,10 @@ mod tests {
         for text in ["127.0.0.1:53", "[::1]:5300", "[fe80::1%3]:1"] {
             let address: SocketAddr = text.parse().unwrap();
             assert_eq!(Address::from(address).to_socket_addr(), Some(address));
+            assert_eq!(Address::from(address).ip(), Some(address.ip()));
         }
         assert_eq!(Address::default().to_socket_addr(), None);
+        assert_eq!(Address::default().ip(), None);
     }
 
     #[test]

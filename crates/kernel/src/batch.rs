@@ -2,10 +2,12 @@
 //! segmented message (`UDP_GRO`, `UDP_SEGMENT`). Headers, names, control bytes and buffers are allocated once.
 
 mod recv;
+mod run;
 mod send;
 mod turn;
 
-pub use recv::{Received, RecvBatch};
+pub use recv::{Received, RecvBatch, Slot};
+pub use run::{Piece, RunBatch};
 pub use send::SendBatch;
 pub use turn::TurnBatch;
 

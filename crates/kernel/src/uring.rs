@@ -175,6 +175,13 @@ impl Ring {
         &mut whole[PAYLOAD_AT..][..told.min(room)]
     }
 
+    /// The datagram in a buffer with the room behind it: the buffer, the datagram's length, and its sender.
+    #[inline]
+    pub fn slot(&mut self, buffer: &Buffer) -> (&mut [u8], usize, Address) {
+        let (bytes, from) = (self.payload(buffer).len(), self.sender(buffer));
+        (&mut self.whole_mut(buffer)[PAYLOAD_AT..], bytes, from)
+    }
+
     /// The sender of the datagram in a buffer.
     #[inline]
     pub fn sender(&mut self, buffer: &Buffer) -> Address {
@@ -206,7 +213,7 @@ impl Ring {
     #[inline]
     #[allow(clippy::needless_pass_by_value)] // giving the handle up is the point
     pub fn reply(&mut self, socket: &UdpSocket, buffer: Buffer, bytes: usize) -> io::Result<()> {
-        assert!(PAYLOAD_AT + bytes <= self.buffer_bytes, "a reply lies within its query");
+        assert!(PAYLOAD_AT + bytes <= self.buffer_bytes, "a reply lies within its query's buffer");
         let asked = self.asked(&buffer);
         let name_length = self.sender(&buffer).length();
         let Buffer(id) = buffer;

@@ -3,6 +3,7 @@
 
 use kqps_kernel::clock::now_ns;
 use kqps_message::header::{CD, HEADER_BYTES, QR, RD};
+use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, Packet};
 use crate::counts::Cause;
@@ -14,34 +15,37 @@ pub const QUERY_BYTES: usize = 4096;
 const OPCODE: u8 = 0x78;
 
 /// Returns queries, after an optional amount of work.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Echo {
     /// How long to spin for each query, nanoseconds.
     pub work_ns: u64,
 }
 
 impl Answer for Echo {
+    const GROWS: bool = false;
+
     /// Sets QR; keeps ID, opcode, RD and CD (RFC 1035, section 4.1.1; RFC 4035, section 3.2.2) and everything
     /// behind the header, the question's case included; clears AA, TC, RA, Z, the rcode, and AD, since nothing
     /// was authenticated (RFC 6840, section 5.7). Replies, queries from port 0 and what has no whole header
     /// get no answer, so that two servers can never play ping-pong and nothing is sent to nowhere.
     #[inline]
     fn answer(&mut self, packet: Packet<'_>) -> Result<usize, Cause> {
-        let length = packet.bytes.len();
+        let length = packet.query_bytes;
         if length < HEADER_BYTES {
             return Err(Cause::QueryTooShort);
         }
         if length > QUERY_BYTES {
             return Err(Cause::QueryTooLong);
         }
-        if packet.bytes[2] & QR != 0 {
+        let query = &mut packet.buffer[..length];
+        if query[2] & QR != 0 {
             return Err(Cause::IsResponse);
         }
-        if packet.source_port == 0 {
+        if packet.source.port() == 0 {
             return Err(Cause::PortZero);
         }
-        packet.bytes[2] = packet.bytes[2] & (OPCODE | RD) | QR;
-        packet.bytes[3] &= CD;
+        query[2] = query[2] & (OPCODE | RD) | QR;
+        query[3] &= CD;
         if self.work_ns > 0 {
             spin(self.work_ns);
         }
@@ -58,6 +62,10 @@ fn spin(work_ns: u64) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
+    use kqps_kernel::Address;
+
     use super::*;
 
     /// `WwW.eXaMpLe. A IN` with all the flags that the arguments set, and EDNS.
@@ -69,7 +77,12 @@ mod tests {
     }
 
     fn answer(bytes: &mut [u8], source_port: u16) -> Result<usize, Cause> {
-        Echo::default().answer(Packet { bytes, source_port })
+        play(Echo::default(), bytes, source_port)
+    }
+
+    fn play(mut echo: Echo, buffer: &mut [u8], source_port: u16) -> Result<usize, Cause> {
+        let source = Address::from(SocketAddr::from(([192, 0, 2, 1], source_port)));
+        echo.answer(Packet { query_bytes: buffer.len(), buffer, source: &source })
     }
 
     #[test]
@@ -102,7 +115,7 @@ mod tests {
     fn work_takes_at_least_its_time() {
         let before_ns = now_ns();
         let mut bytes = query([1, 0]);
-        Echo { work_ns: 50_000 }.answer(Packet { bytes: &mut bytes, source_port: 53 }).unwrap();
+        play(Echo { work_ns: 50_000 }, &mut bytes, 53).unwrap();
         assert!(now_ns() - before_ns >= 50_000);
     }
 }

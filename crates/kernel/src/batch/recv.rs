@@ -40,6 +40,18 @@ pub struct Received<'a> {
     pub truncated: bool,
 }
 
+/// A received message and the room behind it, to be worked on in place.
+#[derive(Debug)]
+pub struct Slot<'a> {
+    /// Begins with the message, and is as long as the buffer that it came in. What is behind the message is
+    /// left over from others.
+    pub buffer: &'a mut [u8],
+    /// The length of the message.
+    pub bytes: usize,
+    /// The sender.
+    pub from: &'a Address,
+}
+
 /// Buffers lie this far apart beyond their length, so that the starts of large ones, which are touched most,
 /// do not all fall into the same few cache sets.
 const SKEW_BYTES: usize = 192;
@@ -121,6 +133,20 @@ impl RecvBatch {
     pub fn message_mut(&mut self, index: usize) -> &mut [u8] {
         let length = self.length(index);
         &mut self.buffer[index * self.stride..][..length]
+    }
+
+    /// The same with the room behind it.
+    #[inline]
+    pub fn slot(&mut self, index: usize) -> Slot<'_> {
+        let bytes = self.length(index);
+        let buffer = &mut self.buffer[index * self.stride..][..self.bytes_each];
+        Slot { buffer, bytes, from: &self.headers.names[index] }
+    }
+
+    /// How long a message may be.
+    #[inline]
+    pub(super) fn bytes_each(&self) -> usize {
+        self.bytes_each
     }
 
     #[inline]

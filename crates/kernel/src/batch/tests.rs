@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::*;
+use crate::address::LocalAddress;
 use crate::poll::{FOREVER_NS, wait_any};
 use crate::udp::{Peer, UdpOptions, UdpSocket};
 
@@ -113,6 +114,65 @@ fn a_segmented_reply_can_be_sent_apart() {
         assert_eq!(client.recv(&mut buffer, &mut from, Wait::ForOne).unwrap(), Some(expected));
         assert_eq!(from.address.to_socket_addr(), Some(asked));
     }
+}
+
+#[test]
+fn datagrams_are_gathered_into_runs_wherever_they_lie() {
+    let server = bind("0.0.0.0:0", UdpOptions { pktinfo: true, ..UdpOptions::default() });
+    let client = bind("127.0.0.1:0", UdpOptions::default());
+    let from = LocalAddress { ip: "127.0.0.4".parse().unwrap(), interface: 0 };
+    let mut batch = RunBatch::new(6, 200);
+    for _ in 0..2 {
+        batch.clear();
+        let lengths = [(0, 40), (1, 40), (2, 30), (3, 40), (4, 20), (5, 30)];
+        let pieces = lengths.map(|(number, bytes)| {
+            assert!(batch.has_room(bytes));
+            batch.room()[..bytes].fill(number);
+            batch.keep(bytes)
+        });
+        assert!(!batch.has_room(1), "six pieces");
+        assert_eq!(pieces.map(Piece::bytes), lengths.map(|(_, bytes)| bytes));
+        let pick =
+            |numbers: &[usize]| -> Vec<Piece> { numbers.iter().map(|&number| pieces[number]).collect() };
+        batch.add(&address_of(&client), Some(&from), &pick(&[0, 1, 3, 4]));
+        batch.add(&address_of(&client), Some(&from), &pick(&[2, 5]));
+        assert_eq!((batch.messages(), batch.segments(0), batch.segments(1)), (2, 4, 2));
+        let mut taken = 0;
+        batch.send_apart(&server, 0, |outcome| taken += usize::from(outcome.is_ok()));
+        assert_eq!(taken, 4);
+        assert_eq!(batch.send(&server, 0).unwrap(), 2);
+        for (number, bytes) in [0, 1, 3, 4, 0, 1, 3, 4, 2, 5].map(|number: usize| lengths[number]) {
+            let (mut buffer, mut from) = ([0; 64], Peer::default());
+            assert_eq!(client.recv(&mut buffer, &mut from, Wait::ForOne).unwrap(), Some(bytes));
+            assert!(buffer[..bytes].iter().all(|&byte| byte == number));
+            assert_eq!(from.address.ip(), Some("127.0.0.4".parse().unwrap()));
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "a run of equal datagrams")]
+fn a_run_of_unequal_datagrams_is_a_mistake() {
+    let mut batch = RunBatch::new(2, 100);
+    let pieces = [batch.keep(10), batch.keep(11)];
+    batch.add(&Address::default(), None, &pieces);
+}
+
+#[test]
+fn a_slot_has_room_behind_its_message() {
+    let (to, from) = (bind("127.0.0.1:0", UdpOptions::default()), bind("127.0.0.1:0", UdpOptions::default()));
+    let peer = Peer { address: address_of(&to), asked: None };
+    from.send(b"query", &peer).unwrap();
+    let mut turn = TurnBatch::new(1, 64, 1);
+    assert_eq!(turn.recv(&to, Wait::ForOne).unwrap(), 1);
+    let slot = turn.slot(0);
+    assert_eq!((&slot.buffer[..slot.bytes], *slot.from), (&b"query"[..], address_of(&from)));
+    slot.buffer[5..].fill(b'+');
+    turn.reply(0, 0, 64, None);
+    assert_eq!(turn.send(&to, 0).unwrap(), 1);
+    let mut buffer = [0; 100];
+    assert_eq!(from.recv(&mut buffer, &mut Peer::default(), Wait::ForOne).unwrap(), Some(64));
+    assert_eq!(&buffer[..8], b"query+++");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::batch::recv::{Received, RecvBatch};
+use crate::batch::recv::{Received, RecvBatch, Slot};
 use crate::batch::{Headers, send_headers};
 use crate::control;
 use crate::udp::{UdpSocket, Wait};
@@ -43,6 +43,12 @@ impl TurnBatch {
         self.received.message_mut(index)
     }
 
+    /// The same with the room behind it, for a reply that is longer than its query.
+    #[inline]
+    pub fn slot(&mut self, index: usize) -> Slot<'_> {
+        self.received.slot(index)
+    }
+
     /// Whether one more reply can be queued.
     #[inline]
     pub fn room(&self) -> bool {
@@ -61,12 +67,12 @@ impl TurnBatch {
         self.queued = 0;
     }
 
-    /// Queues `bytes` bytes from `offset` of a message as a reply, cut by the kernel into datagrams of
+    /// Queues `bytes` bytes from `offset` of a message's buffer as a reply, cut by the kernel into datagrams of
     /// `segment_bytes` when it is longer than that. To be called with [`Self::room`] only.
     #[inline]
     pub fn reply(&mut self, index: usize, offset: usize, bytes: usize, segment_bytes: Option<u16>) {
         let message = self.received.message(index);
-        assert!(offset + bytes <= message.bytes.len(), "a reply lies within its query");
+        assert!(offset + bytes <= self.received.bytes_each(), "a reply lies within its query's buffer");
         let segment_bytes = segment_bytes.filter(|&segment| bytes > usize::from(segment));
         let (from, to) = (message.to, message.from);
         let reply = self.queued;

@@ -27,8 +27,9 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
             let received = batch.recv(&endpoint.receiver, wait)?;
             counts.received += received as u64;
             for index in 0..received {
-                let source_port = batch.message(index).from.port();
-                match answer.answer(Packet { bytes: batch.message_mut(index), source_port }) {
+                let slot = batch.slot(index);
+                let packet = Packet { buffer: slot.buffer, query_bytes: slot.bytes, source: slot.from };
+                match answer.answer(packet) {
                     Ok(bytes) => batch.reply(index, 0, bytes, None),
                     Err(cause) => counts.drop(cause),
                 }

@@ -28,8 +28,8 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
             for _ in 0..TURNS {
                 let Some(bytes) = endpoint.receiver.recv(&mut buffer, &mut peer, Wait::No)? else { break };
                 counts.received += 1;
-                match answer.answer(Packet { bytes: &mut buffer[..bytes], source_port: peer.address.port() })
-                {
+                let packet = Packet { buffer: &mut buffer, query_bytes: bytes, source: &peer.address };
+                match answer.answer(packet) {
                     Ok(bytes) => counts.sent(endpoint.sender.send(&buffer[..bytes], &peer)),
                     Err(cause) => counts.drop(cause),
                 }

@@ -36,8 +36,8 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
                         ring.receive(&endpoint.receiver, key)?;
                     }
                     counts.received += 1;
-                    let source_port = ring.sender(&buffer).port();
-                    match answer.answer(Packet { bytes: ring.payload(&buffer), source_port }) {
+                    let (place, query_bytes, source) = ring.slot(&buffer);
+                    match answer.answer(Packet { buffer: place, query_bytes, source: &source }) {
                         Ok(bytes) => {
                             ring.reply(&endpoint.sender, buffer, bytes)?;
                             replies += 1;
