@@ -75,6 +75,17 @@ impl Kqps {
         Ok((echo, address))
     }
 
+    /// Starts an authoritative server of one zone with one worker under an I/O model, and waits until it can answer.
+    pub fn auth(&self, zone: &Path, io: &str) -> Result<(Running, SocketAddr)> {
+        let cpu = self.subject_cpu.to_string();
+        let mut command = pinned(&cpu, &self.program);
+        command.args(["serve", "auth", "--json", "--listen", "127.0.0.1:0", "--io", io, "--cpus", &cpu]);
+        command.args(["--for", "1h", "--zone"]).arg(zone);
+        let mut auth = Running::start(&mut command)?;
+        let address = auth.ready()?;
+        Ok((auth, address))
+    }
+
     /// Starts `kqps load` against a target; `flags` say the load.
     pub fn start_load(&self, target: SocketAddr, queries: &Path, flags: &[&str]) -> Result<Running> {
         let cpu = self.player_cpu.to_string();

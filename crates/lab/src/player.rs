@@ -15,7 +15,7 @@ use kqps_observation::Trial;
 use crate::conduct::NoTrial;
 use crate::load::{Load, Pace};
 use crate::path::LaidPath;
-use crate::setup::Setup;
+use crate::setup::{SPREAD_PREFIX, Setup};
 
 /// Seconds that a trial may take beyond sending and draining: opening the dataset and reading counters.
 const SLACK_S: f64 = 20.0;
@@ -81,6 +81,9 @@ impl Player<'_> {
         add("-t", format!("{}s", self.setup.timeout_s));
         add("-c", self.setup.sockets.to_string());
         add("--burst", self.setup.burst.to_string());
+        if self.setup.spreads_sources {
+            add("-a", SPREAD_PREFIX.into());
+        }
         if let Some(io) = &self.setup.io {
             add("--io", io.clone());
         }

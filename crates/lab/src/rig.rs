@@ -16,7 +16,7 @@ use crate::path::LaidPath;
 use crate::player::Player;
 use crate::setup::Setup;
 use crate::subject::definition::ReadyKind;
-use crate::subject::{Definition, Setting, StartError, Subject};
+use crate::subject::{Definition, Setting, StartError, Subject, Zone};
 
 /// What is needed to start the subject of any cell.
 pub(crate) struct Rig<'a> {
@@ -43,8 +43,7 @@ impl Rig<'_> {
         let setting = Setting {
             path: &path,
             folder: &self.folder.work(&cell.name, start),
-            origin: Materials::ORIGIN,
-            zone: &materials.zone,
+            zones: &[Zone::new(Materials::ORIGIN, &materials.zone)],
             kqps: self.kqps,
             io: &cell.io,
             workers: cell.workers,
@@ -67,7 +66,7 @@ impl Rig<'_> {
             ReadyKind::Reply => &materials.plain,
         };
         let (kqps, interrupted) = (self.kqps, self.interrupted);
-        let (targets, subject_pid) = (subject.addresses().to_vec(), subject.pid());
+        let (targets, subject_pid, ready_s) = (subject.addresses().to_vec(), subject.pid(), subject.ready_s());
         let mut running = Running(Some(subject));
         Ok(Box::new(move |load| {
             let player = Player {
@@ -81,7 +80,12 @@ impl Rig<'_> {
                 subject_cpus: &cell.subject_cpus,
                 interrupted,
             };
-            let played = player.play(load);
+            let played = player.play(load).map(|mut trial| {
+                if let Some(facts) = &mut trial.subject {
+                    facts.ready_s = Some(ready_s);
+                }
+                trial
+            });
             if let (Purpose::WarmUp, Some(subject)) = (load.purpose, &running.0) {
                 let unbound = |error| format!("it cannot be confined to its cores: {error}");
                 let failed = |reason| NoTrial::Failed { reason, output: Vec::new() };

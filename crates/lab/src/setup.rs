@@ -20,6 +20,8 @@ pub struct Setup {
     pub burst: u32,
     /// Seconds after which a reply is late; the player listens as long after its last query.
     pub timeout_s: f64,
+    /// Whether each socket has a source address of its own, as far as they go, or all have the same one.
+    pub spreads_sources: bool,
 }
 
 /// The factor: how the player sends.
@@ -35,22 +37,42 @@ pub(crate) const BURST: &str = "player.burst";
 /// The factor: seconds after which a reply is late.
 pub(crate) const TIMEOUT: &str = "player.timeout_s";
 
+/// The factor: whether sockets have source addresses of their own.
+pub(crate) const SOURCES: &str = "player.sources";
+/// All sockets have the same source address.
+const ONE: &str = "one";
+/// The addresses are taken in turn.
+pub(crate) const SPREAD: &str = "spread";
+/// What [`SOURCES`] can be.
+pub(crate) const SOURCES_WORDS: [&str; 2] = [ONE, SPREAD];
+
+/// Addresses of this host by themselves (RFC 1122, section 3.2.1.3), apart from those that subjects listen on.
+pub(crate) const SPREAD_PREFIX: &str = "127.1.0.0/16";
+
 impl Setup {
     /// As several clients.
-    pub const MANY_FLOWS: Self =
-        Self { io: None, senders: None, sockets: 8, window: 500, burst: 32, timeout_s: 0.25 };
+    pub const MANY_FLOWS: Self = Self {
+        io: None,
+        senders: None,
+        sockets: 8,
+        window: 500,
+        burst: 32,
+        timeout_s: 0.25,
+        spreads_sources: false,
+    };
 
     /// The settings as factors.
     pub fn factors(&self) -> BTreeMap<String, String> {
         let io = self.io.clone().map(|io| (IO.to_string(), io));
         let senders = self.senders.map(|senders| (SENDERS.to_string(), senders.to_string()));
+        let sources = self.spreads_sources.then(|| (SOURCES.to_string(), SPREAD.to_string()));
         let numbers = [
             (SOCKETS.to_string(), self.sockets.to_string()),
             (WINDOW.to_string(), self.window.to_string()),
             (BURST.to_string(), self.burst.to_string()),
             (TIMEOUT.to_string(), self.timeout_s.to_string()),
         ];
-        numbers.into_iter().chain(io).chain(senders).collect()
+        numbers.into_iter().chain(io).chain(senders).chain(sources).collect()
     }
 
     /// The settings of a stored cell; where it has none, those of many flows.
@@ -62,6 +84,7 @@ impl Setup {
             window: factor(cell, WINDOW).unwrap_or(Self::MANY_FLOWS.window),
             burst: factor(cell, BURST).unwrap_or(Self::MANY_FLOWS.burst),
             timeout_s: factor(cell, TIMEOUT).unwrap_or(Self::MANY_FLOWS.timeout_s),
+            spreads_sources: cell.factors.get(SOURCES).is_some_and(|word| word == SPREAD),
         }
     }
 }
@@ -76,9 +99,11 @@ mod tests {
 
     #[test]
     fn a_setup_survives_being_stored() {
-        for setup in
-            [Setup::MANY_FLOWS, Setup { io: Some("plain".into()), senders: Some(4), ..Setup::MANY_FLOWS }]
-        {
+        for setup in [
+            Setup::MANY_FLOWS,
+            Setup { io: Some("plain".into()), senders: Some(4), ..Setup::MANY_FLOWS },
+            Setup { spreads_sources: true, ..Setup::MANY_FLOWS },
+        ] {
             let cell = Cell { factors: setup.factors(), ..Cell::default() };
             assert_eq!(Setup::of(&cell), setup);
         }

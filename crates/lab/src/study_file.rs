@@ -109,6 +109,9 @@ pub struct Experiment {
     /// Charts wanted.
     #[serde(default, rename = "chart")]
     pub charts: Vec<Chart>,
+    /// Charts of rates by the size of replies wanted.
+    #[serde(default)]
+    pub links: Vec<LinkChart>,
     /// What others found.
     #[serde(default)]
     pub published: Vec<Published>,
@@ -163,6 +166,16 @@ pub struct Chart {
     pub series: Vec<String>,
     /// What is drawn.
     pub show: Vec<question::Figure>,
+}
+
+/// A chart of rates by the size of replies, beside what links carry.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkChart {
+    /// A headline.
+    pub title: String,
+    /// The links, gigabits a second.
+    pub gbit_per_s: Vec<f64>,
 }
 
 /// Figures that others found: one, or a row of them across one factor.

@@ -12,6 +12,7 @@ pub mod remains;
 pub mod setting;
 pub mod template;
 pub mod version;
+pub mod zones;
 
 mod guard;
 
@@ -31,6 +32,7 @@ use process::Process;
 use reload::ReloadError;
 use setting::SettingError;
 use template::Values;
+pub use zones::Zone;
 
 /// What a subject is told at its start.
 #[derive(Clone, Debug)]
@@ -39,10 +41,8 @@ pub struct Setting<'a> {
     pub path: &'a LaidPath,
     /// Its folder: its configuration, its state, and what it prints. It is made.
     pub folder: &'a Path,
-    /// The zone that it serves, with a dot at the end (`bench.test.`).
-    pub origin: &'a str,
-    /// The zone's master file.
-    pub zone: &'a Path,
+    /// The zones that it serves, at least one. The first is the one whose SOA it is asked for.
+    pub zones: &'a [Zone],
     /// The program that is running, for the reference echo.
     pub kqps: &'a Path,
     /// The echo's I/O model.
@@ -121,6 +121,7 @@ pub struct Subject {
     process: Process,
     addresses: Vec<SocketAddr>,
     values: Values,
+    ready_s: f64,
 }
 
 /// How long a server that does not answer yet is left alone.
@@ -134,6 +135,7 @@ impl Subject {
         interrupted: &AtomicBool,
     ) -> Result<Self, StartError> {
         let ports = definition.ports(setting.settings, setting.workers)?;
+        definition.check_zones(setting.zones.len())?;
         let (path, address) = (setting.path, setting.path.subject_address());
         let first = path
             .at_subject(|| port::free(address, ports))
@@ -141,19 +143,22 @@ impl Subject {
         let addresses: Vec<_> =
             (first.port()..first.port() + ports).map(|port| SocketAddr::new(address, port)).collect();
         let values = definition.settle(setting.settings, setting.values(first));
+        let values = zones::with(values, definition.each_zone.as_deref(), setting.zones);
         prepare_folder(definition, setting.folder, &values)?;
         let mut command = command(definition, setting.folder, &values)?;
         path.place_subject(&mut command).map_err(|error| io_error("entering a network namespace", error))?;
+        let began = Instant::now();
         let mut process = Process::spawn(command, setting.cpus, setting.folder)
             .map_err(|error| io_error(&format!("starting {}", definition.title), error))?;
         for &address in &addresses {
             let probe = path
-                .at_player(|| probe::Probe::new(address, setting.origin, definition.ready.kind))
+                .at_player(|| probe::Probe::new(address, &setting.zones[0].origin, definition.ready.kind))
                 .map_err(|error| io_error("opening a socket to ask whether it is ready", error))?;
             wait_until_ready(definition, &probe, &mut process, interrupted)?;
         }
+        let ready_s = began.elapsed().as_secs_f64();
         process.confine().map_err(|error| io_error(&format!("confining {}", definition.title), error))?;
-        Ok(Self { definition: definition.clone(), process, addresses, values })
+        Ok(Self { definition: definition.clone(), process, addresses, values, ready_s })
     }
 
     /// Where it answers: one address, or several in the order of their ports.
@@ -164,6 +169,11 @@ impl Subject {
     /// The first of its addresses.
     pub fn address(&self) -> SocketAddr {
         self.addresses[0]
+    }
+
+    /// Seconds from its start until it answered at all of its addresses.
+    pub fn ready_s(&self) -> f64 {
+        self.ready_s
     }
 
     /// The process that was started.
@@ -204,8 +214,6 @@ impl Setting<'_> {
         Values::default()
             .listening_at(first)
             .with("dir", &self.folder.display())
-            .with("zone", &self.zone.display())
-            .with("origin", &self.origin)
             .with("kqps", &self.kqps.display())
             .with("io", &self.io)
             .with("workers", &self.workers)

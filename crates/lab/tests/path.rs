@@ -14,7 +14,7 @@ use kqps_kernel::namespace::NetNs;
 use kqps_kernel::namespace::veth::{DEVICE, VethSettings};
 use kqps_kernel::process::{self, Signal};
 use kqps_lab::path::{LaidPath, VethPath};
-use kqps_lab::subject::{Definition, Setting, Subject};
+use kqps_lab::subject::{Definition, Setting, Subject, Zone};
 
 /// A path, if this process may lay one.
 fn laid() -> Option<LaidPath> {
@@ -102,8 +102,7 @@ within_s = 1
     let setting = Setting {
         path: &path,
         folder: &folder.path().join("fake"),
-        origin: "bench.test.",
-        zone: Path::new("/nonexistent/zone"),
+        zones: &[Zone::new("bench.test.", "/nonexistent/zone")],
         kqps: Path::new("/nonexistent/kqps"),
         io: "",
         workers: 1,

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use kqps_lab::path::LaidPath;
-use kqps_lab::subject::{Definition, Setting, StartError, Subject, remains};
+use kqps_lab::subject::{Definition, Setting, StartError, Subject, Zone, remains};
 use tempfile::TempDir;
 
 const ZONE: &str = "\
@@ -39,8 +39,7 @@ impl Rig {
         let setting = Setting {
             path: &LaidPath::Loopback,
             folder: &self.folder.path().join(&definition.name),
-            origin: "bench.test.",
-            zone: &self.folder.path().join("zone"),
+            zones: &[Zone::new("bench.test.", self.folder.path().join("zone"))],
             kqps: Path::new("/nonexistent/kqps"),
             io: "",
             workers: 1,
@@ -256,8 +255,7 @@ fn the_user_may_end_the_wait_for_it() {
     let setting = Setting {
         path: &LaidPath::Loopback,
         folder: &rig.folder.path().join("fake"),
-        origin: "bench.test.",
-        zone: &rig.folder.path().join("zone"),
+        zones: &[Zone::new("bench.test.", rig.folder.path().join("zone"))],
         kqps: Path::new("/nonexistent/kqps"),
         io: "",
         workers: 1,

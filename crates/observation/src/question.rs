@@ -45,6 +45,9 @@ pub struct Experiment {
     pub tables: Vec<Table>,
     /// Charts wanted.
     pub charts: Vec<Chart>,
+    /// Charts of rates by the size of replies wanted.
+    #[serde(default)]
+    pub links: Vec<LinkChart>,
     /// What others found.
     pub published: Vec<Published>,
 }
@@ -84,6 +87,15 @@ pub struct Chart {
     pub show: Vec<Figure>,
 }
 
+/// A chart of rates by the size of replies, beside what links carry.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkChart {
+    /// A headline.
+    pub title: String,
+    /// The links, gigabits a second.
+    pub gbit_per_s: Vec<f64>,
+}
+
 /// A figure of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -103,6 +115,12 @@ pub enum Figure {
     Cpu,
     /// Memory of the subject (proportional where it can be read), bytes.
     Memory,
+    /// Memory of the subject divided by the records that its zones have, bytes.
+    MemoryPerRecord,
+    /// Time from the start of the subject until it answers, seconds.
+    LoadTime,
+    /// Mean size of a correct reply's DNS message, bytes.
+    ReplySize,
     /// p99 of latency at half load, microseconds.
     P99AtHalf,
 }

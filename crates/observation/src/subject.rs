@@ -34,6 +34,9 @@ pub struct SubjectFacts {
     /// The subject's network namespace; none where it is the player's, or could not be read.
     #[serde(default)]
     pub network: Option<NetworkFacts>,
+    /// Seconds from its start until it answered; none where it was started by somebody else.
+    #[serde(default)]
+    pub ready_s: Option<f64>,
     /// Threads that used CPU, busiest first.
     pub threads: Vec<ThreadFacts>,
 }

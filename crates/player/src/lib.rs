@@ -24,6 +24,7 @@ pub mod record;
 pub mod reply;
 pub mod schedule;
 mod sockets;
+pub mod sources;
 pub mod tally;
 
 pub use crew::{Control, play};
@@ -31,3 +32,4 @@ pub use error::PlayError;
 pub use io::offers;
 pub use live::Live;
 pub use plan::{Arrivals, Io, LoadPlan, Plan, Stop};
+pub use sources::Sources;

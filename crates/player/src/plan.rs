@@ -1,9 +1,11 @@
 //! What a trial is asked to do, as typed options, parsed once at the program's edge.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
+
+use crate::sources::Sources;
 
 /// One trial, before it is played.
 #[derive(Clone, Debug)]
@@ -35,8 +37,8 @@ pub struct Plan {
     pub io: Io,
     /// Bytes of each socket's receive and send buffer; none asks for [`BUFFER_BYTES`].
     pub buffer_bytes: Option<usize>,
-    /// The local address; none lets the kernel choose.
-    pub local_address: Option<IpAddr>,
+    /// The local addresses, over which sockets take turns; none lets the kernel choose.
+    pub local: Option<Sources>,
     /// The first socket's local port, the others following; none lets the kernel choose.
     pub local_port: Option<u16>,
     /// The seed of random arrivals.

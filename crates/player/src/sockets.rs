@@ -31,11 +31,7 @@ impl Sockets {
     pub(crate) fn bind(plan: &Plan, chosen: Chosen) -> Result<Self, PlayError> {
         // What is refused here is refused again below, with a better reason.
         let limit = limits::raise_open_files().unwrap_or(0);
-        let ip = plan.local_address.unwrap_or(if plan.targets[0].is_ipv4() {
-            IpAddr::from(Ipv4Addr::UNSPECIFIED)
-        } else {
-            Ipv6Addr::UNSPECIFIED.into()
-        });
+        let local = plan.local.unwrap_or_else(|| any(plan.targets[0]).into());
         let bytes = plan.buffer_bytes.unwrap_or(BUFFER_BYTES);
         let options = UdpOptions {
             recv_buffer: Some(bytes),
@@ -48,7 +44,7 @@ impl Sockets {
         let wanted = plan.sockets_in_fact();
         let bind = |number: usize| {
             let port = plan.local_port.map_or(0, |first| first.saturating_add(number as u16));
-            let address = SocketAddr::new(ip, port);
+            let address = SocketAddr::new(local.of_socket(number), port);
             UdpSocket::bind(address, &options).map_err(|error| match error.raw_os_error() {
                 Some(EMFILE) => PlayError::TooManySockets { wanted, limit },
                 _ => PlayError::Bind { address, error },
@@ -58,6 +54,11 @@ impl Sockets {
         let notes = short_buffers(&all[0], bytes);
         Ok(Self { all, notes })
     }
+}
+
+/// The address that lets the kernel choose one with which the target can be reached.
+fn any(target: SocketAddr) -> IpAddr {
+    if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
 }
 
 /// Says which buffers the kernel made smaller than asked for, and what stands in the way. It tells the doubled

@@ -116,7 +116,7 @@ fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
         cpus: Vec::new(),
         io,
         buffer_bytes: None,
-        local_address: None,
+        local: None,
         local_port: None,
         seed: 1,
         subject_pid: None,

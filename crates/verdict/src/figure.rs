@@ -3,6 +3,7 @@
 
 mod absence;
 mod grid;
+pub mod links;
 mod measured;
 mod published;
 mod scaling;
@@ -49,6 +50,12 @@ pub struct Figures {
     pub cpu_s_per_million: Option<f64>,
     /// Memory of the subject.
     pub memory: Option<Memory>,
+    /// The same divided by the records of all its zones, bytes.
+    pub memory_bytes_per_record: Option<f64>,
+    /// Seconds from a start until it answered.
+    pub load_time_s: Option<Spread>,
+    /// Mean size of a correct reply's DNS message, bytes.
+    pub reply_bytes: Option<f64>,
     /// p99 of latency at half of the rate, microseconds.
     pub p99_at_half_us: Option<u64>,
     /// Starts that could not be measured.
@@ -92,6 +99,7 @@ fn of_cell(run: &Run, verdict: &CellVerdict) -> Figures {
     let crashes = crashes(run, verdict.cell);
     let is_measured = verdict.figure_qps.is_some();
     let behind = measured::behind(run, verdict);
+    let memory = is_measured.then(|| measured::memory(&behind)).flatten();
     Figures {
         cell: verdict.cell,
         name: verdict.name.clone(),
@@ -105,7 +113,10 @@ fn of_cell(run: &Run, verdict: &CellVerdict) -> Figures {
         published_efficiency: None,
         ceiling_share: verdict.ceiling_share,
         cpu_s_per_million: is_measured.then(|| measured::cpu_s_per_million(&behind)).flatten(),
-        memory: is_measured.then(|| measured::memory(&behind)).flatten(),
+        memory,
+        memory_bytes_per_record: memory.and_then(|memory| measured::per_record(memory, cell)),
+        load_time_s: measured::load_time_s(run, verdict.cell),
+        reply_bytes: is_measured.then(|| measured::reply_bytes(&behind)).flatten(),
         p99_at_half_us: measured::p99_at_half_us(run, verdict),
         crashes,
     }

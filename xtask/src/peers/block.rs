@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 use super::Bench;
-use super::rows::{Figure, Row};
+use super::rows::Row;
 use super::side::{self, Measured};
 
 /// Rates that differ by no more than this share are equal.
@@ -57,7 +57,7 @@ impl Compared {
 
     /// Whether the target is reached. The cost of a load is compared only where both sides carried it.
     pub(super) fn is_met(&self) -> bool {
-        let comparable = self.row.figure == Figure::AnsweredRate || self.rates_differ_by() <= EQUAL_WITHIN;
+        let comparable = !self.row.figure.is_cost() || self.rates_differ_by() <= EQUAL_WITHIN;
         comparable && self.row.target.is_met(self.ratio().median)
     }
 

@@ -3,11 +3,13 @@
 //! from hour to hour.
 
 mod block;
+mod data;
 mod dnsperf;
 mod foreign;
 mod precision;
 mod report;
 mod rows;
+mod server;
 mod side;
 
 use std::path::{Path, PathBuf};
@@ -25,6 +27,8 @@ pub enum Name {
     Player,
     /// The I/O models of `kqps serve echo` with one another
     Echo,
+    /// `kqps serve auth` with NSD, Knot DNS and the echo
+    Auth,
 }
 
 /// The command line.
@@ -49,6 +53,8 @@ struct Bench<'a> {
     seconds: f64,
     /// 100,000 names of equal length, in a form that dnsperf reads too.
     queries: &'a Path,
+    /// A folder for what is generated.
+    scratch: &'a Path,
 }
 
 /// Names in the query file.
@@ -75,7 +81,7 @@ pub fn measure(name: Name, blocks: u32, seconds: f64, program: &Path, folder: &P
     let scratch = tempfile::tempdir()?;
     let queries = scratch.path().join("queries");
     kqps::write_queries(&queries, QUERIES, false)?;
-    let bench = Bench { kqps: Kqps::new(program)?, seconds, queries: &queries };
+    let bench = Bench { kqps: Kqps::new(program)?, seconds, queries: &queries, scratch: scratch.path() };
 
     let mut found = Vec::new();
     for row in rows::of(name) {
@@ -83,7 +89,7 @@ pub fn measure(name: Name, blocks: u32, seconds: f64, program: &Path, folder: &P
     }
     let precise = match name {
         Name::Player => precision::measure(&bench, blocks)?,
-        Name::Echo => Vec::new(),
+        Name::Echo | Name::Auth => Vec::new(),
     };
     report::print(&found, &precise);
     report::write(&folder.join(format!("{name:?}.json").to_lowercase()), &bench, blocks, &found, &precise)

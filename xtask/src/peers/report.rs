@@ -100,7 +100,11 @@ pub(super) fn write(
 }
 
 fn row(one: &Compared) -> Value {
-    let side = |side: super::side::Side| json!({"player": format!("{:?}", side.player).to_lowercase(), "flags": side.flags, "echo": side.echo});
+    let side = |side: super::side::Side| {
+        let player = format!("{:?}", side.player).to_lowercase();
+        let data = side.server.data().map(|data| format!("{data:?}"));
+        json!({"player": player, "flags": side.flags, "server": side.server.words(), "data": data})
+    };
     json!({
         "what": one.row.what,
         "target": one.row.target.words(),

@@ -1,6 +1,8 @@
 //! What is compared with what, and what the ratio must be.
 
 use super::Name;
+use super::data::Data;
+use super::server::{Named, Server};
 use super::side::{Player, Side};
 
 /// A comparison of two sides.
@@ -19,6 +21,19 @@ pub(super) enum Figure {
     AnsweredRate,
     /// CPU seconds of the player per million answers, where both sides answer as many.
     PlayerCpu,
+    /// CPU seconds of the server per million answers, where both sides answer as many.
+    ServerCpu,
+    /// Proportional memory of the server, bytes.
+    Memory,
+    /// Seconds from the start of the server until it answered.
+    LoadTime,
+}
+
+impl Figure {
+    /// Whether it is the cost of a load, which can be compared only where both sides carried the same.
+    pub(super) fn is_cost(self) -> bool {
+        matches!(self, Self::PlayerCpu | Self::ServerCpu)
+    }
 }
 
 /// What the ratio of side A to side B must be.
@@ -48,12 +63,22 @@ pub(super) fn of(name: Name) -> Vec<Row> {
     match name {
         Name::Player => player(),
         Name::Echo => echo(),
+        Name::Auth => auth(),
     }
 }
 
+/// A thousand clients.
+const THOUSAND_FLOWS: &[&str] = &["-c", "1000", "-q", "1000"];
+
+/// A load that each server carries easily.
+const EQUAL_SERVER_RATE: &[&str] = &["-c", "64", "-Q", "100k"];
+
+/// A load that is only there so that the server is seen at work.
+const LIGHT: &[&str] = &["-c", "8", "-Q", "1k"];
+
 fn player() -> Vec<Row> {
-    let kqps = |echo, flags| Side { player: Player::Kqps, flags, echo };
-    let dnsperf = |echo, flags| Side { player: Player::Dnsperf, flags, echo };
+    let kqps = |echo, flags| Side { player: Player::Kqps, flags, server: Server::Echo(echo) };
+    let dnsperf = |echo, flags| Side { player: Player::Dnsperf, flags, server: Server::Echo(echo) };
     vec![
         Row {
             what: "answered rate at echo mmsg: kqps / dnsperf",
@@ -87,7 +112,7 @@ fn player() -> Vec<Row> {
 }
 
 fn echo() -> Vec<Row> {
-    let kqps = |echo, flags| Side { player: Player::Kqps, flags, echo };
+    let kqps = |echo, flags| Side { player: Player::Kqps, flags, server: Server::Echo(echo) };
     vec![
         Row {
             what: "answered rate: echo mmsg / echo blocking",
@@ -103,6 +128,87 @@ fn echo() -> Vec<Row> {
             a: kqps("segment", FEW_FLOWS),
             b: kqps("mmsg", FEW_FLOWS),
         },
+    ]
+}
+
+/// The size of a zone whose records stay in the caches, thousands.
+const SMALL: Data = Data::OneZone(10);
+const USUAL: Data = Data::OneZone(100);
+const LARGE: Data = Data::OneZone(2_000);
+const HUGE: Data = Data::OneZone(10_000);
+const MANY: Data = Data::ManyZones(100);
+
+fn auth() -> Vec<Row> {
+    let named = |subject, io, data, flags, spread| {
+        let server = Server::Named(Named { subject, io, data, spread });
+        Side { player: Player::Kqps, flags, server }
+    };
+    let ours = |io, data, flags| named("kqps-auth", io, data, flags, false);
+    let peer = |subject, data, flags| named(subject, "", data, flags, false);
+    let loading = |subject, data| named(subject, if subject == "kqps-auth" { "mmsg" } else { "" }, data, LIGHT, true);
+    let rate = |what, least, a, b| Row { what, figure: Figure::AnsweredRate, target: Target::AtLeast(least), a, b };
+    let most = |what, figure, most, a, b| Row { what, figure, target: Target::AtMost(most), a, b };
+    let nsd = |data, flags| peer("nsd", data, flags);
+    vec![
+        rate(
+            "answered rate, 1000 flows: kqps auth mmsg / NSD",
+            1.5,
+            ours("mmsg", USUAL, THOUSAND_FLOWS),
+            nsd(USUAL, THOUSAND_FLOWS),
+        ),
+        rate(
+            "answered rate, 1000 flows: kqps auth mmsg / Knot DNS",
+            1.5,
+            ours("mmsg", USUAL, THOUSAND_FLOWS),
+            peer("knot", USUAL, THOUSAND_FLOWS),
+        ),
+        most(
+            "server's CPU per million answers at 100 kqps: kqps auth mmsg / NSD",
+            Figure::ServerCpu,
+            0.65,
+            ours("mmsg", USUAL, EQUAL_SERVER_RATE),
+            nsd(USUAL, EQUAL_SERVER_RATE),
+        ),
+        rate(
+            "answered rate, few flows: kqps auth segment / NSD",
+            5.0,
+            ours("segment", USUAL, FEW_FLOWS),
+            nsd(USUAL, WINDOW),
+        ),
+        rate(
+            "answered rate: kqps auth mmsg / kqps echo mmsg",
+            0.85,
+            ours("mmsg", USUAL, WINDOW),
+            Side { player: Player::Kqps, flags: WINDOW, server: Server::Echo("mmsg") },
+        ),
+        most("memory, 2 M records: kqps auth / NSD", Figure::Memory, 0.35, loading("kqps-auth", LARGE), loading("nsd", LARGE)),
+        most(
+            "start to first answer, 2 M records: kqps auth / Knot DNS",
+            Figure::LoadTime,
+            0.35,
+            loading("kqps-auth", LARGE),
+            loading("knot", LARGE),
+        ),
+        most(
+            "memory, 100,000 zones of 10 records: kqps auth / NSD",
+            Figure::Memory,
+            0.5,
+            loading("kqps-auth", MANY),
+            loading("nsd", MANY),
+        ),
+        most(
+            "start to first answer, 100,000 zones: kqps auth / Knot DNS",
+            Figure::LoadTime,
+            0.5,
+            loading("kqps-auth", MANY),
+            loading("knot", MANY),
+        ),
+        rate(
+            "answered rate: kqps auth with 10 M records / with 10 k",
+            0.8,
+            ours("mmsg", HUGE, WINDOW),
+            ours("mmsg", SMALL, WINDOW),
+        ),
     ]
 }
 

@@ -1,10 +1,14 @@
-//! One measurement: a fresh echo on one core, a player on the other.
+//! One measurement: a fresh server on one core, a player on the other.
 
-use anyhow::Result;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+use kqps_observation::SubjectFacts;
 use serde::Serialize;
 
 use super::foreign::Watch;
 use super::rows::Figure;
+use super::server::{Server, Up};
 use super::{Bench, dnsperf};
 
 /// One side of a comparison.
@@ -13,8 +17,7 @@ pub(super) struct Side {
     pub(super) player: Player,
     /// Its flags, beside the duration and the query file.
     pub(super) flags: &'static [&'static str],
-    /// The echo's I/O model.
-    pub(super) echo: &'static str,
+    pub(super) server: Server,
 }
 
 /// Who plays.
@@ -31,17 +34,24 @@ pub(super) struct Measured {
     pub(super) answered_qps: f64,
     /// CPU seconds of the player per million answers.
     pub(super) player_cpu_s_per_million: f64,
-    /// CPU seconds of the echo per million answers.
+    /// CPU seconds of the server per million answers.
     pub(super) server_cpu_s_per_million: f64,
+    /// Proportional memory of the server at the end, bytes, where it was looked at.
+    pub(super) server_bytes: Option<u64>,
+    /// Seconds from the server's start until it answered.
+    pub(super) ready_s: f64,
     /// Cores that other programs used meanwhile.
     pub(super) foreign_cores: f64,
 }
 
-/// What a player reports of itself.
+/// What a player reports.
 pub(super) struct Reported {
     pub(super) answered: u64,
     pub(super) answered_qps: f64,
+    /// CPU seconds of the player.
     pub(super) cpu_s: f64,
+    /// What it saw of the server, if it watched.
+    pub(super) server: Option<SubjectFacts>,
 }
 
 impl Measured {
@@ -49,35 +59,62 @@ impl Measured {
         match figure {
             Figure::AnsweredRate => self.answered_qps,
             Figure::PlayerCpu => self.player_cpu_s_per_million,
+            Figure::ServerCpu => self.server_cpu_s_per_million,
+            Figure::Memory => self.server_bytes.map_or(f64::NAN, |bytes| bytes as f64),
+            Figure::LoadTime => self.ready_s,
         }
     }
 }
 
-/// Starts an echo, plays at it, and stops it.
+/// Starts a server, plays at it, and stops it.
 pub(super) fn measure(bench: &Bench<'_>, side: Side) -> Result<Measured> {
-    let (echo, address) = bench.kqps.echo(side.echo)?;
+    let queries = side.queries(bench)?;
+    let server = side.server.start(bench)?;
+    let before_s = server.cpu_s()?;
     let watch = Watch::begin()?;
-    let before_s = echo.cpu_s()?;
     let reported = match side.player {
-        Player::Kqps => kqps(bench, side, address)?,
-        Player::Dnsperf => dnsperf::play(bench, side.flags, address)?,
+        Player::Kqps => kqps(bench, side, &server, &queries)?,
+        Player::Dnsperf => dnsperf::play(bench, side.flags, server.address)?,
     };
-    let server_cpu_s = echo.terminate()?.cpu_s - before_s;
+    let server_cpu_s = match &reported.server {
+        Some(seen) => seen.cpu_user_s + seen.cpu_system_s,
+        None => server.cpu_s()? - before_s,
+    };
     let millions = reported.answered as f64 / 1e6;
     Ok(Measured {
         answered_qps: reported.answered_qps,
         player_cpu_s_per_million: reported.cpu_s / millions,
         server_cpu_s_per_million: server_cpu_s / millions,
+        server_bytes: reported.server.and_then(|seen| seen.pss_bytes),
+        ready_s: server.ready_s,
         foreign_cores: watch.foreign_cores(reported.cpu_s + server_cpu_s)?,
     })
 }
 
-fn kqps(bench: &Bench<'_>, side: Side, address: std::net::SocketAddr) -> Result<Reported> {
+/// Plays with one thread. An echo is not watched, which would cost the player CPU time of its own.
+fn kqps(bench: &Bench<'_>, side: Side, server: &Up, queries: &Path) -> Result<Reported> {
     let duration = format!("{}s", bench.seconds);
     let mut flags = vec!["-T", "1", "-l", &duration];
     flags.extend(side.flags);
-    let played = bench.kqps.load(address, bench.queries, &flags)?;
+    let pid = server.pid.to_string();
+    if side.server.data().is_some() {
+        flags.extend(["--subject-pid", &pid]);
+    }
+    let played = bench.kqps.load(server.address, queries, &flags)?;
     let cpu_s = played.cpu_s;
     let trial = played.measured()?;
-    Ok(Reported { answered: trial.accounts.correct, answered_qps: trial.load.answered_qps, cpu_s })
+    ensure!(trial.accounts.wrong == 0, "{}: wrong answers: {:?}", side.server.words(), trial.wrong_rcodes);
+    Ok(Reported {
+        answered: trial.accounts.correct,
+        answered_qps: trial.load.answered_qps,
+        cpu_s,
+        server: trial.subject,
+    })
+}
+
+impl Side {
+    /// What the player asks: an echo can meet no expectation of another rcode than its own.
+    fn queries(&self, bench: &Bench<'_>) -> Result<PathBuf> {
+        self.server.data().map_or_else(|| Ok(bench.queries.to_owned()), |data| data.queries(bench))
+    }
 }

@@ -7,12 +7,14 @@ mod freeze;
 mod judgement;
 mod kill;
 mod ledger;
+mod overload;
 mod quota;
 mod soak;
 mod starved;
 mod witnessed;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
@@ -21,7 +23,7 @@ use kqps_kernel::probe::probe_one;
 use tempfile::TempDir;
 
 use crate::kqps::{self, Kqps};
-use crate::workspace;
+use crate::{shell, workspace};
 
 /// What is proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -42,6 +44,8 @@ pub enum Proof {
     Judgement,
     /// A long trial stays exact, and its memory stays the same
     Soak,
+    /// Twice what an authoritative server can answer costs it little, and nothing afterwards
+    Overload,
 }
 
 /// How thoroughly.
@@ -88,6 +92,17 @@ impl Bench {
         let path = self.folder.path().join(format!("{count}.queries"));
         kqps::write_queries(&path, count, true)?;
         Ok(path)
+    }
+
+    /// A zone of address records, and queries for its names with the rcodes that are expected.
+    fn zone(&self, records: &str) -> Result<(PathBuf, PathBuf)> {
+        let generate = |what: &str, more: &[&str]| {
+            let path = self.folder.path().join(format!("{records}.{what}"));
+            let mut command = Command::new(&self.kqps.program);
+            command.args(["gen", what, "--records", records]).args(more).arg("-o").arg(&path);
+            shell::run(&mut command).map(|()| path)
+        };
+        Ok((generate("zone", &[])?, generate("queries", &["-n", "100k"])?))
     }
 
     /// One of two values, by size.
@@ -140,5 +155,6 @@ pub fn prove(proof: Proof, size: Size, program: &Path) -> Result<()> {
         Proof::Ledger => ledger::prove(&bench),
         Proof::Judgement => judgement::prove(&bench),
         Proof::Soak => soak::prove(&bench),
+        Proof::Overload => overload::prove(&bench),
     }
 }

@@ -1,12 +1,12 @@
 //! The flags of the player that do not set the load: shared by `kqps load` and `kqps find`.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use kqps_dataset::{Dataset, Format, Options};
 use kqps_player::plan::BURST_MOST;
-use kqps_player::{Io, LoadPlan, Plan, Stop};
+use kqps_player::{Io, LoadPlan, Plan, Sources, Stop};
 
 use super::target::{Allowed, resolve_all};
 use crate::exit::bad_input;
@@ -76,9 +76,9 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 'b', long, value_parser = parse_size)]
     buffer: Option<u64>,
 
-    /// Send from this address
-    #[arg(short = 'a', long, value_name = "ADDR")]
-    local: Option<IpAddr>,
+    /// Send from this address; of a prefix, such as 127.1.0.0/16, sockets take the addresses in turn
+    #[arg(short = 'a', long, value_name = "ADDR[/PREFIX]")]
+    local: Option<Sources>,
 
     /// Send from this port, further sockets from those after it; 0 is any
     #[arg(short = 'x', long, value_name = "PORT")]
@@ -182,7 +182,7 @@ impl PlayerArgs {
             cpus,
             io: self.io,
             buffer_bytes: self.buffer.map(|bytes| bytes as usize),
-            local_address: self.local,
+            local: self.local,
             // As in dnsperf, 0 is any port.
             local_port: self.local_port.filter(|port| *port > 0),
             seed: self.seed,
@@ -235,7 +235,7 @@ impl PlayerArgs {
     fn check_local(&self, target: SocketAddr) -> anyhow::Result<()> {
         match self.local {
             Some(local) if local.is_ipv4() != target.is_ipv4() => {
-                Err(bad_input(format!("-a {local} and the target {target} are of different families")))
+                Err(bad_input(format!("-a and the target {target} are of different families")))
             }
             _ => Ok(()),
         }

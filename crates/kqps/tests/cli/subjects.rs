@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use kqps_lab::path::LaidPath;
 use kqps_lab::subject::definition::ReadyKind;
-use kqps_lab::subject::{Definition, Setting, StartError, Subject, builtin, programs, version};
+use kqps_lab::subject::{Definition, Setting, StartError, Subject, Zone, builtin, programs, version};
 use tempfile::TempDir;
 
 const NOERROR: u8 = 0;
@@ -55,8 +55,7 @@ impl Rig {
         let setting = Setting {
             path: &LaidPath::Loopback,
             folder: &folder,
-            origin: "bench.test.",
-            zone: &self.zone(),
+            zones: &[Zone::new("bench.test.", self.zone())],
             kqps: Path::new(env!("CARGO_BIN_EXE_kqps")),
             io: "mmsg",
             workers,

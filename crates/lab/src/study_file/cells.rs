@@ -239,6 +239,10 @@ impl Matrix<'_> {
             series: chart.series.clone(),
             show: chart.show.clone(),
         };
+        let links = |chart: &super::LinkChart| question::LinkChart {
+            title: chart.title.clone(),
+            gbit_per_s: chart.gbit_per_s.clone(),
+        };
         let about = [experiment.about.as_str(), experiment.note.as_str()];
         question::Experiment {
             name: experiment.name.clone(),
@@ -247,6 +251,7 @@ impl Matrix<'_> {
             factors,
             tables: experiment.tables.iter().map(table).collect(),
             charts: experiment.charts.iter().map(chart).collect(),
+            links: experiment.links.iter().map(links).collect(),
             published: experiment.published.iter().flat_map(published).collect(),
         }
     }

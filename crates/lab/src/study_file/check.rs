@@ -8,6 +8,7 @@ use super::possible::{self, Settings};
 use super::values::{COMMON, IO, ONE_PER_CORE, PATH_SYSCTL, SUBJECT};
 use super::{Experiment, Load, Published, StudyFile, common};
 use crate::path::PATH_FACTOR;
+use crate::setup;
 use crate::study;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
@@ -130,6 +131,10 @@ fn of_experiment(study: &StudyFile, experiment: &Experiment) -> Result<(), TomlE
     for factor in shown.chain(drawn).chain(published).filter(|factor| !factor.is_empty()) {
         known_factor(study, experiment, &settings, factor)?;
     }
+    let is_rate = |gbit: &f64| gbit.is_finite() && *gbit > 0.0;
+    if !experiment.links.iter().all(|chart| chart.gbit_per_s.iter().all(is_rate)) {
+        return Err(study.wrong("gbit_per_s", "gbit_per_s: expected gigabits a second above 0"));
+    }
     experiment.published.iter().try_for_each(|one| of_published(study, one))
 }
 
@@ -154,6 +159,14 @@ fn common_settings(
             for value in one.samples(name).map_err(wrong)?.iter().filter(|_| is_checked) {
                 common::accepts(name, value).map_err(wrong)?;
             }
+        }
+        let spreads = name == setup::SOURCES && possible.iter().any(|one| one.word() == setup::SPREAD);
+        if spreads && can_be_veth(experiment) {
+            let what = format!(
+                "experiment `{}`: spread source addresses are those of `loopback`, and the path is `veth`",
+                experiment.name
+            );
+            return Err(study.wrong_value(name, setup::SPREAD, what));
         }
         let of_all = study.fixed.contains_key(name) && study.experiments.iter().any(can_be_veth);
         if name.starts_with("path.") && !of_all && !can_be_veth(experiment) {

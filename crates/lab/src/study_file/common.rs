@@ -45,6 +45,7 @@ pub(super) fn accepts(name: &str, value: &str) -> Result<(), String> {
             right(is_right, name, value, "seconds above 0, 60 at most")
         }
         setup::IO => one_of(name, value, &PLAYER_IO),
+        setup::SOURCES => one_of(name, value, &setup::SOURCES_WORDS),
         NAMES_FACTOR => one_of(name, value, &["random", "one"]),
         PATH_FACTOR => one_of(name, value, &["loopback", "veth"]),
         CORES => CoreWish::read(value, 1).map(|_| ()),

@@ -33,7 +33,7 @@ pub const IO: &str = "io";
 pub const ONE_PER_CORE: &str = "one per core";
 
 /// Settings that are not the subject's own.
-pub const COMMON: [&str; 17] = [
+pub const COMMON: [&str; 18] = [
     PATH_FACTOR,
     WORKERS,
     STEADY_FACTOR,
@@ -44,6 +44,7 @@ pub const COMMON: [&str; 17] = [
     setup::BURST,
     SENDERS,
     setup::TIMEOUT,
+    setup::SOURCES,
     NAMES_FACTOR,
     RECORDS_FACTOR,
     NICE_FACTOR,

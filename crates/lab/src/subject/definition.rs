@@ -42,6 +42,10 @@ pub struct Definition {
     /// How the workers of that echo share sockets, as its setting `sockets` says; may depend on settings.
     #[serde(default = "shared")]
     pub echo_sockets: String,
+    /// What its configuration says of each zone, with placeholders: repeated, it is `{zones}`. One that has none
+    /// serves one zone.
+    #[serde(default)]
+    pub each_zone: Option<String>,
     /// Files written into its work folder before it starts: name → text with placeholders.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
@@ -253,6 +257,14 @@ impl Definition {
             .ok_or_else(|| SettingError::Ports { title: self.title.clone(), text })
     }
 
+    /// Whether it can serve so many zones.
+    pub fn check_zones(&self, zones: usize) -> Result<(), SettingError> {
+        if zones > 1 && self.each_zone.is_none() {
+            return Err(SettingError::Zones { title: self.title.clone(), zones });
+        }
+        Ok(())
+    }
+
     /// Adds what the settings stand for. A choice may use counts and texts, and these only what is built in.
     pub(super) fn settle(&self, given: &BTreeMap<String, String>, values: Values) -> Values {
         let (free, choices): (Vec<_>, Vec<_>) =
@@ -271,7 +283,8 @@ impl Definition {
         let version = self.version.iter().flat_map(|version| &version.command);
         let start = self.start.command.iter().chain(self.start.env.values()).chain([&self.start.ports]);
         let reload = self.reload.iter().flat_map(|reload| &reload.command);
-        self.files.values().chain(start).chain(reload).chain(version).chain([&self.io, &self.echo_sockets])
+        let files = self.files.values().chain(&self.each_zone);
+        files.chain(start).chain(reload).chain(version).chain([&self.io, &self.echo_sockets])
     }
 
     fn uses(&self, placeholder: &str) -> bool {
@@ -327,6 +340,21 @@ within_s = 1
             ("\"soa\"", "\"sao\"", "did you mean `soa`?"),
             ("fake.conf", "../fake.conf", "must be a plain file name"),
             ("\"TERM\"", "\"KILL\"", "unknown variant `KILL`, expected `TERM` or `INT`"),
+            (
+                "{workers}",
+                "{zones}",
+                "fake.toml:7:24: {zones} has nothing to repeat: expected each_zone, the text for one zone",
+            ),
+            (
+                "io = \"plain\"",
+                "io = \"plain\"\neach_zone = \"zone {origin} {zone}\"",
+                "fake.toml:6:1: each_zone is told nowhere: expected {zones} in a file or a command",
+            ),
+            (
+                "io = \"plain\"",
+                "io = \"plain\"\neach_zone = \"{zones}\"",
+                "fake.toml:6:1: each_zone is the text for one zone, and cannot use {zones}",
+            ),
             (
                 "io = \"plain\"",
                 "io = \"plain\"\necho_sockets = \"resueport\"",

@@ -54,6 +54,8 @@ pub enum SettingError {
     Value { title: String, name: String, value: String, near: Option<String>, expected: String },
     #[error("{title} cannot be told how many workers it has, so it cannot have {workers}")]
     Workers { title: String, workers: u32 },
+    #[error("{title} cannot be told of several zones, so it cannot have {zones}: its file has no each_zone")]
+    Zones { title: String, zones: usize },
     #[error("{title} wants \"{text}\" ports: expected a number from 1 to {max}, or a product of numbers", max = super::port::MANY)]
     Ports { title: String, text: String },
 }

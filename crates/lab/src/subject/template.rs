@@ -12,8 +12,8 @@ use crate::toml_file::{did_you_mean, nearest};
 pub struct Values(BTreeMap<String, String>);
 
 /// The placeholders of every subject; its settings are further ones.
-pub const BUILT_IN: [&str; 10] =
-    ["address", "cpus", "dir", "endpoint", "io", "kqps", "origin", "port", "workers", "zone"];
+pub const BUILT_IN: [&str; 11] =
+    ["address", "cpus", "dir", "endpoint", "io", "kqps", "origin", "port", "workers", "zone", "zones"];
 
 /// Those that tell a subject its port: it must be told one of them.
 pub const OF_PORT: [&str; 2] = ["endpoint", "port"];

@@ -7,6 +7,7 @@ mod bars;
 mod boxes;
 mod flow;
 mod lines;
+mod links;
 mod ratios;
 mod scale;
 mod spreads;
@@ -16,6 +17,7 @@ pub(crate) use bars::{Bar, Bars, Fill, bars};
 pub(crate) use boxes::{Node, Place, boxes};
 pub(crate) use flow::{Branch, Flow, flow};
 pub(crate) use lines::{Lines, Point, Series, lines};
+pub(crate) use links::{Dot, Link, Links, links};
 pub(crate) use ratios::{Ratios, ratios};
 pub(crate) use spreads::{Spread, Spreads, spreads};
 

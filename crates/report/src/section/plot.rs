@@ -2,11 +2,12 @@
 //! are numbers they are drawn along it; words get a bar each.
 
 use kqps_observation::Run;
-use kqps_observation::question::{Experiment, Figure};
+use kqps_observation::question::{Experiment, Figure, LinkChart};
+use kqps_verdict::figure::links::{self, LinkPoint};
 use kqps_verdict::figure::{Absence, Grid, GridRow, Slot, State, charts_of};
 use kqps_verdict::judge::RunVerdict;
 
-use crate::chart::{Bar, Bars, Fill, Spread, Spreads, bars, spreads};
+use crate::chart::{Bar, Bars, Dot, Fill, Link, Links, Spread, Spreads, bars, spreads};
 use crate::format;
 
 /// A chart that the study wants.
@@ -43,8 +44,53 @@ pub(crate) fn of_experiment(
             plots.push(plot(verdict, grid, Of::Efficiencies, &format!("{id}-efficiency")));
         }
     }
+    for (index, chart) in experiment.links.iter().enumerate() {
+        plots.push(of_links(run, verdict, experiment, chart, &format!("links-{number}-{index}")));
+    }
     plots.retain(|plot| !plot.drawings.is_empty());
     plots
+}
+
+/// Sizes at which the line of a link is drawn: steps of its axis.
+const LINK_STEPS: u32 = 40;
+/// The axis of sizes goes a little beyond the largest reply, and to this many bytes at least.
+const BYTES_LEAST: f64 = 128.0;
+
+/// Rates by the size of replies, beside what links carry.
+fn of_links(run: &Run, verdict: &RunVerdict, experiment: &Experiment, chart: &LinkChart, id: &str) -> Plot {
+    let points = links::points_of(run, &verdict.figures, experiment);
+    let several = |point: &LinkPoint| points.iter().filter(|other| other.subject == point.subject).count() > 1;
+    let dot = |point: &LinkPoint| {
+        let name = &verdict.figures[point.figures].name;
+        let name = if several(point) { name } else { &point.subject };
+        Dot { name: name.clone(), bytes: point.reply_bytes, rate_qps: point.rate_qps }
+    };
+    let dots: Vec<Dot> = points.iter().map(dot).collect();
+    let bytes_max = points.iter().map(|point| point.reply_bytes * 1.25).fold(BYTES_LEAST, f64::max);
+    let link = |gbit: &f64| {
+        let sizes = (0..=LINK_STEPS).map(|step| bytes_max * f64::from(step) / f64::from(LINK_STEPS));
+        let carried = sizes.map(|bytes| (bytes, links::carried_qps(bytes, *gbit))).collect();
+        Link { name: format!("{gbit} Gb/s"), carried }
+    };
+    let carrying: Vec<Link> = chart.gbit_per_s.iter().map(link).collect();
+    let told = |dot: &Dot| {
+        format!("{}: {} with replies of {:.0} bytes.", dot.name, format::rate(dot.rate_qps), dot.bytes)
+    };
+    let description = dots.iter().map(told).collect::<Vec<_>>().join(" ");
+    let drawing = crate::chart::links(&Links {
+        id,
+        title: &chart.title,
+        description: &description,
+        dots: &dots,
+        links: &carrying,
+        bytes_max,
+    });
+    let drawings = if drawing.is_empty() { Vec::new() } else { vec![(String::new(), drawing)] };
+    Plot {
+        title: chart.title.clone(),
+        legend: vec![("median", "median rate"), ("link", "what a link carries")],
+        drawings,
+    }
 }
 
 fn is_rate(figure: Figure) -> bool {

@@ -126,6 +126,9 @@ fn name(figure: Figure, with_published: bool) -> &'static str {
         Figure::CeilingShare => "of the ceiling",
         Figure::Cpu => "CPU per million",
         Figure::Memory => "memory",
+        Figure::MemoryPerRecord => "memory per record",
+        Figure::LoadTime => "time to load",
+        Figure::ReplySize => "reply size",
         Figure::P99AtHalf => "p99 at half load",
     }
 }
@@ -221,6 +224,19 @@ pub(super) fn figure_of(figure: Figure, figures: &Figures) -> Shown {
             let soft = if memory.proportional { "" } else { "resident" };
             plain(format::bytes(memory.bytes), soft.to_owned())
         })),
+        Figure::MemoryPerRecord => or_none(
+            figures.memory_bytes_per_record.map(|bytes| plain(format!("{bytes:.0} B"), String::new())),
+        ),
+        Figure::LoadTime => or_none(figures.load_time_s.map(|spread| {
+            let soft = match spread.count {
+                1 => String::new(),
+                _ => format!("{} to {}", format::duration_s(spread.min), format::duration_s(spread.max)),
+            };
+            plain(format::duration_s(spread.mean), soft)
+        })),
+        Figure::ReplySize => {
+            or_none(figures.reply_bytes.map(|bytes| plain(format!("{bytes:.0} B"), String::new())))
+        }
         Figure::P99AtHalf => {
             or_none(figures.p99_at_half_us.map(|us| plain(format::time_us(us as f64), String::new())))
         }

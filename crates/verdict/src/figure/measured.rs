@@ -1,20 +1,22 @@
 //! Figures that come from the trials of one cell alone.
 
+use std::collections::BTreeMap;
+
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::LoadMode;
-use kqps_observation::{Histogram, Run, RunTrial, Trial};
+use kqps_observation::{Cell, Histogram, Run, RunTrial, Trial};
 use serde::{Deserialize, Serialize};
 
 use crate::judge::{CellVerdict, StartVerdict};
 
-/// Mean, minimum and maximum over starts, as many published studies tell them.
+/// Mean, minimum and maximum over starts, as many published studies tell them, in the unit of what is told.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// Correct answers a second.
+    /// The mean.
     pub mean: f64,
-    /// Correct answers a second.
+    /// The least.
     pub min: f64,
-    /// Correct answers a second.
+    /// The most.
     pub max: f64,
     /// How many starts.
     pub count: u32,
@@ -29,6 +31,11 @@ pub struct Memory {
     pub proportional: bool,
 }
 
+/// The factors of a cell that tell how many zones its subject serves, one where none is told, and how many records
+/// each of them has.
+const ZONES: &str = "dataset.zones";
+const RECORDS: &str = "dataset.records";
+
 /// What counts as half of the load: this much of the rate found, on either side.
 const HALF: std::ops::RangeInclusive<f64> = 0.45..=0.55;
 
@@ -38,12 +45,16 @@ fn starts(verdict: &CellVerdict) -> impl Iterator<Item = &StartVerdict> {
 
 pub(super) fn spread(verdict: &CellVerdict) -> Option<Spread> {
     let rates = starts(verdict).filter_map(|start| start.bounds.as_ref()?.throughput_qps);
-    let rates: Vec<f64> = rates.filter(|rate| rate.is_finite()).collect();
-    (!rates.is_empty()).then(|| Spread {
-        mean: rates.iter().sum::<f64>() / rates.len() as f64,
-        min: rates.iter().copied().fold(f64::INFINITY, f64::min),
-        max: rates.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        count: rates.len() as u32,
+    spread_of(rates.filter(|rate| rate.is_finite()))
+}
+
+fn spread_of(values: impl Iterator<Item = f64>) -> Option<Spread> {
+    let values: Vec<f64> = values.collect();
+    (!values.is_empty()).then(|| Spread {
+        mean: values.iter().sum::<f64>() / values.len() as f64,
+        min: values.iter().copied().fold(f64::INFINITY, f64::min),
+        max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        count: values.len() as u32,
     })
 }
 
@@ -80,6 +91,30 @@ pub(super) fn memory(trials: &[&Trial]) -> Option<Memory> {
         Some(bytes) => Memory { bytes, proportional: true },
         None => Memory { bytes: resident, proportional: false },
     })
+}
+
+/// Memory divided by the records of all zones.
+pub(super) fn per_record(memory: Memory, cell: &Cell) -> Option<f64> {
+    let number = |name: &str| cell.factors.get(name).map(|word| word.parse::<u64>().ok());
+    let records = number(ZONES).unwrap_or(Some(1))?.checked_mul(number(RECORDS)??)?;
+    (records > 0).then(|| memory.bytes as f64 / records as f64)
+}
+
+/// How long each start took until it answered, whatever was measured of it then: mean, least and most.
+pub(super) fn load_time_s(run: &Run, cell: u32) -> Option<Spread> {
+    let told = run.trials_of(cell as usize).filter_map(|one| Some((one.start, one.measured()?)));
+    let told = told.filter_map(|(start, trial)| Some((start, trial.subject.as_ref()?.ready_s?)));
+    let by_start: BTreeMap<u64, f64> = told.collect();
+    spread_of(by_start.into_values())
+}
+
+/// The size of all correct replies over their count.
+pub(super) fn reply_bytes(trials: &[&Trial]) -> Option<f64> {
+    let told = trials.iter().filter_map(|trial| Some((trial.response_bytes_mean?, trial.accounts.correct)));
+    let (bytes, replies) = told.fold((0.0, 0), |(bytes, replies), (mean, correct)| {
+        (bytes + mean * correct as f64, replies + correct)
+    });
+    (replies > 0).then(|| bytes / replies as f64)
 }
 
 /// p99 over the trials at half of what their own block found; those of a search where none was made for latency.

@@ -22,6 +22,7 @@ impl Definition {
         self.check_words()
             .and_then(|()| self.check_settings_declared())
             .and_then(|()| self.check_templates())
+            .and_then(|()| self.check_each_zone())
             .and_then(|()| self.check_echo_sockets())
             .map_err(|(near, what)| TomlError::at_text(file, text, &near, what))
     }
@@ -91,6 +92,25 @@ impl Definition {
             return Err(("[start]".into(), what.into()));
         }
         Ok(())
+    }
+
+    /// What is said of each zone is said somewhere, and only then.
+    fn check_each_zone(&self) -> Result<(), Slip> {
+        let is_told = self.uses("zones");
+        match &self.each_zone {
+            Some(text) if template::uses(text, "zones") => {
+                Err(("each_zone".into(), "each_zone is the text for one zone, and cannot use {zones}".into()))
+            }
+            Some(_) if !is_told => {
+                let what = "each_zone is told nowhere: expected {zones} in a file or a command";
+                Err(("each_zone".into(), what.into()))
+            }
+            None if is_told => {
+                let what = "{zones} has nothing to repeat: expected each_zone, the text for one zone";
+                Err(("{zones}".into(), what.into()))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,0 +1,93 @@
+//! Where queries come from: one address, or the addresses of a prefix in turn, so that a receiver that spreads
+//! packets by their source has something to spread.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+/// Local addresses to send from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sources {
+    first: IpAddr,
+    /// How many there are from the first on, at least 1.
+    count: u128,
+}
+
+/// What is no address and no prefix.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected an address of this host, or a prefix of such addresses as 127.1.0.0/16")]
+pub struct NoSources;
+
+impl Sources {
+    /// The address of a socket by its number: after the last of the addresses comes the first again.
+    pub(crate) fn of_socket(&self, number: usize) -> IpAddr {
+        let step = number as u128 % self.count;
+        match self.first {
+            IpAddr::V4(first) => Ipv4Addr::from(u32::from(first) + step as u32).into(),
+            IpAddr::V6(first) => Ipv6Addr::from(u128::from(first) + step).into(),
+        }
+    }
+
+    /// Whether they are IPv4 addresses.
+    pub fn is_ipv4(&self) -> bool {
+        self.first.is_ipv4()
+    }
+}
+
+impl From<IpAddr> for Sources {
+    fn from(first: IpAddr) -> Self {
+        Self { first, count: 1 }
+    }
+}
+
+impl FromStr for Sources {
+    type Err = NoSources;
+
+    /// An address stands for itself. Of a prefix the first and the last address are left out where it has more than
+    /// two, since they may mean the network itself and all of its hosts (RFC 1122, section 3.2.1.3).
+    fn from_str(text: &str) -> Result<Self, NoSources> {
+        let Some((address, prefix)) = text.split_once('/') else {
+            return Ok(Self::from(text.parse::<IpAddr>().map_err(|_| NoSources)?));
+        };
+        let address: IpAddr = address.parse().map_err(|_| NoSources)?;
+        let bits: u32 = if address.is_ipv4() { 32 } else { 128 };
+        let is_number = !prefix.is_empty() && prefix.bytes().all(|byte| byte.is_ascii_digit());
+        let prefix: u32 = prefix.parse().ok().filter(|prefix| is_number && *prefix <= bits).ok_or(NoSources)?;
+        let count = 1_u128.checked_shl(bits - prefix).unwrap_or(u128::MAX);
+        let mask = u128::MAX.checked_shl(bits - prefix).unwrap_or(0);
+        let (skipped, count) = if count > 2 { (1, count - 2) } else { (0, count) };
+        let first = match address {
+            IpAddr::V4(address) => Ipv4Addr::from((u32::from(address) & mask as u32) + skipped as u32).into(),
+            IpAddr::V6(address) => Ipv6Addr::from((u128::from(address) & mask) + skipped).into(),
+        };
+        Ok(Self { first, count })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources(text: &str, sockets: usize) -> Vec<String> {
+        let sources: Sources = text.parse().unwrap();
+        (0..sockets).map(|number| sources.of_socket(number).to_string()).collect()
+    }
+
+    #[test]
+    fn sockets_take_turns_over_the_addresses_of_a_prefix() {
+        assert_eq!(sources("127.0.0.9", 2), ["127.0.0.9", "127.0.0.9"]);
+        assert_eq!(sources("127.1.2.3/30", 3), ["127.1.2.1", "127.1.2.2", "127.1.2.1"]);
+        assert_eq!(sources("127.1.2.3/31", 3), ["127.1.2.2", "127.1.2.3", "127.1.2.2"]);
+        assert_eq!(sources("127.1.2.3/32", 2), ["127.1.2.3", "127.1.2.3"]);
+        assert_eq!(sources("::1/128", 2), ["::1", "::1"]);
+        assert_eq!(sources("2001:db8::/64", 2), ["2001:db8::1", "2001:db8::2"]);
+        assert_eq!(sources("0.0.0.0/0", 1), ["0.0.0.1"]);
+        assert_eq!(sources("::/0", 1), ["::1"]);
+    }
+
+    #[test]
+    fn what_is_no_prefix_is_refused() {
+        for text in ["", "/8", "127.0.0.1/", "127.0.0.1/33", "127.0.0.1/+8", "::/129", "localhost", "127.0.0/8"] {
+            assert_eq!(text.parse::<Sources>(), Err(NoSources), "{text}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Reply sizes and rates beside what links carry: a name server that answers with larger replies fills a link at a
+//! lower rate.
+
+use kqps_observation::Run;
+use kqps_observation::question::Experiment;
+
+use super::Figures;
+
+/// What an Ethernet frame takes on the wire beside its payload: preamble 8, header 14, checksum 4, and a gap of 12
+/// bytes (IEEE 802.3).
+const FRAME_BYTES: f64 = 38.0;
+/// The least payload of a frame (IEEE 802.3).
+const PAYLOAD_LEAST_BYTES: f64 = 46.0;
+/// The headers of IPv4 (RFC 791) and UDP (RFC 768).
+const HEADERS_BYTES: f64 = 28.0;
+
+/// How many replies of this size a link carries in a second, in one direction, over UDP and IPv4.
+pub fn carried_qps(reply_bytes: f64, link_gbit_per_s: f64) -> f64 {
+    let frame_bytes = (reply_bytes + HEADERS_BYTES).max(PAYLOAD_LEAST_BYTES) + FRAME_BYTES;
+    link_gbit_per_s * 1e9 / 8.0 / frame_bytes
+}
+
+/// One cell between the size of its replies and its rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkPoint {
+    /// Index into the figures of the run.
+    pub figures: usize,
+    /// The subject.
+    pub subject: String,
+    /// Mean size of a correct reply, bytes.
+    pub reply_bytes: f64,
+    /// Correct answers a second: the median of the starts.
+    pub rate_qps: f64,
+}
+
+/// The measured cells of an experiment that tell the size of their replies.
+pub fn points_of(run: &Run, figures: &[Figures], experiment: &Experiment) -> Vec<LinkPoint> {
+    let own = figures.iter().enumerate().filter(|(_, one)| one.experiment == experiment.name);
+    let point = |(index, one): (usize, &Figures)| {
+        Some(LinkPoint {
+            figures: index,
+            subject: run.cells[one.cell as usize].subject.clone(),
+            reply_bytes: one.reply_bytes?,
+            rate_qps: one.median_qps?.median,
+        })
+    };
+    own.filter_map(point).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_carries_what_the_standard_says() {
+        // The well-known 14.88 million smallest frames of 10 Gb/s, and 812,743 of 1,500 bytes.
+        assert_eq!(carried_qps(18.0, 10.0).round(), 14_880_952.0);
+        assert_eq!(carried_qps(12.0, 10.0), carried_qps(18.0, 10.0));
+        assert_eq!(carried_qps(1472.0, 10.0).round(), 812_744.0);
+        assert_eq!(carried_qps(100.0, 100.0), 10.0 * carried_qps(100.0, 10.0));
+    }
+}

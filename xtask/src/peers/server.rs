@@ -1,0 +1,114 @@
+//! Who answers: our echo, or a name server that serves generated zones, started as the lab starts it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context as _, Result};
+use kqps_lab::path::LaidPath;
+use kqps_lab::subject::{Setting, Subject, builtin};
+use tempfile::TempDir;
+
+use super::Bench;
+use super::data::Data;
+use crate::child::Running;
+
+/// A server, before it is started. It has one worker.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Server {
+    /// Our echo under an I/O model.
+    Echo(&'static str),
+    /// A name server.
+    Named(Named),
+}
+
+/// A name server and what it serves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Named {
+    /// As its file under `subjects` is called.
+    pub(super) subject: &'static str,
+    /// The I/O model, where it can be told.
+    pub(super) io: &'static str,
+    pub(super) data: Data,
+    /// Whether it may use all cores, as it should while it loads; else it has the subject's.
+    pub(super) spread: bool,
+}
+
+/// A server that answers. It ends when this is dropped.
+pub(super) struct Up {
+    pub(super) address: SocketAddr,
+    pub(super) pid: u32,
+    /// Seconds from its start until it answered.
+    pub(super) ready_s: f64,
+    held: Held,
+}
+
+/// What keeps a server up: when it is dropped, the server is ended.
+enum Held {
+    Echo(Running),
+    Named { _subject: Subject, _folder: TempDir },
+}
+
+impl Up {
+    /// What an echo has used of the CPU so far, seconds; 0 of a name server, which the player watches.
+    pub(super) fn cpu_s(&self) -> Result<f64> {
+        match &self.held {
+            Held::Echo(echo) => echo.cpu_s(),
+            Held::Named { .. } => Ok(0.0),
+        }
+    }
+}
+
+impl Server {
+    /// What it serves, and so what it is asked for.
+    pub(super) fn data(&self) -> Option<Data> {
+        match self {
+            Self::Echo(_) => None,
+            Self::Named(named) => Some(named.data),
+        }
+    }
+
+    /// How it is called in tables.
+    pub(super) fn words(&self) -> String {
+        match self {
+            Self::Echo(io) => format!("echo {io}"),
+            Self::Named(named) => format!("{} {}", named.subject, named.io).trim_end().to_owned(),
+        }
+    }
+
+    /// Starts it, and waits until it answers.
+    pub(super) fn start(&self, bench: &Bench<'_>) -> Result<Up> {
+        match self {
+            Self::Echo(io) => {
+                let (echo, address) = bench.kqps.echo(io)?;
+                Ok(Up { address, pid: echo.pid(), ready_s: 0.0, held: Held::Echo(echo) })
+            }
+            Self::Named(named) => named.start(bench),
+        }
+    }
+}
+
+impl Named {
+    fn start(&self, bench: &Bench<'_>) -> Result<Up> {
+        let definition = builtin::servers()
+            .into_iter()
+            .find(|definition| definition.name == self.subject)
+            .with_context(|| format!("there is no subject {}", self.subject))?;
+        let zones = self.data.zones(bench)?;
+        let own_core = [bench.kqps.subject_cpu];
+        let folder = tempfile::tempdir_in(bench.scratch)?;
+        let setting = Setting {
+            path: &LaidPath::Loopback,
+            folder: folder.path(),
+            zones: &zones,
+            kqps: &bench.kqps.program,
+            io: self.io,
+            workers: 1,
+            cpus: if self.spread { &[] } else { &own_core },
+            settings: &BTreeMap::new(),
+        };
+        let subject = Subject::start(&definition, &setting, &AtomicBool::new(false))?;
+        let (address, pid, ready_s) = (subject.address(), subject.pid(), subject.ready_s());
+        Ok(Up { address, pid, ready_s, held: Held::Named { _subject: subject, _folder: folder } })
+    }
+}
