@@ -66,7 +66,8 @@ impl Rig<'_> {
             ReadyKind::Reply => &materials.plain,
         };
         let (kqps, interrupted) = (self.kqps, self.interrupted);
-        let (targets, subject_pid, ready_s) = (subject.addresses().to_vec(), subject.pid(), subject.ready_s());
+        let (targets, subject_pid, ready_s) =
+            (subject.addresses().to_vec(), subject.pid(), subject.ready_s());
         let mut running = Running(Some(subject));
         Ok(Box::new(move |load| {
             let player = Player {

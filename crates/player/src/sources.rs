@@ -51,7 +51,8 @@ impl FromStr for Sources {
         let address: IpAddr = address.parse().map_err(|_| NoSources)?;
         let bits: u32 = if address.is_ipv4() { 32 } else { 128 };
         let is_number = !prefix.is_empty() && prefix.bytes().all(|byte| byte.is_ascii_digit());
-        let prefix: u32 = prefix.parse().ok().filter(|prefix| is_number && *prefix <= bits).ok_or(NoSources)?;
+        let prefix: u32 =
+            prefix.parse().ok().filter(|prefix| is_number && *prefix <= bits).ok_or(NoSources)?;
         let count = 1_u128.checked_shl(bits - prefix).unwrap_or(u128::MAX);
         let mask = u128::MAX.checked_shl(bits - prefix).unwrap_or(0);
         let (skipped, count) = if count > 2 { (1, count - 2) } else { (0, count) };
@@ -86,7 +87,9 @@ mod tests {
 
     #[test]
     fn what_is_no_prefix_is_refused() {
-        for text in ["", "/8", "127.0.0.1/", "127.0.0.1/33", "127.0.0.1/+8", "::/129", "localhost", "127.0.0/8"] {
+        for text in
+            ["", "/8", "127.0.0.1/", "127.0.0.1/33", "127.0.0.1/+8", "::/129", "localhost", "127.0.0/8"]
+        {
             assert_eq!(text.parse::<Sources>(), Err(NoSources), "{text}");
         }
     }

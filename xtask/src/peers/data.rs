@@ -55,13 +55,7 @@ impl Data {
     }
 
     /// The file or folder of this name, generated where it is missing.
-    fn made(
-        self,
-        bench: &Bench<'_>,
-        name: &str,
-        what: &str,
-        more: &[&str],
-    ) -> Result<PathBuf> {
+    fn made(self, bench: &Bench<'_>, name: &str, what: &str, more: &[&str]) -> Result<PathBuf> {
         let folder = bench.scratch.join(format!("{self:?}"));
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let path = folder.join(name);

@@ -145,8 +145,10 @@ fn auth() -> Vec<Row> {
     };
     let ours = |io, data, flags| named("kqps-auth", io, data, flags, false);
     let peer = |subject, data, flags| named(subject, "", data, flags, false);
-    let loading = |subject, data| named(subject, if subject == "kqps-auth" { "mmsg" } else { "" }, data, LIGHT, true);
-    let rate = |what, least, a, b| Row { what, figure: Figure::AnsweredRate, target: Target::AtLeast(least), a, b };
+    let loading =
+        |subject, data| named(subject, if subject == "kqps-auth" { "mmsg" } else { "" }, data, LIGHT, true);
+    let rate =
+        |what, least, a, b| Row { what, figure: Figure::AnsweredRate, target: Target::AtLeast(least), a, b };
     let most = |what, figure, most, a, b| Row { what, figure, target: Target::AtMost(most), a, b };
     let nsd = |data, flags| peer("nsd", data, flags);
     vec![
@@ -181,7 +183,13 @@ fn auth() -> Vec<Row> {
             ours("mmsg", USUAL, WINDOW),
             Side { player: Player::Kqps, flags: WINDOW, server: Server::Echo("mmsg") },
         ),
-        most("memory, 2 M records: kqps auth / NSD", Figure::Memory, 0.35, loading("kqps-auth", LARGE), loading("nsd", LARGE)),
+        most(
+            "memory, 2 M records: kqps auth / NSD",
+            Figure::Memory,
+            0.35,
+            loading("kqps-auth", LARGE),
+            loading("nsd", LARGE),
+        ),
         most(
             "start to first answer, 2 M records: kqps auth / Knot DNS",
             Figure::LoadTime,

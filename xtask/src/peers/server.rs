@@ -46,7 +46,7 @@ pub(super) struct Up {
 /// What keeps a server up: when it is dropped, the server is ended.
 enum Held {
     Echo(Running),
-    Named { _subject: Subject, _folder: TempDir },
+    Named { _subject: Box<Subject>, _folder: TempDir },
 }
 
 impl Up {
@@ -109,6 +109,6 @@ impl Named {
         };
         let subject = Subject::start(&definition, &setting, &AtomicBool::new(false))?;
         let (address, pid, ready_s) = (subject.address(), subject.pid(), subject.ready_s());
-        Ok(Up { address, pid, ready_s, held: Held::Named { _subject: subject, _folder: folder } })
+        Ok(Up { address, pid, ready_s, held: Held::Named { _subject: Box::new(subject), _folder: folder } })
     }
 }

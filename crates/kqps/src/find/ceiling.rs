@@ -3,14 +3,13 @@
 //! so that it is not held to what the query file expects.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kqps_dataset::Dataset;
 use kqps_lab::path::LaidPath;
 use kqps_lab::study;
-use kqps_lab::subject::{Setting, Subject, builtin};
+use kqps_lab::subject::{Setting, Subject, Zone, builtin};
 use kqps_player::{LoadPlan, Plan};
 
 use crate::load::{Shown, Watcher};
@@ -60,8 +59,7 @@ fn against(io: &str, workers: u32, plan: &Plan, dataset: &Dataset, watcher: &Wat
     let setting = Setting {
         path: &LaidPath::Loopback,
         folder: folder.path(),
-        origin: ".",
-        zone: Path::new(""),
+        zones: &[Zone::new(".", "")],
         kqps: &kqps,
         io,
         workers,

@@ -58,6 +58,9 @@ mod tests {
     #[test]
     fn without_a_text_there_is_but_one() {
         let zones = [Zone::new("a.test.", "/z/a")];
-        assert_eq!(with(Values::default(), None, &zones).fill("{origin} {zone} {zones}"), "a.test. /z/a {zones}");
+        assert_eq!(
+            with(Values::default(), None, &zones).fill("{origin} {zone} {zones}"),
+            "a.test. /z/a {zones}"
+        );
     }
 }

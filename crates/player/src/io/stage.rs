@@ -256,7 +256,7 @@ mod tests {
             cpus: Vec::new(),
             io: Io::Plain,
             buffer_bytes: None,
-            local_address: None,
+            local: None,
             local_port: None,
             seed: 1,
             subject_pid: None,

@@ -75,7 +75,8 @@ pub(crate) fn links(chart: &Links<'_>) -> String {
         }
     }
     for dot in &dots {
-        let told = format!("{}: {} with replies of {:.0} bytes", dot.name, format::rate(dot.rate_qps), dot.bytes);
+        let told =
+            format!("{}: {} with replies of {:.0} bytes", dot.name, format::rate(dot.rate_qps), dot.bytes);
         svg.dot("median", place(dot.bytes, dot.rate_qps), 3.5, &told);
     }
     name_dots(&mut svg, dots.iter().map(|dot| (dot.name.as_str(), place(dot.bytes, dot.rate_qps))).collect());

@@ -59,7 +59,8 @@ const BYTES_LEAST: f64 = 128.0;
 /// Rates by the size of replies, beside what links carry.
 fn of_links(run: &Run, verdict: &RunVerdict, experiment: &Experiment, chart: &LinkChart, id: &str) -> Plot {
     let points = links::points_of(run, &verdict.figures, experiment);
-    let several = |point: &LinkPoint| points.iter().filter(|other| other.subject == point.subject).count() > 1;
+    let several =
+        |point: &LinkPoint| points.iter().filter(|other| other.subject == point.subject).count() > 1;
     let dot = |point: &LinkPoint| {
         let name = &verdict.figures[point.figures].name;
         let name = if several(point) { name } else { &point.subject };

@@ -141,6 +141,8 @@ fn of_slot(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> Vec<Shown> {
     let shown = |figure: &Figure| match (figure, measured) {
         (Figure::Published, _) => published(slot),
         (_, Some(figures)) => figure_of(*figure, figures),
+        // It was ready, whatever its rate was worth.
+        (Figure::LoadTime, None) => figures.map_or_else(none, |figures| figure_of(Figure::LoadTime, figures)),
         (_, None) => reason.take().unwrap_or_else(none),
     };
     show.iter().map(shown).collect()
@@ -224,9 +226,9 @@ pub(super) fn figure_of(figure: Figure, figures: &Figures) -> Shown {
             let soft = if memory.proportional { "" } else { "resident" };
             plain(format::bytes(memory.bytes), soft.to_owned())
         })),
-        Figure::MemoryPerRecord => or_none(
-            figures.memory_bytes_per_record.map(|bytes| plain(format!("{bytes:.0} B"), String::new())),
-        ),
+        Figure::MemoryPerRecord => {
+            or_none(figures.memory_bytes_per_record.map(|bytes| plain(bytes_of(bytes), String::new())))
+        }
         Figure::LoadTime => or_none(figures.load_time_s.map(|spread| {
             let soft = match spread.count {
                 1 => String::new(),
@@ -234,13 +236,16 @@ pub(super) fn figure_of(figure: Figure, figures: &Figures) -> Shown {
             };
             plain(format::duration_s(spread.mean), soft)
         })),
-        Figure::ReplySize => {
-            or_none(figures.reply_bytes.map(|bytes| plain(format!("{bytes:.0} B"), String::new())))
-        }
+        Figure::ReplySize => or_none(figures.reply_bytes.map(|bytes| plain(bytes_of(bytes), String::new()))),
         Figure::P99AtHalf => {
             or_none(figures.p99_at_half_us.map(|us| plain(format::time_us(us as f64), String::new())))
         }
     }
+}
+
+/// A few bytes, to the last one.
+fn bytes_of(bytes: f64) -> String {
+    format!("{bytes:.0}\u{a0}B")
 }
 
 fn share(figures: &Figures) -> Option<Shown> {

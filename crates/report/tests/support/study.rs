@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use kqps_observation::fingerprint::CoreFacts;
-use kqps_observation::question::{Chart, Experiment, Factor, Figure, Path, Published, Question, Table};
+use kqps_observation::question::{
+    Chart, Experiment, Factor, Figure, LinkChart, Path, Published, Question, Table,
+};
 use kqps_observation::run::{CellLoad, Outcome, Purpose, Role};
 use kqps_observation::{Cell, Run, RunTrial};
 
@@ -74,7 +76,10 @@ fn play(run: &mut Run, index: usize, block: u32) {
     for share in [0.25, 0.5, 1.0, 1.1] {
         let subject = simulated(capacity_qps * drift);
         let mut trial = subject.trial(Some((capacity_qps * share).round()), 1.0, Purpose::Rate);
-        trial.subject.as_mut().unwrap().rss_bytes = memory;
+        trial.response_bytes_mean = Some(60.0 + memory as f64 / f64::from(4 << 20));
+        let subject = trial.subject.as_mut().unwrap();
+        subject.rss_bytes = memory;
+        subject.ready_s = Some(3.4 + 0.1 * f64::from(block));
         push(run, index, block, Purpose::Rate, Outcome::Measured(Box::new(trial)));
     }
 }
@@ -117,7 +122,7 @@ fn frame() -> Run {
     cells.extend(SERVER_CELLS.map(|(name, capacity_qps, _)| Cell {
         experiment: SERVERS.to_owned(),
         load: CellLoad::Rates { rates_qps: vec![capacity_qps], duration_s: 1.0 },
-        factors: factors(&[("subject", name)]),
+        factors: factors(&[("subject", name), ("dataset.records", "2000000")]),
         ..named(name, Role::Subject, name, "mmsg")
     }));
     let mut run = sample::run();
@@ -203,6 +208,7 @@ fn question() -> Question {
             published("poll", "1", 110_000.0, ""),
             published(FORBIDDEN, "1", 90_000.0, HOSTILE),
         ],
+        links: Vec::new(),
     };
     let servers = Experiment {
         name: SERVERS.to_owned(),
@@ -214,6 +220,13 @@ fn question() -> Question {
             series: Vec::new(),
             show: vec![Figure::Median],
         }],
+        tables: vec![Table {
+            title: "What records cost".to_owned(),
+            rows: values(&["subject"]),
+            columns: String::new(),
+            show: vec![Figure::Median, Figure::MemoryPerRecord, Figure::LoadTime, Figure::ReplySize],
+        }],
+        links: vec![LinkChart { title: "What links carry".to_owned(), gbit_per_s: vec![10.0, 25.0, 100.0] }],
         ..Experiment::default()
     };
     Question {

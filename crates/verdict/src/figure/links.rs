@@ -53,10 +53,10 @@ mod tests {
 
     #[test]
     fn a_link_carries_what_the_standard_says() {
+        let whole = |bytes, gbit| carried_qps(bytes, gbit) as u64;
         // The well-known 14.88 million smallest frames of 10 Gb/s, and 812,743 of 1,500 bytes.
-        assert_eq!(carried_qps(18.0, 10.0).round(), 14_880_952.0);
-        assert_eq!(carried_qps(12.0, 10.0), carried_qps(18.0, 10.0));
-        assert_eq!(carried_qps(1472.0, 10.0).round(), 812_744.0);
-        assert_eq!(carried_qps(100.0, 100.0), 10.0 * carried_qps(100.0, 10.0));
+        assert_eq!((whole(18.0, 10.0), whole(12.0, 10.0)), (14_880_952, 14_880_952));
+        assert_eq!(whole(1472.0, 10.0), 812_743);
+        assert_eq!((whole(112.0, 10.0), whole(112.0, 100.0)), (7_022_471, 70_224_719));
     }
 }

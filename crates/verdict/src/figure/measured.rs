@@ -31,9 +31,7 @@ pub struct Memory {
     pub proportional: bool,
 }
 
-/// The factors of a cell that tell how many zones its subject serves, one where none is told, and how many records
-/// each of them has.
-const ZONES: &str = "dataset.zones";
+/// The factor of a cell that tells how many records the zones of its subject have, all together.
 const RECORDS: &str = "dataset.records";
 
 /// What counts as half of the load: this much of the rate found, on either side.
@@ -95,8 +93,7 @@ pub(super) fn memory(trials: &[&Trial]) -> Option<Memory> {
 
 /// Memory divided by the records of all zones.
 pub(super) fn per_record(memory: Memory, cell: &Cell) -> Option<f64> {
-    let number = |name: &str| cell.factors.get(name).map(|word| word.parse::<u64>().ok());
-    let records = number(ZONES).unwrap_or(Some(1))?.checked_mul(number(RECORDS)??)?;
+    let records: u64 = cell.factors.get(RECORDS)?.parse().ok()?;
     (records > 0).then(|| memory.bytes as f64 / records as f64)
 }
 
