@@ -41,13 +41,15 @@ pub(crate) struct Links<'a> {
     pub(crate) bytes_max: f64,
 }
 
-const TOP: f64 = 12.0;
+const TOP: f64 = 22.0;
 const PLOT: f64 = 240.0;
 const BOTTOM: f64 = TOP + PLOT;
 const HEIGHT: f64 = BOTTOM + 42.0;
 /// Where the plot begins and ends, in percent of the width.
-const LEFT: f64 = 17.0;
-const RIGHT: f64 = 86.0;
+const LEFT: f64 = 21.0;
+const RIGHT: f64 = 99.0;
+/// How far above its line the name of a link stands.
+const LINK_NAME_ABOVE: f64 = 5.0;
 /// Names of dots stand at least this far apart.
 const NAME_APART: f64 = 14.0;
 /// A name has at most this many characters.
@@ -71,7 +73,7 @@ pub(crate) fn links(chart: &Links<'_>) -> String {
         let points: Vec<(f64, f64)> = link.carried.iter().map(|&(bytes, rate)| place(bytes, rate)).collect();
         svg.polyline("link", &points, HEIGHT);
         if let Some(&(_, y)) = points.last() {
-            svg.text("tick", RIGHT + 2.0, y + 4.0, Anchor::Start, &link.name);
+            svg.text("tick", RIGHT, y - LINK_NAME_ABOVE, Anchor::End, &link.name);
         }
     }
     for dot in &dots {
@@ -127,9 +129,9 @@ mod tests {
     #[test]
     fn dots_lie_at_their_size_and_rate_under_the_links() {
         let drawn = draw(&[dot("a", 500.0, 1e5), dot("b", 0.0, 1e6)]);
-        assert!(drawn.contains(r#"<circle class="median" cx="51.5%" cy="252""#), "{drawn}");
-        assert!(drawn.contains(r#"<circle class="median" cx="17%" cy="132""#), "{drawn}");
-        assert!(drawn.contains(r#"class="link" points="17,12 86,132""#), "{drawn}");
+        assert!(drawn.contains(r#"<circle class="median" cx="60%" cy="262""#), "{drawn}");
+        assert!(drawn.contains(r#"<circle class="median" cx="21%" cy="142""#), "{drawn}");
+        assert!(drawn.contains(r#"class="link" points="21,22 99,142""#), "{drawn}");
         assert!(drawn.contains("a: ") && drawn.contains("with replies of 500 bytes"), "{drawn}");
     }
 
