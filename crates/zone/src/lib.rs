@@ -7,5 +7,16 @@
 //! neither (the client's address, the time of a cookie) is given with the query.
 
 pub mod batch;
+pub mod compile;
+mod hash;
+mod name;
+mod nsec3;
+pub mod respond;
+pub mod zone;
+pub mod zones;
 
 pub use batch::{Batch, Record};
+pub use compile::{Builder, Compiled, Fault, Severity};
+pub use respond::{Asker, Outcome, Responder, Settings, Silence, Transfer, Transport};
+pub use zone::Zone;
+pub use zones::{Entry, Zones};

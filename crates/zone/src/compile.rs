@@ -1,0 +1,166 @@
+//! From records to a zone. Every step runs on all threads: records are scattered over parts by the hash of their
+//! owner ([`scatter`]), each part is gathered into nodes ([`gather`]), and where there are delegations
+//! or signatures the nodes learn what that means for them ([`occlusion`], [`chain`]).
+
+mod chain;
+mod fault;
+mod gather;
+mod occlusion;
+mod parallel;
+mod rrsets;
+mod scatter;
+
+use crate::batch::Batch;
+use crate::name::{self, Name};
+use crate::zone::denial::Denial;
+use crate::zone::node::OCCLUDED;
+use crate::zone::{NodeRef, Zone};
+use fault::Faults;
+pub use fault::{Fault, Owner, Severity, What};
+use gather::{Gathered, Ground};
+use scatter::{Apex, Entry, Scattered};
+
+const NSEC: u16 = 47;
+const NSEC3PARAM: u16 = 51;
+
+/// A part has about so many records: their entries fit into a core's own cache.
+const PART_RECORDS: usize = 32_768;
+/// At most so many bits of a hash tell the part.
+const PART_BITS_MAX: u32 = 12;
+
+/// Takes the records of one zone and makes a [`Zone`] of them.
+#[derive(Debug)]
+pub struct Builder {
+    origin: Box<[u8]>,
+    batches: Vec<Batch>,
+}
+
+/// What became of a zone's records.
+#[derive(Debug)]
+pub struct Compiled {
+    /// The zone, if nothing was wrong that makes it unfit to be served.
+    pub zone: Option<Zone>,
+    /// What was wrong, by line; at most the first 20 errors and 20 warnings.
+    pub faults: Vec<Fault>,
+}
+
+impl Builder {
+    /// A zone whose apex is `origin`, in wire form.
+    pub fn new(origin: &[u8]) -> Self {
+        Self { origin: origin.into(), batches: Vec::new() }
+    }
+
+    /// Adds records, which come after those that were added before.
+    pub fn add(&mut self, batch: Batch) {
+        if !batch.is_empty() {
+            self.batches.push(batch);
+        }
+    }
+
+    /// How many records were added.
+    pub fn records(&self) -> usize {
+        self.batches.iter().map(Batch::len).sum()
+    }
+
+    /// Compiles the zone on up to `threads` threads.
+    pub fn finish(self, threads: usize) -> Compiled {
+        let mut name = Name::root();
+        let mut faults = Faults::default();
+        if !name.set(&self.origin) || name.wire().len() != self.origin.len() {
+            faults.add(0, What::NoSoa);
+            return Compiled { zone: None, faults: faults.told() };
+        }
+        let zone = self.compile(name.labels(), threads, &mut faults);
+        let zone = zone.filter(|_| !faults.has_errors());
+        Compiled { zone, faults: faults.told() }
+    }
+
+    fn compile(self, apex_labels: usize, threads: usize, faults: &mut Faults) -> Option<Zone> {
+        let part_bits = (self.records() / PART_RECORDS).next_power_of_two().ilog2().min(PART_BITS_MAX);
+        let apex = Apex { name: &self.origin, labels: apex_labels };
+        let numbered = self.batches.iter().enumerate().collect();
+        let scattered = parallel::map(numbered, threads, |(number, batch)| {
+            scatter::scatter(apex, batch, number, part_bits)
+        });
+        let (parts, nsec3) = joined(scattered, part_bits, faults);
+        let ground = Ground { apex, batches: &self.batches, part_bits, chained: !nsec3.is_empty() };
+        let mut gathered = parallel::map(parts, threads, |lists| gather::gather(ground, lists.concat()));
+
+        let top = gathered
+            .iter()
+            .enumerate()
+            .find_map(|(part, gathered)| Some(NodeRef { part: part as u32, place: gathered.top? }));
+        let mut zone = Zone {
+            apex: self.origin.clone(),
+            apex_labels: apex_labels as u8,
+            part_bits,
+            parts: gathered.iter_mut().map(|gathered| std::mem::take(&mut gathered.part)).collect(),
+            top: top.unwrap_or_default(),
+            denial: Denial::None,
+            has_wildcards: gathered.iter().any(|gathered| gathered.has_wildcards),
+            records: gathered.iter().map(|gathered| gathered.records).sum(),
+        };
+        for gathered in &mut gathered {
+            faults.join(std::mem::take(&mut gathered.faults));
+        }
+        if top.is_none() {
+            faults.add(0, What::NoSoa);
+            return None;
+        }
+        if gathered.iter().any(|gathered| gathered.has_occluders) {
+            let hidden = occlusion::occluded(&zone, threads);
+            for (part, places) in zone.parts.iter_mut().zip(hidden) {
+                for at in places {
+                    part.flag(at, OCCLUDED);
+                }
+            }
+        }
+        faults.join(occlusion::check(&zone, &gathered, threads));
+        let (chain, records) = chain::build(&self.batches, nsec3, zone.top().rrset(NSEC3PARAM), faults);
+        drop(self);
+        zone.records += records;
+        zone.denial = if records > 0 {
+            chain::connect(&mut zone.parts, &chain, threads);
+            Denial::Nsec3(chain)
+        } else {
+            nsec(&zone, &gathered)
+        };
+        Some(zone)
+    }
+}
+
+/// The entries of every part, by batch, and those of NSEC3 records.
+fn joined(
+    scattered: Vec<Scattered>,
+    part_bits: u32,
+    faults: &mut Faults,
+) -> (Vec<Vec<Vec<Entry>>>, Vec<Entry>) {
+    let mut parts: Vec<Vec<Vec<Entry>>> = (0..1 << part_bits).map(|_| Vec::new()).collect();
+    let mut nsec3 = Vec::new();
+    for batch in scattered {
+        faults.join(batch.faults);
+        nsec3.extend(batch.nsec3);
+        for (part, entries) in parts.iter_mut().zip(batch.parts) {
+            part.push(entries);
+        }
+    }
+    (parts, nsec3)
+}
+
+/// The names with NSEC records in canonical order. Files of signed zones mostly have that order, so it is nearly
+/// free to sort from the order of the file.
+fn nsec(zone: &Zone, gathered: &[Gathered]) -> Denial {
+    let mut names: Vec<(u64, NodeRef)> = Vec::new();
+    for (part, gathered) in gathered.iter().enumerate() {
+        let placed = gathered.nsec.iter();
+        names.extend(placed.map(|&(sequence, place)| (sequence, NodeRef { part: part as u32, place })));
+    }
+    if names.is_empty() || zone.top().rrset(NSEC).is_none() {
+        return Denial::None;
+    }
+    names.sort_unstable();
+    let mut order: Vec<NodeRef> = names.into_iter().map(|(_, place)| place).collect();
+    order.retain(|&place| !zone.node(place).is(OCCLUDED));
+    order.sort_by(|&one, &other| name::canonical(zone.node(one).name(), zone.node(other).name()));
+    Denial::Nsec(order.into())
+}

@@ -1,0 +1,121 @@
+//! The second step: the entries of one part are put in the order of their hashes, records of one name are
+//! brought together, and nodes and their index are written from front to back.
+
+use crate::batch::{Batch, Record};
+use crate::compile::fault::Faults;
+use crate::compile::rrsets;
+use crate::compile::scatter::{Apex, Entry};
+use crate::name::same;
+use crate::zone::index::Index;
+use crate::zone::node::{self, ALIGNMENT, CHAINED};
+use crate::zone::part::{Part, address};
+
+/// What gathering needs to know of the zone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ground<'a> {
+    pub apex: Apex<'a>,
+    pub batches: &'a [Batch],
+    pub part_bits: u32,
+    /// Whether nodes need room for a place in an NSEC3 chain.
+    pub chained: bool,
+}
+
+/// A part, and what was noticed on the way.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub part: Part,
+    /// For every node in order the line that tells best where it is from.
+    pub lines: Vec<u32>,
+    /// The position of the apex, if it is here.
+    pub top: Option<u32>,
+    /// Names with NSEC records: their place in the file, and their position divided by [`ALIGNMENT`].
+    pub nsec: Vec<(u64, u32)>,
+    /// Whether there is a name below which nothing else can be data of the zone.
+    pub has_occluders: bool,
+    pub has_wildcards: bool,
+    pub records: u64,
+    pub faults: Faults,
+}
+
+/// A record, and its place in the file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held<'a> {
+    pub record: Record<'a>,
+    pub sequence: u64,
+}
+
+/// Builds the part that these entries belong to.
+pub(crate) fn gather(ground: Ground<'_>, mut entries: Vec<Entry>) -> Gathered {
+    entries.sort_unstable();
+    let mut gatherer = Gatherer { ground, memory: Vec::new(), keys: Vec::new(), out: Gathered::default() };
+    let mut names = Vec::new();
+    let mut held = Vec::new();
+    for same_hash in entries.chunk_by(|one, other| one.hash == other.hash) {
+        let key = address(same_hash[0].hash, ground.part_bits).1;
+        names.clear();
+        names.extend(same_hash.iter().filter_map(|entry| {
+            let record = entry.record(ground.batches)?;
+            Some((&record.owner[entry.start()..], *entry, record))
+        }));
+        // Nearly always all are of one name; if not, the name decides, and the place in the file after it.
+        if names.windows(2).any(|pair| !same(pair[0].0, pair[1].0)) {
+            names.sort_by_cached_key(|(name, entry, _)| (name.to_ascii_lowercase(), entry.sequence()));
+        }
+        for one_name in names.chunk_by(|one, other| same(one.0, other.0)) {
+            held.clear();
+            held.extend(
+                one_name
+                    .iter()
+                    .filter(|(_, entry, _)| entry.start() == 0)
+                    .map(|&(_, entry, record)| Held { record, sequence: entry.sequence() }),
+            );
+            gatherer.node(key, one_name[0].0, one_name[0].2.line, &mut held);
+        }
+    }
+    let mut out = gatherer.out;
+    gatherer.memory.shrink_to_fit();
+    out.part = Part::new(gatherer.memory, Index::build(gatherer.keys.into_iter()));
+    out
+}
+
+struct Gatherer<'a> {
+    ground: Ground<'a>,
+    memory: Vec<u8>,
+    keys: Vec<(u32, u32)>,
+    out: Gathered,
+}
+
+impl<'a> Gatherer<'a> {
+    /// Writes the node of `name`, to which `held` records belong.
+    fn node(&mut self, key: u32, name: &'a [u8], line: u32, held: &mut [Held<'a>]) {
+        let start = self.memory.len();
+        let place = (start / ALIGNMENT) as u32;
+        self.keys.push((key, place));
+        // The owner's own spelling goes before that of an ancestor in a longer name.
+        let name = held.first().map_or(name, |held| held.record.owner);
+        let flags = if self.ground.chained { CHAINED } else { 0 };
+        self.memory.extend_from_slice(&[name.len() as u8, flags, 0, 0]);
+        if self.ground.chained {
+            self.memory.extend_from_slice(&node::UNCHAINED.to_le_bytes());
+        }
+        self.memory.extend_from_slice(name);
+        let is_apex = same(name, self.ground.apex.name);
+        let summary = rrsets::write(&mut self.memory, held, is_apex, &mut self.out.faults);
+        self.memory[start + node::FLAGS_AT] |= summary.flags;
+        self.memory[start + node::RRSETS_AT..start + node::FIXED_BYTES]
+            .copy_from_slice(&summary.rrsets.to_le_bytes());
+        self.memory.resize(self.memory.len().next_multiple_of(ALIGNMENT), 0);
+
+        let out = &mut self.out;
+        out.lines.push(summary.line.unwrap_or(line));
+        out.records += summary.records;
+        out.has_occluders |= summary.flags & (node::CUT | node::DNAME) != 0;
+        out.has_wildcards |= name.starts_with(b"\x01*");
+        if is_apex {
+            out.top = Some(place);
+        }
+        if let Some(sequence) = summary.nsec {
+            out.nsec.push((sequence, place));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The first step: every record is assigned to the part of the zone that its owner's hash tells, and with it
+//! the names between its owner and the apex, which exist even where they have no records.
+
+use crate::batch::{Batch, Record};
+use crate::compile::fault::{Faults, Owner, What};
+use crate::name::Name;
+use crate::zone::part::address;
+
+const RRSIG: u16 = 46;
+const NSEC3: u16 = 50;
+
+/// A batch's number has so many bits, and a suffix's start the rest.
+const BATCH_BITS: u32 = 24;
+
+/// That a name exists, and which record says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Entry {
+    /// The hash of the name.
+    pub hash: u64,
+    /// The batch in the low bits; above them where in the record's owner the name begins. It is an ancestor of
+    /// the owner where that is not 0.
+    source: u32,
+    /// The position in the batch.
+    position: u32,
+}
+
+impl Entry {
+    fn new(hash: u64, batch: usize, start: usize, position: usize) -> Option<Self> {
+        let batch = u32::try_from(batch).ok().filter(|batch| batch >> BATCH_BITS == 0)?;
+        let position = u32::try_from(position).ok()?;
+        Some(Self { hash, source: (start as u32) << BATCH_BITS | batch, position })
+    }
+
+    /// Where in the owner the name begins.
+    pub(crate) fn start(self) -> usize {
+        (self.source >> BATCH_BITS) as usize
+    }
+
+    /// The record.
+    pub(crate) fn record(self, batches: &[Batch]) -> Option<Record<'_>> {
+        let batch = batches.get((self.source & ((1 << BATCH_BITS) - 1)) as usize)?;
+        Some(batch.at(self.position as usize)?.0)
+    }
+
+    /// Its place among all records, in the order of the file.
+    pub(crate) fn sequence(self) -> u64 {
+        u64::from(self.source & ((1 << BATCH_BITS) - 1)) << 32 | u64::from(self.position)
+    }
+}
+
+/// The entries of a batch.
+#[derive(Debug, Default)]
+pub(crate) struct Scattered {
+    /// Those of every part.
+    pub parts: Vec<Vec<Entry>>,
+    /// The NSEC3 records and the signatures over them, which are no names of the zone (RFC 5155, section 7.2.8).
+    pub nsec3: Vec<Entry>,
+    pub faults: Faults,
+}
+
+/// The apex of the zone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Apex<'a> {
+    pub name: &'a [u8],
+    pub labels: usize,
+}
+
+/// Assigns the records of `batch`, the one with this number, to parts.
+pub(crate) fn scatter(apex: Apex<'_>, batch: &Batch, number: usize, part_bits: u32) -> Scattered {
+    let mut name = Name::root();
+    let parts = 1 << part_bits;
+    let room = batch.len() / parts + batch.len() / parts / 8 + 4;
+    let mut out =
+        Scattered { parts: (0..parts).map(|_| Vec::with_capacity(room)).collect(), ..Scattered::default() };
+    let mut seen = Seen::new(batch.len());
+    for (position, record) in batch.records() {
+        let above = if name.set(record.owner) { name.above(apex.name, apex.labels) } else { None };
+        let Some(above) = above else {
+            out.faults.add(record.line, What::OutOfZone(Owner::new(record.owner)));
+            continue;
+        };
+        let Some(entry) = Entry::new(name.hash(0), number, 0, position) else {
+            out.faults.add(0, What::TooLarge);
+            return out;
+        };
+        if above == 1 && is_nsec3(&record) {
+            out.nsec3.push(entry);
+            continue;
+        }
+        out.parts[address(entry.hash, part_bits).0].push(entry);
+        for labels in 1..above {
+            let hash = name.hash(labels);
+            if seen.before(hash) {
+                break;
+            }
+            let ancestor = Entry::new(hash, number, name.start(labels), position);
+            out.parts[address(hash, part_bits).0].extend(ancestor);
+        }
+    }
+    out
+}
+
+fn is_nsec3(record: &Record<'_>) -> bool {
+    record.rtype == NSEC3 || record.rtype == RRSIG && record.data.starts_with(&NSEC3.to_be_bytes())
+}
+
+/// Remembers the ancestors that were entered last, since names of one parent mostly come together. One that was
+/// forgotten is entered again, which does no harm.
+struct Seen {
+    hashes: Box<[u64]>,
+}
+
+impl Seen {
+    fn new(records: usize) -> Self {
+        Self { hashes: vec![0; records.next_power_of_two().min(4096)].into() }
+    }
+
+    /// Whether this one was seen before; it is now.
+    fn before(&mut self, hash: u64) -> bool {
+        let place = hash as usize & (self.hashes.len() - 1);
+        std::mem::replace(&mut self.hashes[place], hash) == hash
+    }
+}

@@ -1,0 +1,394 @@
+//! A query in, its reply out, in the same buffer. Nothing is allocated on the way, whatever the bytes are, but for
+//! the transfer of a zone.
+
+mod answer;
+mod chaos;
+mod compress;
+mod cookie;
+mod edns;
+mod proof;
+mod query;
+mod referral;
+mod shape;
+mod transfer;
+mod tsig;
+mod writer;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use kqps_message::header::{AA, CD, HEADER_BYTES, QR, RD, TC};
+use kqps_message::query::CLASS_IN;
+use kqps_message::{Header, edns as message_edns, rcode, rtype};
+
+use crate::name::Name;
+use crate::zone::Zone;
+use crate::zone::node::Rrset;
+use crate::zones::{Entry, Zones};
+use answer::Reply;
+use compress::Names;
+use edns::{Opt, UDP_BYTES_MIN};
+use proof::Proofs;
+use query::Query;
+pub use transfer::Transfer;
+use tsig::NOTAUTH;
+use writer::{Owner, Writer};
+
+const CLASS_ANY: u16 = 255;
+const IXFR: u16 = 251;
+const AXFR: u16 = 252;
+const OPCODE: u8 = 0x78;
+const OPCODE_NOTIFY: u8 = 4;
+const BADVERS: u16 = 16;
+const BADCOOKIE: u16 = 23;
+/// What a message over TCP can hold.
+const TCP_BYTES_MAX: usize = 65_535;
+
+/// How a server presents itself.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The largest message over UDP that it sends and takes, bytes; 512 if it is less.
+    pub udp_payload_bytes: u16,
+    /// What it calls itself for those who ask by NSID (RFC 5001); at most 128 bytes are safe over UDP.
+    pub nsid: Option<Box<[u8]>>,
+    /// What it answers to `version.bind` and `version.server` in class CH; at most 255 bytes.
+    pub version: Option<Box<[u8]>>,
+    /// What it answers to `id.server` and `hostname.bind` in class CH; at most 255 bytes.
+    pub identity: Option<Box<[u8]>>,
+    /// The secret of its cookies (RFC 9018). Without one it takes no notice of cookies.
+    pub cookie_secret: Option<[u8; 16]>,
+    /// Whether a query over UDP with a cookie gets an answer only if the cookie is good (RFC 7873, section 5.2.3).
+    pub must_cookie_be_good: bool,
+    /// Whether zones may be transferred over TCP.
+    pub transfers: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            udp_payload_bytes: message_edns::UDP_PAYLOAD_BYTES,
+            nsid: None,
+            version: None,
+            identity: None,
+            cookie_secret: None,
+            must_cookie_be_good: false,
+            transfers: false,
+        }
+    }
+}
+
+/// What a query came over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Datagrams, which have a size.
+    Udp,
+    /// A stream.
+    Tcp,
+}
+
+/// Who asks, over what and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker {
+    /// The address that the query came from.
+    pub address: IpAddr,
+    /// What it came over.
+    pub transport: Transport,
+    /// The time, in seconds since 1970, for cookies; it wraps round.
+    pub now_s: u32,
+}
+
+/// What becomes of a query.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The reply's length; it stands at the front of the buffer.
+    Reply(usize),
+    /// Many messages, to be taken one by one.
+    Transfer(Box<Transfer>),
+    /// No reply.
+    Silence(Silence),
+}
+
+/// Why a message gets no reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Silence {
+    /// It is shorter than a header.
+    TooShort,
+    /// It is a reply itself; two servers that answered replies would never end.
+    IsReply,
+}
+
+/// Answers queries. Every thread has its own.
+#[derive(Debug)]
+pub struct Responder {
+    settings: Settings,
+    name: Name,
+    other: Name,
+    names: Names,
+}
+
+/// What a reply says but for its records.
+#[derive(Clone, Copy, Debug, Default)]
+struct Verdict {
+    rcode: u16,
+    is_authoritative: bool,
+    is_truncated: bool,
+}
+
+impl Verdict {
+    fn refusal(rcode: u16) -> Self {
+        Self { rcode, ..Self::default() }
+    }
+}
+
+impl Responder {
+    /// One for a server with these settings.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, name: Name::root(), other: Name::root(), names: Names::new() }
+    }
+
+    /// Answers the query in the first `query_bytes` bytes of `buffer`. The reply is written over it and may be as
+    /// long as the buffer, which should have 65,535 bytes for a stream.
+    #[inline]
+    pub fn respond(
+        &mut self,
+        zones: &Zones,
+        buffer: &mut [u8],
+        query_bytes: usize,
+        asker: &Asker,
+    ) -> Outcome {
+        let message = &buffer[..query_bytes.min(buffer.len())];
+        let Some(header) = Header::of(message) else { return Outcome::Silence(Silence::TooShort) };
+        if header.is_reply() {
+            return Outcome::Silence(Silence::IsReply);
+        }
+        let opcode = header.opcode();
+        let query = query::read(message, header, &mut self.name);
+        let cookie = query
+            .edns
+            .and_then(|edns| edns.cookie?.ok())
+            .zip(self.settings.cookie_secret)
+            .map(|(cookie, secret)| cookie.check(&secret, asker.address, asker.now_s));
+
+        let udp_bytes = match &query.edns {
+            Some(edns) => edns.udp_payload_bytes.min(self.settings.udp_payload_bytes).max(UDP_BYTES_MIN),
+            None => UDP_BYTES_MIN,
+        };
+        let bytes_max = match asker.transport {
+            Transport::Udp => buffer.len().min(udp_bytes.into()),
+            Transport::Tcp => buffer.len().min(TCP_BYTES_MAX),
+        };
+        let room = bytes_max.saturating_sub(query.end);
+        let opt = query
+            .edns
+            .and_then(|edns| Opt::new(&self.settings, &edns, cookie.map(|cookie| cookie.reply), room));
+        let room = room - opt.map_or(0, |opt| opt.bytes());
+        let tsig = query.tsig.as_ref().filter(|tsig| tsig.bytes() <= room);
+
+        let objection = objection(&self.settings, &query, opcode, asker.transport, cookie.map(|c| c.is_good));
+        if objection.is_none()
+            && matches!(query.qtype, AXFR | IXFR)
+            && asker.transport == Transport::Tcp
+            && let Some(zone) = self.transfer(zones, &query)
+        {
+            let opt = opt.map(|opt| {
+                let mut bytes = vec![0; opt.bytes()];
+                opt.write(&mut bytes, rcode::NOERROR);
+                bytes.into()
+            });
+            return Outcome::Transfer(Box::new(Transfer::new(zone, &buffer[..query.end], opt)));
+        }
+
+        let limit = query.end + room - tsig.map_or(0, tsig::Tsig::bytes);
+        self.names.forget(0);
+        if query.has_question() {
+            self.names.note(&self.name, HEADER_BYTES, self.name.labels());
+        }
+        let writer = Writer::new(buffer, &mut self.names, query.end, limit);
+        let (verdict, (mut end, mut counts)) = match objection {
+            Some(rcode) => (Verdict::refusal(rcode), writer.end()),
+            None => assemble(
+                &self.settings,
+                zones,
+                writer,
+                (&mut self.name, &mut self.other),
+                &query,
+                asker.transport,
+            ),
+        };
+        if let Some(opt) = opt {
+            opt.write(&mut buffer[end..], verdict.rcode);
+            end += opt.bytes();
+            counts[2] += 1;
+        }
+        if let Some(tsig) = tsig {
+            tsig.write(&mut buffer[end..]);
+            end += tsig.bytes();
+            counts[2] += 1;
+        }
+        put_header(buffer, &query, verdict, counts);
+        Outcome::Reply(end)
+    }
+
+    /// The zone that a query for a transfer is to be sent, if that is all there is to answer.
+    fn transfer(&self, zones: &Zones, query: &Query) -> Option<Arc<Zone>> {
+        let entry = zones.find(&self.name, 0)?;
+        let Entry::Loaded(zone) = entry else { return None };
+        let is_apex = zone.apex.len() == self.name.wire().len();
+        // Who has this serial or a later one (RFC 1982) gets the SOA record alone (RFC 1995, section 2).
+        let is_behind = query.serial.is_some_and(|serial| (serial.wrapping_sub(zone.serial()) as i32) < 0);
+        let allowed = self.settings.transfers && query.qclass == CLASS_IN;
+        let is_wanted = query.qtype == AXFR || is_behind;
+        (allowed && is_apex && is_wanted).then(|| Arc::clone(zone))
+    }
+}
+
+/// The rcode that a query gets before anything is looked for, if any.
+#[inline]
+fn objection(
+    settings: &Settings,
+    query: &Query,
+    opcode: u8,
+    transport: Transport,
+    is_cookie_good: Option<bool>,
+) -> Option<u16> {
+    match opcode {
+        0 => {}
+        // No server is a master of ours (RFC 1996, section 3.10).
+        OPCODE_NOTIFY if query.rcode == rcode::NOERROR && query.has_question() => return Some(NOTAUTH),
+        OPCODE_NOTIFY => return Some(rcode::FORMERR),
+        _ => return Some(rcode::NOTIMP),
+    }
+    if query.rcode != rcode::NOERROR {
+        return Some(query.rcode);
+    }
+    if let Some(edns) = &query.edns {
+        if edns.version != 0 {
+            return Some(BADVERS);
+        }
+        let is_cookie_malformed = settings.cookie_secret.is_some() && matches!(edns.cookie, Some(Err(_)));
+        if !edns.is_well_formed || is_cookie_malformed {
+            return Some(rcode::FORMERR);
+        }
+    }
+    if query.tsig.is_some() {
+        return Some(NOTAUTH);
+    }
+    if !query.has_question() {
+        // A client may ask for nothing but a cookie (RFC 7873, section 5.4).
+        return Some(if is_cookie_good.is_some() { rcode::NOERROR } else { rcode::FORMERR });
+    }
+    if settings.must_cookie_be_good && transport == Transport::Udp && is_cookie_good == Some(false) {
+        return Some(BADCOOKIE);
+    }
+    None
+}
+
+/// Looks for the answer and writes it.
+#[inline]
+fn assemble(
+    settings: &Settings,
+    zones: &Zones,
+    mut writer: Writer<'_>,
+    (name, other): (&mut Name, &mut Name),
+    query: &Query,
+    transport: Transport,
+) -> (Verdict, (usize, [u16; 3])) {
+    let refused = |rcode, writer: Writer<'_>| (Verdict::refusal(rcode), writer.end());
+    match query.qclass {
+        CLASS_IN | CLASS_ANY => {}
+        chaos::CLASS => {
+            let Some(text) = chaos::told(settings, name.wire()) else {
+                return refused(rcode::REFUSED, writer);
+            };
+            let is_truncated = chaos::answer(&mut writer, query.qtype, text).is_err();
+            return (Verdict { rcode: rcode::NOERROR, is_authoritative: true, is_truncated }, writer.end());
+        }
+        _ => return refused(rcode::REFUSED, writer),
+    }
+    let zone = match answer::for_name(zones, name, query.qtype) {
+        // Of a zone that is not here nothing can be transferred (RFC 5936, section 2.2.1).
+        None if transport == Transport::Tcp && matches!(query.qtype, AXFR | IXFR) => {
+            return refused(NOTAUTH, writer);
+        }
+        None => return refused(rcode::REFUSED, writer),
+        Some(Entry::Broken(_)) => return refused(rcode::SERVFAIL, writer),
+        Some(Entry::Loaded(zone)) => zone,
+    };
+    if query.qtype >= FIRST_META
+        && let Some(verdict) = meta(settings, zone, &mut writer, name, query, transport)
+    {
+        return (verdict, writer.end());
+    }
+    let dnssec_ok = query.edns.is_some_and(|edns| edns.dnssec_ok);
+    let mut reply = Reply {
+        zones,
+        writer,
+        name,
+        name_at: HEADER_BYTES,
+        other,
+        qtype: query.qtype,
+        transport,
+        dnssec_ok,
+        proofs: dnssec_ok.then(Proofs::default),
+        hosts: None,
+        rcode: rcode::NOERROR,
+        is_authoritative: false,
+        is_truncated: false,
+    };
+    reply.answer(zone);
+    let verdict = Verdict {
+        rcode: reply.rcode,
+        // What is asked for in any class is never authoritative (RFC 1035, section 6.2).
+        is_authoritative: reply.is_authoritative && query.qclass == CLASS_IN,
+        is_truncated: reply.is_truncated,
+    };
+    (verdict, reply.writer.end())
+}
+
+/// Types from here on ask for something other than records of that type.
+const FIRST_META: u16 = 249;
+
+/// Answers a query whose type is no type of records, but for ANY.
+#[cold]
+fn meta(
+    settings: &Settings,
+    zone: &Zone,
+    writer: &mut Writer<'_>,
+    name: &Name,
+    query: &Query,
+    transport: Transport,
+) -> Option<Verdict> {
+    const TKEY: u16 = 249;
+    const TSIG: u16 = 250;
+    const MAILB: u16 = 253;
+    const MAILA: u16 = 254;
+    let is_apex = zone.apex.len() == name.wire().len();
+    match query.qtype {
+        TKEY | TSIG => Some(Verdict::refusal(rcode::FORMERR)),
+        MAILA | MAILB => Some(Verdict::refusal(rcode::NOTIMP)),
+        AXFR if transport == Transport::Udp => Some(Verdict::refusal(rcode::NOTIMP)),
+        IXFR if query.serial.is_none() => Some(Verdict::refusal(rcode::FORMERR)),
+        AXFR | IXFR if !is_apex => Some(Verdict::refusal(NOTAUTH)),
+        IXFR if transport == Transport::Udp || settings.transfers => {
+            let soa: Option<Rrset<'_>> = zone.top().rrset(rtype::SOA);
+            let owner = Owner::of(&zone.apex, Some(HEADER_BYTES));
+            let is_full = soa.is_some_and(|soa| writer.rrset(owner, &soa, None, false).is_err());
+            Some(Verdict { rcode: rcode::NOERROR, is_authoritative: true, is_truncated: is_full })
+        }
+        AXFR | IXFR => Some(Verdict::refusal(rcode::REFUSED)),
+        _ => None,
+    }
+}
+
+/// Turns the query's header into the reply's.
+#[inline]
+fn put_header(buffer: &mut [u8], query: &Query, verdict: Verdict, counts: [u16; 3]) {
+    let authoritative = if verdict.is_authoritative { AA } else { 0 };
+    let truncated = if verdict.is_truncated { TC } else { 0 };
+    buffer[2] = QR | buffer[2] & (OPCODE | RD) | authoritative | truncated;
+    buffer[3] = buffer[3] & CD | (verdict.rcode & 0x0f) as u8;
+    buffer[4..6].copy_from_slice(&u16::from(query.has_question()).to_be_bytes());
+    for (count, place) in counts.iter().zip(buffer[6..HEADER_BYTES].chunks_exact_mut(2)) {
+        place.copy_from_slice(&count.to_be_bytes());
+    }
+}

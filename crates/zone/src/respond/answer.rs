@@ -1,0 +1,270 @@
+//! How a name server finds its answer (RFC 1034, section 4.3.2, with RFC 2181, 4592 and 6672): from zone to zone
+//! along aliases, until there are records, nothing, or another server's zone.
+
+use kqps_message::{rcode, rtype};
+
+use crate::name::Name;
+use crate::respond::Transport;
+use crate::respond::proof::Proofs;
+use crate::respond::writer::{Full, Owner, Section, Writer};
+use crate::zone::node::{self, Node, Rrset};
+use crate::zone::{DS, Place, Zone};
+use crate::zones::{Entry, Zones};
+
+const YXDOMAIN: u16 = 6;
+const DNAME: u16 = 39;
+const RRSIG: u16 = 46;
+/// So many aliases are followed.
+const ALIASES_MAX: usize = 16;
+
+/// So many hosts are remembered, lest one that several records name is written several times.
+pub(crate) const HOSTS_MAX: usize = 32;
+
+/// A reply on its way.
+#[derive(Debug)]
+pub(crate) struct Reply<'r, 'z> {
+    pub zones: &'z Zones,
+    pub writer: Writer<'r>,
+    /// The name that is looked for: the question's, or where aliases have led.
+    pub name: &'r mut Name,
+    /// Where in the message that name begins.
+    pub name_at: usize,
+    /// Room for another name.
+    pub other: &'r mut Name,
+    pub qtype: u16,
+    pub transport: Transport,
+    /// Whether signatures and proofs are wanted.
+    pub dnssec_ok: bool,
+    /// The proofs, if they are wanted.
+    pub proofs: Option<Proofs<'z>>,
+    /// Hosts whose addresses are written, if any are.
+    pub hosts: Option<[Option<Node<'z>>; HOSTS_MAX]>,
+    pub rcode: u16,
+    pub is_authoritative: bool,
+    pub is_truncated: bool,
+}
+
+/// What comes behind the answer section.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End<'z> {
+    /// Addresses of hosts that this RRset names.
+    Found(&'z Zone, Option<Rrset<'z>>),
+    /// The SOA record of the zone that has nothing.
+    Nothing(&'z Zone),
+    /// The servers of a zone that is delegated at this cut, which comes after so many labels of the name.
+    Referral(&'z Zone, Node<'z>, usize),
+    /// Nothing.
+    Elsewhere,
+}
+
+/// What a name turned out to be.
+enum Step<'z> {
+    End(End<'z>),
+    /// An alias; the name that is looked for has changed.
+    Follow,
+}
+
+impl<'z> Reply<'_, 'z> {
+    /// Answers from `zone`, in which the question's name is.
+    #[inline]
+    pub(crate) fn answer(&mut self, zone: &'z Zone) {
+        let written = self.follow(zone).and_then(|end| {
+            self.writer.section(Section::Authority);
+            self.authority(end)?;
+            self.writer.section(Section::Additional);
+            self.additional(end)
+        });
+        self.is_truncated = written.is_err();
+    }
+
+    /// Writes the answer section.
+    #[inline]
+    fn follow(&mut self, zone: &'z Zone) -> Result<End<'z>, Full> {
+        let mut zone = zone;
+        let mut seen = [0; ALIASES_MAX];
+        for aliases in 0..ALIASES_MAX {
+            seen[aliases] = self.name.hash(0);
+            let place = zone.locate(self.name, self.qtype);
+            // What AA says holds for the first name (RFC 1035, section 4.1.1).
+            if aliases == 0 {
+                self.is_authoritative = !matches!(place, Place::Cut(..));
+            }
+            match self.step(zone, place)? {
+                Step::End(end) => return Ok(end),
+                Step::Follow => {
+                    let Some(Entry::Loaded(next)) = for_name(self.zones, self.name, self.qtype) else {
+                        break;
+                    };
+                    zone = next;
+                }
+            }
+            if seen[..=aliases].contains(&self.name.hash(0)) {
+                break;
+            }
+        }
+        Ok(End::Elsewhere)
+    }
+
+    #[inline]
+    fn step(&mut self, zone: &'z Zone, place: Place<'z>) -> Result<Step<'z>, Full> {
+        match place {
+            Place::Here(node) => self.at(zone, node, None),
+            Place::Wildcard(node, labels) => self.at(zone, node, Some(labels)),
+            Place::Cut(node, labels) => Ok(Step::End(End::Referral(zone, node, labels))),
+            Place::Dname(node, labels) => self.rename(node, labels),
+            Place::Nowhere(labels) => {
+                // The last name of a chain decides (RFC 6604, section 3).
+                self.rcode = rcode::NXDOMAIN;
+                if let Some(proofs) = &mut self.proofs {
+                    proofs.no_name(zone, self.name, labels);
+                }
+                Ok(Step::End(End::Nothing(zone)))
+            }
+        }
+    }
+
+    /// Answers from a node: the name's own, or that of the wildcard which stands for it, and then the closest
+    /// encloser comes after `wildcard` labels.
+    #[inline]
+    fn at(&mut self, zone: &'z Zone, node: Node<'z>, wildcard: Option<usize>) -> Result<Step<'z>, Full> {
+        let found = match self.qtype {
+            rtype::ANY => self.everything(node)?,
+            RRSIG => self.signatures(node)?,
+            qtype => match node.rrset(qtype) {
+                Some(rrset) => {
+                    self.put(&rrset)?;
+                    Some(End::Found(zone, Some(rrset)))
+                }
+                None => None,
+            },
+        };
+        let alias = if found.is_none() && node.is(node::ALIAS) { node.rrset(rtype::CNAME) } else { None };
+        if let Some(proofs) = &mut self.proofs
+            && let Some(labels) = wildcard
+            && (found.is_some() || alias.is_some())
+        {
+            proofs.expanded(zone, self.name, labels);
+        }
+        if let Some(end) = found {
+            return Ok(Step::End(match end {
+                End::Elsewhere => End::Found(zone, None),
+                end => end,
+            }));
+        }
+        if let Some(alias) = alias {
+            self.put(&alias)?;
+            self.name_at = self.writer.data_at();
+            return Ok(if self.name.set(alias.first()) { Step::Follow } else { Step::End(End::Elsewhere) });
+        }
+        if let Some(proofs) = &mut self.proofs {
+            match wildcard {
+                None => proofs.no_data(zone, node, self.name),
+                Some(labels) => proofs.wildcard_no_data(zone, node, self.name, labels),
+            }
+        }
+        Ok(Step::End(End::Nothing(zone)))
+    }
+
+    #[inline]
+    fn put(&mut self, rrset: &Rrset<'_>) -> Result<(), Full> {
+        let owner = Owner::of(self.name.wire(), Some(self.name_at));
+        self.writer.rrset(owner, rrset, None, self.dnssec_ok)
+    }
+
+    /// Answers ANY: over UDP one RRset, so that it is no lever for attacks (RFC 8482, section 4.1); over TCP all.
+    fn everything(&mut self, node: Node<'z>) -> Result<Option<End<'z>>, Full> {
+        let mut rrsets = node.rrsets().filter(|rrset| rrset.count > 0 || rrset.signature_count > 0);
+        if self.transport == Transport::Udp {
+            let one = rrsets.find(|rrset| rrset.count > 0);
+            return one.map(|rrset| self.put(&rrset).map(|()| End::Elsewhere)).transpose();
+        }
+        let mut found = None;
+        for rrset in rrsets {
+            let owner = Owner::of(self.name.wire(), Some(self.name_at));
+            self.writer.rrset(owner, &rrset, None, true)?;
+            found = Some(End::Elsewhere);
+        }
+        Ok(found)
+    }
+
+    /// Answers RRSIG: every signature of the name.
+    fn signatures(&mut self, node: Node<'z>) -> Result<Option<End<'z>>, Full> {
+        let mark = self.writer.mark();
+        let mut owner = Owner::of(self.name.wire(), Some(self.name_at));
+        let mut found = None;
+        for rrset in node.rrsets().filter(|rrset| rrset.signature_count > 0) {
+            if let Err(full) = self.writer.signatures(&mut owner, &rrset) {
+                self.writer.back_to(mark);
+                return Err(full);
+            }
+            found = Some(End::Elsewhere);
+        }
+        Ok(found)
+    }
+
+    /// Follows a DNAME record at the name's ancestor after `labels` labels (RFC 6672, section 3).
+    fn rename(&mut self, node: Node<'z>, labels: usize) -> Result<Step<'z>, Full> {
+        let Some(dname) = node.rrset(DNAME) else { return Ok(Step::End(End::Elsewhere)) };
+        self.writer.rrset(Owner::Named(node.name()), &dname, None, self.dnssec_ok)?;
+        let (kept, target) = (self.name.start(labels), dname.first());
+        if kept + target.len() > 255 {
+            self.rcode = YXDOMAIN;
+            return Ok(Step::End(End::Elsewhere));
+        }
+        let mut renamed = [0; 255];
+        let renamed = &mut renamed[..kept + target.len()];
+        renamed[..kept].copy_from_slice(&self.name.wire()[..kept]);
+        renamed[kept..].copy_from_slice(target);
+        let owner = Owner::of(self.name.wire(), Some(self.name_at));
+        self.writer.alias(owner, dname.ttl_s(), renamed)?;
+        if self.qtype == rtype::CNAME {
+            return Ok(Step::End(End::Elsewhere));
+        }
+        self.name_at = self.writer.data_at();
+        Ok(if self.name.set(renamed) { Step::Follow } else { Step::End(End::Elsewhere) })
+    }
+
+    /// Writes the authority section.
+    #[inline]
+    fn authority(&mut self, end: End<'z>) -> Result<(), Full> {
+        match end {
+            End::Found(..) | End::Elsewhere => {}
+            End::Nothing(zone) => self.soa(zone)?,
+            End::Referral(zone, node, labels) => self.referral(zone, node, labels)?,
+        }
+        for proof in self.proofs.iter().flat_map(Proofs::iter) {
+            let mut wire = [0; 255];
+            let owner = Owner::Named(proof.owner(&mut wire));
+            self.writer.rrset(owner, &proof.rrset, None, true)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the SOA record with the TTL of a negative answer: the smaller of its own and its MINIMUM field (RFC
+    /// 2308, section 3).
+    fn soa(&mut self, zone: &'z Zone) -> Result<(), Full> {
+        let Some(soa) = zone.top().rrset(rtype::SOA) else { return Ok(()) };
+        let minimum_s = soa.first().last_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+        let ttl_s = soa.ttl_s().min(minimum_s);
+        let labels = zone.above(self.name);
+        // The apex ends the name that was looked for, which stands in the question as it is.
+        let at = (self.name_at == kqps_message::HEADER_BYTES).then(|| self.name_at + self.name.start(labels));
+        self.writer.rrset(Owner::of(&zone.apex, at), &soa, Some(ttl_s), self.dnssec_ok)
+    }
+}
+
+/// The zone that is to answer for a name: for DS records of an apex the parent's, if it is here and delegates that
+/// name (RFC 4035, section 3.1.4.1).
+#[inline]
+pub(crate) fn for_name<'z>(zones: &'z Zones, name: &Name, qtype: u16) -> Option<&'z Entry> {
+    let entry = zones.find(name, 0)?;
+    if qtype == DS && entry.apex().len() == name.wire().len() && name.labels() > 0 {
+        let parent = zones.find(name, 1);
+        if let Some(Entry::Loaded(zone)) = parent
+            && matches!(zone.locate(name, DS), Place::Here(node) if node.is(node::CUT))
+        {
+            return parent;
+        }
+    }
+    Some(entry)
+}

@@ -1,0 +1,163 @@
+//! Name compression (RFC 1035, section 4.1.4): which names stand where in a message.
+
+use crate::name::Name;
+
+/// Pointers have 14 bits.
+pub(crate) const PLACE_MAX: usize = 0x3fff;
+/// So many suffixes are remembered; names that come later are compressed against these.
+const KNOWN_MAX: usize = 160;
+
+/// The suffixes of names that stand in a message.
+#[derive(Debug)]
+pub(crate) struct Names {
+    hashes: [u64; KNOWN_MAX],
+    places: [u16; KNOWN_MAX],
+    known: usize,
+    name: Name,
+}
+
+impl Names {
+    pub(crate) fn new() -> Self {
+        Self { hashes: [0; KNOWN_MAX], places: [0; KNOWN_MAX], known: 0, name: Name::root() }
+    }
+
+    /// How many suffixes are known; [`Names::forget`] takes it.
+    #[inline]
+    pub(crate) fn known(&self) -> usize {
+        self.known
+    }
+
+    /// Forgets all but the first `known` suffixes.
+    #[inline]
+    pub(crate) fn forget(&mut self, known: usize) {
+        self.known = known;
+    }
+
+    /// Remembers that `name` stands at `at` without pointers, as far as its first `labels` labels.
+    #[inline]
+    pub(crate) fn note(&mut self, name: &Name, at: usize, labels: usize) {
+        note(&mut self.hashes, &mut self.places, &mut self.known, name, at, labels);
+    }
+
+    /// Writes the name at the front of `wire` at `at`, as short as it can be, and returns the position after it.
+    /// None where it would go beyond `limit`. What is no name is not written.
+    pub(crate) fn put(&mut self, message: &mut [u8], at: usize, limit: usize, wire: &[u8]) -> Option<usize> {
+        if !self.name.set(wire) {
+            return Some(at);
+        }
+        let labels = self.name.labels();
+        let known = (0..labels).find_map(|skipped| Some((skipped, self.place(message, skipped)?)));
+        let (literal, pointer) = known.map_or((labels, None), |(skipped, place)| (skipped, Some(place)));
+        let bytes = self.name.start(literal);
+        let end = at + bytes + if pointer.is_some() { 2 } else { 1 };
+        if end > limit {
+            return None;
+        }
+        message[at..at + bytes].copy_from_slice(&self.name.wire()[..bytes]);
+        match pointer {
+            Some(place) => message[at + bytes..end].copy_from_slice(&(0xc000 | place).to_be_bytes()),
+            None => message[at + bytes] = 0,
+        }
+        note(&mut self.hashes, &mut self.places, &mut self.known, &self.name, at, literal);
+        Some(end)
+    }
+
+    /// Where the name's suffix without its first `labels` labels stands.
+    fn place(&self, message: &[u8], labels: usize) -> Option<u16> {
+        let hash = self.name.hash(labels);
+        let known = self.hashes[..self.known].iter().zip(&self.places[..self.known]);
+        known
+            .filter(|&(&known, _)| known == hash)
+            .map(|(_, &place)| place)
+            .find(|&place| stands(message, usize::from(place), self.name.suffix(labels)))
+    }
+}
+
+fn note(
+    hashes: &mut [u64; KNOWN_MAX],
+    places: &mut [u16; KNOWN_MAX],
+    known: &mut usize,
+    name: &Name,
+    at: usize,
+    labels: usize,
+) {
+    for label in 0..labels {
+        let place = at + name.start(label);
+        if *known == KNOWN_MAX || place > PLACE_MAX {
+            return;
+        }
+        hashes[*known] = name.hash(label);
+        places[*known] = place as u16;
+        *known += 1;
+    }
+}
+
+/// Whether `name` stands at `at` in a message that we wrote.
+fn stands(message: &[u8], mut at: usize, name: &[u8]) -> bool {
+    let mut rest = name;
+    loop {
+        match message.get(at) {
+            Some(&high @ 192..) => {
+                let Some(&low) = message.get(at + 1) else { return false };
+                at = usize::from(high & 63) << 8 | usize::from(low);
+            }
+            Some(&length) => {
+                let label = message.get(at..=at + usize::from(length));
+                let Some((expected, more)) = rest.split_at_checked(1 + usize::from(length)) else {
+                    return false;
+                };
+                if !label.is_some_and(|label| label.eq_ignore_ascii_case(expected)) {
+                    return false;
+                }
+                if length == 0 {
+                    return true;
+                }
+                at += 1 + usize::from(length);
+                rest = more;
+            }
+            None => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_share_their_suffixes() {
+        let mut names = Names::new();
+        let mut message = [0; 100];
+        let mut at = 12;
+        for wire in [
+            &b"\x03www\x07example\x03org\0"[..],
+            b"\x04mail\x07EXAMPLE\x03org\0",
+            b"\x03WWW\x07example\x03org\0",
+            b"\0",
+            b"\x03ORG\0",
+        ] {
+            at = names.put(&mut message, at, 100, wire).expect("room");
+        }
+        let expected = b"\x03www\x07example\x03org\0\x04mail\xc0\x10\xc0\x0c\0\xc0\x18";
+        assert_eq!(message[12..at].escape_ascii().to_string(), expected.escape_ascii().to_string());
+    }
+
+    #[test]
+    fn nothing_is_written_beyond_the_limit() {
+        let mut names = Names::new();
+        let mut message = [0xff; 20];
+        assert_eq!(names.put(&mut message, 12, 16, b"\x03www\0"), None);
+        assert_eq!(message, [0xff; 20]);
+        assert_eq!(names.put(&mut message, 12, 17, b"\x03www\0"), Some(17));
+    }
+
+    #[test]
+    fn no_pointer_leads_beyond_its_bits() {
+        let mut names = Names::new();
+        let mut message = vec![0; 0x4100];
+        let at = names.put(&mut message, 0x3ffe, 0x4100, b"\x01a\x01b\0").expect("room");
+        let end = names.put(&mut message, at, 0x4100, b"\x01b\0").expect("room");
+        assert_eq!(end, at + 3);
+        assert_eq!(names.put(&mut message, end, 0x4100, b"\x01a\x01b\0"), Some(end + 2));
+    }
+}

@@ -1,0 +1,128 @@
+//! EDNS (RFC 6891): what the OPT record of a query says, and that of the reply.
+
+use kqps_message::edns::DO;
+use kqps_message::rtype;
+
+use crate::respond::Settings;
+use crate::respond::cookie::{self, Cookie, Malformed};
+
+/// The option code of the name server identifier (RFC 5001).
+const NSID: u16 = 3;
+/// The option code of cookies (RFC 7873).
+const COOKIE: u16 = 10;
+/// What anyone can receive over UDP, bytes (RFC 1035, section 4.2.1; RFC 6891, section 6.2.3).
+pub(crate) const UDP_BYTES_MIN: u16 = 512;
+/// Root name, type, class, TTL and length of the data.
+const OPT_BYTES: usize = 11;
+/// Code and length of an option.
+const OPTION_BYTES: usize = 4;
+
+/// What a query's OPT record says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edns {
+    /// The largest UDP message that the asker takes, bytes; at least 512.
+    pub udp_payload_bytes: u16,
+    /// The version of EDNS. Only of version 0 is it known what the rest means.
+    pub version: u8,
+    /// Whether signatures and proofs are wanted.
+    pub dnssec_ok: bool,
+    /// Whether the server is to identify itself.
+    pub nsid: bool,
+    /// The asker's cookie, if there is one.
+    pub cookie: Option<Result<Cookie, Malformed>>,
+    /// Whether the options fill the data exactly.
+    pub is_well_formed: bool,
+}
+
+/// Reads an OPT record.
+#[inline]
+pub(crate) fn read(class: u16, ttl: u32, data: &[u8]) -> Edns {
+    let mut edns = Edns {
+        udp_payload_bytes: class.max(UDP_BYTES_MIN),
+        version: (ttl >> 16) as u8,
+        dnssec_ok: ttl & DO != 0,
+        nsid: false,
+        cookie: None,
+        is_well_formed: true,
+    };
+    let mut rest = data;
+    while let Some((&[c0, c1, l0, l1], more)) = rest.split_first_chunk::<OPTION_BYTES>() {
+        let Some((value, more)) = more.split_at_checked(usize::from(u16::from_be_bytes([l0, l1]))) else {
+            break;
+        };
+        rest = more;
+        match u16::from_be_bytes([c0, c1]) {
+            NSID => edns.nsid = true,
+            COOKIE if edns.cookie.is_none() => edns.cookie = Some(Cookie::read(value)),
+            // A server takes the first cookie (RFC 7873, section 5.2), and what it does not know it ignores.
+            _ => {}
+        }
+    }
+    edns.is_well_formed = rest.is_empty();
+    edns
+}
+
+/// The OPT record of a reply, which is always its last but for a signature.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opt<'s> {
+    settings: &'s Settings,
+    dnssec_ok: bool,
+    with_nsid: bool,
+    cookie: Option<[u8; cookie::BYTES]>,
+}
+
+impl<'s> Opt<'s> {
+    /// The OPT record for a reply with `room` bytes left, in answer to `edns`. What it could do without, it
+    /// does without where there is no room; none where there is no room for an OPT record.
+    pub(crate) fn new(
+        settings: &'s Settings,
+        edns: &Edns,
+        cookie: Option<[u8; cookie::BYTES]>,
+        room: usize,
+    ) -> Option<Self> {
+        let nsid = edns.nsid && edns.version == 0 && settings.nsid.is_some();
+        let mut opt = Self { settings, dnssec_ok: edns.dnssec_ok, with_nsid: nsid, cookie };
+        if opt.bytes() > room {
+            opt.with_nsid = false;
+        }
+        if opt.bytes() > room {
+            opt.cookie = None;
+        }
+        (opt.bytes() <= room).then_some(opt)
+    }
+
+    fn nsid(&self) -> Option<&'s [u8]> {
+        self.settings.nsid.as_deref().filter(|_| self.with_nsid)
+    }
+
+    /// How long it is.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        let nsid = self.nsid().map_or(0, |nsid| OPTION_BYTES + nsid.len());
+        OPT_BYTES + nsid + self.cookie.map_or(0, |cookie| OPTION_BYTES + cookie.len())
+    }
+
+    /// Writes it over the front of `out`, with the high bits of `rcode`.
+    #[inline]
+    pub(crate) fn write(&self, out: &mut [u8], rcode: u16) {
+        let [t0, t1] = rtype::OPT.to_be_bytes();
+        let [c0, c1] = self.settings.udp_payload_bytes.max(UDP_BYTES_MIN).to_be_bytes();
+        let flags = if self.dnssec_ok { (DO >> 8) as u8 } else { 0 };
+        let [l0, l1] = ((self.bytes() - OPT_BYTES) as u16).to_be_bytes();
+        out[..OPT_BYTES].copy_from_slice(&[0, t0, t1, c0, c1, (rcode >> 4) as u8, 0, flags, 0, l0, l1]);
+        let mut at = OPT_BYTES;
+        let mut option = |code: u16, value: &[u8]| {
+            let [c0, c1] = code.to_be_bytes();
+            let [l0, l1] = (value.len() as u16).to_be_bytes();
+            out[at..at + OPTION_BYTES].copy_from_slice(&[c0, c1, l0, l1]);
+            out[at + OPTION_BYTES..at + OPTION_BYTES + value.len()].copy_from_slice(value);
+            at += OPTION_BYTES + value.len();
+        };
+        if let Some(nsid) = self.nsid() {
+            option(NSID, nsid);
+        }
+        if let Some(cookie) = &self.cookie {
+            option(COOKIE, cookie);
+        }
+    }
+}

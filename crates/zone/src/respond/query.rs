@@ -1,0 +1,193 @@
+//! Reading a query: its question, and what stands behind it.
+
+use kqps_message::{HEADER_BYTES, Header, rcode, rtype};
+
+use crate::name::Name;
+use crate::respond::edns::{self, Edns};
+use crate::respond::tsig::{self, Tsig};
+
+const TSIG: u16 = 250;
+const IXFR: u16 = 251;
+/// The bytes of a record between its name and its data.
+const FIXED_BYTES: usize = 10;
+/// The bytes of a question after its name.
+const TAIL_BYTES: usize = 4;
+
+/// What a query says.
+#[derive(Debug)]
+pub(crate) struct Query {
+    /// Where the question ends: what a reply keeps of the query. It is the end of the header where there is no
+    /// question that could be kept.
+    pub end: usize,
+    /// The type that is asked for.
+    pub qtype: u16,
+    /// The class that is asked for.
+    pub qclass: u16,
+    /// What its OPT record says.
+    pub edns: Option<Edns>,
+    /// Its signature.
+    pub tsig: Option<Tsig>,
+    /// The serial number of the zone that the asker has, if it says so.
+    pub serial: Option<u32>,
+    /// NOERROR, or FORMERR where it cannot be read.
+    pub rcode: u16,
+}
+
+impl Query {
+    /// Whether it has a question that can be read.
+    pub(crate) fn has_question(&self) -> bool {
+        self.end > HEADER_BYTES
+    }
+}
+
+/// Reads a message; the name in question goes into `name`.
+#[inline]
+pub(crate) fn read(message: &[u8], header: Header<'_>, name: &mut Name) -> Query {
+    let mut query = Query {
+        end: HEADER_BYTES,
+        qtype: 0,
+        qclass: 0,
+        edns: None,
+        tsig: None,
+        serial: None,
+        rcode: rcode::FORMERR,
+    };
+    match header.questions() {
+        0 => {}
+        1 => {
+            // A question's name has nothing before it that a pointer could point to.
+            if !name.set(&message[HEADER_BYTES..]) {
+                return query;
+            }
+            let at = HEADER_BYTES + name.wire().len();
+            let Some(&[t0, t1, c0, c1]) = message.get(at..).and_then(<[u8]>::first_chunk) else {
+                return query;
+            };
+            query.qtype = u16::from_be_bytes([t0, t1]);
+            query.qclass = u16::from_be_bytes([c0, c1]);
+            query.end = at + TAIL_BYTES;
+        }
+        _ => return query,
+    }
+    if read_records(message, header, &mut query).is_some() {
+        query.rcode = rcode::NOERROR;
+    }
+    query
+}
+
+/// Reads what is behind the question. None where that is malformed, or more than the header counts.
+#[inline]
+fn read_records(message: &[u8], header: Header<'_>, query: &mut Query) -> Option<()> {
+    let mut at = query.end;
+    for _ in 0..header.answers() {
+        at = Record::read(message, at)?.elsewhere()?;
+    }
+    for _ in 0..header.authorities() {
+        let record = Record::read(message, at)?;
+        at = record.elsewhere()?;
+        if query.qtype == IXFR && record.rtype == rtype::SOA {
+            let numbers = record.data.len().checked_sub(20)?;
+            let serial = record.data[numbers..].first_chunk()?;
+            query.serial = Some(u32::from_be_bytes(*serial));
+        }
+    }
+    let additionals = header.additionals();
+    for number in 1..=additionals {
+        let record = Record::read(message, at)?;
+        match record.rtype {
+            rtype::OPT => {
+                let is_second = query.edns.is_some();
+                // The root has one byte.
+                if is_second || record.fixed_at != at + 1 {
+                    return None;
+                }
+                query.edns = Some(edns::read(record.class, record.ttl, record.data));
+            }
+            TSIG => {
+                query.tsig = Some(tsig::read(message, at, record.data)?);
+                if number != additionals {
+                    return None;
+                }
+            }
+            _ => {}
+        }
+        at = record.end;
+    }
+    (at == message.len()).then_some(())
+}
+
+/// A record of a query.
+struct Record<'m> {
+    rtype: u16,
+    class: u16,
+    ttl: u32,
+    data: &'m [u8],
+    /// Where its type stands.
+    fixed_at: usize,
+    end: usize,
+}
+
+impl<'m> Record<'m> {
+    #[inline]
+    fn read(message: &'m [u8], at: usize) -> Option<Self> {
+        let fixed_at = end_of_name(message, at)?;
+        let fixed: &[u8; FIXED_BYTES] = message.get(fixed_at..)?.first_chunk()?;
+        let [t0, t1, c0, c1, s0, s1, s2, s3, l0, l1] = *fixed;
+        let data_at = fixed_at + FIXED_BYTES;
+        let end = data_at + usize::from(u16::from_be_bytes([l0, l1]));
+        Some(Self {
+            rtype: u16::from_be_bytes([t0, t1]),
+            class: u16::from_be_bytes([c0, c1]),
+            ttl: u32::from_be_bytes([s0, s1, s2, s3]),
+            data: message.get(data_at..end)?,
+            fixed_at,
+            end,
+        })
+    }
+
+    /// Its end, if it may stand outside the additional section.
+    fn elsewhere(&self) -> Option<usize> {
+        (self.rtype != rtype::OPT && self.rtype != TSIG).then_some(self.end)
+    }
+}
+
+/// The position just after the name that begins at `at`, if every pointer of it leads back to a name (RFC 1035,
+/// section 4.1.4).
+#[inline]
+fn end_of_name(message: &[u8], at: usize) -> Option<usize> {
+    if *message.get(at)? == 0 {
+        return Some(at + 1);
+    }
+    let mut wire = [0; 255];
+    copy_name(message, at, &mut wire).map(|(_, end)| end)
+}
+
+/// Copies the name that begins at `at`, without pointers, and returns its length and the position after it.
+pub(crate) fn copy_name(message: &[u8], at: usize, wire: &mut [u8; 255]) -> Option<(usize, usize)> {
+    let (mut here, mut before, mut length) = (at, at, 0);
+    let mut end = None;
+    loop {
+        match *message.get(here)? {
+            0 => {
+                *wire.get_mut(length)? = 0;
+                return Some((length + 1, end.unwrap_or(here + 1)));
+            }
+            label @ 1..=63 => {
+                let bytes = message.get(here..=here + usize::from(label))?;
+                wire.get_mut(length..length + bytes.len())?.copy_from_slice(bytes);
+                length += bytes.len();
+                here += bytes.len();
+            }
+            high @ 192.. => {
+                let target = usize::from(high & 63) << 8 | usize::from(*message.get(here + 1)?);
+                end.get_or_insert(here + 2);
+                // Each pointer leads further back than the one before, so this ends.
+                if target >= before || target < HEADER_BYTES {
+                    return None;
+                }
+                (here, before) = (target, target);
+            }
+            _ => return None,
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Writes records behind the question, whole RRsets or nothing of them.
+
+use kqps_message::header::HEADER_BYTES;
+
+use crate::respond::compress::{Names, PLACE_MAX};
+use crate::respond::shape;
+use crate::zone::node::{self, QUESTION_POINTER, RECORD_BYTES, Rrset};
+
+/// There is no room for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+/// The sections of a reply that are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Section {
+    Answer,
+    Authority,
+    Additional,
+}
+
+/// Whose records are written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owner<'n> {
+    /// The name that begins at this position of the message, up to [`PLACE_MAX`].
+    At(u16),
+    /// This name, in wire form.
+    Named(&'n [u8]),
+}
+
+impl<'n> Owner<'n> {
+    /// The owner whose `name` begins at `at`. The root is as short as a label, so nothing points to it.
+    pub(crate) fn of(name: &'n [u8], at: Option<usize>) -> Self {
+        match at {
+            Some(at) if at <= PLACE_MAX && name.len() > 1 => Self::At(at as u16),
+            _ => Self::Named(name),
+        }
+    }
+}
+
+/// A reply that is being written.
+#[derive(Debug)]
+pub(crate) struct Writer<'b> {
+    buffer: &'b mut [u8],
+    names: &'b mut Names,
+    at: usize,
+    limit: usize,
+    counts: [u16; 3],
+    section: Section,
+    /// Where the data of the last record begin.
+    data_at: usize,
+}
+
+/// A state to go back to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    at: usize,
+    counts: [u16; 3],
+    known: usize,
+}
+
+impl<'b> Writer<'b> {
+    /// Writes from `at` up to `limit`, which the buffer has. What `names` knows stands before that.
+    pub(crate) fn new(buffer: &'b mut [u8], names: &'b mut Names, at: usize, limit: usize) -> Self {
+        Self { buffer, names, at, limit, counts: [0; 3], section: Section::Answer, data_at: at }
+    }
+
+    /// Goes on in another section.
+    pub(crate) fn section(&mut self, section: Section) {
+        self.section = section;
+    }
+
+    /// Where it is.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { at: self.at, counts: self.counts, known: self.names.known() }
+    }
+
+    /// Forgets what was written since.
+    pub(crate) fn back_to(&mut self, mark: Mark) {
+        self.at = mark.at;
+        self.counts = mark.counts;
+        self.names.forget(mark.known);
+    }
+
+    /// Where the data of the last record begin.
+    pub(crate) fn data_at(&self) -> usize {
+        self.data_at
+    }
+
+    /// Writes an RRset, with its signatures where they are wanted, or nothing.
+    #[inline]
+    pub(crate) fn rrset(
+        &mut self,
+        owner: Owner<'_>,
+        rrset: &Rrset<'_>,
+        ttl_s: Option<u32>,
+        with_signatures: bool,
+    ) -> Result<(), Full> {
+        let mark = self.mark();
+        let mut owner = owner;
+        let mut written = self.records(&mut owner, rrset.records, rrset.count, rrset.rtype, ttl_s);
+        if with_signatures && written.is_ok() && rrset.signature_count > 0 {
+            // Signatures have no names that could be compressed.
+            let data_at = self.data_at;
+            written = self.records(&mut owner, rrset.signatures, rrset.signature_count, 0, ttl_s);
+            self.data_at = data_at;
+        }
+        if written.is_err() {
+            self.back_to(mark);
+        }
+        written
+    }
+
+    /// Writes the signatures of an RRset alone.
+    pub(crate) fn signatures(&mut self, owner: &mut Owner<'_>, rrset: &Rrset<'_>) -> Result<(), Full> {
+        self.records(owner, rrset.signatures, rrset.signature_count, 0, None)
+    }
+
+    /// Writes records of one type; those of one owner that come next can point to what `owner` becomes.
+    #[inline]
+    fn records(
+        &mut self,
+        owner: &mut Owner<'_>,
+        records: &[u8],
+        count: u16,
+        rtype: u16,
+        ttl_s: Option<u32>,
+    ) -> Result<(), Full> {
+        let shape = shape::compressible(rtype);
+        match owner {
+            Owner::At(place) if shape.is_none() && ttl_s.is_none() => {
+                let end = self.at + records.len();
+                if end > self.limit {
+                    return Err(Full);
+                }
+                self.buffer[self.at..end].copy_from_slice(records);
+                self.data_at = self.at + RECORD_BYTES;
+                if *place != HEADER_BYTES as u16 {
+                    let pointer = (0xc000 | *place).to_be_bytes();
+                    let mut at = self.at;
+                    for record in node::records(records) {
+                        self.buffer[at..at + 2].copy_from_slice(&pointer);
+                        at += record.len();
+                    }
+                }
+                self.at = end;
+            }
+            _ => {
+                for record in node::records(records) {
+                    self.one(owner, record, shape, ttl_s)?;
+                }
+            }
+        }
+        let total = &mut self.counts[self.section as usize];
+        *total = total.checked_add(count).ok_or(Full)?;
+        Ok(())
+    }
+
+    /// Writes a record and counts it, or nothing.
+    pub(crate) fn record(&mut self, owner: &[u8], rtype: u16, record: &[u8]) -> Result<(), Full> {
+        let mark = self.mark();
+        self.counts[self.section as usize] += 1;
+        let written = self.one(&mut Owner::Named(owner), record, shape::compressible(rtype), None);
+        if written.is_err() {
+            self.back_to(mark);
+        }
+        written
+    }
+
+    /// Writes a record that was not compiled: an alias that follows from a DNAME record.
+    pub(crate) fn alias(&mut self, owner: Owner<'_>, ttl_s: u32, target: &[u8]) -> Result<(), Full> {
+        let mut record = [0; RECORD_BYTES + 255];
+        record[..2].copy_from_slice(&QUESTION_POINTER);
+        record[3] = kqps_message::rtype::CNAME as u8;
+        record[5] = kqps_message::query::CLASS_IN as u8;
+        record[6..10].copy_from_slice(&ttl_s.to_be_bytes());
+        record[11] = target.len() as u8;
+        let record = &mut record[..RECORD_BYTES + target.len()];
+        record[RECORD_BYTES..].copy_from_slice(target);
+        let mark = self.mark();
+        let mut owner = owner;
+        let written = self.records(&mut owner, record, 1, kqps_message::rtype::CNAME, None);
+        if written.is_err() {
+            self.back_to(mark);
+        }
+        written
+    }
+
+    fn one(
+        &mut self,
+        owner: &mut Owner<'_>,
+        record: &[u8],
+        shape: Option<(usize, usize)>,
+        ttl_s: Option<u32>,
+    ) -> Result<(), Full> {
+        let start = self.at;
+        match *owner {
+            Owner::At(place) => self.bytes(&(0xc000 | place).to_be_bytes())?,
+            Owner::Named(name) => {
+                self.name(name)?;
+                *owner = Owner::of(name, Some(start));
+            }
+        }
+        let fixed_at = self.at;
+        self.bytes(&record[2..RECORD_BYTES])?;
+        if let Some(ttl_s) = ttl_s {
+            self.buffer[fixed_at + 4..fixed_at + 8].copy_from_slice(&ttl_s.to_be_bytes());
+        }
+        self.data_at = self.at;
+        let data = &record[RECORD_BYTES..];
+        let Some(shape) = shape else { return self.bytes(data) };
+        self.data(data, shape)?;
+        let data_bytes = (self.at - self.data_at) as u16;
+        self.buffer[self.data_at - 2..self.data_at].copy_from_slice(&data_bytes.to_be_bytes());
+        Ok(())
+    }
+
+    /// Writes data with their names compressed. Data that are not what their type says are written as they are.
+    fn data(&mut self, data: &[u8], (before, names): (usize, usize)) -> Result<(), Full> {
+        let mut end = before;
+        for _ in 0..names {
+            match kqps_message::name::end(data, end) {
+                // A name of a zone has no pointers; the one byte before its end is the root's.
+                Some(next) if data[next - 1] == 0 => end = next,
+                _ => return self.bytes(data),
+            }
+        }
+        self.bytes(&data[..before])?;
+        let mut at = before;
+        for _ in 0..names {
+            self.name(&data[at..])?;
+            at = kqps_message::name::end(data, at).unwrap_or(end);
+        }
+        self.bytes(&data[end..])
+    }
+
+    fn name(&mut self, name: &[u8]) -> Result<(), Full> {
+        self.at = self.names.put(self.buffer, self.at, self.limit, name).ok_or(Full)?;
+        Ok(())
+    }
+
+    #[inline]
+    fn bytes(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        let end = self.at + bytes.len();
+        if end > self.limit {
+            return Err(Full);
+        }
+        self.buffer[self.at..end].copy_from_slice(bytes);
+        self.at = end;
+        Ok(())
+    }
+
+    /// Ends the message: what follows may go up to the limit of the message. Returns the bytes written and the
+    /// counts of the sections.
+    pub(crate) fn end(self) -> (usize, [u16; 3]) {
+        (self.at, self.counts)
+    }
+}

@@ -1,0 +1,90 @@
+//! From a part of a hash to a place: a table in which every entry stands at the slot that its key is
+//! proportional to, or as soon after it as there is room. Entries are in the order of their keys, so that
+//! building writes from front to back, and a search ends at the first key that is larger.
+
+/// A slot without an entry. It is larger than any entry, so that a search ends at it.
+const FREE: u64 = u64::MAX;
+
+/// Keys of 32 bits, each with a value below 2³² − 1. Several entries may have one key.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    /// A key in the high half, its value in the low one.
+    slots: Box<[u64]>,
+    /// How many slots keys are spread over; behind them are those of the last keys that found no room.
+    homes: u64,
+}
+
+impl Index {
+    /// An index of `entries` (key, value) in the order of their keys, filled to three quarters.
+    pub(crate) fn build(entries: impl ExactSizeIterator<Item = (u32, u32)>) -> Self {
+        let homes = (entries.len() as u64 * 4).div_ceil(3).max(1);
+        let mut slots = Vec::with_capacity(homes as usize + 1);
+        for (key, value) in entries {
+            let home = home(key, homes);
+            if slots.len() < home {
+                slots.resize(home, FREE);
+            }
+            slots.push(u64::from(key) << 32 | u64::from(value));
+        }
+        Self { slots: slots.into_boxed_slice(), homes }
+    }
+
+    /// The values of `key`.
+    #[inline]
+    pub(crate) fn values(&self, key: u32) -> impl Iterator<Item = u32> + '_ {
+        let slots = self.slots.get(home(key, self.homes)..).unwrap_or_default();
+        slots
+            .iter()
+            .skip_while(move |&&slot| (slot >> 32) < u64::from(key))
+            .take_while(move |&&slot| slot != FREE && slot >> 32 == u64::from(key))
+            .map(|&slot| slot as u32)
+    }
+
+    /// How much memory it holds beside itself.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.slots)
+    }
+}
+
+#[inline]
+fn home(key: u32, homes: u64) -> usize {
+    ((u64::from(key) * homes) >> 32) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_finds_its_values_and_no_others() {
+        let mut random = 1_u64;
+        let mut entries: Vec<(u32, u32)> = (0..5000)
+            .map(|value| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                // Few keys at both ends and many that are equal.
+                ((random >> 32) as u32 | [0, 0xffff_0000][value as usize % 2], value)
+            })
+            .collect();
+        entries.extend([(0, 7), (u32::MAX, 8), (u32::MAX, u32::MAX - 1), (77, 9), (77, 10)]);
+        entries.sort_unstable();
+        let index = Index::build(entries.iter().copied());
+        for &(key, _) in &entries {
+            let mut values: Vec<u32> = index.values(key).collect();
+            values.sort_unstable();
+            let expected: Vec<u32> =
+                entries.iter().filter(|entry| entry.0 == key).map(|entry| entry.1).collect();
+            assert_eq!(values, expected);
+        }
+        for key in [1, 76, 78, 0x8000_0000] {
+            let known = entries.iter().any(|entry| entry.0 == key);
+            assert_eq!(index.values(key).next().is_some(), known);
+        }
+        assert!(index.memory_bytes() < entries.len() * 16);
+    }
+
+    #[test]
+    fn an_empty_index_has_nothing() {
+        assert_eq!(Index::build(std::iter::empty()).values(0).next(), None);
+        assert_eq!(Index::default().values(u32::MAX).next(), None);
+    }
+}

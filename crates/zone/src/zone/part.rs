@@ -1,0 +1,80 @@
+//! A zone is divided by the first bits of its names' hashes, so that many threads can build it, each part with
+//! memory and an index of its own. Within a part names stand in the order of their hashes.
+
+use crate::zone::index::Index;
+use crate::zone::node::{ALIGNMENT, FIXED_BYTES, FLAGS_AT, Node};
+
+/// One division of a zone's names.
+#[derive(Debug, Default)]
+pub(crate) struct Part {
+    memory: Box<[u8]>,
+    index: Index,
+}
+
+/// The part in which a hash belongs, and its key there, if the first `bits` bits (0 to 31) tell the part.
+#[inline]
+pub(crate) fn address(hash: u64, bits: u32) -> (usize, u32) {
+    // Two shifts, since one by 64 is none.
+    ((hash >> 1 >> (63 - bits)) as usize, ((hash << bits) >> 32) as u32)
+}
+
+impl Part {
+    /// A part of nodes and their index: keys, and positions divided by [`ALIGNMENT`].
+    pub(crate) fn new(memory: Vec<u8>, index: Index) -> Self {
+        Self { memory: memory.into_boxed_slice(), index }
+    }
+
+    /// The nodes that may have this key.
+    #[inline]
+    pub(crate) fn nodes_of(&self, key: u32) -> impl Iterator<Item = Node<'_>> {
+        self.places_of(key).map(|place| Node::at(&self.memory, place as usize * ALIGNMENT))
+    }
+
+    /// The positions, divided by [`ALIGNMENT`], of the nodes that may have this key.
+    #[inline]
+    pub(crate) fn places_of(&self, key: u32) -> impl Iterator<Item = u32> + '_ {
+        self.index.values(key)
+    }
+
+    /// The node at a position.
+    pub(crate) fn node(&self, at: usize) -> Node<'_> {
+        Node::at(&self.memory, at)
+    }
+
+    /// Its nodes with their positions, from `at`, which is a position or 0.
+    pub(crate) fn nodes(&self, mut at: usize) -> impl Iterator<Item = (usize, Node<'_>)> {
+        std::iter::from_fn(move || {
+            let here = (at, (at < self.memory.len()).then(|| self.node(at))?);
+            at += here.1.size();
+            Some(here)
+        })
+    }
+
+    /// Sets flags of the node at a position.
+    pub(crate) fn flag(&mut self, at: usize, flags: u8) {
+        self.memory[at + FLAGS_AT] |= flags;
+    }
+
+    /// Sets the place in the NSEC3 chain of the node at a position, which has room for one.
+    pub(crate) fn chain(&mut self, at: usize, place: u32) {
+        self.memory[at + FIXED_BYTES..at + FIXED_BYTES + 4].copy_from_slice(&place.to_le_bytes());
+    }
+
+    /// How much memory it holds beside itself.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory.len() + self.index.memory_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_bits_tell_the_part_and_the_next_the_key() {
+        let hash = 0xabcd_ef01_2345_6789;
+        assert_eq!(address(hash, 0), (0, 0xabcd_ef01));
+        assert_eq!(address(hash, 8), (0xab, 0xcdef_0123));
+        assert_eq!(address(u64::MAX, 1), (1, u32::MAX));
+    }
+}

@@ -1,0 +1,159 @@
+//! Which of many zones answers for a name: the one whose apex is the name's nearest ancestor.
+
+use std::sync::Arc;
+
+use crate::name::{Name, same};
+use crate::zone::Zone;
+use crate::zone::index::Index;
+
+/// A zone that the server is to answer for.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// A zone that was loaded.
+    Loaded(Arc<Zone>),
+    /// The apex, in wire form, of a zone that could not be loaded. Queries for it get SERVFAIL.
+    Broken(Box<[u8]>),
+}
+
+impl Entry {
+    /// The name of the zone in wire form.
+    pub fn apex(&self) -> &[u8] {
+        match self {
+            Self::Loaded(zone) => zone.apex(),
+            Self::Broken(apex) => apex,
+        }
+    }
+}
+
+/// All zones of a server. They do not change; a reload makes new ones, which may share what stayed as it was.
+#[derive(Debug, Default)]
+pub struct Zones {
+    entries: Box<[Entry]>,
+    index: Index,
+    /// A bit for every number of labels that an apex has.
+    depths: u128,
+}
+
+impl Zones {
+    /// Zones for a server. Of several with one apex the last is taken; an apex that is no name is left out.
+    pub fn build(entries: impl Iterator<Item = Entry>) -> Self {
+        let mut name = Name::root();
+        let mut depths = 0;
+        let mut hashed: Vec<(u64, Entry)> = entries
+            .filter_map(|entry| name.set(entry.apex()).then(|| (name.hash(0), name.labels(), entry)))
+            .map(|(hash, labels, entry)| {
+                depths |= 1 << labels;
+                (hash, entry)
+            })
+            .collect();
+        hashed.sort_by_key(|&(hash, _)| hash);
+        hashed.reverse();
+        let mut kept: Vec<(u64, Entry)> = Vec::with_capacity(hashed.len());
+        for (hash, entry) in hashed {
+            let of_hash = kept.iter().rev().take_while(|known| known.0 == hash);
+            if !of_hash.into_iter().any(|known| same(known.1.apex(), entry.apex())) {
+                kept.push((hash, entry));
+            }
+        }
+        kept.reverse();
+        let index = Index::build(
+            kept.iter().enumerate().map(|(place, &(hash, _))| ((hash >> 32) as u32, place as u32)),
+        );
+        Self { entries: kept.into_iter().map(|(_, entry)| entry).collect(), index, depths }
+    }
+
+    /// How many zones there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Every zone, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    /// The zone whose apex this is, in wire form.
+    pub fn get(&self, apex: &[u8]) -> Option<&Entry> {
+        let mut name = Name::root();
+        if !name.set(apex) || name.wire().len() != apex.len() {
+            return None;
+        }
+        self.at(&name, 0)
+    }
+
+    /// The zone whose apex is the nearest ancestor of the name's suffix without its first `labels` labels, or
+    /// that suffix itself.
+    #[inline]
+    pub(crate) fn find(&self, name: &Name, labels: usize) -> Option<&Entry> {
+        (labels..=name.labels())
+            .filter(|labels| self.depths >> (name.labels() - labels) & 1 != 0)
+            .find_map(|labels| self.at(name, labels))
+    }
+
+    #[inline]
+    fn at(&self, name: &Name, labels: usize) -> Option<&Entry> {
+        let suffix = name.suffix(labels);
+        self.index
+            .values((name.hash(labels) >> 32) as u32)
+            .filter_map(|place| self.entries.get(place as usize))
+            .find(|entry| same(entry.apex(), suffix))
+    }
+
+    /// How much memory the zones and what finds them hold, bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let zones: usize = self
+            .entries
+            .iter()
+            .map(|entry| match entry {
+                Entry::Loaded(zone) => zone.memory_bytes(),
+                Entry::Broken(apex) => apex.len(),
+            })
+            .sum();
+        size_of::<Self>() + size_of_val(&*self.entries) + self.index.memory_bytes() + zones
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broken(apex: &[u8]) -> Entry {
+        Entry::Broken(apex.into())
+    }
+
+    #[test]
+    fn the_nearest_apex_answers() {
+        let apexes: [&[u8]; 4] =
+            [b"\x03org\0", b"\x07eXample\x03org\0", b"\x01b\x01a\x07example\x03org\0", b"\x03ORG\0"];
+        let zones = Zones::build(apexes.iter().map(|apex| broken(apex)));
+        assert_eq!(zones.len(), 3);
+        let mut name = Name::root();
+        for (wire, expected) in [
+            (&b"\x03oRG\0"[..], Some(apexes[3])),
+            (b"\x03net\0", None),
+            (b"\0", None),
+            (b"\x01a\x07Example\x03org\0", Some(apexes[1])),
+            (b"\x01x\x01b\x01a\x07example\x03org\0", Some(apexes[2])),
+            (b"\x07xxample\x03org\0", Some(apexes[3])),
+        ] {
+            assert!(name.set(wire));
+            assert_eq!(zones.find(&name, 0).map(Entry::apex), expected, "{}", wire.escape_ascii());
+        }
+        assert!(zones.get(b"\x07example\x03org\0").is_some());
+        assert!(zones.get(b"\x01a\x07example\x03org\0").is_none());
+    }
+
+    #[test]
+    fn the_root_answers_for_everything() {
+        let zones = Zones::build(std::iter::once(broken(b"\0")));
+        let mut name = Name::root();
+        assert!(zones.find(&name, 0).is_some());
+        assert!(name.set(b"\x01a\0"));
+        assert_eq!(zones.find(&name, 0).map(Entry::apex), Some(&b"\0"[..]));
+    }
+}

@@ -1,0 +1,135 @@
+//! What signed zones answer: the fixtures, which `tests/zones/sign.sh` made.
+
+use crate::support::{DO, EDNS, Server, fixture, lines, query, section, zone};
+
+fn server(name: &str) -> Server {
+    Server::new([zone("example.", &fixture(name))])
+}
+
+const SOA: &str = "ns example. 300 RRSIG SOA
+    ns example. 300 SOA ns1.example. hostmaster.example. 7 7200 3600 1209600 300";
+
+#[track_caller]
+fn check(server: &mut Server, question: &str, expected: &str) {
+    assert_eq!(server.ask(question, &DO), lines(&expected.replace("SOA!", SOA)), "{question}");
+}
+
+#[test]
+fn signatures_come_only_to_those_who_ask() {
+    for name in ["nsec", "nsec3", "optout"] {
+        let server = &mut server(name);
+        check(
+            server,
+            "www.example. A",
+            "NOERROR aa
+             an www.example. 3600 A 192.0.2.3
+             an www.example. 3600 A 192.0.2.4
+             an www.example. 3600 RRSIG A",
+        );
+        for question in
+            ["www.example. A", "nothing.example. A", "x.wild.example. A", "sub.example. A", "www.example. MX"]
+        {
+            let text = server.ask(question, &EDNS);
+            assert!(!text.contains("RRSIG") && !text.contains("NSEC"), "{text}");
+        }
+        let asked = server.ask("www.example. RRSIG", &EDNS);
+        assert!(asked.contains("an www.example. 3600 RRSIG A"), "{asked}");
+    }
+}
+
+#[test]
+fn nsec_denies() {
+    let server = &mut server("nsec");
+    check(
+        server,
+        "nothing.example. A",
+        "NXDOMAIN aa
+         ns example. 300 NSEC _sip._tcp.example. NS SOA MX RRSIG NSEC DNSKEY
+         ns example. 300 RRSIG NSEC
+         SOA!
+         ns mail.example. 300 NSEC ns1.example. A AAAA RRSIG NSEC
+         ns mail.example. 300 RRSIG NSEC",
+    );
+    check(
+        server,
+        "www.example. MX",
+        "NOERROR aa
+         SOA!
+         ns www.example. 300 NSEC example. A RRSIG NSEC
+         ns www.example. 300 RRSIG NSEC",
+    );
+    check(
+        server,
+        "x.wild.example. A",
+        "NOERROR aa
+         an x.wild.example. 3600 A 192.0.2.6
+         an x.wild.example. 3600 RRSIG A
+         ns there.wild.example. 300 NSEC www.example. TXT RRSIG NSEC
+         ns there.wild.example. 300 RRSIG NSEC",
+    );
+    check(
+        server,
+        "sub.example. A",
+        "NOERROR
+         ns sub.example. 300 NSEC svc.example. NS RRSIG NSEC
+         ns sub.example. 300 RRSIG NSEC
+         ns sub.example. 3600 NS ns.sub.example.
+         ns sub.example. 3600 NS ns1.example.
+         ar ns.sub.example. 3600 A 192.0.2.7
+         ar ns.sub.example. 3600 AAAA 2001:db8::7
+         ar ns1.example. 3600 A 192.0.2.1
+         ar ns1.example. 3600 AAAA 2001:db8::1
+         ar ns1.example. 3600 RRSIG A
+         ar ns1.example. 3600 RRSIG AAAA",
+    );
+    check(
+        server,
+        "www.example. NSEC",
+        "NOERROR aa
+         an www.example. 3600 NSEC example. A RRSIG NSEC
+         an www.example. 3600 RRSIG NSEC"
+            .replace("3600", "300")
+            .as_str(),
+    );
+}
+
+#[test]
+fn ds_records_come_with_the_referral() {
+    for name in ["nsec", "nsec3", "optout"] {
+        let server = &mut server(name);
+        let reply = server.ask("x.secure.example. A", &DO);
+        assert!(reply.contains("ns secure.example. 3600 DS 12345"), "{reply}");
+        assert!(reply.contains("ns secure.example. 3600 RRSIG DS"), "{reply}");
+        assert!(!reply.contains("NSEC"), "{reply}");
+        let reply = server.ask("secure.example. DS", &DO);
+        assert!(reply.starts_with("NOERROR aa\nan secure.example. 3600 DS 12345"), "{reply}");
+        assert!(server.ask("sub.example. DS", &DO).contains("NSEC"));
+    }
+}
+
+#[test]
+fn owners_of_nsec3_records_are_no_names() {
+    for name in ["nsec3", "optout"] {
+        let text = fixture(name);
+        let owner = text
+            .lines()
+            .find(|line| line.contains("NSEC3") && !line.starts_with("example."))
+            .and_then(|line| line.split_whitespace().next())
+            .expect("an NSEC3 record");
+        let reply = server(name).ask(&format!("{owner} NSEC3"), &DO);
+        assert!(reply.starts_with("NXDOMAIN aa\n"), "{reply}");
+        // Closest encloser, next closer name and wildcard, each signed.
+        let proofs = reply.matches(" NSEC3 ").count();
+        assert!((2..=3).contains(&proofs), "{reply}");
+        assert_eq!(reply.matches("RRSIG NSEC3\n").count(), proofs, "{reply}");
+    }
+}
+
+#[test]
+fn a_denial_that_does_not_fit_is_truncated() {
+    let server = &mut server("nsec3");
+    let ask = crate::support::Ask { edns: Some(512), ..DO };
+    let reply = server.reply(&query("a.b.nothing.example. A", &ask), ask.transport);
+    assert!(reply.len() <= 512 && reply[2] & 2 != 0);
+    assert!(section(&reply, 1).iter().all(|record| record.rtype() != domain::base::iana::Rtype::OPT));
+}

@@ -1,0 +1,111 @@
+//! The whole way of an answer: any bytes as a message to a server with small zones.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use domain::base::{Message, ParsedName};
+use domain::rdata::AllRecordData;
+use kqps_message::{HEADER_BYTES, Header, edns, question};
+use kqps_zone::master::{self, DEPTH_MAX, GENERATED_MAX, PIECE_BYTES};
+use kqps_zone::{Asker, Builder, Entry, Outcome, Responder, Settings, Transport, Zones};
+
+const OWN_BYTES: u16 = 1232;
+const TEXTS: [&str; 4] = [
+    include_str!("../../crates/zone/tests/zones/example.zone"),
+    include_str!("../../crates/zone/tests/zones/nsec.zone"),
+    include_str!("../../crates/zone/tests/zones/nsec3.zone"),
+    include_str!("../../crates/zone/tests/zones/optout.zone"),
+];
+
+/// The same zone unsigned and signed in three ways, each beside one that did not load.
+fn servers() -> &'static [Zones] {
+    static SERVERS: OnceLock<Vec<Zones>> = OnceLock::new();
+    SERVERS.get_or_init(|| {
+        let servers = TEXTS.iter().map(|text| {
+            let broken = Entry::Broken(b"\x06broken\x07example\0"[..].into());
+            Zones::build([zone(text), broken].into_iter())
+        });
+        servers.collect()
+    })
+}
+
+fn zone(text: &str) -> Entry {
+    let options = master::Options {
+        threads: 1,
+        piece_bytes: PIECE_BYTES,
+        generated_max: GENERATED_MAX,
+        depth_max: DEPTH_MAX,
+        open: &|path| std::fs::read(path),
+        advance: &|_| {},
+    };
+    let apex = b"\x07example\0";
+    let reading = master::read(text.as_bytes(), Path::new("fixture"), apex, &options);
+    assert!(reading.errors.is_empty(), "{:?}", reading.errors);
+    let mut builder = Builder::new(apex);
+    reading.batches.into_iter().for_each(|batch| builder.add(batch));
+    let compiled = builder.finish(1);
+    Entry::Loaded(Arc::new(compiled.zone.unwrap_or_else(|| panic!("{:?}", compiled.faults))))
+}
+
+/// Any bytes as a message. The first byte picks the zones, the transport, and how the server is set up.
+pub fn answer(bytes: &[u8]) {
+    let Some((&choice, query)) = bytes.split_first() else { return };
+    let zones = &servers()[usize::from(choice & 3)];
+    let transport = if choice & 4 == 0 { Transport::Udp } else { Transport::Tcp };
+    let is_set_up = choice & 8 != 0;
+    let settings = Settings {
+        udp_payload_bytes: OWN_BYTES,
+        nsid: is_set_up.then(|| b"nsid"[..].into()),
+        version: is_set_up.then(|| b"version"[..].into()),
+        identity: is_set_up.then(|| b"identity"[..].into()),
+        cookie_secret: is_set_up.then_some([1; 16]),
+        must_cookie_be_good: choice & 16 != 0,
+        transfers: choice & 32 != 0,
+    };
+    let room = if choice & 64 == 0 { 65_535 } else { query.len() + usize::from(choice >> 7) * 20 };
+    let asker = Asker { address: IpAddr::V6(Ipv6Addr::LOCALHOST), transport, now_s: 1_800_000_000 };
+    let mut responder = Responder::new(settings);
+    let mut buffer = query.to_vec();
+    buffer.resize(room.max(query.len()), 0);
+    let outcome = responder.respond(zones, &mut buffer, query.len(), &asker);
+    let is_asked = Header::of(query).is_some_and(|header| !header.is_reply());
+    match outcome {
+        Outcome::Silence(_) => assert!(!is_asked),
+        Outcome::Reply(length) => {
+            assert!(is_asked);
+            is_sound(query, &buffer[..length], transport);
+        }
+        Outcome::Transfer(mut transfer) => {
+            assert!(is_asked && transport == Transport::Tcp && choice & 32 != 0);
+            buffer.resize(1000, 0);
+            while let Some(length) = transfer.next(&mut buffer) {
+                is_sound(query, &buffer[..length], transport);
+            }
+        }
+    }
+}
+
+/// A reply belongs to its query, is as long as it may be, and can be read to its end.
+fn is_sound(query: &[u8], reply: &[u8], transport: Transport) {
+    let (asked, told) = (Header::of(query).expect("asked"), Header::of(reply).expect("a header"));
+    assert!(told.is_reply() && told.id() == asked.id() && told.opcode() == asked.opcode());
+    assert!(!told.offers_recursion() && told.wants_recursion() == asked.wants_recursion());
+    let end = question::end(reply).expect("a question or none");
+    assert!(told.questions() <= 1 && reply[HEADER_BYTES..end] == query[HEADER_BYTES..end]);
+    let opt = edns::find(reply).expect("sections");
+    if transport == Transport::Udp {
+        let bytes_max = if opt.is_some() { OWN_BYTES } else { 512 };
+        assert!(reply.len() <= bytes_max.into(), "{} bytes", reply.len());
+    }
+    let message = Message::from_octets(reply).expect("a header");
+    let mut records = 0;
+    for record in message.iter() {
+        let (record, _) = record.expect("a record");
+        let data = record.to_any_record::<AllRecordData<_, ParsedName<_>>>();
+        assert!(data.is_ok(), "{:?}", record.rtype());
+        records += 1;
+    }
+    assert_eq!(records, told.answers() + told.authorities() + told.additionals());
+    assert_eq!(kqps_message::record::end(reply), Some(reply.len()));
+}
