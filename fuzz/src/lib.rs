@@ -9,9 +9,9 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use kqps_dataset::{DatasetError, Format, Options};
+use kqps_dataset::{DatasetError, Digest, Format, Options};
 use kqps_message::name::{self, NAME_BYTES_MAX};
-use kqps_message::{Edns, HEADER_BYTES, Header, edns, question, record};
+use kqps_message::{Edns, HEADER_BYTES, Header, canonical, edns, question, record};
 
 /// Any bytes as a message, and as a name in presentation form.
 pub fn message(bytes: &[u8]) {
@@ -27,7 +27,23 @@ pub fn message(bytes: &[u8]) {
     if record::end(bytes) == Some(bytes.len()) && edns::find(bytes) == Ok(None) {
         adds_opt(bytes);
     }
+    canonical(bytes);
     reads_back(bytes);
+}
+
+/// A name in canonical form ends where it does on the wire, is one itself, and stays what it is; and a reply's
+/// digest does not depend on what the scratch buffer held.
+fn canonical(bytes: &[u8]) {
+    let mut name = Vec::new();
+    if let Some(end) = canonical::append_name(bytes, 0, &mut name) {
+        assert_eq!(name::end(bytes, 0), Some(end));
+        let mut again = Vec::new();
+        assert_eq!(canonical::append_name(&name, 0, &mut again), Some(name.len()));
+        assert_eq!(again, name);
+    }
+    let rcode = Header::of(bytes).map_or(0, Header::rcode);
+    let digest = Digest::of_reply(bytes, rcode, &mut Vec::new());
+    assert_eq!(Digest::of_reply(bytes, rcode, &mut bytes.to_vec()), digest);
 }
 
 /// An OPT record is found where it was added.

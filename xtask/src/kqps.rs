@@ -7,11 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use kqps_dataset::Digest;
 use kqps_kernel::affinity;
+use kqps_message::{query, rcode, rtype};
 use kqps_observation::Trial;
 use serde::Deserialize;
 
 use crate::child::{Running, pinned};
+use crate::relay;
 
 /// A built kqps, and the cores that player and subject are given.
 pub struct Kqps {
@@ -129,13 +132,25 @@ pub fn finish(player: Running) -> Result<Played> {
 }
 
 /// Writes a query file of `count` names of equal length, in a seeded random order. With `expect` every line
-/// says that NOERROR is the right rcode, which dnsperf would not understand.
+/// says that NOERROR is the right rcode, and gives the digest of the relay's answer, which dnsperf would not
+/// understand.
 pub fn write_queries(path: &Path, count: u32, expect: bool) -> Result<()> {
     let mut names: Vec<u32> = (0..count).collect();
     fastrand::Rng::with_seed(1).shuffle(&mut names);
     let mut text = String::new();
+    let mut scratch = Vec::new();
     for name in names {
-        writeln!(text, "n{name:06}.example.test A{}", if expect { " NOERROR" } else { "" })?;
+        let name = format!("n{name:06}.example.test");
+        if expect {
+            let mut message = Vec::new();
+            query::write(&mut message, name.as_bytes(), rtype::A, None)?;
+            relay::answer(&mut message);
+            let digest =
+                Digest::of_reply(&message, rcode::NOERROR, &mut scratch).context("an answer is malformed")?;
+            writeln!(text, "{name} A NOERROR ={:016x}", digest.number())?;
+        } else {
+            writeln!(text, "{name} A")?;
+        }
     }
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -49,7 +49,7 @@ pub(crate) fn encode(message: &mut Vec<u8>, edns: Option<Edns>) -> Result<Facts,
             Some(_) => {}
         }
     }
-    Ok(Facts { question_bytes: question_bytes as u16, expected_rcode: None })
+    Ok(Facts { question_bytes: question_bytes as u16, expected_rcode: None, expected_answer: None })
 }
 
 /// Sets DO in the OPT record whose data begins at `data_at`: the upper bit of the TTL's third byte, with one

@@ -22,12 +22,16 @@ const ABANDONED_AFTER: Duration = Duration::from_hours(24);
 const SUFFIX: &str = "queries";
 const UNFINISHED_PREFIX: &str = ".unfinished-";
 
-/// The directory for encoded datasets: `$XDG_CACHE_HOME/kqps/datasets`, or below `~/.cache`. None where
-/// neither is known.
-pub(crate) fn directory() -> Option<PathBuf> {
+/// The user's cache folder of kqps: `$XDG_CACHE_HOME/kqps`, or below `~/.cache`. None where neither is known.
+pub fn cache_folder() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
-    Some(caches.join("kqps").join("datasets"))
+    Some(caches.join("kqps"))
+}
+
+/// The directory for encoded datasets.
+pub(crate) fn directory() -> Option<PathBuf> {
+    cache_folder().map(|folder| folder.join("datasets"))
 }
 
 /// The name of the file that holds a source of this content, shaped by these options.

@@ -3,14 +3,16 @@
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use kqps_kernel::map::MappedFile;
 use kqps_message::Edns;
 use tempfile::NamedTempFile;
 
+use crate::answer::Digest;
 use crate::cache;
 use crate::compile::{self, CompileError};
-use crate::encoded::{HEADER_BYTES, Header, NO_RCODE, PREFIX_BYTES, STRIDE, UNIT_BYTES};
+use crate::encoded::{DIGEST_BYTES, HEADER_BYTES, Header, NO_RCODE, PREFIX_BYTES, STRIDE, UNIT_BYTES};
 use crate::error::DatasetError;
 
 /// Queries, frozen. It can be shared between threads.
@@ -20,8 +22,42 @@ pub struct Dataset {
     file: MappedFile,
     header: Header,
     note: Option<String>,
-    /// Whether answers are held to what the file expects.
-    expects: bool,
+    /// What of the file's expectations answers are held to.
+    check: Check,
+}
+
+/// To what of a dataset's expectations answers are held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Check {
+    /// Nothing: any reply to the question is right.
+    Off,
+    /// The rcode, where one is expected.
+    #[default]
+    Rcode,
+    /// The rcode and the answer, where they are expected.
+    Answers,
+}
+
+impl Check {
+    /// The word in flags and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Rcode => "rcode",
+            Self::Answers => "answers",
+        }
+    }
+}
+
+impl FromStr for Check {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        [Self::Off, Self::Rcode, Self::Answers]
+            .into_iter()
+            .find(|check| check.name() == text)
+            .ok_or("expected rcode, answers or off")
+    }
 }
 
 /// How a query file is read.
@@ -63,8 +99,10 @@ pub struct Query<'a> {
     pub message: &'a [u8],
     /// The length of the question section, which follows the header.
     pub question_bytes: usize,
-    /// The rcode of a right answer, where it is known.
+    /// The rcode of a right answer, where it is known and checked.
     pub expected_rcode: Option<u16>,
+    /// The digest of a right answer, where it is known and checked.
+    pub expected_answer: Option<Digest>,
 }
 
 impl Options {
@@ -96,17 +134,28 @@ impl Dataset {
             let kept = directory.join(cache::file_name(&hash, &options.shape()));
             if let Some((file, header)) = load(&kept, &hash) {
                 cache::touch(&kept);
-                return Ok(Self { path: path.to_owned(), file, header, note: None, expects: true });
+                return Ok(Self { path: path.to_owned(), file, header, note: None, check: Check::default() });
             }
         }
         let (file, header, note) = build(path, options, &source, directory.as_deref())?;
-        Ok(Self { path: path.to_owned(), file, header, note, expects: true })
+        Ok(Self { path: path.to_owned(), file, header, note, check: Check::default() })
     }
 
-    /// The same queries, to a server that cannot give the answers which the file expects: an echo, say.
+    /// The same queries with answers held to this. [`Check::Off`] is for a server that cannot give the answers
+    /// which the file expects: an echo, say.
     #[must_use]
-    pub fn without_expectations(self) -> Self {
-        Self { expects: false, ..self }
+    pub fn checked(self, check: Check) -> Self {
+        Self { check, ..self }
+    }
+
+    /// What answers are held to.
+    pub fn check(&self) -> Check {
+        self.check
+    }
+
+    /// For how many queries the digest of the right answer is known.
+    pub fn answers(&self) -> u64 {
+        self.header.answers
     }
 
     /// The query file.
@@ -167,20 +216,24 @@ impl Dataset {
     pub fn query(&self, position: Position) -> Query<'_> {
         let record = &self.file[position.0 as usize * UNIT_BYTES..];
         let word = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
-        let (message_bytes, question_bytes, rcode) = (word(0), word(2), word(4));
+        let (message_bytes, question_bytes, rcode, digests) = (word(0), word(2), word(4), word(6));
+        let start = PREFIX_BYTES + usize::from(digests) * DIGEST_BYTES;
+        let digest = || record[PREFIX_BYTES..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        let expected_answer = if self.check == Check::Answers && digests > 0 { digest() } else { None };
         Query {
-            message: &record[PREFIX_BYTES..PREFIX_BYTES + usize::from(message_bytes)],
+            message: &record[start..start + usize::from(message_bytes)],
             question_bytes: usize::from(question_bytes),
-            expected_rcode: (self.expects && rcode != NO_RCODE).then_some(rcode),
+            expected_rcode: (self.check != Check::Off && rcode != NO_RCODE).then_some(rcode),
+            expected_answer: expected_answer.map(Digest::from_number),
         }
     }
 
     /// The position after this one, which is not the end.
     #[inline]
     pub fn after(&self, position: Position) -> Position {
-        let at = position.0 as usize * UNIT_BYTES;
-        let message_bytes = u16::from_le_bytes([self.file[at], self.file[at + 1]]);
-        let units = (PREFIX_BYTES + usize::from(message_bytes)).div_ceil(UNIT_BYTES);
+        let record = &self.file[position.0 as usize * UNIT_BYTES..];
+        let word = |at: usize| usize::from(u16::from_le_bytes([record[at], record[at + 1]]));
+        let units = (PREFIX_BYTES + word(6) * DIGEST_BYTES + word(0)).div_ceil(UNIT_BYTES);
         Position(position.0 + units as u32)
     }
 

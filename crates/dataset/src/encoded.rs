@@ -2,8 +2,9 @@
 //! begins. It is written in one pass and read through a memory map.
 //!
 //! ```text
-//! header   128 bytes   magic, version, counts, hashes, and a hash of all these
-//! records  8-aligned   message length, question length, expected rcode, 0: u16 each; then the message, padded
+//! header   136 bytes   magic, version, counts, hashes, and a hash of all these
+//! records  8-aligned   message length, question length, expected rcode, digests: u16 each; then the digest of the
+//!                      expected answer, if there is one; then the message, padded
 //! table    u32 each    the position of records 0, 1024, 2048 …
 //! ```
 //!
@@ -11,14 +12,18 @@
 
 use std::io::{self, Seek, SeekFrom, Write};
 
+use crate::answer::Digest;
+
 /// Raised whenever the form of the file, or what a source is encoded to, changes. It is part of a file's name.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// The length of the header.
-pub(crate) const HEADER_BYTES: usize = 128;
+pub(crate) const HEADER_BYTES: usize = 136;
 /// Records and positions are multiples of this.
 pub(crate) const UNIT_BYTES: usize = 8;
-/// The bytes of a record before its message.
+/// The bytes of a record before its digest and its message.
 pub(crate) const PREFIX_BYTES: usize = 8;
+/// The bytes of a digest.
+pub(crate) const DIGEST_BYTES: usize = 8;
 /// In a record, that no rcode is expected.
 pub(crate) const NO_RCODE: u16 = u16::MAX;
 /// The table holds the position of one record of so many.
@@ -33,6 +38,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub(crate) struct Facts {
     pub(crate) question_bytes: u16,
     pub(crate) expected_rcode: Option<u16>,
+    pub(crate) expected_answer: Option<Digest>,
 }
 
 /// The counts and hashes at the head of the file.
@@ -46,6 +52,8 @@ pub(crate) struct Header {
     pub(crate) records_end: u64,
     /// The length of the longest message.
     pub(crate) longest_bytes: u64,
+    /// Queries with the digest of an expected answer.
+    pub(crate) answers: u64,
     /// BLAKE3 of the source's content.
     pub(crate) source_hash: [u8; 32],
     /// The first half of BLAKE3 of all that follows the header.
@@ -57,7 +65,7 @@ impl Header {
         let mut bytes = Vec::with_capacity(HEADER_BYTES);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&u64::from(VERSION).to_le_bytes());
-        for number in [self.queries, self.skipped, self.records_end, self.longest_bytes] {
+        for number in [self.queries, self.skipped, self.records_end, self.longest_bytes, self.answers] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&self.source_hash);
@@ -79,8 +87,9 @@ impl Header {
             skipped: number(24)?,
             records_end: number(32)?,
             longest_bytes: number(40)?,
-            source_hash: *hashed[48..].first_chunk()?,
-            body_hash: *hashed[80..].first_chunk()?,
+            answers: number(48)?,
+            source_hash: *hashed[56..].first_chunk()?,
+            body_hash: *hashed[88..].first_chunk()?,
         };
         (number(8)? == u64::from(VERSION) && header.file_bytes() == file.len() as u64).then_some(header)
     }
@@ -108,6 +117,7 @@ pub(crate) struct Writer<W> {
     records_end: u64,
     queries: u64,
     longest_bytes: u64,
+    answers: u64,
 }
 
 /// Why a record could not be written.
@@ -137,6 +147,7 @@ impl<W: Write + Seek> Writer<W> {
             records_end: HEADER_BYTES as u64,
             queries: 0,
             longest_bytes: 0,
+            answers: 0,
         })
     }
 
@@ -147,7 +158,9 @@ impl<W: Write + Seek> Writer<W> {
                 u32::try_from(self.records_end / UNIT_BYTES as u64).map_err(|_| WriteError::Full)?;
             self.table.push(position);
         }
-        let record_bytes = PREFIX_BYTES + message.len().next_multiple_of(UNIT_BYTES);
+        let digests = u16::from(facts.expected_answer.is_some());
+        let digest_bytes = usize::from(digests) * DIGEST_BYTES;
+        let record_bytes = PREFIX_BYTES + digest_bytes + message.len().next_multiple_of(UNIT_BYTES);
         self.records_end += record_bytes as u64;
         if self.records_end / UNIT_BYTES as u64 > u64::from(u32::MAX) {
             return Err(WriteError::Full);
@@ -155,10 +168,14 @@ impl<W: Write + Seek> Writer<W> {
         self.buffer.extend_from_slice(&(message.len() as u16).to_le_bytes());
         self.buffer.extend_from_slice(&facts.question_bytes.to_le_bytes());
         self.buffer.extend_from_slice(&facts.expected_rcode.unwrap_or(NO_RCODE).to_le_bytes());
-        self.buffer.extend_from_slice(&[0, 0]);
+        self.buffer.extend_from_slice(&digests.to_le_bytes());
+        if let Some(digest) = facts.expected_answer {
+            self.buffer.extend_from_slice(&digest.number().to_le_bytes());
+        }
         self.buffer.extend_from_slice(message);
         self.buffer.resize(self.buffer.len().next_multiple_of(UNIT_BYTES), 0);
         self.queries += 1;
+        self.answers += u64::from(digests);
         self.longest_bytes = self.longest_bytes.max(message.len() as u64);
         if self.buffer.len() >= BUFFER_BYTES {
             self.flush()?;
@@ -177,6 +194,7 @@ impl<W: Write + Seek> Writer<W> {
             skipped,
             records_end: self.records_end,
             longest_bytes: self.longest_bytes,
+            answers: self.answers,
             source_hash,
             body_hash: body_hash(&self.body.finalize()),
         };

@@ -92,7 +92,7 @@ pub enum LineFault {
     /// A further column is nothing that is known.
     #[error(
         "unknown column \"{found}\"; expected E (EDNS), D (EDNS and DO), a client subnet such as 192.0.2.0/24 or \
-         2001:db8::/32, or an expected rcode such as NXDOMAIN{}",
+         2001:db8::/32, an expected rcode such as NXDOMAIN, or = and the digest of an expected answer{}",
         Nearest(*.nearest)
     )]
     Column {
@@ -106,6 +106,11 @@ pub enum LineFault {
         "bad client subnet \"{0}\"; expected an address and a length such as 192.0.2.0/24 or 2001:db8::/32"
     )]
     Subnet(String),
+    /// A further column begins as the digest of an answer and is none.
+    #[error(
+        "bad answer digest \"{0}\"; expected = and 16 hexadecimal digits, as `kqps gen queries` writes them"
+    )]
+    Answer(String),
     /// A second column of one kind.
     #[error("a second {0} in one line")]
     Repeated(&'static str),

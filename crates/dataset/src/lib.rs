@@ -7,6 +7,7 @@
 //! Invariant: a dataset is frozen. It is named by the hash of its source's content, never changes once it is
 //! open, and costs no anonymous memory however many queries it holds.
 
+mod answer;
 mod binary;
 mod cache;
 mod compile;
@@ -16,7 +17,10 @@ mod error;
 mod text;
 
 pub mod generate;
+pub mod toml_file;
 
+pub use answer::Digest;
+pub use cache::cache_folder;
 pub use compile::compile;
-pub use dataset::{Dataset, Format, Options, Position, Query};
+pub use dataset::{Check, Dataset, Format, Options, Position, Query};
 pub use error::{DatasetError, LineFault, RecordFault};

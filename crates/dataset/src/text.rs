@@ -1,10 +1,12 @@
 //! A line of a query file: `name type [further columns]`, as dnsperf, kxdpgun and flamethrower write them.
 //!
-//! Columns are parted by spaces or tabs. What a further column is, is decided by its content: letters E and
-//! D, a client subnet, or the rcode that is expected. Names are bytes; a line need not be UTF-8.
+//! Columns are parted by spaces or tabs. What a further column is, is decided by its content, so that there may be
+//! several in any order: letters E and D, a client subnet, the rcode that is expected, or `=` and the digest of
+//! the answer that is expected. Names are bytes; a line need not be UTF-8.
 
 use kqps_message::{ClientSubnet, Edns, query, rcode, rtype};
 
+use crate::answer::Digest;
 use crate::encoded::Facts;
 use crate::error::LineFault;
 
@@ -37,7 +39,11 @@ pub(crate) fn encode(
     }
     let question_bytes = query::write(message, name, qtype, columns.edns.as_ref())
         .map_err(|error| (name_at + error.column, error.fault.into()))?;
-    Ok(Some(Facts { question_bytes: question_bytes as u16, expected_rcode: columns.expected_rcode }))
+    Ok(Some(Facts {
+        question_bytes: question_bytes as u16,
+        expected_rcode: columns.expected_rcode,
+        expected_answer: columns.expected_answer,
+    }))
 }
 
 /// The columns of a line, each with its position. A backslash takes the byte that follows it into the column.
@@ -71,6 +77,7 @@ impl<'a> Iterator for Fields<'a> {
 struct Columns {
     edns: Option<Edns>,
     expected_rcode: Option<u16>,
+    expected_answer: Option<Digest>,
     flags_seen: bool,
     subnet_seen: bool,
 }
@@ -81,6 +88,10 @@ impl Columns {
             once(&mut self.flags_seen, "EDNS column")?;
             let edns = self.edns.get_or_insert_default();
             edns.dnssec_ok |= field.iter().any(|byte| matches!(byte, b'D' | b'd'));
+        } else if let Some(digits) = field.strip_prefix(b"=") {
+            once(&mut self.expected_answer.is_some(), "expected answer")?;
+            let digest = digest(digits).ok_or_else(|| LineFault::Answer(shown(field)))?;
+            self.expected_answer = Some(digest);
         } else if field[0].is_ascii_digit() || field.contains(&b'/') || field.contains(&b':') {
             once(&mut self.subnet_seen, "client subnet")?;
             let subnet = std::str::from_utf8(field).ok().and_then(ClientSubnet::parse);
@@ -93,6 +104,13 @@ impl Columns {
         }
         Ok(())
     }
+}
+
+/// A digest in 16 hexadecimal digits.
+fn digest(digits: &[u8]) -> Option<Digest> {
+    let whole = digits.len() == 16 && digits.iter().all(u8::is_ascii_hexdigit);
+    let text = std::str::from_utf8(digits).ok().filter(|_| whole)?;
+    u64::from_str_radix(text, 16).ok().map(Digest::from_number)
 }
 
 fn once(seen: &mut bool, what: &'static str) -> Result<(), LineFault> {

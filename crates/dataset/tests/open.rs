@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kqps_dataset::{Dataset, DatasetError, Format, Options};
+use kqps_dataset::{Check, Dataset, DatasetError, Digest, Format, Options};
 use kqps_message::{edns, rcode};
 
 /// A directory with a query file in it and a cache beside it.
@@ -133,6 +133,12 @@ fn a_bad_line_is_named_with_its_place_and_what_was_expected() {
         ("a\\999 A", ":1:2: bad name: an escape is above \\255"),
         ("www.test A D E", ":1:14: a second EDNS column in one line"),
         ("www.test A NXDOMAIN NOERROR", ":1:21: a second expected rcode in one line"),
+        ("www.test A =00c0ffee00c0ffee =00c0ffee00c0ffee", ":1:30: a second expected answer in one line"),
+        (
+            "www.test A =00c0ffee00c0ffe",
+            ":1:12: bad answer digest \"=00c0ffee00c0ffe\"; expected = and 16 hexadecimal digits, as `kqps gen queries` \
+             writes them",
+        ),
         (
             "www.test A 192.0.2.0/33",
             ":1:12: bad client subnet \"192.0.2.0/33\"; expected an address and a length such as 192.0.2.0/24 or \
@@ -141,13 +147,35 @@ fn a_bad_line_is_named_with_its_place_and_what_was_expected() {
         (
             "www.test A NXDOMAN",
             ":1:12: unknown column \"NXDOMAN\"; expected E (EDNS), D (EDNS and DO), a client subnet such as \
-             192.0.2.0/24 or 2001:db8::/32, or an expected rcode such as NXDOMAIN; did you mean NXDOMAIN?",
+             192.0.2.0/24 or 2001:db8::/32, an expected rcode such as NXDOMAIN, or = and the digest of an \
+             expected answer; did you mean NXDOMAIN?",
         ),
     ] {
         assert_eq!(Desk::new().refused(text), error, "{text}");
     }
     let long = Desk::new().refused(format!("{} A", "x".repeat(5000)));
     assert_eq!(long, ":1:4097: the line is longer than 4096 bytes; binary messages are read with -B");
+}
+
+#[test]
+fn columns_come_in_any_order_and_all_count() {
+    let digest = "=00c0FFEE00c0ffee";
+    for text in
+        [format!("www.test A D NXDOMAIN {digest}"), format!("www.test A {digest}\tNXDOMAIN 192.0.2.0/24 D")]
+    {
+        let dataset = Desk::new().open(&*text).expect(&text);
+        assert_eq!((dataset.answers(), dataset.check()), (1, Check::Rcode));
+        assert_eq!(only(&dataset).1, Some(3));
+        assert_eq!(dataset.query(dataset.first()).expected_answer, None, "it is not asked for");
+        let dataset = dataset.checked(Check::Answers);
+        let query = dataset.query(dataset.first());
+        let expected = Some(Digest::from_number(0x00c0_ffee_00c0_ffee));
+        assert_eq!((query.expected_rcode, query.expected_answer), (Some(3), expected), "{text}");
+        assert!(query.message.len() > WWW.len(), "there is EDNS");
+        let dataset = dataset.checked(Check::Off);
+        let query = dataset.query(dataset.first());
+        assert_eq!((query.expected_rcode, query.expected_answer), (None, None));
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use kqps_dataset::Dataset;
+use kqps_dataset::{Check, Dataset};
 use kqps_lab::load::{Load, Pace, Played};
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let ceilings = if args.no_ceiling || !plan.targets.iter().all(|target| is_this_host(target.ip())) {
         Ceilings::default()
     } else {
-        let plain = open_dataset(&args.player)?.without_expectations();
+        let plain = open_dataset(&args.player)?.checked(Check::Off);
         ceiling::measure(&interface, &plan, &plain, &watcher)
     };
     let mut played = Vec::new();

@@ -26,9 +26,11 @@ pub mod setup;
 pub mod study;
 pub mod study_file;
 pub mod subject;
-pub mod toml_file;
 pub mod unit;
 pub mod warm_up;
+
+// What people write by hand is read in one way in all crates.
+pub use kqps_dataset::toml_file;
 
 mod reasons;
 mod record;

@@ -6,6 +6,7 @@
 //! Invariant: no I/O, no clock, no allocation per message, and no panic whatever the bytes are. What is
 //! written goes into a buffer that the caller keeps.
 
+pub mod canonical;
 pub mod edns;
 pub mod header;
 pub mod name;

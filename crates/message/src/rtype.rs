@@ -6,19 +6,19 @@ use std::fmt;
 pub const TYPES: &[(&str, u16)] = &[
     ("A", A),
     ("AAAA", AAAA),
-    ("HTTPS", 65),
-    ("PTR", 12),
+    ("HTTPS", HTTPS),
+    ("PTR", PTR),
     ("NS", NS),
-    ("MX", 15),
-    ("TXT", 16),
+    ("MX", MX),
+    ("TXT", TXT),
     ("CNAME", CNAME),
     ("SOA", SOA),
-    ("SRV", 33),
-    ("DS", 43),
-    ("DNSKEY", 48),
+    ("SRV", SRV),
+    ("DS", DS),
+    ("DNSKEY", DNSKEY),
     ("ANY", ANY),
     ("SVCB", 64),
-    ("CAA", 257),
+    ("CAA", CAA),
     ("NAPTR", 35),
     ("TLSA", 52),
     ("MD", 3),
@@ -55,8 +55,8 @@ pub const TYPES: &[(&str, u16)] = &[
     ("APL", 42),
     ("SSHFP", 44),
     ("IPSECKEY", 45),
-    ("RRSIG", 46),
-    ("NSEC", 47),
+    ("RRSIG", RRSIG),
+    ("NSEC", NSEC),
     ("DHCID", 49),
     ("NSEC3", 50),
     ("NSEC3PARAM", 51),
@@ -107,10 +107,30 @@ pub const NS: u16 = 2;
 pub const CNAME: u16 = 5;
 /// The start of a zone.
 pub const SOA: u16 = 6;
+/// A name for an address.
+pub const PTR: u16 = 12;
+/// A mail exchange.
+pub const MX: u16 = 15;
+/// Text.
+pub const TXT: u16 = 16;
 /// An IPv6 address.
 pub const AAAA: u16 = 28;
+/// Where a service is (RFC 2782).
+pub const SRV: u16 = 33;
 /// The pseudo-record of EDNS (RFC 6891).
 pub const OPT: u16 = 41;
+/// The digest of a child zone's key (RFC 4034, section 5).
+pub const DS: u16 = 43;
+/// A signature (RFC 4034, section 3).
+pub const RRSIG: u16 = 46;
+/// The next name of a zone (RFC 4034, section 4).
+pub const NSEC: u16 = 47;
+/// A zone's key (RFC 4034, section 2).
+pub const DNSKEY: u16 = 48;
+/// Where a web service is, and how it is spoken to (RFC 9460).
+pub const HTTPS: u16 = 65;
+/// Who may sign certificates (RFC 8659).
+pub const CAA: u16 = 257;
 /// The question for whatever there is (RFC 8482).
 pub const ANY: u16 = 255;
 

@@ -99,6 +99,10 @@ pub struct DatasetFacts {
     /// Bad lines or messages that were left out.
     #[serde(default)]
     pub skipped: u64,
+    /// To what of its expectations answers were held: `off`, `rcode` or `answers`. Older records, which do not
+    /// say it, were made with `rcode`, or `off` for an echo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
 }
 
 /// How a trial was loaded.

@@ -19,6 +19,10 @@ pub(crate) mod tests;
 
 use hearing::TICK_NS;
 
+/// Room for the longest record of a reply in canonical form: its owner, type and class, and its data, in which
+/// names may have been compressed.
+const SCRATCH_BYTES: usize = 1 << 17;
+
 /// One thread's state.
 pub struct Deck<'a> {
     dataset: &'a Dataset,
@@ -51,6 +55,8 @@ pub struct Deck<'a> {
     last_send_ns: u64,
     /// Queries of all sockets whose timeout has not gone by.
     waiting: u64,
+    /// What checking a reply needs, so that none needs an allocation.
+    scratch: Vec<u8>,
     /// The counts.
     pub tally: Tally,
     live: &'a ThreadLive,
@@ -125,6 +131,7 @@ impl<'a> Deck<'a> {
             next_socket: 0,
             last_send_ns: 0,
             waiting: 0,
+            scratch: Vec::with_capacity(SCRATCH_BYTES),
             tally: Tally::default(),
             live: setting.live,
         }

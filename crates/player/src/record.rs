@@ -76,6 +76,7 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
             hash: played.dataset.hash(),
             queries: played.dataset.queries(),
             skipped: played.dataset.skipped(),
+            check: Some(played.dataset.check().name().into()),
         },
         player: player(&played, &tally, &load, drops),
         load,

@@ -1,6 +1,6 @@
 //! Whether a reply answers its query, decided on bytes alone.
 
-use kqps_dataset::Query;
+use kqps_dataset::{Digest, Query};
 use kqps_message::header::{HEADER_BYTES, Header};
 use kqps_message::{edns, question};
 
@@ -34,11 +34,16 @@ pub enum Cause {
     },
     /// It is shorter than a header with the question.
     Short,
+    /// Its rcode is right, but its answer is not the one that the dataset expects, or cannot be read.
+    Answer {
+        /// The rcode.
+        rcode: u16,
+    },
 }
 
 impl Cause {
     /// The names in records, in the order of their numbers.
-    pub const NAMES: [&str; 4] = ["not-a-response", "question", "rcode", "short"];
+    pub const NAMES: [&str; 5] = ["not-a-response", "question", "rcode", "short", "answer"];
 
     /// The place of its name.
     #[inline]
@@ -48,13 +53,14 @@ impl Cause {
             Self::Question => 1,
             Self::Rcode { .. } => 2,
             Self::Short => 3,
+            Self::Answer { .. } => 4,
         }
     }
 }
 
-/// Checks a reply; `header` is its own.
+/// Checks a reply; `header` is its own. `scratch` is a buffer that every reply may use.
 #[inline]
-pub fn check(query: &Query<'_>, header: Header<'_>, reply: &[u8]) -> Checked {
+pub fn check(query: &Query<'_>, header: Header<'_>, reply: &[u8], scratch: &mut Vec<u8>) -> Checked {
     if !header.is_reply() {
         return Checked::Wrong(Cause::NotAResponse);
     }
@@ -72,8 +78,23 @@ pub fn check(query: &Query<'_>, header: Header<'_>, reply: &[u8]) -> Checked {
     }
     match query.expected_rcode {
         Some(expected) if expected != rcode => Checked::Wrong(Cause::Rcode { expected, got: rcode }),
+        _ if !has_answer(query, header, reply, rcode, scratch) => Checked::Wrong(Cause::Answer { rcode }),
         _ => correct(header, rcode),
     }
+}
+
+/// Whether the answer is the expected one, where one is. A truncated reply need not hold all of it, and none of
+/// what it holds can be told from that.
+#[inline]
+fn has_answer(
+    query: &Query<'_>,
+    header: Header<'_>,
+    reply: &[u8],
+    rcode: u16,
+    scratch: &mut Vec<u8>,
+) -> bool {
+    let Some(expected) = query.expected_answer.filter(|_| !header.is_truncated()) else { return true };
+    Digest::of_reply(reply, rcode, scratch) == Some(expected)
 }
 
 /// The reply's rcode. An OPT record may hold its upper eight bits (RFC 6891, section 6.1.3); it is looked for
@@ -115,8 +136,9 @@ mod tests {
     fn checked(asked: &[u8], expected_rcode: Option<u16>, reply: &[u8]) -> Checked {
         let count = u8::from(!asked.is_empty());
         let message = message([1, 0], [count, 0, 0, 0], &[asked]);
-        let query = Query { message: &message, question_bytes: asked.len(), expected_rcode };
-        check(&query, Header::of(reply).unwrap(), reply)
+        let query =
+            Query { message: &message, question_bytes: asked.len(), expected_rcode, expected_answer: None };
+        check(&query, Header::of(reply).unwrap(), reply, &mut Vec::new())
     }
 
     fn correct(rcode: u16) -> Checked {
@@ -150,5 +172,30 @@ mod tests {
         assert_eq!(checked(QUESTION, None, &reply), Checked::Wrong(Cause::Short));
         let padded = message([0x80, 0], [0; 4], &[QUESTION]);
         assert_eq!(checked(QUESTION, None, &padded), Checked::Wrong(Cause::Question));
+    }
+    #[test]
+    fn an_answer_is_held_to_its_digest_unless_it_is_truncated() {
+        let with = |flags, data: &[u8]| message(flags, [1, 1, 0, 0], &[QUESTION, &RECORD[..11], data]);
+        let right = with([0x84, 0], b"x");
+        let expected_answer = Digest::of_reply(&right, 0, &mut Vec::new());
+        assert!(expected_answer.is_some());
+        let asked = message([1, 0], [1, 0, 0, 0], &[QUESTION]);
+        let query = Query {
+            message: &asked,
+            question_bytes: QUESTION.len(),
+            expected_rcode: Some(0),
+            expected_answer,
+        };
+        let checked = |reply: &[u8]| check(&query, Header::of(reply).unwrap(), reply, &mut Vec::new());
+        assert_eq!(checked(&right), correct(0));
+        assert_eq!(checked(&with([0x84, 0], b"y")), Checked::Wrong(Cause::Answer { rcode: 0 }));
+        assert_eq!(
+            checked(&with([0x84, 0], b"")),
+            Checked::Wrong(Cause::Answer { rcode: 0 }),
+            "it cannot be read"
+        );
+        assert_eq!(checked(&with([0x84, 2], b"x")), unexpected(0, 2), "the rcode comes first");
+        let cut = checked(&with([0x86, 0], b"y"));
+        assert_eq!(cut, Checked::Correct { rcode: 0, truncated: true });
     }
 }

@@ -95,13 +95,19 @@ impl Tally {
     pub fn wrong(&mut self, cause: Cause) {
         self.accounts.wrong += 1;
         self.wrong_causes[cause.number()] += 1;
-        if let Cause::Rcode { expected, got } = cause {
-            self.rcode(got);
-            let row = self.wrong_rcodes.get_mut(usize::from(expected));
-            match row.and_then(|row| row.get_mut(usize::from(got))) {
-                Some(count) => *count += 1,
-                None => *self.extended_wrong_rcodes.entry((expected, got)).or_default() += 1,
-            }
+        match cause {
+            Cause::Rcode { expected, got } => self.wrong_rcode(expected, got),
+            Cause::Answer { rcode } => self.rcode(rcode),
+            Cause::NotAResponse | Cause::Question | Cause::Short => {}
+        }
+    }
+
+    fn wrong_rcode(&mut self, expected: u16, got: u16) {
+        self.rcode(got);
+        let row = self.wrong_rcodes.get_mut(usize::from(expected));
+        match row.and_then(|row| row.get_mut(usize::from(got))) {
+            Some(count) => *count += 1,
+            None => *self.extended_wrong_rcodes.entry((expected, got)).or_default() += 1,
         }
     }
 

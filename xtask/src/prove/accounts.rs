@@ -38,7 +38,7 @@ const DRAIN: &str = "1500ms";
 /// microseconds: less than what makes a reply late.
 const AWAY_MOST_US: u64 = 400_000;
 
-/// Each of the 14 faults strikes this share of queries.
+/// Each of the 15 faults strikes this share of queries.
 const SHARE_EACH: f64 = 0.002;
 
 /// Queries that one socket may send, so that the relay can still make up an ID that the socket never used.
@@ -109,7 +109,7 @@ fn play(bench: &Bench, &(io, more): &Load, queries: &Queries, seed: u64) -> Resu
     let sockets = (u64::from(queries.names) * queries.passes).div_ceil(PER_SOCKET).max(2).to_string();
     let passes = queries.passes.to_string();
     let mut flags = vec!["-n", &passes, "-c", &sockets, "-T", "1", "-t", TIMEOUT, "--drain", DRAIN];
-    flags.extend(["--io", io]);
+    flags.extend(["--io", io, "--check", "answers"]);
     flags.extend(more);
     let agreed = agreed(bench, &flags, &queries.file, seed);
     let trial = agreed.with_context(|| format!("with seed {seed}, --io {io} {}", more.join(" ")))?;

@@ -30,6 +30,9 @@ pub enum Fault {
     Corrupt,
     /// The reply says SERVFAIL: wrong, `rcode` (where the dataset expects another one).
     WrongRcode,
+    /// One bit of the data of the reply's first answer is flipped: wrong, `answer` (where the dataset expects the
+    /// answer, and there is one).
+    WrongData,
     /// The reply has QR=0: wrong, `not-a-response`.
     NotAReply,
     /// The reply ends within its question: wrong, `short`.
@@ -42,7 +45,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them, in the order in which a draw considers them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::DropQuery,
         Self::DropReply,
         Self::Delay,
@@ -53,6 +56,7 @@ impl Fault {
         Self::WrongQuestion,
         Self::Corrupt,
         Self::WrongRcode,
+        Self::WrongData,
         Self::NotAReply,
         Self::CutShort,
         Self::WrongPort,
@@ -72,6 +76,7 @@ impl Fault {
             Self::WrongQuestion => "wrong-question",
             Self::Corrupt => "corrupt",
             Self::WrongRcode => "wrong-rcode",
+            Self::WrongData => "wrong-data",
             Self::NotAReply => "not-a-reply",
             Self::CutShort => "cut-short",
             Self::WrongPort => "wrong-port",
@@ -84,6 +89,7 @@ impl Fault {
         match self {
             Self::WrongQuestion | Self::Corrupt => Some("question"),
             Self::WrongRcode => Some("rcode"),
+            Self::WrongData => Some("answer"),
             Self::NotAReply => Some("not-a-response"),
             Self::CutShort => Some("short"),
             _ => None,
@@ -187,6 +193,6 @@ mod tests {
         assert!(told("drop").contains("NAME=SHARE"));
         assert!(told("drpo=0.1").contains("drop-query"));
         assert!(told("late=2").contains("between 0 and 1"));
-        assert!(Plan::every(0.1).is_err(), "fourteen tenths are more than all");
+        assert!(Plan::every(0.1).is_err(), "fifteen tenths are more than all");
     }
 }

@@ -37,6 +37,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 pub use counts::Counts;
 pub use fault::{Fault, Plan, Share};
+pub use wire::answer;
 pub use witness::{Handed, Witness};
 
 use engine::Engine;

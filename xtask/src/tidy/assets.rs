@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use crate::workspace;
 
 /// Where assets lie. What stands in the root or in `.ci`, `.cargo` and the like is known by its name.
-const FOLDERS: [&str; 6] = ["crates", "docs", "fuzz", "studies", "subjects", "xtask"];
+const FOLDERS: [&str; 7] = ["crates", "docs", "fuzz", "recipes", "studies", "subjects", "xtask"];
 
 /// What is known by its name or its ending: cargo's files, and snapshots, which `insta` names by their test.
 const KNOWN: [&str; 3] = ["Cargo.toml", ".snap", "/proptest-regressions/"];

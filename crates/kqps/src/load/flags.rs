@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kqps_dataset::{Dataset, Format, Options};
+use kqps_dataset::{Check, Dataset, Format, Options};
 use kqps_player::plan::BURST_MOST;
 use kqps_player::{Io, LoadPlan, Plan, Sources, Stop};
 
@@ -28,9 +28,14 @@ pub(crate) struct PlayerArgs {
     #[arg(required = true, value_name = "TARGET")]
     pub(crate) targets: Vec<String>,
 
-    /// The file of queries: a line each, `name type`
+    /// The file of queries: a line each, `name type`, and then in any order E (EDNS), D (EDNS and DO), a client subnet
+    /// such as 192.0.2.0/24, the expected rcode, and = with the digest of the expected answer
     #[arg(short = 'd', long, value_name = "FILE")]
     pub(crate) queries: PathBuf,
+
+    /// Hold answers to what the file expects: rcode, answers (the rcode and the digest of the answer), or off
+    #[arg(long, value_name = "WHAT", default_value = "rcode")]
+    check: Check,
 
     /// The file is binary: 16-bit lengths and messages
     #[arg(short = 'B', long)]
@@ -129,7 +134,13 @@ pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
     if let Some(note) = dataset.note() {
         eprintln!("kqps: {note}");
     }
-    Ok(dataset)
+    if args.check == Check::Answers && dataset.answers() == 0 {
+        return Err(bad_input(format!(
+            "--check answers: {} has no digests of answers; `kqps gen queries --expect answers` writes them",
+            args.queries.display()
+        )));
+    }
+    Ok(dataset.checked(args.check))
 }
 
 impl PlayerArgs {

@@ -48,7 +48,7 @@ impl Deck<'_> {
         }
         let query = self.dataset.query(slot.query);
         let latency_ns = at_ns.saturating_sub(slot.due_ns);
-        let checked = check(&query, header, reply);
+        let checked = check(&query, header, reply, &mut self.scratch);
         if latency_ns > self.timeout_ns && matches!(checked, Checked::Wrong(_)) {
             // It is no answer to what was asked, and too late to be a wrong one: the query stays open.
             self.tally.accounts.unsolicited += 1;

@@ -84,7 +84,7 @@ pub fn did_you_mean(near: Option<&str>) -> String {
 }
 
 /// serde words it ``unknown field `x`, expected one of `a`, `b` ``; adds which of those was probably meant.
-fn with_nearest(message: &str) -> String {
+pub(crate) fn with_nearest(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let unknown = quoted.next().filter(|_| message.starts_with("unknown "));
     let known: Vec<&str> = quoted.collect();

@@ -1,0 +1,134 @@
+//! The digest of a right answer: 64 bits that are the same for every server that answers rightly, however it
+//! compresses names, orders records, writes letters or counts down TTLs.
+//!
+//! It is the sum, modulo 2^64, of XXH3-64 (seed 0) over
+//!
+//! - three bytes: the rcode, big-endian, and 1 where AA is set, else 0; and
+//! - each record of the answer section but RRSIGs: its owner, type, class and data in canonical form
+//!   ([`kqps_message::canonical`]), without TTL and length.
+//!
+//! Where the rcode is neither NOERROR nor NXDOMAIN only the rcode counts: AA is taken as 0, and there are no
+//! records. RRSIGs are left out, because nobody knows them before the zone is signed.
+
+use kqps_message::{Header, canonical, question, rcode, rtype};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The digest of a right answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digest(u64);
+
+impl Digest {
+    /// The digest of an answer without records.
+    #[inline]
+    pub fn of_none(rcode: u16, authoritative: bool) -> Self {
+        let [upper, lower] = rcode.to_be_bytes();
+        Self(xxh3_64(&[upper, lower, u8::from(authoritative && is_of_data(rcode))]))
+    }
+
+    /// With one more record, given in canonical form.
+    #[inline]
+    #[must_use]
+    pub fn and(self, record: &[u8]) -> Self {
+        Self(self.0.wrapping_add(xxh3_64(record)))
+    }
+
+    /// The digest of a reply whose whole rcode is known. None where its answer section is cut short or malformed.
+    /// `scratch` is a buffer to be used again, whose content does not matter.
+    #[inline]
+    pub fn of_reply(reply: &[u8], rcode: u16, scratch: &mut Vec<u8>) -> Option<Self> {
+        let header = Header::of(reply)?;
+        let mut digest = Self::of_none(rcode, header.is_authoritative());
+        if !is_of_data(rcode) {
+            return Some(digest);
+        }
+        let mut at = question::end(reply)?;
+        for _ in 0..header.answers() {
+            scratch.clear();
+            let record = canonical::append_record(reply, at, scratch)?;
+            if record.rtype != rtype::RRSIG {
+                digest = digest.and(scratch);
+            }
+            at = record.end;
+        }
+        Some(digest)
+    }
+
+    /// As a number.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    /// Of its number.
+    pub fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+/// Whether an answer of this rcode says something about data.
+#[inline]
+fn is_of_data(rcode: u16) -> bool {
+    matches!(rcode, rcode::NOERROR | rcode::NXDOMAIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUESTION: &[u8] = b"\x03wWw\x04test\0\x00\x01\x00\x01";
+    const OWNER: &[u8] = b"\xc0\x0c";
+
+    /// A record with these fields; its class is IN.
+    fn record(owner: &[u8], rtype: u8, ttl_s: u8, data: &[u8]) -> Vec<u8> {
+        [owner, &[0, rtype, 0, 1, 0, 0, 0, ttl_s, 0, data.len() as u8], data].concat()
+    }
+
+    fn digest(flags: [u8; 2], records: &[Vec<u8>]) -> Option<Digest> {
+        let header = [0, 0, flags[0], flags[1], 0, 1, 0, records.len() as u8, 0, 0, 0, 0];
+        let reply = [&header[..], QUESTION, &records.concat()].concat();
+        Digest::of_reply(&reply, u16::from(flags[1] & 15), &mut b"anything".to_vec())
+    }
+
+    #[test]
+    fn what_servers_may_do_differently_does_not_matter() {
+        let (one, two) = (record(OWNER, 1, 9, b"AAAA"), record(OWNER, 1, 9, b"BBBB"));
+        let wanted = digest([0x84, 0], &[one.clone(), two.clone()]);
+        let written_out = record(b"\x03WWW\x04test\0", 1, 8, b"BBBB");
+        let signature = record(OWNER, 46, 9, b"anything at all");
+        assert_eq!(digest([0x85, 0x30], &[written_out, signature, one]), wanted);
+        let alias = |data: &[u8]| digest([0x84, 0], &[record(OWNER, 5, 9, data)]);
+        assert_eq!(alias(b"\x01a\xc0\x10"), alias(b"\x01A\x04TEST\0"));
+    }
+
+    #[test]
+    fn what_makes_an_answer_another_one_does() {
+        let one = record(OWNER, 1, 9, b"AAAA");
+        let wanted = digest([0x84, 0], std::slice::from_ref(&one)).expect("a digest");
+        for (what, other) in [
+            ("data", digest([0x84, 0], &[record(OWNER, 1, 9, b"AAAB")])),
+            ("type", digest([0x84, 0], &[record(OWNER, 2, 9, b"\x02AA\0")])),
+            ("owner", digest([0x84, 0], &[record(b"\xc0\x10", 1, 9, b"AAAA")])),
+            ("a record twice", digest([0x84, 0], &[one.clone(), one.clone()])),
+            ("a record less", digest([0x84, 0], &[])),
+            ("AA", digest([0x80, 0], std::slice::from_ref(&one))),
+            ("rcode", digest([0x84, 3], std::slice::from_ref(&one))),
+        ] {
+            assert_ne!(other.expect("a digest"), wanted, "{what}");
+        }
+        assert_eq!(digest([0x84, 0], &[record(OWNER, 5, 9, b"\x09")]), None);
+    }
+
+    #[test]
+    fn of_an_error_only_the_rcode_counts() {
+        let refused = digest([0x84, 5], &[record(OWNER, 1, 9, b"AAAA")]);
+        assert_eq!(refused, Some(Digest::of_none(5, false)));
+        assert_ne!(refused, Some(Digest::of_none(2, false)));
+    }
+
+    #[test]
+    fn the_digest_is_the_one_that_the_documents_define() {
+        // By the xxHash package of Python: of 00 00 01, and of one record's canonical form.
+        assert_eq!(Digest::of_none(0, true).number(), 0x6f15_e63f_b37c_575a);
+        let digest = digest([0x84, 0], &[record(OWNER, 1, 9, &[198, 18, 0, 1])]).expect("a digest");
+        assert_eq!(digest.number(), 0xc6a4_a1d1_5454_75f9);
+    }
+}

@@ -1,0 +1,179 @@
+//! Names and RDATA as every server means them, however it wrote them: names without compression and in lower
+//! case (RFC 4034, section 6.2, with the corrections of RFC 6840, section 5.1). What is equal is then equal
+//! byte for byte.
+
+use crate::name::{LABEL_BYTES_MAX, NAME_BYTES_MAX};
+use crate::record::{self, Record};
+
+/// Appends the name that begins at `from` to `out`, following its pointers, and returns the position just after
+/// it in the message. None where it is cut short, malformed or longer than a name can be, or where a pointer
+/// does not point backwards; `out` then holds what was read until there.
+#[inline]
+pub fn append_name(message: &[u8], from: usize, out: &mut Vec<u8>) -> Option<usize> {
+    let start = out.len();
+    let mut end = None;
+    let mut at = from;
+    // Every pointer must point before the last one, so that there is no loop.
+    let mut pointed_before = from;
+    loop {
+        match *message.get(at)? {
+            0 => break,
+            length if usize::from(length) <= LABEL_BYTES_MAX => {
+                let next = at + 1 + usize::from(length);
+                out.extend_from_slice(message.get(at..next)?);
+                at = next;
+            }
+            upper @ 0xc0.. => {
+                let target = usize::from(u16::from_be_bytes([upper & 0x3f, *message.get(at + 1)?]));
+                if target >= pointed_before {
+                    return None;
+                }
+                end = end.or(Some(at + 2));
+                pointed_before = target;
+                at = target;
+            }
+            _ => return None,
+        }
+        if out.len() - start >= NAME_BYTES_MAX {
+            return None;
+        }
+    }
+    out.push(0);
+    // The bytes that give a label's length are below the letters.
+    out[start..].make_ascii_lowercase();
+    Some(end.unwrap_or(at + 1))
+}
+
+/// Appends the record that begins at `from` to `out`: owner, type and class, and its data, without the TTL and
+/// the length of the data. Returns the record itself. None as with [`append_name`], and where its data do not
+/// hold the names that its type has.
+#[inline]
+pub fn append_record<'a>(message: &'a [u8], from: usize, out: &mut Vec<u8>) -> Option<Record<'a>> {
+    append_name(message, from, out)?;
+    let record = record::read(message, from)?;
+    out.extend_from_slice(&record.rtype.to_be_bytes());
+    out.extend_from_slice(&record.class.to_be_bytes());
+    append_data(message, &record, out)?;
+    Some(record)
+}
+
+/// Where the names of a type's data stand.
+enum Names {
+    /// So many bytes, and then so many names.
+    After(usize, usize),
+    /// Four bytes, three character strings, and then one name (RFC 3403, section 4.1).
+    AfterStrings,
+}
+
+/// The types whose data hold names that may be compressed or differ in case.
+fn names(rtype: u16) -> Option<Names> {
+    Some(match rtype {
+        // NS, MD, MF, CNAME, MB, MG, MR, PTR, NXT, DNAME
+        2..=5 | 7..=9 | 12 | 30 | 39 => Names::After(0, 1),
+        // SOA, MINFO, RP
+        6 | 14 | 17 => Names::After(0, 2),
+        // MX, AFSDB, RT, KX
+        15 | 18 | 21 | 36 => Names::After(2, 1),
+        // SIG
+        24 => Names::After(18, 1),
+        // PX
+        26 => Names::After(2, 2),
+        // SRV
+        33 => Names::After(6, 1),
+        // NAPTR
+        35 => Names::AfterStrings,
+        _ => return None,
+    })
+}
+
+fn append_data(message: &[u8], record: &Record<'_>, out: &mut Vec<u8>) -> Option<()> {
+    let Some(names) = names(record.rtype) else {
+        out.extend_from_slice(record.data);
+        return Some(());
+    };
+    let start = record.end - record.data.len();
+    let (fixed, names) = match names {
+        Names::After(fixed, names) => (fixed, names),
+        Names::AfterStrings => (strings_end(record.data, 4, 3)?, 1),
+    };
+    out.extend_from_slice(record.data.get(..fixed)?);
+    let mut at = start + fixed;
+    for _ in 0..names {
+        at = append_name(message, at, out)?;
+    }
+    out.extend_from_slice(message.get(at..record.end)?);
+    Some(())
+}
+
+/// The position after `count` character strings that begin at `from`.
+fn strings_end(data: &[u8], from: usize, count: usize) -> Option<usize> {
+    (0..count).try_fold(from, |at, _| Some(at + 1 + usize::from(*data.get(at)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(message: &[u8], from: usize) -> Option<(Vec<u8>, usize)> {
+        let mut out = Vec::new();
+        append_name(message, from, &mut out).map(|end| (out, end))
+    }
+
+    #[test]
+    fn a_name_is_lowered_and_its_pointers_are_followed() {
+        let message = b"\x04TesT\0\x03wWw\xc0\x00\xc0\x06rest";
+        assert_eq!(name(message, 0), Some((b"\x04test\0".to_vec(), 6)));
+        assert_eq!(name(message, 6), Some((b"\x03www\x04test\0".to_vec(), 12)));
+        assert_eq!(name(message, 12), Some((b"\x03www\x04test\0".to_vec(), 14)));
+        assert_eq!(name(b"\0", 0), Some((b"\0".to_vec(), 1)));
+    }
+
+    #[test]
+    fn a_name_that_never_ends_is_none() {
+        for message in
+            [&b"\xc0\x00"[..], b"\x01a\xc0\x00", b"\xc0\x02\xc0\x00", b"\x01a", b"\xc0", b"\x40a\0"]
+        {
+            assert_eq!(name(message, 0), None, "{message:?}");
+        }
+        assert_eq!(name(&[1; 600], 0), None);
+        // 255 bytes are the most: 127 labels of one letter and the root.
+        let longest = [b"\x01a".repeat(127), vec![0]].concat();
+        assert_eq!(name(&longest, 0), Some((longest.clone(), 255)));
+        assert_eq!(name(&[b"\x01a".repeat(128), vec![0]].concat(), 0), None);
+    }
+
+    /// A record of this type and data with the root as its owner, after a name at position 0.
+    fn record(rtype: u8, data: &[u8]) -> Option<Vec<u8>> {
+        let fixed = [0, 0, rtype, 0, 1, 0, 0, 0, 9, 0, data.len() as u8];
+        let message = [&b"\x01A\0"[..], &fixed, data].concat();
+        let mut out = Vec::new();
+        append_record(&message, 3, &mut out).map(|record| {
+            assert_eq!(record.end, message.len());
+            out.split_off(5)
+        })
+    }
+
+    #[test]
+    fn names_in_data_are_found_by_type() {
+        assert_eq!(record(1, b"\xc0\x00AB").unwrap(), b"\xc0\x00AB");
+        assert_eq!(record(5, b"\x01B\xc0\x00").unwrap(), b"\x01b\x01a\0");
+        assert_eq!(
+            record(6, b"\xc0\x00\x01B\0AAAABBBBCCCCDDDDEEEE").unwrap(),
+            b"\x01a\0\x01b\0AAAABBBBCCCCDDDDEEEE"
+        );
+        assert_eq!(record(15, b"AB\xc0\x00").unwrap(), b"AB\x01a\0");
+        assert_eq!(record(33, b"ABCDEF\xc0\x00").unwrap(), b"ABCDEF\x01a\0");
+        assert_eq!(record(35, b"ABCD\x01U\0\x02XY\xc0\x00").unwrap(), b"ABCD\x01U\0\x02XY\x01a\0");
+        assert_eq!(record(16, b"\x03ABC").unwrap(), b"\x03ABC");
+    }
+
+    #[test]
+    fn data_without_their_names_are_none() {
+        for (rtype, data) in
+            [(5, &b""[..]), (15, b"A"), (33, b"ABCDEF"), (35, b"ABCD\x09"), (2, b"\x01b\0\0\xc0")]
+        {
+            let whole = record(rtype, data);
+            assert_eq!(whole.is_some(), rtype == 2, "{rtype}");
+        }
+    }
+}
