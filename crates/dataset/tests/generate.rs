@@ -4,24 +4,31 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
-use kqps_dataset::generate::{self, LabelBytes, Popularity, Queries, Zone};
+use kqps_dataset::generate::{self, Asked, Expect, Labels, Outcomes, Popularity, Recipe, Type};
 use kqps_dataset::{Check, Dataset, Options};
 use kqps_message::{rcode, rtype};
 
-fn zone() -> Zone {
-    Zone { origin: "Example.test".to_owned(), records: 500, label_bytes: LabelBytes::Spread, seed: 3 }
+const COUNT: u64 = 20_000;
+
+fn outcomes(nxdomain: f64) -> Outcomes {
+    Outcomes { noerror: 1.0 - nxdomain, nxdomain, ..Outcomes::default() }
 }
 
-fn queries() -> Queries {
-    Queries {
-        zone: zone(),
-        count: 20_000,
-        nxdomain_share: 0.05,
-        types: vec![(rtype::A, 3.0), (rtype::AAAA, 1.0)],
-        popularity: Popularity::Uniform,
-        expected: true,
+fn recipe() -> Recipe {
+    Recipe { origin: "Example.test".to_owned(), records: 500, seed: 3, queries: asked(), ..Recipe::default() }
+}
+
+fn asked() -> Asked {
+    Asked {
+        types: [(Type(rtype::A), 3.0), (Type(rtype::AAAA), 1.0)].into(),
+        outcomes: outcomes(0.05),
         seed: 4,
+        ..Asked::default()
     }
+}
+
+fn asking(asked: Asked) -> Recipe {
+    Recipe { queries: asked, ..recipe() }
 }
 
 fn written(write: impl FnOnce(&Path) -> Result<(), generate::GenerateError>) -> String {
@@ -32,33 +39,36 @@ fn written(write: impl FnOnce(&Path) -> Result<(), generate::GenerateError>) -> 
     fs::read_to_string(path).expect("the file")
 }
 
-fn zone_text(zone: &Zone) -> String {
-    written(|path| generate::zone(zone, path))
+fn zone_text(recipe: &Recipe) -> String {
+    written(|path| generate::zone(recipe, path))
 }
 
-fn queries_text(queries: &Queries) -> String {
-    written(|path| generate::queries(queries, path))
+fn queries_text(recipe: &Recipe) -> String {
+    queries_of(recipe, COUNT)
+}
+
+fn queries_of(recipe: &Recipe, count: u64) -> String {
+    written(|path| generate::queries(recipe, count, path))
 }
 
 #[test]
 fn a_seed_decides_everything() {
-    assert_eq!(zone_text(&zone()), zone_text(&zone()));
-    assert_eq!(queries_text(&queries()), queries_text(&queries()));
-    assert_ne!(zone_text(&zone()), zone_text(&Zone { seed: 5, ..zone() }));
-    assert_ne!(queries_text(&queries()), queries_text(&Queries { seed: 5, ..queries() }));
+    assert_eq!(zone_text(&recipe()), zone_text(&recipe()));
+    assert_eq!(queries_text(&recipe()), queries_text(&recipe()));
+    assert_ne!(zone_text(&recipe()), zone_text(&Recipe { seed: 5, ..recipe() }));
+    assert_ne!(queries_text(&recipe()), queries_text(&asking(Asked { seed: 5, ..asked() })));
 }
 
 #[test]
 fn what_a_seed_gives_never_changes() {
-    let small = Zone { records: 3, ..zone() };
+    let small = Recipe { records: 3, queries: Asked { outcomes: outcomes(0.5), ..asked() }, ..recipe() };
     assert_eq!(zone_text(&small), include_str!("generated/zone.txt"));
-    let few = Queries { zone: small, count: 6, nxdomain_share: 0.5, ..queries() };
-    assert_eq!(queries_text(&few), include_str!("generated/queries.txt"));
+    assert_eq!(queries_of(&small, 6), include_str!("generated/queries.txt"));
 }
 
 #[test]
 fn queries_are_answered_by_the_zone_as_expected() {
-    let text = zone_text(&zone());
+    let text = zone_text(&recipe());
     let names: HashSet<String> = text
         .lines()
         .filter_map(|line| line.split_once(" IN A 198."))
@@ -66,7 +76,7 @@ fn queries_are_answered_by_the_zone_as_expected() {
         .collect();
     assert_eq!(names.len(), 500 + 2);
     let mut asked = HashMap::new();
-    for line in queries_text(&queries()).lines() {
+    for line in queries_text(&recipe()).lines() {
         let [name, qtype, rcode] = line.split(' ').collect::<Vec<_>>()[..] else {
             panic!("three columns: {line}")
         };
@@ -89,43 +99,64 @@ fn queries_are_answered_by_the_zone_as_expected() {
 fn a_dataset_reads_what_was_generated() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("queries");
-    generate::queries(&queries(), &path).expect("a file");
+    let answers = asking(Asked { expect: Expect::Answers, edns: 0.5, dnssec: 0.25, ..asked() });
+    generate::queries(&answers, COUNT, &path).expect("a file");
     let options = Options { cache_dir: Some(directory.path().join("cache")), ..Options::default() };
     let dataset = Dataset::open(&path, &options).expect("a dataset");
-    assert_eq!(dataset.queries(), 20_000);
+    assert_eq!((dataset.queries(), dataset.answers()), (COUNT, COUNT));
     let absent = dataset.iter().filter(|query| query.expected_rcode == Some(rcode::NXDOMAIN)).count();
     assert!((800..1200).contains(&absent), "{absent}");
+    assert!(dataset.iter().all(|query| query.expected_answer.is_none()), "they were not asked for");
+    let dataset = dataset.checked(Check::Answers);
+    assert!(dataset.iter().all(|query| query.expected_answer.is_some() && query.expected_rcode.is_some()));
+    assert_eq!(dataset.query(dataset.position(COUNT - 1)), dataset.iter().last().expect("a last one"));
+    let with_edns = dataset.iter().filter(|query| query.message.len() > 12 + query.question_bytes).count();
+    assert!((9_500..10_500).contains(&with_edns), "{with_edns}");
     // An echo can meet none of these.
     let plain = dataset.checked(Check::Off);
-    assert_eq!(plain.queries(), 20_000);
-    assert!(plain.iter().all(|query| query.expected_rcode.is_none()));
+    assert_eq!(plain.queries(), COUNT);
+    assert!(plain.iter().all(|query| query.expected_rcode.is_none() && query.expected_answer.is_none()));
 }
 
 #[test]
 fn popular_names_are_asked_more_often() {
-    let zipf = Queries { popularity: Popularity::Zipf(1.0), nxdomain_share: 0.0, ..queries() };
-    let mut asked: HashMap<String, u32> = HashMap::new();
-    for line in queries_text(&zipf).lines() {
-        *asked.entry(line.split(' ').next().expect("a name").to_owned()).or_default() += 1;
-    }
-    let most = asked.values().max().copied().map(f64::from).expect("queries");
+    let zipf = Popularity::Zipf(1.0);
+    let (most, _) = most_asked(zipf);
     // The first of 500 names gets 1 / H(500) = 14.7 % of 20,000.
     assert!((most - 2944.0).abs() < 251.0, "{most}");
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let ranks = directory.path().join("ranks");
+    fs::write(&ranks, "  700 www.example.com\n200\n100 rest\n").expect("a file");
+    let (most, names) = most_asked(Popularity::Ranks(ranks));
+    assert!((most - 14_000.0).abs() < 324.0, "{most}");
+    assert_eq!(names, 3);
+}
+
+/// How often the most popular name was asked, and how many names were.
+fn most_asked(popularity: Popularity) -> (f64, usize) {
+    let recipe = asking(Asked { popularity, outcomes: outcomes(0.0), ..asked() });
+    let mut times: HashMap<String, u32> = HashMap::new();
+    for line in queries_text(&recipe).lines() {
+        *times.entry(line.split(' ').next().expect("a name").to_owned()).or_default() += 1;
+    }
+    // AAAA is asked at A's names, for want of its own: they are the same.
+    (times.values().max().copied().map(f64::from).expect("queries"), times.len())
 }
 
 #[test]
 fn without_expectations_there_are_two_columns() {
-    let plain = queries_text(&Queries { expected: false, ..queries() });
+    let plain = queries_text(&asking(Asked { expect: Expect::Nothing, ..asked() }));
     assert!(plain.lines().all(|line| line.split(' ').count() == 2));
 }
 
 #[test]
 fn the_root_can_be_an_origin() {
-    let root = Zone { origin: ".".to_owned(), ..zone() };
+    let root = Recipe { origin: ".".to_owned(), ..recipe() };
     assert!(zone_text(&root).starts_with("$ORIGIN .\n"));
-    let text = queries_text(&Queries { zone: root, ..queries() });
     assert!(
-        text.lines()
+        queries_text(&root)
+            .lines()
             .all(|line| line.split(' ').next().is_some_and(|name| name.find('.') == Some(name.len() - 1)))
     );
 }
@@ -134,39 +165,52 @@ fn the_root_can_be_an_origin() {
 fn what_cannot_be_generated_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("out");
-    let zone_error = |zone: Zone| generate::zone(&zone, &path).expect_err("a bad zone").to_string();
+    let zone_error = |recipe: Recipe| generate::zone(&recipe, &path).expect_err("a bad zone").to_string();
     let query_error =
-        |queries: Queries| generate::queries(&queries, &path).expect_err("bad queries").to_string();
+        |asked: Asked| generate::queries(&asking(asked), 9, &path).expect_err("bad queries").to_string();
+    let label_bytes = |label_bytes| Labels { label_bytes: Some(label_bytes), ..Labels::default() };
+    let ranks = directory.path().join("ranks");
+    fs::write(&ranks, "9 a\n\n").expect("a file");
     for (error, expected) in [
-        (zone_error(Zone { records: 0, ..zone() }), "0 records; expected 1 to 100000000"),
+        (zone_error(Recipe { records: 0, ..recipe() }), "0 records; expected 1 to 100000000"),
         (
-            zone_error(Zone { origin: "a..b".to_owned(), ..zone() }),
+            zone_error(Recipe { origin: "a..b".to_owned(), ..recipe() }),
             "bad origin \"a..b\", column 3: a label is empty",
         ),
         (
-            zone_error(Zone { label_bytes: LabelBytes::Fixed(3), ..zone() }),
+            zone_error(Recipe { names: label_bytes(3), ..recipe() }),
             "labels of 3 bytes; expected 4 to 63, so that there are enough different ones",
         ),
         (
-            zone_error(Zone { origin: format!("{0}.{0}.{0}.{0}", "x".repeat(60)), ..zone() }),
-            "the names would be up to 267 bytes long; a name has 255 at most",
-        ),
-        (query_error(Queries { count: 0, ..queries() }), "no queries are asked for; expected 1 at least"),
-        (
-            query_error(Queries { nxdomain_share: 1.5, ..queries() }),
-            "a share of 1.5 for NXDOMAIN; expected 0 to 1",
+            zone_error(Recipe { origin: format!("{0}.{0}.{0}.{0}", "x".repeat(60)), ..recipe() }),
+            "the names would be up to 277 bytes long; a name has 255 at most",
         ),
         (
-            query_error(Queries { types: vec![(1, 0.0)], ..queries() }),
+            zone_error(Recipe { zones: 2, ..recipe() }),
+            "the recipe has 2 zones, which are written into a folder of their own",
+        ),
+        (
+            query_error(Asked { outcomes: outcomes(1.5), ..asked() }),
+            "a weight of -0.5 for NOERROR in outcomes; expected a number of 0 or more",
+        ),
+        (query_error(Asked { edns: 1.5, ..asked() }), "a share of 1.5 for edns; expected 0 to 1"),
+        (
+            query_error(Asked { types: [(Type(1), 0.0)].into(), ..asked() }),
             "expected one type at least, each with a weight above 0",
         ),
         (
-            query_error(Queries { popularity: Popularity::Zipf(-1.0), ..queries() }),
+            query_error(Asked { popularity: Popularity::Zipf(-1.0), ..asked() }),
             "a Zipf exponent of -1; expected 0 to 10",
+        ),
+        (
+            query_error(Asked { popularity: Popularity::Ranks(ranks.clone()), ..asked() }),
+            &format!("{}:2:1: expected a number above 0, found \"\"", ranks.display()),
         ),
     ] {
         assert_eq!(error, expected);
     }
+    let none = generate::queries(&recipe(), 0, &path).expect_err("no queries").to_string();
+    assert_eq!(none, "no queries are asked for; expected 1 at least");
     assert!(!path.exists());
 }
 
@@ -176,7 +220,14 @@ fn a_device_or_a_missing_directory_is_left_alone() {
         ("/dev/null", "cannot write /dev/null: it exists and is no regular file"),
         ("/missing/file", "cannot write /missing/file: No such file or directory"),
     ] {
-        let error = generate::zone(&zone(), Path::new(path)).expect_err("no file").to_string();
+        let error = generate::zone(&recipe(), Path::new(path)).expect_err("no file").to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+    for (path, expected) in [
+        ("/dev/null", "cannot write /dev/null: it exists and is no folder"),
+        ("/usr", "cannot write /usr: it exists and is not empty"),
+    ] {
+        let error = generate::zones(&recipe(), Path::new(path)).expect_err("no folder").to_string();
         assert!(error.starts_with(expected), "{error}");
     }
 }

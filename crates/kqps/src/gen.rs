@@ -1,16 +1,19 @@
-//! `kqps gen`: zones and query files from a seed.
+//! `kqps gen`: zones and query files from a recipe and its seed.
 
-use std::path::{Path, PathBuf};
+mod flags;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::str::FromStr;
 
-use kqps_dataset::generate::{self, GenerateError, LabelBytes, Popularity, Queries, Zone};
-use kqps_message::rtype;
+use kqps_dataset::generate::{self, Expect, GenerateError, Recipe, RecipeError};
+use kqps_dataset::toml_file::FileError;
+use kqps_lab::signing::{self, SigningError};
 
 use crate::exit::bad_input;
 use crate::value::{parse_count, parse_share};
+use flags::{NamesArgs, Popular, WeightedType};
 
-/// Generate zones and query files from a seed
+/// Generate zones and query files from a recipe and its seed
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -20,21 +23,22 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum What {
     Zone(ZoneArgs),
-    Queries(QueriesArgs),
+    Queries(Box<QueriesArgs>),
+    Recipe(RecipeArgs),
 }
 
-/// Write a zone file of address records
+/// Write the zones of a recipe, or one of address records
 #[derive(clap::Args)]
 struct ZoneArgs {
     #[command(flatten)]
     names: NamesArgs,
 
-    /// The file to write, whole or not at all
-    #[arg(short = 'o', long, value_name = "FILE")]
+    /// The file to write, or for several zones the folder; whole or not at all
+    #[arg(short = 'o', long, value_name = "FILE|DIR")]
     output: PathBuf,
 }
 
-/// Write a query file for the names of a zone, given by the flags that the zone was generated with
+/// Write a query file for the zones of a recipe, given by the flags that they were generated with
 #[derive(clap::Args)]
 struct QueriesArgs {
     #[command(flatten)]
@@ -44,118 +48,146 @@ struct QueriesArgs {
     #[arg(short = 'n', long, value_parser = parse_count, default_value = "1M")]
     count: u64,
 
-    /// The share of names that are not in the zone
-    #[arg(long, value_name = "SHARE", value_parser = parse_share, default_value = "5%")]
-    nxdomain: f64,
+    /// The share of names that are not in the zone (default, without a recipe: 5%)
+    #[arg(long, value_name = "SHARE", value_parser = parse_share, conflicts_with = "recipe")]
+    nxdomain: Option<f64>,
 
-    /// Types to ask for, each with its weight, as in A:60,AAAA:40
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "A")]
-    types: Vec<WeightedType>,
+    /// Types to ask for, each with its weight, as in A:60,AAAA:40 (default: the recipe's, or A)
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    types: Option<Vec<WeightedType>>,
 
-    /// How often each name is asked: uniform, or zipf:S where the n-th gets 1/n^S of the first
-    #[arg(long, value_parser = parse_popularity, default_value = "uniform")]
-    popularity: Popularity,
+    /// How often each name is asked: uniform, zipf:S where the n-th gets 1/n^S of the first, or ranks:FILE where it
+    /// gets the number that begins line n (default: the recipe's, or uniform)
+    #[arg(long)]
+    popularity: Option<Popular>,
+
+    /// What is told of the right answer: nothing, rcode, or answers, which is the rcode and a digest of the answer
+    /// (default: the recipe's, or rcode)
+    #[arg(long, value_name = "WHAT", value_parser = flags::parse_expect)]
+    expect: Option<Expect>,
 
     /// Leave the expected rcode out, as for an echo, which answers NOERROR to everything
-    #[arg(long)]
+    #[arg(long, conflicts_with = "expect")]
     no_expected: bool,
 
-    /// The seed of the queries
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
-    query_seed: u64,
+    /// The seed of the queries (default: the recipe's, or 1)
+    #[arg(long, value_name = "SEED")]
+    query_seed: Option<u64>,
 
     /// The file to write, whole or not at all
     #[arg(short = 'o', long, value_name = "FILE")]
     output: PathBuf,
 }
 
-/// The names of a zone.
+/// Print a recipe that is built in, to begin one's own with; without a name, what there is
 #[derive(clap::Args)]
-struct NamesArgs {
-    /// The zone's origin
-    #[arg(long, value_name = "NAME", default_value = "example.test")]
-    origin: String,
-
-    /// Its address records, each with a name of its own
-    #[arg(long, value_name = "COUNT", value_parser = parse_count, default_value = "100k")]
-    records: u64,
-
-    /// The length of the names' first labels (default: spread as those of hosts are)
-    #[arg(long, value_name = "BYTES")]
-    label_bytes: Option<u8>,
-
-    /// The seed of the names
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-}
-
-/// `TYPE` or `TYPE:WEIGHT`.
-#[derive(Clone, Copy)]
-struct WeightedType(u16, f64);
-
-impl FromStr for WeightedType {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (mnemonic, weight) = text.split_once(':').unwrap_or((text, "1"));
-        let known = rtype::parse(mnemonic.as_bytes());
-        let qtype =
-            known.ok_or_else(|| format!("unknown type \"{mnemonic}\"; expected one such as A or TYPE65"))?;
-        let weight = weight.parse().ok().filter(|weight: &f64| weight.is_finite() && *weight > 0.0);
-        Ok(Self(qtype, weight.ok_or("expected a weight above 0 after the colon, as in A:60")?))
-    }
-}
-
-fn parse_popularity(text: &str) -> Result<Popularity, String> {
-    if text == "uniform" {
-        return Ok(Popularity::Uniform);
-    }
-    let exponent = text.strip_prefix("zipf:").and_then(|exponent| exponent.parse().ok());
-    exponent.map(Popularity::Zipf).ok_or_else(|| "expected uniform, or zipf:S such as zipf:1.0".to_owned())
-}
-
-impl NamesArgs {
-    fn zone(self) -> Zone {
-        let label_bytes = self.label_bytes.map_or(LabelBytes::Spread, LabelBytes::Fixed);
-        Zone { origin: self.origin, records: self.records, label_bytes, seed: self.seed }
-    }
+struct RecipeArgs {
+    /// Which
+    name: Option<String>,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.what {
-        What::Zone(args) => {
-            let zone = args.names.zone();
-            told(generate::zone(&zone, &args.output), &args.output, || {
-                format!("{} address records under {}", zone.records, zone.origin)
-            })
-        }
-        What::Queries(args) => {
-            let queries = Queries {
-                zone: args.names.zone(),
-                count: args.count,
-                nxdomain_share: args.nxdomain,
-                types: args.types.iter().map(|&WeightedType(qtype, weight)| (qtype, weight)).collect(),
-                popularity: args.popularity,
-                expected: !args.no_expected,
-                seed: args.query_seed,
-            };
-            told(generate::queries(&queries, &args.output), &args.output, || {
-                format!("{} queries for names under {}", queries.count, queries.zone.origin)
-            })
-        }
+        What::Zone(args) => zone(&args),
+        What::Queries(args) => queries(*args),
+        What::Recipe(args) => recipe(args.name.as_deref()),
     }
 }
 
-/// Says what was written. What the system refused is status 1, what the user asked for in vain 2.
-fn told(
-    outcome: Result<(), GenerateError>,
-    path: &Path,
-    what: impl FnOnce() -> String,
-) -> anyhow::Result<ExitCode> {
-    outcome.map_err(|error| match error {
+fn zone(args: &ZoneArgs) -> anyhow::Result<ExitCode> {
+    let recipe = args.names.recipe()?;
+    let output = &args.output;
+    let ends_as_folder = output.as_os_str().as_encoded_bytes().ends_with(b"/");
+    let written = if !recipe.is_one_zone() || output.is_dir() || ends_as_folder {
+        signing::zones(&recipe, output)
+    } else {
+        signing::zone(&recipe, output)
+    };
+    written.map_err(|error| match error {
+        SigningError::Generate(error) => told_generate(error),
+        error => error.into(),
+    })?;
+    eprintln!("{}: {}", output.display(), words(&recipe));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What zones of a recipe hold.
+fn words(recipe: &Recipe) -> String {
+    let what = if recipe.contents == generate::Contents::default() { "address records" } else { "entries" };
+    let signed = if recipe.signing.is_some() { ", signed" } else { "" };
+    let records = recipe.records;
+    if recipe.is_one_zone() {
+        return format!("{records} {what} under {}{signed}", recipe.origin);
+    }
+    let broken = match recipe.broken {
+        0 => String::new(),
+        broken => format!(", and {broken} that do not load"),
+    };
+    format!("{} zones of {records} {what} under {}{signed}{broken}", recipe.zones, recipe.origin)
+}
+
+fn queries(args: QueriesArgs) -> anyhow::Result<ExitCode> {
+    let mut recipe = args.names.recipe()?;
+    let asked = &mut recipe.queries;
+    if args.names.recipe.is_none() {
+        let nxdomain = args.nxdomain.unwrap_or(0.05);
+        asked.outcomes.noerror = 1.0 - nxdomain;
+        asked.outcomes.nxdomain = nxdomain;
+    }
+    if let Some(types) = args.types {
+        asked.types = types.into_iter().map(|WeightedType(qtype, weight)| (qtype, weight)).collect();
+        asked.positive_types.clear();
+    }
+    if let Some(Popular(popularity)) = args.popularity {
+        asked.popularity = popularity;
+    }
+    let nothing = args.no_expected.then_some(Expect::Nothing);
+    asked.expect = args.expect.or(nothing).unwrap_or(asked.expect);
+    asked.seed = args.query_seed.unwrap_or(asked.seed);
+    generate::queries(&recipe, args.count, &args.output).map_err(told_generate)?;
+    eprintln!("{}: {} queries for names under {}", args.output.display(), args.count, recipe.origin);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn recipe(name: Option<&str>) -> anyhow::Result<ExitCode> {
+    let Some(name) = name else {
+        for name in generate::recipe_names() {
+            let recipe = Recipe::named(name, &[]).map_err(bad_input)?;
+            println!("{name:<18}{}", recipe.about);
+        }
+        return Ok(ExitCode::SUCCESS);
+    };
+    let (_, text) = generate::recipe_text(name).ok_or_else(|| bad_input(RecipeError::unknown(name)))?;
+    print!("{text}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the system refused is status 1, what the user asked for in vain 2.
+fn told_generate(error: GenerateError) -> anyhow::Error {
+    match error {
         GenerateError::Io { .. } => error.into(),
         error => bad_input(error),
-    })?;
-    eprintln!("{}: {}", path.display(), what());
-    Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn told_recipe(error: RecipeError) -> anyhow::Error {
+    match error {
+        RecipeError::File(FileError::Unreadable { .. }) => error.into(),
+        error => bad_input(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_are_told_in_words() {
+        let recipe = Recipe { records: 7, ..Recipe::default() };
+        assert_eq!(words(&recipe), "7 address records under example.test");
+        let mix = Recipe::named("windows-mix", &["zones=10".into()]).unwrap();
+        assert_eq!(words(&mix), "10 zones of 10000 entries under windows.test, and 1 that do not load");
+        let root = Recipe::named("root", &[]).unwrap();
+        assert_eq!(words(&root), "1500 entries under ., signed");
+    }
 }

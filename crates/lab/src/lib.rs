@@ -23,6 +23,7 @@ pub mod player;
 pub mod search;
 pub mod session;
 pub mod setup;
+pub mod signing;
 pub mod study;
 pub mod study_file;
 pub mod subject;

@@ -4,13 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use kqps_dataset::generate::{self, GenerateError, LabelBytes, Popularity, Queries, Zone};
+use kqps_dataset::generate::{self, Asked, Expect, GenerateError, Labels, Outcomes, Recipe};
 use kqps_observation::Cell;
 
 use crate::folder::{Folder, FolderError};
-
-/// A (RFC 1035, section 3.2.2).
-const TYPE_A: u16 = 1;
 
 /// The share of names that are not in the zone.
 const NXDOMAIN_SHARE: f64 = 0.05;
@@ -52,7 +49,7 @@ pub enum MaterialsError {
 
 /// Names of one length: queries of one length leave in one segmented send, which keeps the player far from its
 /// limit, and a server does not care.
-const LABEL_BYTES: LabelBytes = LabelBytes::Fixed(12);
+const LABEL_BYTES: u8 = 12;
 
 impl Materials {
     /// The zone's origin.
@@ -68,25 +65,33 @@ impl Materials {
             plain: place.join("queries-without-rcodes.txt"),
             one: place.join("one-query.txt"),
         };
-        let zone = Zone { origin: Self::ORIGIN.into(), records, label_bytes: LABEL_BYTES, seed };
-        let queries = |expected| Queries {
-            zone: zone.clone(),
-            count: records * QUERIES_PER_RECORD,
-            nxdomain_share: NXDOMAIN_SHARE,
-            types: vec![(TYPE_A, 1.0)],
-            popularity: Popularity::Uniform,
-            expected,
+        let recipe = |expect| Recipe {
+            origin: Self::ORIGIN.into(),
+            records,
             seed,
+            names: Labels { label_bytes: Some(LABEL_BYTES), ..Labels::default() },
+            queries: Asked {
+                seed,
+                outcomes: Outcomes {
+                    noerror: 1.0 - NXDOMAIN_SHARE,
+                    nxdomain: NXDOMAIN_SHARE,
+                    ..Outcomes::default()
+                },
+                expect,
+                ..Asked::default()
+            },
+            ..Recipe::default()
         };
+        let queries = records * QUERIES_PER_RECORD;
         // Each appears whole or not at all, so one that is there is right.
         if !materials.zone.exists() {
-            generate::zone(&zone, &materials.zone)?;
+            generate::zone(&recipe(Expect::Rcode), &materials.zone)?;
         }
         if !materials.queries.exists() {
-            generate::queries(&queries(true), &materials.queries)?;
+            generate::queries(&recipe(Expect::Rcode), queries, &materials.queries)?;
         }
         if !materials.plain.exists() {
-            generate::queries(&queries(false), &materials.plain)?;
+            generate::queries(&recipe(Expect::Nothing), queries, &materials.plain)?;
         }
         if !materials.one.exists() {
             let queries =

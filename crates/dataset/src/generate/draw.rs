@@ -1,7 +1,5 @@
 //! Random draws that stay the same in later versions: a stream of numbers, and choices by weight.
 
-use super::GenerateError;
-
 /// `SplitMix64` (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014). It is written out
 /// here, because what a seed gives must never change, which libraries do not promise.
 #[derive(Clone, Debug)]
@@ -33,29 +31,6 @@ impl Stream {
     /// A number from 0 up to but not including 1.
     pub(super) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
-/// Which names are asked how often.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Popularity {
-    /// All alike.
-    #[default]
-    Uniform,
-    /// The *n*-th name 1 / *n*^*s* as often as the first. *s* is 0 to 10, about 1 for real traffic.
-    Zipf(f64),
-}
-
-impl Popularity {
-    pub(super) fn draws(self, records: u64) -> Result<Draws, GenerateError> {
-        match self {
-            Self::Uniform => Ok(Draws::Uniform(records)),
-            Self::Zipf(exponent) if (0.0..=10.0).contains(&exponent) => {
-                let weights: Vec<f64> = (1..=records).map(|rank| (rank as f64).powf(-exponent)).collect();
-                Ok(Draws::weighted(&weights))
-            }
-            Self::Zipf(exponent) => Err(GenerateError::Exponent(exponent)),
-        }
     }
 }
 
@@ -137,15 +112,8 @@ mod tests {
         for weights in [&[1.0][..], &[1.0, 0.0, 3.0], &[60.0, 20.0, 10.0, 4.0, 3.0, 3.0]] {
             compare(&Draws::weighted(weights), weights);
         }
-        compare(&Popularity::Uniform.draws(10).unwrap(), &[1.0; 10]);
+        compare(&Draws::Uniform(10), &[1.0; 10]);
         let zipf: Vec<f64> = (1..=1000).map(|rank| 1.0 / f64::from(rank)).collect();
-        compare(&Popularity::Zipf(1.0).draws(1000).unwrap(), &zipf);
-    }
-
-    #[test]
-    fn an_exponent_has_bounds() {
-        for exponent in [-0.1, 10.1, f64::NAN, f64::INFINITY] {
-            assert!(Popularity::Zipf(exponent).draws(10).is_err());
-        }
+        compare(&Draws::weighted(&zipf), &zipf);
     }
 }

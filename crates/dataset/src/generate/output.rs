@@ -24,3 +24,28 @@ pub(super) fn whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resul
     out.into_inner().map_err(io::IntoInnerError::into_error)?.persist(path)?;
     Ok(())
 }
+
+/// Makes a folder under another name beside `path` and renames it when it is whole. `write` is told where it is
+/// being made, and the absolute path that it will have. A folder that is there must be empty.
+pub(super) fn whole_folder(
+    path: &Path,
+    write: impl FnOnce(&Path, &Path) -> io::Result<()>,
+) -> io::Result<()> {
+    let refused = |what| Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+    match fs::metadata(path) {
+        Ok(facts) if !facts.is_dir() => return refused("it exists and is no folder"),
+        Ok(_) if fs::read_dir(path)?.next().is_some() => return refused("it exists and is not empty"),
+        _ => {}
+    }
+    let absolute = std::path::absolute(path)?;
+    let parent = absolute.parent().unwrap_or(Path::new("/"));
+    let permissions = Permissions::from_mode(0o777);
+    fs::metadata(parent)?;
+    let folder = tempfile::Builder::new().prefix(".unfinished-").permissions(permissions).tempdir_in(parent);
+    let folder = folder.map_err(|error| io::Error::from(error.kind()))?;
+    write(folder.path(), &absolute)?;
+    fs::rename(folder.path(), path)?;
+    // It has another name now, under which it stays.
+    let _ = folder.keep();
+    Ok(())
+}

@@ -80,10 +80,17 @@ fn bad_usage_is_told_and_leaves_nothing() {
         ),
         (&["zone", "--records", "0", "-o", "out"], 2, "0 records; expected 1 to 100000000"),
         (&["zone", "--label-bytes", "3", "-o", "out"], 2, "labels of 3 bytes; expected 7 to 63"),
-        (&["zone"], 2, "--output <FILE>"),
+        (&["zone"], 2, "--output <FILE|DIR>"),
+        (&["zone", "--recipe", "tinny", "-o", "out"], 2, "did you mean `tiny`?"),
+        (&["zone", "--recipe", "tiny", "--set", "zonse=2", "-o", "out"], 2, "did you mean `zones`?"),
+        (&["zone", "--set", "zones=2", "-o", "out"], 2, "--recipe <NAME|FILE>"),
+        (&["queries", "--recipe", "tiny", "--nxdomain", "5%", "-o", "out"], 2, "cannot be used with"),
+        (&["queries", "--popularity", "ranks:missing", "-o", "out"], 2, "cannot read missing: No such file"),
+        (&["queries", "--expect", "much", "-o", "out"], 2, "expected nothing, rcode or answers"),
+        (&["recipe", "tinny"], 2, "did you mean `tiny`?"),
         (&["queries", "--types", "AAAAA", "-o", "out"], 2, "unknown type \"AAAAA\""),
         (&["queries", "--types", "A:0", "-o", "out"], 2, "expected a weight above 0"),
-        (&["queries", "--popularity", "zipf", "-o", "out"], 2, "expected uniform, or zipf:S"),
+        (&["queries", "--popularity", "zipf", "-o", "out"], 2, "expected uniform, zipf:S"),
         (&["queries", "--popularity", "zipf:11", "-o", "out"], 2, "a Zipf exponent of 11; expected 0 to 10"),
         (&["queries", "-n", "0", "-o", "out"], 2, "no queries are asked for"),
         (&["zone", "-o", "missing/out"], 1, "cannot write missing/out: No such file or directory"),
@@ -94,4 +101,34 @@ fn bad_usage_is_told_and_leaves_nothing() {
         assert!(told(&output).contains(expected), "{args:?}: {}", told(&output));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
+}
+
+#[test]
+fn recipes_are_told_and_begin_ones_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    let told = String::from_utf8(generate(at, &["recipe"]).stdout).unwrap();
+    assert_eq!(told.lines().count(), 7, "{told}");
+    assert!(told.starts_with("tiny              One small zone"), "{told}");
+    let text = generate(at, &["recipe", "windows-mix"]).stdout;
+    fs::write(at.join("mine.toml"), text).unwrap();
+    for (recipe, out) in [("mine.toml", "a"), ("windows-mix", "b")] {
+        let output =
+            generate(at, &["zone", "--recipe", recipe, "--set", "records=1k", "--seed", "5", "-o", out]);
+        assert!(output.status.success(), "{}", self::told(&output));
+        let expected = format!("{out}: 1 zones of 1000 entries under windows.test, and 1 that do not load\n");
+        assert_eq!(self::told(&output), expected);
+        let queries = ["queries", "--recipe", recipe, "-n", "100", "--expect", "answers", "-o"];
+        let output = generate(at, &[&queries[..], &[&format!("{out}.queries")]].concat());
+        assert!(output.status.success(), "{}", self::told(&output));
+    }
+    let list = |folder: &str| fs::read_to_string(at.join(folder).join("zones.list")).unwrap();
+    assert_eq!((list("a").lines().count(), list("a")), (2, list("b")));
+    let queries = |name: &str| fs::read_to_string(at.join(name)).unwrap();
+    assert_eq!(queries("a.queries"), queries("b.queries"));
+    assert!(queries("a.queries").lines().all(|line| line.contains(" =")));
+    // What is there is not written over, for it may be somebody's.
+    let output = generate(at, &["zone", "--recipe", "mine.toml", "-o", "a"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(self::told(&output).contains("cannot write a: it exists and is not empty"));
 }

@@ -2,6 +2,7 @@
 //! loads to end share the cores with others. What measures is not here, and has the machine to itself:
 //! `known_answers` and `peers`.
 
+mod answers;
 mod compare;
 mod dataset;
 mod errors;

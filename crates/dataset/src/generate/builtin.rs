@@ -1,0 +1,52 @@
+//! The recipes that the program carries, so that it works in any folder.
+
+/// Their files, each named for its recipe.
+const RECIPES: [(&str, &str); 7] = [
+    ("recipes/tiny.toml", include_str!("../../../../recipes/tiny.toml")),
+    ("recipes/root.toml", include_str!("../../../../recipes/root.toml")),
+    ("recipes/tld.toml", include_str!("../../../../recipes/tld.toml")),
+    ("recipes/hosting.toml", include_str!("../../../../recipes/hosting.toml")),
+    ("recipes/windows-positive.toml", include_str!("../../../../recipes/windows-positive.toml")),
+    ("recipes/windows-mix.toml", include_str!("../../../../recipes/windows-mix.toml")),
+    ("recipes/attack.toml", include_str!("../../../../recipes/attack.toml")),
+];
+
+/// The names of the recipes that are built in.
+pub fn names() -> Vec<&'static str> {
+    RECIPES.iter().map(|(file, _)| name_of(file)).collect()
+}
+
+/// The file's name and text of a recipe that is built in.
+pub fn text(name: &str) -> Option<(&'static str, &'static str)> {
+    RECIPES.iter().find(|(file, _)| name_of(file) == name).copied()
+}
+
+fn name_of(file: &'static str) -> &'static str {
+    file.trim_start_matches("recipes/").trim_end_matches(".toml")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::Recipe;
+
+    #[test]
+    fn all_are_right_and_say_what_they_are_about() {
+        for name in names() {
+            let recipe = Recipe::named(name, &[]).unwrap_or_else(|error| panic!("{error}"));
+            assert!(recipe.about.ends_with('.'), "{name}: {}", recipe.about);
+        }
+    }
+
+    #[test]
+    fn every_recipe_in_the_folder_is_carried() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../recipes");
+        let files = std::fs::read_dir(folder).expect("the folder");
+        let mut there: Vec<_> =
+            files.map(|file| file.expect("a file").file_name().into_string().expect("a name")).collect();
+        let mut carried: Vec<_> = names().iter().map(|name| format!("{name}.toml")).collect();
+        there.sort();
+        carried.sort();
+        assert_eq!(there, carried);
+    }
+}

@@ -1,0 +1,103 @@
+//! What lies where in a zone: its entries are numbered, and each kind of them has a range of numbers, so that shares
+//! are exact and any entry can be told from its number alone.
+
+use std::ops::Range;
+
+use kqps_message::rtype;
+
+use super::recipe::Recipe;
+
+/// What an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A record of this type.
+    Data(u16),
+    /// A CNAME.
+    Alias,
+    /// An A record below which every name has it.
+    Wildcard,
+    /// A delegation.
+    Delegation,
+}
+
+/// The ranges of a zone's entries; all zones of a recipe have the same.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    /// Every kind that has entries, with their numbers, in ascending order.
+    pub(super) parts: Vec<(Kind, Range<u64>)>,
+    /// Delegations with a DS record: the first ones.
+    pub(super) secure: Range<u64>,
+}
+
+impl Layout {
+    pub(super) fn of(recipe: &Recipe) -> Self {
+        let mut weights = recipe.contents.weights();
+        if weights.iter().all(|(_, weight)| *weight == 0.0) {
+            weights[0].1 = 1.0;
+        }
+        let mut start = 0;
+        let counts = apportion(recipe.records, &weights.map(|(_, weight)| weight));
+        let mut parts = Vec::new();
+        for ((name, _), count) in weights.iter().zip(counts).filter(|(_, count)| *count > 0) {
+            let kind = match *name {
+                "CNAME" => Kind::Alias,
+                "wildcard" => Kind::Wildcard,
+                "delegation" => Kind::Delegation,
+                mnemonic => Kind::Data(rtype::parse(mnemonic.as_bytes()).unwrap_or(rtype::A)),
+            };
+            parts.push((kind, start..start + count));
+            start += count;
+        }
+        let mut layout = Self { parts, secure: 0..0 };
+        let delegations = layout.range(Kind::Delegation);
+        let secure = ((delegations.end - delegations.start) as f64 * recipe.delegations.ds).round() as u64;
+        layout.secure = delegations.start..delegations.start + secure;
+        layout
+    }
+
+    /// The entries of one kind; an empty range where there are none.
+    pub(super) fn range(&self, kind: Kind) -> Range<u64> {
+        self.parts.iter().find(|(known, _)| *known == kind).map_or(0..0, |(_, range)| range.clone())
+    }
+}
+
+/// Divides `total` by weights, of which one at least is above 0: each gets the whole part of its share, and those
+/// with the largest rest one more.
+fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
+    let sum: f64 = weights.iter().sum();
+    let shares: Vec<f64> = weights.iter().map(|weight| total as f64 * weight / sum).collect();
+    let mut counts: Vec<u64> = shares.iter().map(|share| *share as u64).collect();
+    let mut by_rest: Vec<usize> = (0..weights.len()).filter(|&index| weights[index] > 0.0).collect();
+    by_rest.sort_by(|&a, &b| shares[b].fract().total_cmp(&shares[a].fract()));
+    let missing = total.saturating_sub(counts.iter().sum());
+    for &index in by_rest.iter().cycle().take(missing as usize) {
+        counts[index] += 1;
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::recipe::{Contents, Delegations};
+
+    #[test]
+    fn shares_are_exact_to_one_entry_and_add_up() {
+        assert_eq!(apportion(100, &[60.0, 20.0, 10.0, 4.0, 3.0, 3.0]), [60, 20, 10, 4, 3, 3]);
+        assert_eq!(apportion(10, &[1.0, 1.0, 1.0]), [4, 3, 3]);
+        assert_eq!(apportion(1, &[0.0, 0.2, 0.3]), [0, 0, 1]);
+        assert_eq!(apportion(100_000_000, &[0.1, 0.2]), [33_333_333, 66_666_667]);
+    }
+
+    #[test]
+    fn each_kind_has_its_numbers() {
+        let contents = Contents { a: 5.0, cname: 1.0, delegation: 4.0, ..Contents::default() };
+        let delegations = Delegations { glue: 1.0, ds: 0.25 };
+        let layout = Layout::of(&Recipe { records: 100, contents, delegations, ..Recipe::default() });
+        let wanted = [(Kind::Data(1), 0..50), (Kind::Alias, 50..60), (Kind::Delegation, 60..100)];
+        assert_eq!(layout.parts, wanted);
+        assert_eq!((layout.secure.clone(), layout.range(Kind::Wildcard)), (60..70, 0..0));
+        let plain = Layout::of(&Recipe { records: 7, ..Recipe::default() });
+        assert_eq!(plain.parts, [(Kind::Data(1), 0..7)]);
+    }
+}

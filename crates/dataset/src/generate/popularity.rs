@@ -1,0 +1,94 @@
+//! Which names are asked how often.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use serde::Deserialize;
+
+use super::GenerateError;
+use super::draw::Draws;
+use super::recipe::RecipeFault;
+
+/// Names at most that are drawn by rank: each takes 16 bytes of memory while queries are written.
+pub(super) const RANKS_MAX: u64 = 100_000_000;
+
+/// Which names are asked how often.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Popularity {
+    /// All alike.
+    #[default]
+    Uniform,
+    /// The *n*-th name 1 / *n*^*s* as often as the first. *s* is 0 to 10, about 1 for real traffic.
+    Zipf(f64),
+    /// The *n*-th name in proportion to the number that begins line *n* of this file, as of `sort | uniq -c | sort
+    /// -rn`. Names after its last line are not asked; its lines after the last name do not count.
+    Ranks(PathBuf),
+}
+
+/// Draws by popularity among any number of names.
+pub(super) struct Popularities<'a> {
+    popularity: &'a Popularity,
+    /// What the file of ranks says.
+    weights: Vec<f64>,
+    made: BTreeMap<u64, Rc<Draws>>,
+}
+
+impl<'a> Popularities<'a> {
+    pub(super) fn new(popularity: &'a Popularity) -> Result<Self, GenerateError> {
+        let weights = match popularity {
+            Popularity::Uniform => Vec::new(),
+            Popularity::Zipf(exponent) if (0.0..=10.0).contains(exponent) => Vec::new(),
+            Popularity::Zipf(exponent) => return Err(RecipeFault::Exponent(*exponent).into()),
+            Popularity::Ranks(file) => read_ranks(file)?,
+        };
+        Ok(Self { popularity, weights, made: BTreeMap::new() })
+    }
+
+    /// Draws among so many names, at least 1, the most popular first.
+    pub(super) fn among(&mut self, names: u64) -> Result<Rc<Draws>, GenerateError> {
+        if let Some(made) = self.made.get(&names) {
+            return Ok(Rc::clone(made));
+        }
+        if names > RANKS_MAX && matches!(self.popularity, Popularity::Zipf(_)) {
+            return Err(RecipeFault::Ranks(names).into());
+        }
+        let draws = Rc::new(match self.popularity {
+            Popularity::Uniform => Draws::Uniform(names),
+            Popularity::Zipf(exponent) => {
+                let weights: Vec<f64> = (1..=names).map(|rank| (rank as f64).powf(-exponent)).collect();
+                Draws::weighted(&weights)
+            }
+            Popularity::Ranks(_) => Draws::weighted(&self.weights[..self.weights.len().min(names as usize)]),
+        });
+        self.made.insert(names, Rc::clone(&draws));
+        Ok(draws)
+    }
+}
+
+/// The number that begins each line of a file.
+fn read_ranks(path: &Path) -> Result<Vec<f64>, GenerateError> {
+    let unread = |error| GenerateError::Unreadable { path: path.to_owned(), error };
+    let mut weights = Vec::new();
+    for (number, line) in (1..).zip(BufReader::new(File::open(path).map_err(unread)?).lines()) {
+        let line = line.map_err(unread)?;
+        let first = line.split_whitespace().next().unwrap_or_default();
+        let weight = first.parse().ok().filter(|weight: &f64| weight.is_finite() && *weight > 0.0);
+        weights.push(weight.ok_or_else(|| GenerateError::Rank {
+            path: path.to_owned(),
+            line: number,
+            column: line.len() - line.trim_start().len() + 1,
+            found: first.to_owned(),
+        })?);
+    }
+    if weights.is_empty() {
+        return Err(GenerateError::NoRanks { path: path.to_owned() });
+    }
+    if weights.len() as u64 > RANKS_MAX {
+        return Err(RecipeFault::Ranks(weights.len() as u64).into());
+    }
+    Ok(weights)
+}

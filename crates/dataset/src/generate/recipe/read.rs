@@ -1,0 +1,132 @@
+//! Reading a recipe, from a file or by name, and setting some of its keys.
+
+use std::path::Path;
+
+use toml::{Table, Value};
+
+use super::Recipe;
+use crate::generate::builtin;
+use crate::generate::plan::Plan;
+use crate::generate::popularity::Popularity;
+use crate::toml_file::{self, FileError, TomlError, did_you_mean, nearest, with_nearest};
+
+/// Why there is no recipe.
+#[derive(Debug, thiserror::Error)]
+pub enum RecipeError {
+    /// Its file cannot be read, or is wrong.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// No recipe has that name, and there is no such file.
+    #[error("there is no recipe and no file \"{name}\"; the recipes are {}{}", builtin::names().join(", "), did_you_mean(*.near))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The known one that was probably meant.
+        near: Option<&'static str>,
+    },
+    /// A setting has no `=`.
+    #[error("\"{0}\"; expected KEY=VALUE, such as zones=10 or queries.edns=0.5")]
+    NoValue(String),
+    /// A key cannot be set so.
+    #[error("{setting}: {what}")]
+    Set {
+        /// The setting.
+        setting: String,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+impl RecipeError {
+    /// No recipe has this name.
+    pub fn unknown(name: &str) -> Self {
+        Self::Unknown { name: name.to_owned(), near: nearest(name, &builtin::names()) }
+    }
+}
+
+impl Recipe {
+    /// The recipe of this name, or in this file, with settings `KEY=VALUE` that replace what it says: `zones=10`,
+    /// `queries.edns=0.5`. Values are TOML, or text.
+    pub fn named(name: &str, settings: &[String]) -> Result<Self, RecipeError> {
+        let path = Path::new(name);
+        let (mut recipe, text) = if let Some((file, text)) = builtin::text(name) {
+            (Self::read(file, text).map_err(FileError::from)?, text.to_owned())
+        } else if path.exists() {
+            toml_file::open(path, |file, text| Ok((Self::read(file, text)?, text.to_owned())))?
+        } else {
+            return Err(RecipeError::unknown(name));
+        };
+        if !settings.is_empty() {
+            recipe = set(&text, settings)?;
+        }
+        if let Popularity::Ranks(ranks) = &mut recipe.queries.popularity
+            && let Some(folder) = path.parent()
+        {
+            *ranks = folder.join(&ranks);
+        }
+        Ok(recipe)
+    }
+
+    /// The recipe in a file's text.
+    pub fn read(file: &str, text: &str) -> Result<Self, TomlError> {
+        let recipe: Self = toml_file::read(file, text)?;
+        match Plan::new(&recipe).map(drop) {
+            Ok(()) => Ok(recipe),
+            Err(fault) => Err(TomlError::at(file, text, place_of(text, fault.key()), fault.to_string())),
+        }
+    }
+}
+
+/// Where a key stands in a recipe's text: at the start of a line, in a table's heading, or within a line.
+fn place_of(text: &str, key: &str) -> usize {
+    let mut at = 0;
+    let mut within = None;
+    for line in text.split_inclusive('\n') {
+        let indent = line.len() - line.trim_start().len();
+        let rest = line[indent..].trim_start_matches(['[', '"']);
+        let said = line.split('#').next().unwrap_or_default();
+        let ends_there = |rest: &str| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_');
+        if rest.strip_prefix(key).is_some_and(ends_there) {
+            return at + indent;
+        }
+        within = within.or_else(|| said.find(key).map(|column| at + column));
+        at += line.len();
+    }
+    within.unwrap_or(0)
+}
+
+/// The recipe of a text that is right, with settings.
+fn set(text: &str, settings: &[String]) -> Result<Recipe, RecipeError> {
+    let mut table: Table = text.parse().unwrap_or_default();
+    let mut recipe = Recipe::default();
+    for setting in settings {
+        let wrong = |what: String| RecipeError::Set { setting: setting.clone(), what };
+        let (key, value) = setting.split_once('=').ok_or_else(|| RecipeError::NoValue(setting.clone()))?;
+        put(&mut table, key.trim(), value.trim()).map_err(wrong)?;
+        recipe = table
+            .clone()
+            .try_into()
+            .map_err(|error: toml::de::Error| wrong(with_nearest(error.message())))?;
+    }
+    Plan::new(&recipe)
+        .map_err(|fault| RecipeError::Set { setting: settings.join(" "), what: fault.to_string() })?;
+    Ok(recipe)
+}
+
+/// Puts a value under a key with dots.
+fn put(table: &mut Table, key: &str, value: &str) -> Result<(), String> {
+    let value = format!("value = {value}")
+        .parse::<Table>()
+        .ok()
+        .and_then(|mut parsed| parsed.remove("value"))
+        .unwrap_or_else(|| Value::String(value.to_owned()));
+    let mut parts = key.split('.');
+    let last = parts.next_back().unwrap_or_default();
+    let mut within = table;
+    for part in parts {
+        let next = within.entry(part).or_insert_with(|| Value::Table(Table::new()));
+        within = next.as_table_mut().ok_or_else(|| format!("`{part}` is no table"))?;
+    }
+    within.insert(last.to_owned(), value);
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! Signing generated zones. It is here, and not where zones are generated, because it starts another program:
+//! BIND's `dnssec-signzone` or the `ldns-signzone` of ldns, whichever is installed.
+//!
+//! Keys are random, so that a zone that is signed twice is signed differently. A signed zone is therefore kept, in
+//! `kqps/signed/` of the user's cache folder under the hash of its recipe, and signing happens once.
+
+mod program;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use kqps_dataset::generate::{self, GenerateError, Recipe, Signing};
+use tempfile::{NamedTempFile, TempDir};
+
+use program::Program;
+pub use program::ProgramError;
+
+/// Why no signed zone was written.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the messages say it
+pub enum SigningError {
+    #[error(transparent)]
+    Generate(#[from] GenerateError),
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    #[error("cannot write {path}: {error}", path = .path.display())]
+    Io { path: PathBuf, error: io::Error },
+}
+
+impl SigningError {
+    fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::Io { path: path.to_owned(), error }
+    }
+}
+
+/// Writes the master file of a recipe that has one zone, signed if the recipe says so. The file appears whole or not
+/// at all.
+pub fn zone(recipe: &Recipe, path: &Path) -> Result<(), SigningError> {
+    let Some(signing) = &recipe.signing else { return Ok(generate::zone(recipe, path)?) };
+    let shelf = Shelf::of(recipe)?;
+    let kept = shelf.folder.join("zone");
+    if !kept.exists() {
+        let scratch = shelf.scratch()?;
+        let plain = scratch.path().join("plain");
+        generate::zone(recipe, &plain)?;
+        shelf.sign(signing, &absolute(&recipe.origin), &plain, &kept)?;
+    }
+    place(&kept, path).map_err(SigningError::io(path))
+}
+
+/// Writes the master files of all zones of a recipe, as [`generate::zones`] does, signed if the recipe says so.
+pub fn zones(recipe: &Recipe, folder: &Path) -> Result<(), SigningError> {
+    let Some(signing) = &recipe.signing else { return Ok(generate::zones(recipe, folder)?) };
+    let shelf = Shelf::of(recipe)?;
+    let finish = &mut |origin: &str, file: &Path| {
+        let kept = shelf.folder.join(file.file_name().unwrap_or_default());
+        if !kept.exists() {
+            shelf.sign(signing, origin, file, &kept).map_err(io::Error::other)?;
+        }
+        fs::copy(&kept, file).map(drop)
+    };
+    Ok(generate::zones_with(recipe, folder, finish)?)
+}
+
+fn absolute(origin: &str) -> String {
+    format!("{}.", origin.trim_end_matches('.'))
+}
+
+/// Puts a copy of a file where the user wants it.
+fn place(kept: &Path, path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::metadata(folder)?;
+    let copy = NamedTempFile::new_in(folder).map_err(|error| io::Error::from(error.kind()))?;
+    fs::copy(kept, copy.path())?;
+    copy.persist(path).map(drop).map_err(|error| error.error)
+}
+
+/// Where the signed zones of one recipe are kept.
+struct Shelf {
+    folder: PathBuf,
+    /// The folder itself, where there is no cache folder: it goes when the zones are written.
+    _passing: Option<TempDir>,
+}
+
+impl Shelf {
+    fn of(recipe: &Recipe) -> Result<Self, SigningError> {
+        let (folder, passing) = if let Some(cache) = kqps_dataset::cache_folder() {
+            (cache.join("signed").join(recipe.zones_hash()), None)
+        } else {
+            let passing = tempfile::tempdir().map_err(SigningError::io(&std::env::temp_dir()))?;
+            (passing.path().to_owned(), Some(passing))
+        };
+        fs::create_dir_all(&folder).map_err(SigningError::io(&folder))?;
+        Ok(Self { folder, _passing: passing })
+    }
+
+    /// A folder for what is needed while a zone is signed: keys, above all.
+    fn scratch(&self) -> Result<TempDir, SigningError> {
+        let scratch = tempfile::Builder::new().prefix(".signing-").tempdir_in(&self.folder);
+        scratch.map_err(SigningError::io(&self.folder))
+    }
+
+    /// Signs a zone and keeps it.
+    fn sign(&self, signing: &Signing, origin: &str, plain: &Path, kept: &Path) -> Result<(), SigningError> {
+        let scratch = self.scratch()?;
+        let signed = scratch.path().join("signed");
+        Program::installed()?.sign(signing, origin, plain, scratch.path(), &signed)?;
+        fs::rename(&signed, kept).map_err(SigningError::io(kept))
+    }
+}

@@ -1,0 +1,161 @@
+//! The programs that sign, and how each is asked.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use kqps_dataset::generate::{Denial, Signing};
+
+use crate::subject::programs;
+
+/// Signatures hold for so long: no server looks at the clock, and a study of years ago still has its zones.
+const FROM: &str = "20250101000000";
+const UNTIL: &str = "20380101000000";
+
+/// Why a zone was not signed.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the messages say it
+pub enum ProgramError {
+    #[error(
+        "the recipe's zones are signed, and neither dnssec-signzone nor ldns-signzone is on the PATH; the Debian \
+         packages bind9-dnsutils and ldnsutils have them"
+    )]
+    None,
+    #[error("cannot start {program}: {error}", program = .program.display())]
+    Start { program: PathBuf, error: io::Error },
+    #[error("{program} failed ({status}): {said}", program = .program.display())]
+    Failed { program: PathBuf, status: std::process::ExitStatus, said: String },
+}
+
+/// A program that signs, and the one beside it that makes keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Program {
+    kind: Kind,
+    keygen: PathBuf,
+    signzone: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Bind,
+    Ldns,
+}
+
+/// BIND's first: it signs on all cores, and leaves out what opt-out lets it.
+const KINDS: [(Kind, &str, &str); 2] =
+    [(Kind::Bind, "dnssec-keygen", "dnssec-signzone"), (Kind::Ldns, "ldns-keygen", "ldns-signzone")];
+
+impl Program {
+    /// The one that is installed.
+    pub(super) fn installed() -> Result<Self, ProgramError> {
+        all().into_iter().next().ok_or(ProgramError::None)
+    }
+
+    /// Signs the zone in `plain` with a new key, into `signed`. What is needed on the way lies in `scratch`. There is
+    /// one key, which signs everything.
+    pub(super) fn sign(
+        &self,
+        signing: &Signing,
+        origin: &str,
+        plain: &Path,
+        scratch: &Path,
+        signed: &Path,
+    ) -> Result<(), ProgramError> {
+        let mut keygen = Command::new(&self.keygen);
+        keygen.current_dir(scratch).args(["-a", &signing.algorithm]);
+        match self.kind {
+            Kind::Bind => keygen.args(["-q", "-f", "KSK"]),
+            Kind::Ldns => keygen.arg("-k"),
+        };
+        let key = run(keygen.arg(origin))?;
+        let mut signzone = Command::new(&self.signzone);
+        signzone.current_dir(scratch);
+        match self.kind {
+            Kind::Bind => signzone.args(["-q", "-S", "-z", "-P", "-s", FROM]),
+            Kind::Ldns => signzone.args(["-i", FROM]),
+        };
+        signzone.args(["-e", UNTIL, "-o", origin]).arg("-f").arg(signed);
+        signzone.args(match (self.kind, signing.denial) {
+            (_, Denial::Nsec) => &[][..],
+            (Kind::Bind, Denial::Nsec3) => &["-3", "-", "-H", "0"],
+            (Kind::Bind, Denial::Nsec3OptOut) => &["-3", "-", "-H", "0", "-A"],
+            (Kind::Ldns, Denial::Nsec3) => &["-n", "-t", "0"],
+            (Kind::Ldns, Denial::Nsec3OptOut) => &["-n", "-t", "0", "-p"],
+        });
+        run(signzone.arg(plain).arg(key.trim())).map(drop)
+    }
+}
+
+/// All that are installed.
+fn all() -> Vec<Program> {
+    let found = |(kind, keygen, signzone): (Kind, &str, &str)| {
+        Some(Program { kind, keygen: programs::find(keygen)?, signzone: programs::find(signzone)? })
+    };
+    KINDS.into_iter().filter_map(found).collect()
+}
+
+/// Runs a program to its end and returns what it printed.
+fn run(command: &mut Command) -> Result<String, ProgramError> {
+    let program = PathBuf::from(command.get_program());
+    let output = match command.stdin(Stdio::null()).output() {
+        Ok(output) => output,
+        Err(error) => return Err(ProgramError::Start { program, error }),
+    };
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(ProgramError::Failed { program, status: output.status, said })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZONE: &str = "\
+$ORIGIN bench.test.
+$TTL 3600
+@ IN SOA ns hostmaster 1 7200 3600 1209600 3600
+@ IN NS ns
+ns IN A 198.18.0.1
+child IN NS ns.elsewhere.test.
+";
+
+    #[test]
+    fn every_program_that_is_installed_signs_in_every_way() {
+        let programs = all();
+        if programs.is_empty() {
+            println!("skipped: {}", ProgramError::None);
+        }
+        for (program, denial) in programs
+            .iter()
+            .flat_map(|one| [Denial::Nsec, Denial::Nsec3, Denial::Nsec3OptOut].map(|how| (one, how)))
+        {
+            let scratch = tempfile::tempdir().unwrap();
+            let (plain, signed) = (scratch.path().join("plain"), scratch.path().join("signed"));
+            std::fs::write(&plain, ZONE).unwrap();
+            let signing = Signing { algorithm: "ECDSAP256SHA256".into(), denial };
+            program.sign(&signing, "bench.test.", &plain, scratch.path(), &signed).unwrap();
+            let text = std::fs::read_to_string(&signed).unwrap();
+            let words: Vec<&str> = text.split_whitespace().collect();
+            let text = words.join(" ");
+            assert!(words.contains(&"RRSIG") && words.contains(&"DNSKEY"), "{text}");
+            assert_eq!(words.contains(&"NSEC"), denial == Denial::Nsec, "{text}");
+            assert_eq!(text.contains("NSEC3 1 1 0 -"), denial == Denial::Nsec3OptOut, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_program_says_is_told() {
+        let Ok(program) = Program::installed() else {
+            println!("skipped: {}", ProgramError::None);
+            return;
+        };
+        let scratch = tempfile::tempdir().unwrap();
+        let signing = Signing { algorithm: "ROT13".into(), denial: Denial::Nsec };
+        let at = scratch.path();
+        let error = program.sign(&signing, "bench.test.", &at.join("plain"), at, &at.join("signed"));
+        let told = error.unwrap_err().to_string();
+        assert!(told.contains("keygen failed") && told.contains("ROT13"), "{told}");
+    }
+}
