@@ -50,8 +50,9 @@ const LEFT: f64 = 21.0;
 const RIGHT: f64 = 99.0;
 /// How far above its line the name of a link stands.
 const LINK_NAME_ABOVE: f64 = 5.0;
-/// Names of dots stand at least this far apart.
+/// Names of dots stand at least this far apart, in pixels down or in percent of the width.
 const NAME_APART: f64 = 14.0;
+const NAME_WIDTH: f64 = 24.0;
 /// A name has at most this many characters.
 const NAME_LONGEST: usize = 16;
 
@@ -103,10 +104,15 @@ fn axes(svg: &mut Svg, x_axis: &Linear, y_axis: &Log) {
 /// Writes each name on the side of its dot that has room, from the lowest up and never over one another.
 fn name_dots(svg: &mut Svg, mut names: Vec<(&str, (f64, f64))>) {
     names.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
-    let mut lowest_free = BOTTOM;
+    let mut taken: Vec<(f64, f64)> = Vec::new();
     for (name, (x, y)) in names {
-        let y = y.min(lowest_free);
-        lowest_free = y - NAME_APART;
+        let is_near =
+            |y: f64, other: &(f64, f64)| (other.0 - x).abs() < NAME_WIDTH && (other.1 - y).abs() < NAME_APART;
+        let mut y = y;
+        while let Some(other) = taken.iter().find(|other| is_near(y, other)) {
+            y = other.1 - NAME_APART;
+        }
+        taken.push((x, y));
         let (x, anchor) = if x > 50.0 { (x - 1.5, Anchor::End) } else { (x + 1.5, Anchor::Start) };
         svg.text("name median", x, y + 4.0, anchor, &format::shortened(name, NAME_LONGEST));
     }
