@@ -12,7 +12,7 @@ use kqps_verdict::judge;
 use kqps_verdict::search::Preset;
 
 use crate::budget::{self, Spending, Work};
-use crate::materials::RECORDS_FACTOR;
+use crate::materials::{RECIPE_FACTOR, RECORDS_FACTOR};
 use crate::session::{LabError, unix_ms};
 use crate::study::{self, Found};
 use crate::study_file::{StudyFile, cells};
@@ -169,7 +169,9 @@ fn study_file(
     };
     let mut layout = cells::lay_out(study, &given)?;
     for cell in &mut layout.cells {
-        cell.factors.entry(RECORDS_FACTOR.into()).or_insert_with(|| wish.records.to_string());
+        if !cell.factors.contains_key(RECIPE_FACTOR) {
+            cell.factors.entry(RECORDS_FACTOR.into()).or_insert_with(|| wish.records.to_string());
+        }
     }
     if !layout.cells.iter().any(|cell| cell.role == Role::Subject) {
         let reasons = layout.skipped.iter().map(|(what, why)| format!("{what}: {why}"));

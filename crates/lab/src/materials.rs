@@ -1,39 +1,65 @@
-//! What the cells of a run play and serve: a zone, and queries at random over its names, generated from the
-//! run's seed.
+//! What the cells of a run play and serve: zones, and queries at random over their names, generated from a recipe
+//! and the run's seed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
 
-use kqps_dataset::generate::{self, Asked, Expect, GenerateError, Labels, Outcomes, Recipe};
+use kqps_dataset::generate::{self, Asked, Expect, GenerateError, Labels, Outcomes, Recipe, RecipeError};
 use kqps_observation::Cell;
 
 use crate::folder::{Folder, FolderError};
+use crate::signing::{self, SigningError};
+use crate::subject::Zone;
 
-/// The share of names that are not in the zone.
-const NXDOMAIN_SHARE: f64 = 0.05;
+/// The factor of a subject's cell that names the recipe of its zones and queries; without one there is one zone of
+/// address records.
+pub const RECIPE_FACTOR: &str = "dataset.recipe";
 
-/// Queries in a file for every record of the zone: enough that a short file is not played from the cache alone.
-const QUERIES_PER_RECORD: u64 = 2;
+/// The factor of how many zones load; as many as the recipe says, where nothing is said.
+pub const ZONES_FACTOR: &str = "dataset.zones";
 
-/// The factor of a subject's cell that tells how many records its zone has.
+/// The factor of how many records all zones have together; as many as the recipe says, where nothing is said.
 pub const RECORDS_FACTOR: &str = "dataset.records";
 
 /// The factor of which names are asked for: `random` ones, or `one` again and again.
 pub const NAMES_FACTOR: &str = "dataset.names";
 
-/// Records of the zone whose names an echo is asked for, where nothing else is said.
-const CEILING_RECORDS: u64 = 100_000;
+/// The share of names that are not in the zone, without a recipe.
+const NXDOMAIN_SHARE: f64 = 0.05;
 
-/// The generated files of one zone.
+/// Names of one length: queries of one length leave in one segmented send, which keeps the player far from its
+/// limit, and a server does not care.
+const LABEL_BYTES: u8 = 12;
+
+/// Records of the zone without a recipe, where nothing else is said.
+const USUAL_RECORDS: u64 = 100_000;
+
+/// Queries in a file for every record: enough that a short file is not played from the cache alone.
+const QUERIES_PER_RECORD: u64 = 2;
+
+/// Queries in a file at most.
+const QUERIES_MOST: u64 = 2_000_000;
+
+/// Which zones and queries a cell has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wanted {
+    recipe: Option<String>,
+    zones: Option<u64>,
+    records: Option<u64>,
+}
+
+/// The generated files of one recipe.
 #[derive(Clone, Debug)]
 pub struct Materials {
-    /// The zone's master file.
-    pub zone: PathBuf,
+    /// The zones, those that do not load included; the first one does.
+    pub zones: Vec<Zone>,
     /// Queries with the rcode that is expected of each.
     pub queries: PathBuf,
     /// The same queries with no expectation: for an echo, which answers NOERROR to everything.
     pub plain: PathBuf,
-    /// One query for one name of the zone, which a cache has after the first time.
+    /// One query for one name, which a cache has after the first time.
     pub one: PathBuf,
 }
 
@@ -44,102 +70,173 @@ pub enum MaterialsError {
     #[error(transparent)]
     Folder(#[from] FolderError),
     #[error(transparent)]
+    Recipe(#[from] RecipeError),
+    #[error(transparent)]
     Generate(#[from] GenerateError),
+    #[error(transparent)]
+    Signing(#[from] SigningError),
+    #[error("no query of {} expects NOERROR, so none can be asked again and again", .0.display())]
+    NoAnswer(PathBuf),
 }
 
-/// Names of one length: queries of one length leave in one segmented send, which keeps the player far from its
-/// limit, and a server does not care.
-const LABEL_BYTES: u8 = 12;
+impl Wanted {
+    /// What a cell's factors say.
+    pub fn of(factors: &BTreeMap<String, String>) -> Self {
+        let number = |name: &str| factors.get(name).and_then(|word| word.parse().ok());
+        Self {
+            recipe: factors.get(RECIPE_FACTOR).cloned(),
+            zones: number(ZONES_FACTOR),
+            records: number(RECORDS_FACTOR),
+        }
+    }
+
+    /// The recipe; `seed` is the run's. What it says of zones and records, a cell may say better.
+    pub fn recipe(&self, seed: u64) -> Result<Recipe, RecipeError> {
+        let mut recipe = match &self.recipe {
+            Some(name) => Recipe::named(name, &[])?,
+            None => one_zone(),
+        };
+        recipe.zones = self.zones.unwrap_or(recipe.zones);
+        if let Some(records) = self.records {
+            recipe.records = (records / recipe.zones.max(1)).max(1);
+        }
+        (recipe.seed, recipe.queries.seed) = (seed, seed);
+        Ok(recipe)
+    }
+
+    /// The name of the folder that has its files.
+    fn folder(&self) -> String {
+        let number = |number: Option<u64>| number.map_or("usual".to_owned(), |number| number.to_string());
+        let recipe = self.recipe.as_deref().unwrap_or("one-zone");
+        format!("{recipe}-{}-{}", number(self.zones), number(self.records))
+    }
+}
+
+/// One zone of address records.
+fn one_zone() -> Recipe {
+    let outcomes =
+        Outcomes { noerror: 1.0 - NXDOMAIN_SHARE, nxdomain: NXDOMAIN_SHARE, ..Outcomes::default() };
+    Recipe {
+        origin: "bench.test.".into(),
+        records: USUAL_RECORDS,
+        names: Labels { label_bytes: Some(LABEL_BYTES), ..Labels::default() },
+        queries: Asked { outcomes, ..Asked::default() },
+        ..Recipe::default()
+    }
+}
 
 impl Materials {
-    /// The zone's origin.
-    pub const ORIGIN: &str = "bench.test.";
-
-    /// The files of a run with a zone of `records` records; those that are missing are generated.
-    pub fn make(folder: &Folder, records: u64, seed: u64) -> Result<Self, MaterialsError> {
-        let place = folder.dataset().join(records.to_string());
+    /// The files of a recipe; those that are missing are generated.
+    pub fn make(folder: &Folder, wanted: &Wanted, seed: u64) -> Result<Self, MaterialsError> {
+        let recipe = wanted.recipe(seed)?;
+        let place = folder.dataset().join(wanted.folder());
         folder.make_folder(&place)?;
-        let materials = Self {
-            zone: place.join("bench.test.zone"),
-            queries: place.join("queries.txt"),
-            plain: place.join("queries-without-rcodes.txt"),
-            one: place.join("one-query.txt"),
-        };
-        let recipe = |expect| Recipe {
-            origin: Self::ORIGIN.into(),
-            records,
-            seed,
-            names: Labels { label_bytes: Some(LABEL_BYTES), ..Labels::default() },
-            queries: Asked {
-                seed,
-                outcomes: Outcomes {
-                    noerror: 1.0 - NXDOMAIN_SHARE,
-                    nxdomain: NXDOMAIN_SHARE,
-                    ..Outcomes::default()
-                },
-                expect,
-                ..Asked::default()
-            },
-            ..Recipe::default()
-        };
-        let queries = records * QUERIES_PER_RECORD;
+        let zones = place.join("zones");
+        let (queries, plain) = (place.join("queries.txt"), place.join("queries-without-rcodes.txt"));
         // Each appears whole or not at all, so one that is there is right.
-        if !materials.zone.exists() {
-            generate::zone(&recipe(Expect::Rcode), &materials.zone)?;
+        if !zones.exists() {
+            signing::zones(&recipe, &zones)?;
         }
-        if !materials.queries.exists() {
-            generate::queries(&recipe(Expect::Rcode), queries, &materials.queries)?;
+        let all = recipe.records.saturating_mul(recipe.zones);
+        let count = all.saturating_mul(QUERIES_PER_RECORD).min(QUERIES_MOST);
+        if !queries.exists() {
+            generate::queries(&recipe, count, &queries)?;
         }
-        if !materials.plain.exists() {
-            generate::queries(&recipe(Expect::Nothing), queries, &materials.plain)?;
+        if !plain.exists() {
+            let asked = Asked { expect: Expect::Nothing, ..recipe.queries.clone() };
+            generate::queries(&Recipe { queries: asked, ..recipe.clone() }, count, &plain)?;
         }
-        if !materials.one.exists() {
-            let queries =
-                std::fs::read_to_string(&materials.queries).map_err(|error| unread(&materials, error))?;
-            let first = queries.lines().find(|line| !line.contains("NXDOMAIN")).unwrap_or_default();
-            folder.write(&materials.one, format!("{first}\n").as_bytes())?;
+        let one = place.join("one-query.txt");
+        if !one.exists() {
+            let first = first_answered(&queries)?;
+            folder.write(&one, format!("{first}\n").as_bytes())?;
         }
-        Ok(materials)
+        Ok(Self { zones: listed(&zones).map_err(unread(&zones))?, queries, plain, one })
     }
 
-    /// The files that the cells of a run play, by the records of their zones.
-    pub fn of_all(folder: &Folder, cells: &[Cell], seed: u64) -> Result<BTreeMap<u64, Self>, MaterialsError> {
-        let records: BTreeSet<u64> = cells.iter().map(Self::records).collect();
-        records.into_iter().map(|records| Ok((records, Self::make(folder, records, seed)?))).collect()
-    }
-
-    /// How many records the zone of a cell has.
-    pub fn records(cell: &Cell) -> u64 {
-        let told = cell.factors.get(RECORDS_FACTOR).and_then(|word| word.parse().ok());
-        // The number hardly matters to a ceiling: an echo answers every name alike.
-        told.unwrap_or(CEILING_RECORDS)
+    /// The files that the cells of a run play.
+    pub fn of_all(
+        folder: &Folder,
+        cells: &[Cell],
+        seed: u64,
+    ) -> Result<BTreeMap<Wanted, Self>, MaterialsError> {
+        let wanted: BTreeSet<Wanted> = cells.iter().map(|cell| Wanted::of(&cell.factors)).collect();
+        let made = |wanted: Wanted| Ok((wanted.clone(), Self::make(folder, &wanted, seed)?));
+        wanted.into_iter().map(made).collect()
     }
 }
 
-fn unread(materials: &Materials, error: std::io::Error) -> FolderError {
-    FolderError { path: materials.queries.clone(), error }
+/// The zones of a folder, as its list has them: a name and a file in each line.
+fn listed(folder: &Path) -> io::Result<Vec<Zone>> {
+    let list = BufReader::new(File::open(folder.join(generate::LIST))?);
+    let zone = |line: String| {
+        let (origin, file) = line.split_once(' ').unwrap_or((&line, ""));
+        Zone::new(origin, folder.join(file))
+    };
+    list.lines().map(|line| Ok(zone(line?))).collect()
+}
+
+/// The first query that has an answer.
+fn first_answered(queries: &Path) -> Result<String, MaterialsError> {
+    let file = File::open(queries).map_err(unread(queries))?;
+    for line in BufReader::new(file).lines() {
+        let line = line.map_err(unread(queries))?;
+        if line.split(' ').any(|word| word == "NOERROR") {
+            return Ok(line);
+        }
+    }
+    Err(MaterialsError::NoAnswer(queries.to_owned()))
+}
+
+fn unread(path: &Path) -> impl FnOnce(io::Error) -> MaterialsError {
+    move |error| FolderError { path: path.to_owned(), error }.into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn factors(words: &[(&str, &str)]) -> BTreeMap<String, String> {
+        words.iter().map(|(name, word)| ((*name).into(), (*word).into())).collect()
+    }
+
     #[test]
     fn what_is_missing_is_generated_as_it_was() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = Folder::make(temporary.path()).unwrap();
-        let made = Materials::make(&folder, 50, 9).unwrap();
+        let cells = [Cell { factors: factors(&[(RECORDS_FACTOR, "50")]), ..Cell::default() }];
+        let wanted = Wanted::of(&cells[0].factors);
+        let made = Materials::make(&folder, &wanted, 9).unwrap();
+        assert_eq!(made.zones.len(), 1);
+        assert_eq!(made.zones[0].origin, "bench.test.");
         let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap();
-        let (zone, queries) = (read(&made.zone), read(&made.queries));
+        let (zone, queries) = (read(&made.zones[0].file), read(&made.queries));
         assert_eq!(queries.lines().count(), 100);
         assert!(queries.contains(" NXDOMAIN") && !read(&made.plain).contains("NXDOMAIN"));
 
-        std::fs::remove_file(&made.zone).unwrap();
+        std::fs::remove_dir_all(made.zones[0].file.parent().unwrap().parent().unwrap()).unwrap();
         std::fs::remove_file(&made.queries).unwrap();
-        let factors = [(RECORDS_FACTOR.to_string(), "50".to_string())].into();
-        let cells = [Cell { factors, ..Cell::default() }];
-        let again = &Materials::of_all(&folder, &cells, 9).unwrap()[&50];
+        let again = &Materials::of_all(&folder, &cells, 9).unwrap()[&wanted];
         assert_eq!(read(&again.one).lines().count(), 1);
-        assert_eq!((read(&again.zone), read(&again.queries)), (zone, queries));
+        assert_eq!((read(&again.zones[0].file), read(&again.queries)), (zone, queries));
+    }
+
+    #[test]
+    fn records_are_those_of_all_zones_together() {
+        let wanted = Wanted::of(&factors(&[
+            (RECIPE_FACTOR, "windows-mix"),
+            (ZONES_FACTOR, "10"),
+            (RECORDS_FACTOR, "10000"),
+        ]));
+        let recipe = wanted.recipe(3).unwrap();
+        assert_eq!((recipe.zones, recipe.records, recipe.seed), (10, 1000, 3));
+        let usual = Wanted::of(&factors(&[])).recipe(3).unwrap();
+        assert_eq!((usual.zones, usual.records), (1, USUAL_RECORDS));
+    }
+
+    #[test]
+    fn a_recipe_that_nobody_knows_is_refused() {
+        let error = Wanted::of(&factors(&[(RECIPE_FACTOR, "windows-mxi")])).recipe(1).unwrap_err();
+        assert!(error.to_string().contains("windows-mix"), "{error}");
     }
 }

@@ -11,12 +11,12 @@ use kqps_observation::run::Purpose;
 
 use crate::conduct::{NoTrial, Play};
 use crate::folder::Folder;
-use crate::materials::{Materials, NAMES_FACTOR};
+use crate::materials::{Materials, NAMES_FACTOR, Wanted};
 use crate::path::LaidPath;
 use crate::player::Player;
 use crate::setup::Setup;
 use crate::subject::definition::ReadyKind;
-use crate::subject::{Definition, Setting, StartError, Subject, Zone};
+use crate::subject::{Definition, Setting, StartError, Subject};
 
 /// What is needed to start the subject of any cell.
 pub(crate) struct Rig<'a> {
@@ -24,7 +24,7 @@ pub(crate) struct Rig<'a> {
     pub(crate) cells: Vec<Cell>,
     /// What the path of a cell is that says nothing of its own.
     pub(crate) path: Kind,
-    pub(crate) materials: &'a BTreeMap<u64, Materials>,
+    pub(crate) materials: &'a BTreeMap<Wanted, Materials>,
     pub(crate) definitions: &'a BTreeMap<String, Definition>,
     pub(crate) kqps: &'a Path,
     pub(crate) interrupted: &'a AtomicBool,
@@ -39,11 +39,11 @@ impl Rig<'_> {
         let definition = &self.definitions[&cell.subject];
         let path = LaidPath::of(self.path, cell)
             .map_err(|error| NoTrial::Failed { reason: error.to_string(), output: Vec::new() })?;
-        let materials = &self.materials[&Materials::records(cell)];
+        let materials = &self.materials[&Wanted::of(&cell.factors)];
         let setting = Setting {
             path: &path,
             folder: &self.folder.work(&cell.name, start),
-            zones: &[Zone::new(Materials::ORIGIN, &materials.zone)],
+            zones: &materials.zones,
             kqps: self.kqps,
             io: &cell.io,
             workers: cell.workers,

@@ -16,7 +16,7 @@ use crate::budget::{Clock, Spending};
 use crate::conduct::{Conducted, Conductor, Event};
 use crate::folder::{Folder, FolderError, NoRun, store_in};
 use crate::layout::{LaidOut, lay_out, new_run};
-use crate::materials::{Materials, MaterialsError};
+use crate::materials::{Materials, MaterialsError, Wanted};
 use crate::record;
 use crate::rig::Rig;
 use crate::subject::Definition;
@@ -57,7 +57,7 @@ pub struct Session {
     run: Run,
     goal: Goal,
     kqps: PathBuf,
-    materials: BTreeMap<u64, Materials>,
+    materials: BTreeMap<Wanted, Materials>,
     definitions: BTreeMap<String, Definition>,
     clock: Option<(Clock, Instant)>,
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use kqps_dataset::generate::RecipeError;
 use kqps_host::Topology;
 use kqps_host::topology::write_list;
 use kqps_observation::run::Role;
@@ -11,10 +12,12 @@ use kqps_observation::{Cell, CellLoad, Question, question};
 use super::ceilings;
 use super::values::{self, CORES, IO, ONE_PER_CORE, SENDERS, SUBJECT, Settings};
 use super::{Experiment, Load, Published, StudyFile, Word};
+use crate::materials::{RECIPE_FACTOR, Wanted};
 use crate::path::{self, PATH_FACTOR};
 use crate::placement::{self, CoreWish, Placed, place};
 use crate::study;
 use crate::subject::Definition;
+use crate::subject::setting::SettingError;
 use crate::toml_file::TomlError;
 use crate::unit::LATENCY_FACTOR;
 
@@ -120,6 +123,10 @@ impl Matrix<'_> {
         }
         let definition = &self.given.definitions[subject];
         let name = name_of(self.experiment, subject, combination);
+        if let Err(error) = self.check_zones(definition, &settings)? {
+            layout.skipped.insert(name, error.to_string());
+            return Ok(Vec::new());
+        }
         match self.places(definition, &settings)? {
             Err(reason) => {
                 layout.skipped.insert(name, reason);
@@ -138,6 +145,17 @@ impl Matrix<'_> {
                 Ok(places.into_iter().map(of_place).collect())
             }
         }
+    }
+
+    /// Whether the subject can be told of as many zones as the dataset has.
+    fn check_zones(
+        &self,
+        definition: &Definition,
+        settings: &Settings,
+    ) -> Result<Result<(), SettingError>, TomlError> {
+        let wrong = |error: RecipeError| self.study.wrong(RECIPE_FACTOR, error.to_string());
+        let recipe = Wanted::of(settings).recipe(0).map_err(wrong)?;
+        Ok(definition.check_zones((recipe.zones + recipe.broken) as usize))
     }
 
     /// The settings of one combination, those included that bundles stand for.

@@ -2,10 +2,11 @@
 
 use std::str::FromStr;
 
+use kqps_dataset::generate;
 use kqps_verdict::steady::BINS;
 
 use super::values::{CORES, ONE_PER_CORE, SENDERS, WORKERS};
-use crate::materials::{NAMES_FACTOR, RECORDS_FACTOR};
+use crate::materials::{NAMES_FACTOR, RECIPE_FACTOR, RECORDS_FACTOR, ZONES_FACTOR};
 use crate::path::{self, PATH_FACTOR};
 use crate::placement::CoreWish;
 use crate::rig::{self, NICE_FACTOR};
@@ -36,7 +37,7 @@ pub(super) fn accepts(name: &str, value: &str) -> Result<(), String> {
     };
     match name {
         WORKERS if value == ONE_PER_CORE => Ok(()),
-        WORKERS | SENDERS | setup::SOCKETS | setup::WINDOW | RECORDS_FACTOR => {
+        WORKERS | SENDERS | setup::SOCKETS | setup::WINDOW | ZONES_FACTOR | RECORDS_FACTOR => {
             number(u32::MAX, "a number from 1 on")
         }
         setup::BURST => number(BURST_MOST, "a number from 1 to 64"),
@@ -46,6 +47,7 @@ pub(super) fn accepts(name: &str, value: &str) -> Result<(), String> {
         }
         setup::IO => one_of(name, value, &PLAYER_IO),
         setup::SOURCES => one_of(name, value, &setup::SOURCES_WORDS),
+        RECIPE_FACTOR => one_of(name, value, &generate::recipe_names()),
         NAMES_FACTOR => one_of(name, value, &["random", "one"]),
         PATH_FACTOR => one_of(name, value, &["loopback", "veth"]),
         CORES => CoreWish::read(value, 1).map(|_| ()),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 
 use super::{StudyFile, Word};
-use crate::materials::{NAMES_FACTOR, RECORDS_FACTOR};
+use crate::materials::{NAMES_FACTOR, RECIPE_FACTOR, RECORDS_FACTOR, ZONES_FACTOR};
 use crate::path::PATH_FACTOR;
 use crate::rig::NICE_FACTOR;
 use crate::setup;
@@ -33,7 +33,7 @@ pub const IO: &str = "io";
 pub const ONE_PER_CORE: &str = "one per core";
 
 /// Settings that are not the subject's own.
-pub const COMMON: [&str; 18] = [
+pub const COMMON: [&str; 20] = [
     PATH_FACTOR,
     WORKERS,
     STEADY_FACTOR,
@@ -46,6 +46,8 @@ pub const COMMON: [&str; 18] = [
     setup::TIMEOUT,
     setup::SOURCES,
     NAMES_FACTOR,
+    RECIPE_FACTOR,
+    ZONES_FACTOR,
     RECORDS_FACTOR,
     NICE_FACTOR,
     "path.queues",
