@@ -1,14 +1,14 @@
 //! The whole way of an answer: any bytes as a message to a server with small zones.
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use domain::base::{Message, ParsedName};
+use domain::base::rdata::ComposeRecordData as _;
+use domain::base::{Message, Name, ParsedName, ToName as _};
 use domain::rdata::AllRecordData;
+use domain::zonefile::inplace::{Entry as Line, Zonefile};
 use kqps_message::{HEADER_BYTES, Header, edns, question};
-use kqps_zone::master::{self, DEPTH_MAX, GENERATED_MAX, PIECE_BYTES};
-use kqps_zone::{Asker, Builder, Entry, Outcome, Responder, Settings, Transport, Zones};
+use kqps_zone::{Asker, Batch, Builder, Entry, Outcome, Record, Responder, Settings, Transport, Zones};
 
 const OWN_BYTES: u16 = 1232;
 const TEXTS: [&str; 4] = [
@@ -30,20 +30,21 @@ fn servers() -> &'static [Zones] {
     })
 }
 
+/// The zone of a text with one record a line and only absolute names.
 fn zone(text: &str) -> Entry {
-    let options = master::Options {
-        threads: 1,
-        piece_bytes: PIECE_BYTES,
-        generated_max: GENERATED_MAX,
-        depth_max: DEPTH_MAX,
-        open: &|path| std::fs::read(path),
-        advance: &|_| {},
-    };
-    let apex = b"\x07example\0";
-    let reading = master::read(text.as_bytes(), Path::new("fixture"), apex, &options);
-    assert!(reading.errors.is_empty(), "{:?}", reading.errors);
-    let mut builder = Builder::new(apex);
-    reading.batches.into_iter().for_each(|batch| builder.add(batch));
+    let mut file = Zonefile::from(text);
+    file.set_origin(Name::root_bytes());
+    let mut batch = Batch::default();
+    while let Some(entry) = file.next_entry().expect("a good file") {
+        let Line::Record(record) = entry else { continue };
+        let (mut owner, mut data) = (Vec::new(), Vec::new());
+        record.owner().compose(&mut owner).expect("room");
+        record.data().compose_rdata(&mut data).expect("room");
+        let (rtype, ttl_s) = (record.rtype().to_int(), record.ttl().as_secs());
+        assert!(batch.push(&Record { owner: &owner, rtype, ttl_s, data: &data, line: 1 }));
+    }
+    let mut builder = Builder::new(b"\x07example\0");
+    builder.add(batch);
     let compiled = builder.finish(1);
     Entry::Loaded(Arc::new(compiled.zone.unwrap_or_else(|| panic!("{:?}", compiled.faults))))
 }
@@ -100,7 +101,7 @@ fn is_sound(query: &[u8], reply: &[u8], transport: Transport) {
     }
     let message = Message::from_octets(reply).expect("a header");
     let mut records = 0;
-    for record in message.iter() {
+    for record in &message {
         let (record, _) = record.expect("a record");
         let data = record.to_any_record::<AllRecordData<_, ParsedName<_>>>();
         assert!(data.is_ok(), "{:?}", record.rtype());

@@ -6,12 +6,16 @@
 //!
 //! Invariant: a target is a function of its bytes. The same bytes fail again.
 
+mod answer;
+
 use std::io::Cursor;
 use std::path::Path;
 
 use kqps_dataset::{DatasetError, Digest, Format, Options};
 use kqps_message::name::{self, NAME_BYTES_MAX};
 use kqps_message::{Edns, HEADER_BYTES, Header, canonical, edns, question, record};
+
+pub use answer::answer;
 
 /// Any bytes as a message, and as a name in presentation form.
 pub fn message(bytes: &[u8]) {

@@ -57,6 +57,11 @@ fn message() {
 }
 
 #[test]
+fn answer() {
+    pass("answer", kqps_fuzz::answer);
+}
+
+#[test]
 fn query_file() {
     pass("query_file", kqps_fuzz::query_file);
 }

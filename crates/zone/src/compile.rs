@@ -107,7 +107,8 @@ impl Builder {
             faults.add(0, What::NoSoa);
             return None;
         }
-        if gathered.iter().any(|gathered| gathered.has_occluders) {
+        let has_occluders = gathered.iter().any(|gathered| gathered.has_occluders);
+        if has_occluders {
             let hidden = occlusion::occluded(&zone, threads);
             for (part, places) in zone.parts.iter_mut().zip(hidden) {
                 for at in places {
@@ -115,7 +116,7 @@ impl Builder {
                 }
             }
         }
-        faults.join(occlusion::check(&zone, &gathered, threads));
+        faults.join(occlusion::check(&zone, &gathered, has_occluders, threads));
         let (chain, records) = chain::build(&self.batches, nsec3, zone.top().rrset(NSEC3PARAM), faults);
         drop(self);
         zone.records += records;

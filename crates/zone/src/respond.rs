@@ -182,7 +182,7 @@ impl Responder {
             .edns
             .and_then(|edns| Opt::new(&self.settings, &edns, cookie.map(|cookie| cookie.reply), room));
         let room = room - opt.map_or(0, |opt| opt.bytes());
-        let tsig = query.tsig.as_ref().filter(|tsig| tsig.bytes() <= room);
+        let tsig = query.tsig_at.and_then(|at| tsig::read(message, at)).filter(|tsig| tsig.bytes() <= room);
 
         let objection = objection(&self.settings, &query, opcode, asker.transport, cookie.map(|c| c.is_good));
         if objection.is_none()
@@ -198,7 +198,7 @@ impl Responder {
             return Outcome::Transfer(Box::new(Transfer::new(zone, &buffer[..query.end], opt)));
         }
 
-        let limit = query.end + room - tsig.map_or(0, tsig::Tsig::bytes);
+        let limit = query.end + room - tsig.as_ref().map_or(0, tsig::Tsig::bytes);
         self.names.forget(0);
         if query.has_question() {
             self.names.note(&self.name, HEADER_BYTES, self.name.labels());
@@ -270,7 +270,7 @@ fn objection(
             return Some(rcode::FORMERR);
         }
     }
-    if query.tsig.is_some() {
+    if query.tsig_at.is_some() {
         return Some(NOTAUTH);
     }
     if !query.has_question() {

@@ -110,18 +110,14 @@ impl Zone {
     /// The node of a name's suffix without its first `labels` labels.
     #[inline]
     pub(crate) fn find(&self, name: &Name, labels: usize) -> Option<Node<'_>> {
-        let suffix = name.suffix(labels);
-        self.of_hash(name.hash(labels)).find(|node| same(node.name(), suffix))
+        Some(self.node(self.find_place(name, labels)?))
     }
 
-    /// The node of a name, and where it is.
-    pub(crate) fn find_place(&self, name: &Name) -> Option<(NodeRef, Node<'_>)> {
-        let (part, key) = part::address(name.hash(0), self.part_bits);
-        self.parts[part]
-            .places_of(key)
-            .map(|place| NodeRef { part: part as u32, place })
-            .map(|place| (place, self.node(place)))
-            .find(|(_, node)| same(node.name(), name.wire()))
+    /// Where that node is.
+    #[inline]
+    pub(crate) fn find_place(&self, name: &Name, labels: usize) -> Option<NodeRef> {
+        let suffix = name.suffix(labels);
+        self.of_hash(name.hash(labels), |node| same(node.name(), suffix))
     }
 
     /// The node of the wildcard just below that suffix.
@@ -129,17 +125,18 @@ impl Zone {
         if !self.has_wildcards {
             return None;
         }
-        let hash = hash::child(name.hash(labels), b"\x01*", 0);
         let suffix = name.suffix(labels);
-        self.of_hash(hash).find(|node| {
+        let place = self.of_hash(hash::child(name.hash(labels), b"\x01*", 0), |node| {
             node.name().split_at_checked(2).is_some_and(|(star, rest)| star == b"\x01*" && same(rest, suffix))
-        })
+        })?;
+        Some(self.node(place))
     }
 
     #[inline]
-    fn of_hash(&self, hash: u64) -> impl Iterator<Item = Node<'_>> {
+    fn of_hash(&self, hash: u64, is_it: impl FnMut(Node<'_>) -> bool) -> Option<NodeRef> {
         let (part, key) = part::address(hash, self.part_bits);
-        self.parts[part].nodes_of(key)
+        let place = self.parts[part].find(key, is_it)?;
+        Some(NodeRef { part: part as u32, place })
     }
 
     /// How many labels of a name come before the apex. The name is the apex or below it.

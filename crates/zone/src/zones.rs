@@ -90,18 +90,25 @@ impl Zones {
     /// that suffix itself.
     #[inline]
     pub(crate) fn find(&self, name: &Name, labels: usize) -> Option<&Entry> {
-        (labels..=name.labels())
-            .filter(|labels| self.depths >> (name.labels() - labels) & 1 != 0)
-            .find_map(|labels| self.at(name, labels))
+        let mut depths = self.depths & (u128::MAX >> (127 - (name.labels() - labels)));
+        while depths != 0 {
+            let depth = depths.ilog2();
+            let entry = self.at(name, name.labels() - depth as usize);
+            if entry.is_some() {
+                return entry;
+            }
+            depths &= !(1 << depth);
+        }
+        None
     }
 
     #[inline]
     fn at(&self, name: &Name, labels: usize) -> Option<&Entry> {
         let suffix = name.suffix(labels);
-        self.index
-            .values((name.hash(labels) >> 32) as u32)
-            .filter_map(|place| self.entries.get(place as usize))
-            .find(|entry| same(entry.apex(), suffix))
+        let is_it =
+            |place: u32| self.entries.get(place as usize).is_some_and(|entry| same(entry.apex(), suffix));
+        let place = self.index.find((name.hash(labels) >> 32) as u32, is_it)?;
+        self.entries.get(place as usize)
     }
 
     /// How much memory the zones and what finds them hold, bytes.

@@ -28,6 +28,8 @@ pub(crate) struct Gathered {
     pub lines: Vec<u32>,
     /// The position of the apex, if it is here.
     pub top: Option<u32>,
+    /// The line of its first record.
+    pub top_line: u32,
     /// Names with NSEC records: their place in the file, and their position divided by [`ALIGNMENT`].
     pub nsec: Vec<(u64, u32)>,
     /// Whether there is a name below which nothing else can be data of the zone.
@@ -113,6 +115,7 @@ impl<'a> Gatherer<'a> {
         out.has_wildcards |= name.starts_with(b"\x01*");
         if is_apex {
             out.top = Some(place);
+            out.top_line = summary.line.unwrap_or(line);
         }
         if let Some(sequence) = summary.nsec {
             out.nsec.push((sequence, place));

@@ -35,9 +35,16 @@ pub(crate) fn occluded(zone: &Zone, threads: usize) -> Vec<Places> {
 
 /// Finds name servers without addresses, and hidden names that are no name server of a delegation. The nodes
 /// below cuts are marked.
-pub(crate) fn check(zone: &Zone, gathered: &[Gathered], threads: usize) -> Faults {
+pub(crate) fn check(zone: &Zone, gathered: &[Gathered], has_occluders: bool, threads: usize) -> Faults {
+    let new = || Servers { zone, glue: Vec::new(), faults: Faults::default(), name: Name::root() };
+    if !has_occluders {
+        // Only the zone's own servers are named.
+        let mut found = new();
+        found.check(zone.top(), gathered.get(zone.top.part as usize).map_or(0, |gathered| gathered.top_line));
+        return found.faults;
+    }
     let servers = parallel::map(zone.parts.iter().zip(gathered).collect(), threads, |(part, gathered)| {
-        let mut found = Servers { zone, glue: Vec::new(), faults: Faults::default(), name: Name::root() };
+        let mut found = new();
         for ((_, node), &line) in part.nodes(0).zip(&gathered.lines) {
             found.check(node, line);
         }
@@ -92,8 +99,8 @@ impl Servers<'_> {
             if self.name.above(&self.zone.apex, apex_labels).is_none() {
                 continue;
             }
-            let found = self.zone.find_place(&self.name);
-            if let Some((at, node)) = found
+            let found = self.zone.find_place(&self.name, 0);
+            if let Some((at, node)) = found.map(|at| (at, self.zone.node(at)))
                 && (node.rrset(rtype::A).is_some() || node.rrset(rtype::AAAA).is_some())
             {
                 if node.is(OCCLUDED) {

@@ -34,6 +34,16 @@ pub(crate) fn write(
     is_apex: bool,
     faults: &mut Faults,
 ) -> Summary {
+    if let [one] = *held
+        && !is_apex
+        && one.record.rtype < SIG
+        && !matches!(one.record.rtype, rtype::NS | rtype::CNAME | rtype::SOA)
+    {
+        // Most names of big zones have one record that calls for nothing else.
+        put(memory, one.record.rtype, held, Some(one.record.ttl_s), None);
+        let line = Some(one.record.line);
+        return Summary { rrsets: 1, records: 1, line, ..Summary::default() };
+    }
     let mut summary = Summary::default();
     held.sort_by_key(|held| rank(held));
     let mut sets = held.chunk_by_mut(|one, other| rank(one) == rank(other)).peekable();

@@ -172,6 +172,7 @@ impl<'z> Reply<'_, 'z> {
     }
 
     /// Answers ANY: over UDP one RRset, so that it is no lever for attacks (RFC 8482, section 4.1); over TCP all.
+    #[inline(never)]
     fn everything(&mut self, node: Node<'z>) -> Result<Option<End<'z>>, Full> {
         let mut rrsets = node.rrsets().filter(|rrset| rrset.count > 0 || rrset.signature_count > 0);
         if self.transport == Transport::Udp {
@@ -188,6 +189,7 @@ impl<'z> Reply<'_, 'z> {
     }
 
     /// Answers RRSIG: every signature of the name.
+    #[inline(never)]
     fn signatures(&mut self, node: Node<'z>) -> Result<Option<End<'z>>, Full> {
         let mark = self.writer.mark();
         let mut owner = Owner::of(self.name.wire(), Some(self.name_at));
@@ -203,6 +205,7 @@ impl<'z> Reply<'_, 'z> {
     }
 
     /// Follows a DNAME record at the name's ancestor after `labels` labels (RFC 6672, section 3).
+    #[inline(never)]
     fn rename(&mut self, node: Node<'z>, labels: usize) -> Result<Step<'z>, Full> {
         let Some(dname) = node.rrset(DNAME) else { return Ok(Step::End(End::Elsewhere)) };
         self.writer.rrset(Owner::Named(node.name()), &dname, None, self.dnssec_ok)?;

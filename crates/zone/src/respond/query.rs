@@ -4,7 +4,7 @@ use kqps_message::{HEADER_BYTES, Header, rcode, rtype};
 
 use crate::name::Name;
 use crate::respond::edns::{self, Edns};
-use crate::respond::tsig::{self, Tsig};
+use crate::respond::tsig;
 
 const TSIG: u16 = 250;
 const IXFR: u16 = 251;
@@ -14,7 +14,7 @@ const FIXED_BYTES: usize = 10;
 const TAIL_BYTES: usize = 4;
 
 /// What a query says.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Query {
     /// Where the question ends: what a reply keeps of the query. It is the end of the header where there is no
     /// question that could be kept.
@@ -25,8 +25,8 @@ pub(crate) struct Query {
     pub qclass: u16,
     /// What its OPT record says.
     pub edns: Option<Edns>,
-    /// Its signature.
-    pub tsig: Option<Tsig>,
+    /// Where its signature begins.
+    pub tsig_at: Option<usize>,
     /// The serial number of the zone that the asker has, if it says so.
     pub serial: Option<u32>,
     /// NOERROR, or FORMERR where it cannot be read.
@@ -48,7 +48,7 @@ pub(crate) fn read(message: &[u8], header: Header<'_>, name: &mut Name) -> Query
         qtype: 0,
         qclass: 0,
         edns: None,
-        tsig: None,
+        tsig_at: None,
         serial: None,
         rcode: rcode::FORMERR,
     };
@@ -104,7 +104,8 @@ fn read_records(message: &[u8], header: Header<'_>, query: &mut Query) -> Option
                 query.edns = Some(edns::read(record.class, record.ttl, record.data));
             }
             TSIG => {
-                query.tsig = Some(tsig::read(message, at, record.data)?);
+                tsig::read(message, at)?;
+                query.tsig_at = Some(at);
                 if number != additionals {
                     return None;
                 }
@@ -117,11 +118,11 @@ fn read_records(message: &[u8], header: Header<'_>, query: &mut Query) -> Option
 }
 
 /// A record of a query.
-struct Record<'m> {
+pub(crate) struct Record<'m> {
     rtype: u16,
     class: u16,
     ttl: u32,
-    data: &'m [u8],
+    pub data: &'m [u8],
     /// Where its type stands.
     fixed_at: usize,
     end: usize,
@@ -129,7 +130,7 @@ struct Record<'m> {
 
 impl<'m> Record<'m> {
     #[inline]
-    fn read(message: &'m [u8], at: usize) -> Option<Self> {
+    pub(crate) fn read(message: &'m [u8], at: usize) -> Option<Self> {
         let fixed_at = end_of_name(message, at)?;
         let fixed: &[u8; FIXED_BYTES] = message.get(fixed_at..)?.first_chunk()?;
         let [t0, t1, c0, c1, s0, s1, s2, s3, l0, l1] = *fixed;

@@ -1,7 +1,7 @@
 //! Transaction signatures (RFC 8945), as far as a server without keys needs them: every key is unknown, and the
 //! asker is told so.
 
-use crate::respond::query::copy_name;
+use crate::respond::query::{Record, copy_name};
 
 /// The rcode of a reply to a signature that cannot be checked.
 pub(crate) const NOTAUTH: u16 = 9;
@@ -22,9 +22,10 @@ pub(crate) struct Tsig {
     id: [u8; 2],
 }
 
-/// Reads the TSIG record that begins at `at` and has these data. None where it is malformed.
+/// Reads the TSIG record that begins at `at`. None where it is malformed.
 #[cold]
-pub(crate) fn read(message: &[u8], at: usize, data: &[u8]) -> Option<Tsig> {
+pub(crate) fn read(message: &[u8], at: usize) -> Option<Tsig> {
+    let data = Record::read(message, at)?.data;
     let mut wire = [0; 255];
     let mut tsig = Tsig { names: [0; 510], key_bytes: 0, names_bytes: 0, time: [0; TIME_BYTES], id: [0; 2] };
     (tsig.key_bytes, _) = copy_name(message, at, &mut wire)?;

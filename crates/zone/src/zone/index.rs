@@ -29,15 +29,22 @@ impl Index {
         Self { slots: slots.into_boxed_slice(), homes }
     }
 
-    /// The values of `key`.
+    /// The first value of `key` that is the one, which the caller knows.
     #[inline]
-    pub(crate) fn values(&self, key: u32) -> impl Iterator<Item = u32> + '_ {
-        let slots = self.slots.get(home(key, self.homes)..).unwrap_or_default();
-        slots
-            .iter()
-            .skip_while(move |&&slot| (slot >> 32) < u64::from(key))
-            .take_while(move |&&slot| slot != FREE && slot >> 32 == u64::from(key))
-            .map(|&slot| slot as u32)
+    pub(crate) fn find(&self, key: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        for &slot in self.slots.get(home(key, self.homes)..)? {
+            let known = (slot >> 32) as u32;
+            if known < key {
+                continue;
+            }
+            if known > key || slot == FREE {
+                return None;
+            }
+            if is_it(slot as u32) {
+                return Some(slot as u32);
+            }
+        }
+        None
     }
 
     /// How much memory it holds beside itself.
@@ -69,7 +76,12 @@ mod tests {
         entries.sort_unstable();
         let index = Index::build(entries.iter().copied());
         for &(key, _) in &entries {
-            let mut values: Vec<u32> = index.values(key).collect();
+            let mut values = Vec::new();
+            let found = index.find(key, |value| {
+                values.push(value);
+                false
+            });
+            assert_eq!(found, None);
             values.sort_unstable();
             let expected: Vec<u32> =
                 entries.iter().filter(|entry| entry.0 == key).map(|entry| entry.1).collect();
@@ -77,14 +89,14 @@ mod tests {
         }
         for key in [1, 76, 78, 0x8000_0000] {
             let known = entries.iter().any(|entry| entry.0 == key);
-            assert_eq!(index.values(key).next().is_some(), known);
+            assert_eq!(index.find(key, |_| true).is_some(), known);
         }
         assert!(index.memory_bytes() < entries.len() * 16);
     }
 
     #[test]
     fn an_empty_index_has_nothing() {
-        assert_eq!(Index::build(std::iter::empty()).values(0).next(), None);
-        assert_eq!(Index::default().values(u32::MAX).next(), None);
+        assert_eq!(Index::build(std::iter::empty()).find(0, |_| true), None);
+        assert_eq!(Index::default().find(u32::MAX, |_| true), None);
     }
 }

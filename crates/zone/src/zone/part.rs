@@ -24,19 +24,14 @@ impl Part {
         Self { memory: memory.into_boxed_slice(), index }
     }
 
-    /// The nodes that may have this key.
+    /// The position, divided by [`ALIGNMENT`], of the node that has this key and is the one.
     #[inline]
-    pub(crate) fn nodes_of(&self, key: u32) -> impl Iterator<Item = Node<'_>> {
-        self.places_of(key).map(|place| Node::at(&self.memory, place as usize * ALIGNMENT))
-    }
-
-    /// The positions, divided by [`ALIGNMENT`], of the nodes that may have this key.
-    #[inline]
-    pub(crate) fn places_of(&self, key: u32) -> impl Iterator<Item = u32> + '_ {
-        self.index.values(key)
+    pub(crate) fn find(&self, key: u32, mut is_it: impl FnMut(Node<'_>) -> bool) -> Option<u32> {
+        self.index.find(key, |place| is_it(self.node(place as usize * ALIGNMENT)))
     }
 
     /// The node at a position.
+    #[inline]
     pub(crate) fn node(&self, at: usize) -> Node<'_> {
         Node::at(&self.memory, at)
     }

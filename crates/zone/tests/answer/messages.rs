@@ -2,6 +2,7 @@
 //! transfers.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use kqps_zone::{Entry, Outcome, Settings, Silence, Transport};
 
@@ -182,8 +183,8 @@ fn what_is_optional_goes_first() {
     for number in 0..8 {
         let above = if number % 2 == 0 { "child.example." } else { "example." };
         let host = format!("{number}{label}.{above}");
-        text += &format!("child.example. 60 IN NS {host}\n");
-        text += &format!("{host} 60 IN A 192.0.2.{number}\n{host} 60 IN AAAA 2001:db8::{number}\n");
+        writeln!(text, "child.example. 60 IN NS {host}").unwrap();
+        writeln!(text, "{host} 60 IN A 192.0.2.{number}\n{host} 60 IN AAAA 2001:db8::{number}").unwrap();
     }
     let server = &mut Server::new([zone("example.", &text)]);
     let whole = section(&server.reply(&query("a.child.example. A", &TCP), Transport::Tcp), 2).len();
@@ -203,9 +204,8 @@ fn what_is_optional_goes_first() {
 fn hosts_that_do_not_fit_are_left_out_silently() {
     let mut text = fixture("example");
     for number in 0..12 {
-        text += &format!(
-            "many.example. 60 IN MX 1 host{number}.many.example.\nhost{number}.many.example. 60 IN AAAA 2001:db8::{number}\n"
-        );
+        let host = format!("host{number}.many.example.");
+        writeln!(text, "many.example. 60 IN MX 1 {host}\n{host} 60 IN AAAA 2001:db8::{number}").unwrap();
     }
     let server = &mut Server::new([zone("example.", &text)]);
     let reply = server.reply(&query("many.example. MX", &PLAIN), Transport::Udp);

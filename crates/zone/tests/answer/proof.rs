@@ -2,6 +2,7 @@
 //! section 5.4; RFC 5155, section 8).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use domain::base::iana::Rtype;
 use sha1::{Digest, Sha1};
@@ -47,7 +48,8 @@ fn letters(name: &str) -> String {
         bytes.push(0xab);
         bytes = Sha1::digest(&bytes).to_vec();
     }
-    let bits: String = bytes.iter().map(|byte| format!("{byte:08b}")).collect();
+    let bits: Vec<String> = bytes.iter().map(|byte| format!("{byte:08b}")).collect();
+    let bits = bits.concat();
     let value = |at: usize| u32::from_str_radix(&bits[at..at + 5], 2).expect("five bits");
     (0..160)
         .step_by(5)
@@ -80,7 +82,7 @@ pub(crate) fn chain(sets: &Sets, chain: Chain) -> String {
         names.sort_by_key(|name| canonical(name));
         for (place, name) in names.iter().enumerate() {
             let next = names[(place + 1) % names.len()];
-            text += &format!("{name} 300 IN NSEC {next} {}\n", types(name, "NSEC"));
+            writeln!(text, "{name} 300 IN NSEC {next} {}", types(name, "NSEC")).unwrap();
         }
         return text;
     }
@@ -94,7 +96,7 @@ pub(crate) fn chain(sets: &Sets, chain: Chain) -> String {
     for (place, (hash, name)) in hashed.iter().enumerate() {
         let next = hashed.keys().nth((place + 1) % hashed.len()).expect("one of them");
         let types = types(name, if *name == APEX { "NSEC3PARAM" } else { "" });
-        text += &format!("{hash}.{APEX} 300 IN NSEC3 1 {flags} {ITERATIONS} {SALT} {next} {types}\n");
+        writeln!(text, "{hash}.{APEX} 300 IN NSEC3 1 {flags} {ITERATIONS} {SALT} {next} {types}").unwrap();
     }
     text + &format!("{APEX} 0 IN NSEC3PARAM 1 0 {ITERATIONS} {SALT}\n")
 }

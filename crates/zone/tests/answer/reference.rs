@@ -3,6 +3,7 @@
 //! ([`crate::proof`]).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use kqps_zone::Entry;
 use proptest::prelude::*;
@@ -205,7 +206,7 @@ fn text(sets: &Sets) -> String {
     let mut text = String::new();
     for (owner, set) in sets {
         for (rtype, data) in set {
-            text.push_str(&format!("{owner} 3600 IN {rtype} {data}\n"));
+            writeln!(text, "{owner} 3600 IN {rtype} {data}").unwrap();
         }
     }
     text

@@ -14,8 +14,11 @@ use domain::zonefile::inplace::{Entry as Line, Zonefile};
 use kqps_message::{name, rtype};
 use kqps_zone::{Asker, Batch, Builder, Compiled, Entry, Outcome, Responder, Settings, Transport, Zones};
 
-/// Every record of a zone's text: line, owner, type, TTL, data.
-pub(crate) fn records(text: &str) -> Vec<(u32, Vec<u8>, u16, u32, Vec<u8>)> {
+/// A record of a text: line, owner, type, TTL, data.
+pub(crate) type TextRecord = (u32, Vec<u8>, u16, u32, Vec<u8>);
+
+/// Every record of a zone's text.
+pub(crate) fn records(text: &str) -> Vec<TextRecord> {
     let mut records = Vec::new();
     for (number, line) in text.lines().enumerate() {
         if line.is_empty() || line.starts_with(';') {
@@ -155,10 +158,8 @@ pub(crate) fn section(reply: &[u8], number: usize) -> Vec<Record<ParsedName<Byte
 pub(crate) fn shown(reply: &[u8]) -> String {
     let message = Message::from_octets(Bytes::copy_from_slice(reply)).expect("a header");
     let header = message.header();
-    let mut out = message.opt_rcode().to_string();
-    if message.opt_rcode() == Rcode::NOERROR.into() {
-        out = "NOERROR".to_owned();
-    }
+    let is_good = message.opt_rcode() == Rcode::NOERROR.into();
+    let mut out = if is_good { "NOERROR".to_owned() } else { message.opt_rcode().to_string() };
     for (flag, name) in
         [(header.aa(), " aa"), (header.tc(), " tc"), (header.ra(), " ra"), (header.ad(), " ad")]
     {
