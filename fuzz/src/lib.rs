@@ -7,6 +7,7 @@
 //! Invariant: a target is a function of its bytes. The same bytes fail again.
 
 mod answer;
+mod zone_file;
 
 use std::io::Cursor;
 use std::path::Path;
@@ -16,6 +17,7 @@ use kqps_message::name::{self, NAME_BYTES_MAX};
 use kqps_message::{Edns, HEADER_BYTES, Header, canonical, edns, question, record};
 
 pub use answer::answer;
+pub use zone_file::zone_file;
 
 /// Any bytes as a message, and as a name in presentation form.
 pub fn message(bytes: &[u8]) {

@@ -65,3 +65,8 @@ fn answer() {
 fn query_file() {
     pass("query_file", kqps_fuzz::query_file);
 }
+
+#[test]
+fn zone_file() {
+    pass("zone_file", kqps_fuzz::zone_file);
+}

@@ -19,6 +19,9 @@ pub struct Record<'a> {
 /// The bytes before a record's owner: line, TTL, type, length of the data, length of the owner.
 const FIXED_BYTES: usize = 13;
 
+/// No TTL, which has 31 bits (RFC 2181, section 8), but the mark of one that is not known yet.
+pub(crate) const TTL_OPEN: u32 = u32::MAX;
+
 /// Records of one file, in the order in which they were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
@@ -75,6 +78,17 @@ impl Batch {
             line: u32::from_le_bytes([l0, l1, l2, l3]),
         };
         Some((record, position + FIXED_BYTES + owner.len() + data.len()))
+    }
+
+    /// Gives this TTL to each record whose TTL is [`TTL_OPEN`].
+    pub(crate) fn fill_ttl(&mut self, ttl_s: u32) {
+        let mut position = 0;
+        while let Some((record, next)) = self.at(position) {
+            if record.ttl_s == TTL_OPEN {
+                self.bytes[position + 4..position + 8].copy_from_slice(&ttl_s.to_le_bytes());
+            }
+            position = next;
+        }
     }
 
     /// The records, each with its position.

@@ -9,9 +9,11 @@
 pub mod batch;
 pub mod compile;
 mod hash;
+pub mod master;
 mod name;
 mod nsec3;
 pub mod respond;
+pub mod source;
 pub mod zone;
 pub mod zones;
 

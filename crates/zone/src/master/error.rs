@@ -1,0 +1,128 @@
+//! What can be wrong with a master file, and where.
+
+use std::fmt::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use kqps_message::name::NameFault;
+use kqps_message::rtype;
+
+/// Errors that are told of one file. Whoever has more of them has made one mistake many times.
+pub const ERRORS_MAX: usize = 20;
+
+/// An error or a warning of a master file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// The file: the zone's, or one that it includes.
+    pub path: Arc<Path>,
+    /// The line, counted from 1.
+    pub line: u32,
+    /// The byte of the line, counted from 1.
+    pub column: u32,
+    /// What is wrong there.
+    pub wrong: Wrong,
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A path may come from a file, and is printed on a terminal.
+        for part in self.path.to_string_lossy().chars() {
+            if part.is_control() { write!(out, "{}", part.escape_default())? } else { out.write_char(part)? }
+        }
+        write!(out, ":{}:{}: {}", self.line, self.column, self.wrong)
+    }
+}
+
+impl std::error::Error for Remark {}
+
+/// What is wrong at a place of a master file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// Something else belongs there.
+    #[error("expected {expected}, found {found}")]
+    Expected {
+        /// What belongs there.
+        expected: &'static str,
+        /// What is there: the word in quotation marks, or the end of the line.
+        found: Box<str>,
+    },
+    /// A name is none.
+    #[error("{0}")]
+    Name(NameFault),
+    /// A rule of the format is broken, which this sentence says.
+    #[error("{0}")]
+    Rule(&'static str),
+    /// A class other than IN.
+    #[error("the class is {0}, and only IN is served")]
+    Class(Box<str>),
+    /// A type that only messages have.
+    #[error("{} is a type of questions and messages, of which no zone has records", rtype::Shown(*.0))]
+    Meta(u16),
+    /// A type whose data has no other form here than that of RFC 3597.
+    #[error("data of type {} is written as \\# LENGTH HEX (RFC 3597)", rtype::Shown(*.0))]
+    NoText(u16),
+    /// Data in the form of RFC 3597 has another length than it says.
+    #[error("\\# announces {announced} bytes, but {given} follow")]
+    Length {
+        /// The bytes that are announced.
+        announced: usize,
+        /// The bytes that are there.
+        given: usize,
+    },
+    /// Data in the form of RFC 3597 is not what its type demands.
+    #[error("these bytes are no data of type {}", rtype::Shown(*.0))]
+    Data(u16),
+    /// A file to be included cannot be.
+    #[error("cannot include {path}: {reason}")]
+    Include {
+        /// The file.
+        path: Box<str>,
+        /// Why not.
+        reason: Box<str>,
+    },
+}
+
+/// Something wrong at a byte of the text that is being read. It is in a box, since a word that is read well is
+/// handed on far more often than one that is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Trouble(Box<(usize, Wrong)>);
+
+pub(super) type Parsed<T> = Result<T, Trouble>;
+
+impl Trouble {
+    #[cold]
+    pub(super) fn new(at: usize, wrong: Wrong) -> Self {
+        Self(Box::new((at, wrong)))
+    }
+
+    /// The byte of the text, counted from 0.
+    pub(super) fn at(&self) -> usize {
+        self.0.0
+    }
+
+    pub(super) fn into_wrong(self) -> Wrong {
+        self.0.1
+    }
+
+    #[cold]
+    pub(super) fn rule(at: usize, rule: &'static str) -> Self {
+        Self::new(at, Wrong::Rule(rule))
+    }
+
+    #[cold]
+    pub(super) fn expected(expected: &'static str, found: &[u8], at: usize) -> Self {
+        Self::new(at, Wrong::Expected { expected, found: quoted(found) })
+    }
+
+    #[cold]
+    pub(super) fn ended(expected: &'static str, at: usize) -> Self {
+        Self::new(at, Wrong::Expected { expected, found: "the end of the record".into() })
+    }
+}
+
+/// Bytes of a file as a message shows them: printable, in quotation marks, not too long.
+pub(super) fn quoted(bytes: &[u8]) -> Box<str> {
+    const SHOWN_MAX: usize = 40;
+    let more = if bytes.len() > SHOWN_MAX { "…" } else { "" };
+    format!("\"{}{more}\"", bytes[..bytes.len().min(SHOWN_MAX)].escape_ascii()).into()
+}

@@ -1,0 +1,425 @@
+//! The data of most types is a sequence of fields. This is the table of them, with what reads a field from
+//! text and what finds its end in wire form.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use kqps_message::name;
+
+use super::error::{Parsed, Trouble};
+use super::lexer::{Lexer, Token};
+use super::{binary, number, text, types};
+
+/// One field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    /// A number of 8, 16 or 32 bits.
+    U8,
+    U16,
+    U32,
+    /// A period of 32 bits, which may have units.
+    Period,
+    /// A point in time of 32 bits.
+    Time,
+    /// A name.
+    Name,
+    /// A string of up to 255 bytes with its length.
+    String,
+    /// Such strings up to the end, one at least.
+    Strings,
+    /// A word of any length, without one: the end of the data tells it.
+    Text,
+    /// The tag of a CAA record: letters and digits.
+    Tag,
+    Ipv4,
+    Ipv6,
+    /// Bytes up to the end, one at least.
+    Hex,
+    Base64,
+    /// Hexadecimal bytes with their length, or `-` for none.
+    Salt,
+    /// Bytes in base 32 with their length.
+    Hash,
+    /// The number of a type, by mnemonic.
+    Type,
+    /// A set of types.
+    Types,
+    /// The number of a DNSSEC algorithm, or its mnemonic.
+    Algorithm,
+    /// The number of a kind of certificate, or its mnemonic.
+    Certificate,
+    /// Six or eight bytes as hexadecimal pairs with hyphens between (RFC 7043).
+    Eui48,
+    Eui64,
+    /// Four groups of four hexadecimal digits with colons between (RFC 6742).
+    Locator,
+}
+
+use Field::{
+    Algorithm, Base64, Certificate, Eui48, Eui64, Hash, Hex, Ipv4, Ipv6, Locator, Name, Period, Salt, String,
+    Strings, Tag, Text, Time, Type, Types, U8, U16, U32,
+};
+
+/// The fields of a type's data. None where it is no such sequence, or not known.
+pub(super) fn of(rtype: u16) -> Option<&'static [Field]> {
+    Some(match rtype {
+        1 => &[Ipv4],
+        // NS, MD, MF, CNAME, MB, MG, MR, PTR, NSAP-PTR, DNAME
+        2..=5 | 7..=9 | 12 | 23 | 39 => &[Name],
+        6 => &[Name, Name, U32, Period, Period, Period, Period],
+        // HINFO
+        13 => &[String, String],
+        // MINFO, RP, TALINK
+        14 | 17 | 58 => &[Name, Name],
+        // MX, AFSDB, RT, KX, LP
+        15 | 18 | 21 | 36 | 107 => &[U16, Name],
+        // TXT, ISDN, NINFO, SPF, AVC, RESINFO, WALLET
+        16 | 20 | 56 | 99 | 258 | 261 | 262 => &[Strings],
+        // X25
+        19 => &[String],
+        // SIG, RRSIG
+        24 | 46 => &[Type, Algorithm, U8, Period, Time, Time, U16, Name, Base64],
+        // KEY, DNSKEY, RKEY, CDNSKEY
+        25 | 48 | 57 | 60 => &[U16, U8, Algorithm, Base64],
+        // PX
+        26 => &[U16, Name, Name],
+        // GPOS
+        27 => &[String, String, String],
+        28 => &[Ipv6],
+        // EID, NIMLOC
+        31 | 32 => &[Hex],
+        // SRV
+        33 => &[U16, U16, U16, Name],
+        // NAPTR
+        35 => &[U16, U16, String, String, String, Name],
+        // CERT
+        37 => &[Certificate, U16, Algorithm, Base64],
+        // DS, CDS, TA, DLV
+        43 | 59 | 32_768 | 32_769 => &[U16, Algorithm, U8, Hex],
+        // SSHFP
+        44 => &[U8, U8, Hex],
+        // NSEC
+        47 => &[Name, Types],
+        // DHCID, OPENPGPKEY
+        49 | 61 => &[Base64],
+        // NSEC3
+        50 => &[U8, U8, U16, Salt, Hash, Types],
+        // NSEC3PARAM
+        51 => &[U8, U8, U16, Salt],
+        // TLSA, SMIMEA
+        52 | 53 => &[U8, U8, U8, Hex],
+        // CSYNC
+        62 => &[U32, U16, Types],
+        // ZONEMD
+        63 => &[U32, U8, U8, Hex],
+        // DSYNC
+        66 => &[Type, U8, U16, Name],
+        // NID, L64
+        104 | 106 => &[U16, Locator],
+        // L32
+        105 => &[U16, Ipv4],
+        108 => &[Eui48],
+        109 => &[Eui64],
+        // URI
+        256 => &[U16, U16, Text],
+        // CAA
+        257 => &[U8, Tag, Text],
+        _ => return None,
+    })
+}
+
+/// Reads one field and appends it in wire form.
+#[inline]
+pub(super) fn read(field: Field, lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -> Parsed<()> {
+    match field {
+        U8 => out.push(number::decimal(&lexer.need(U8_EXPECTED)?, 0xff, U8_EXPECTED)? as u8),
+        U16 => {
+            let value = number::decimal(&lexer.need(U16_EXPECTED)?, 0xffff, U16_EXPECTED)?;
+            out.extend_from_slice(&(value as u16).to_be_bytes());
+        }
+        U32 => {
+            let value = number::decimal(&lexer.need(U32_EXPECTED)?, u32::MAX, U32_EXPECTED)?;
+            out.extend_from_slice(&value.to_be_bytes());
+        }
+        Period => word(lexer, PERIOD_EXPECTED, out, |text| number::period_s(text).map(u32::to_be_bytes))?,
+        Time => word(lexer, TIME_EXPECTED, out, |text| number::time_s(text).map(u32::to_be_bytes))?,
+        Name => super::name::append(&lexer.plain("a name")?, origin, out)?,
+        String => text::append_string(&lexer.need("a string")?, out)?,
+        Strings => {
+            text::append_string(&lexer.need("a string")?, out)?;
+            while let Some(token) = lexer.next()? {
+                text::append_string(&token, out)?;
+            }
+        }
+        Text => text::append(&lexer.need("a string")?, out)?,
+        Tag => tag(&lexer.plain(TAG_EXPECTED)?, out)?,
+        Ipv4 => word(lexer, IPV4_EXPECTED, out, ipv4)?,
+        Ipv6 => word(lexer, IPV6_EXPECTED, out, ipv6)?,
+        Hex => binary::hex_rest(lexer, false, out)?,
+        Base64 => binary::base64_rest(lexer, false, out)?,
+        Salt => salt(&lexer.plain(SALT_EXPECTED)?, out)?,
+        Hash => with_length(&lexer.plain("a hash in base 32")?, out, binary::base32hex)?,
+        Type => word(lexer, "a type", out, |text| types::parse(text).map(u16::to_be_bytes))?,
+        Types => types::bitmap(lexer, out)?,
+        Algorithm => word(lexer, ALGORITHM_EXPECTED, out, |text| {
+            mnemonic(text, ALGORITHMS).and_then(|number| u8::try_from(number).ok()).map(|number| [number])
+        })?,
+        Certificate => word(lexer, "a kind of certificate", out, |text| {
+            mnemonic(text, CERTIFICATES).map(u16::to_be_bytes)
+        })?,
+        Eui48 => word(lexer, "six bytes as in 00-00-5e-00-53-2a", out, |text| grouped::<6>(text, b'-', 2))?,
+        Eui64 => {
+            word(lexer, "eight bytes as in 00-00-5e-ef-10-00-00-2a", out, |text| {
+                grouped::<8>(text, b'-', 2)
+            })?;
+        }
+        Locator => {
+            word(lexer, "64 bits as in 2001:0DB8:1140:1000", out, |text| grouped::<8>(text, b':', 4))?;
+        }
+    }
+    Ok(())
+}
+
+const U8_EXPECTED: &str = "a number from 0 to 255";
+const U16_EXPECTED: &str = "a number from 0 to 65535";
+const U32_EXPECTED: &str = "a number from 0 to 4294967295";
+const PERIOD_EXPECTED: &str = "a period in seconds, or with units as in 1h30m";
+const TIME_EXPECTED: &str = "a time as YYYYMMDDHHmmSS or in seconds since 1970";
+const TAG_EXPECTED: &str = "a tag of letters and digits";
+const IPV4_EXPECTED: &str = "an IPv4 address";
+const IPV6_EXPECTED: &str = "an IPv6 address";
+const SALT_EXPECTED: &str = "a salt in hexadecimal digits, or - for none";
+const ALGORITHM_EXPECTED: &str = "the number or the mnemonic of a DNSSEC algorithm";
+
+/// Reads a word that stands for a fixed number of bytes.
+#[inline]
+fn word<const N: usize>(
+    lexer: &mut Lexer<'_>,
+    expected: &'static str,
+    out: &mut Vec<u8>,
+    read: impl Fn(&[u8]) -> Option<[u8; N]>,
+) -> Parsed<()> {
+    let token = lexer.plain(expected)?;
+    let bytes = read(token.text).ok_or_else(|| Trouble::expected(expected, token.text, token.at))?;
+    out.extend_from_slice(&bytes);
+    Ok(())
+}
+
+/// An IPv4 address of four decimal numbers without leading zeros.
+#[inline]
+pub(super) fn ipv4(text: &[u8]) -> Option<[u8; 4]> {
+    let mut address = [0; 4];
+    let mut at = 0;
+    for (index, byte) in address.iter_mut().enumerate() {
+        if index > 0 {
+            if text.get(at) != Some(&b'.') {
+                return None;
+            }
+            at += 1;
+        }
+        let start = at;
+        let mut value: u32 = 0;
+        while let Some(digit) = text.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|&digit| digit <= 9) {
+            value = value * 10 + u32::from(digit);
+            at += 1;
+            if at - start > 3 {
+                return None;
+            }
+        }
+        if at == start || (text[start] == b'0' && at - start > 1) {
+            return None;
+        }
+        *byte = u8::try_from(value).ok()?;
+    }
+    (at == text.len()).then_some(address)
+}
+
+pub(super) fn ipv6(text: &[u8]) -> Option<[u8; 16]> {
+    std::str::from_utf8(text).ok()?.parse::<Ipv6Addr>().ok().map(|address| address.octets())
+}
+
+fn tag(token: &Token<'_>, out: &mut Vec<u8>) -> Parsed<()> {
+    let length = u8::try_from(token.text.len()).ok().filter(|&length| length > 0);
+    let (Some(length), true) = (length, token.text.iter().all(u8::is_ascii_alphanumeric)) else {
+        return Err(Trouble::expected(TAG_EXPECTED, token.text, token.at));
+    };
+    out.push(length);
+    out.extend_from_slice(token.text);
+    Ok(())
+}
+
+fn salt(token: &Token<'_>, out: &mut Vec<u8>) -> Parsed<()> {
+    if token.text == b"-" {
+        out.push(0);
+        return Ok(());
+    }
+    with_length(token, out, binary::hex)
+}
+
+fn with_length(
+    token: &Token<'_>,
+    out: &mut Vec<u8>,
+    read: impl Fn(&Token<'_>, &mut Vec<u8>) -> Parsed<()>,
+) -> Parsed<()> {
+    let start = out.len();
+    out.push(0);
+    read(token, out)?;
+    out[start] = u8::try_from(out.len() - start - 1)
+        .map_err(|_| Trouble::rule(token.at, "these are more than 255 bytes"))?;
+    Ok(())
+}
+
+/// `N` bytes in groups of so many hexadecimal digits, with a separator between.
+fn grouped<const N: usize>(text: &[u8], separator: u8, digits: usize) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    let groups = N * 2 / digits;
+    if text.len() != N * 2 + groups - 1 {
+        return None;
+    }
+    for (index, group) in text.split(|&byte| byte == separator).enumerate() {
+        if group.len() != digits || index == groups || !group.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        let value = u16::from_str_radix(std::str::from_utf8(group).ok()?, 16).ok()?.to_be_bytes();
+        let bytes_each = digits / 2;
+        bytes[index * bytes_each..][..bytes_each].copy_from_slice(&value[2 - bytes_each..]);
+    }
+    Some(bytes)
+}
+
+/// IANA "DNS Security Algorithm Numbers", with the other spellings that signers have used.
+const ALGORITHMS: &[(&str, u16)] = &[
+    ("RSAMD5", 1),
+    ("DH", 2),
+    ("DSA", 3),
+    ("RSASHA1", 5),
+    ("DSA-NSEC3-SHA1", 6),
+    ("NSEC3DSA", 6),
+    ("RSASHA1-NSEC3-SHA1", 7),
+    ("NSEC3RSASHA1", 7),
+    ("RSASHA256", 8),
+    ("RSASHA512", 10),
+    ("ECC-GOST", 12),
+    ("ECCGOST", 12),
+    ("ECDSAP256SHA256", 13),
+    ("ECDSAP384SHA384", 14),
+    ("ED25519", 15),
+    ("ED448", 16),
+    ("INDIRECT", 252),
+    ("PRIVATEDNS", 253),
+    ("PRIVATEOID", 254),
+];
+
+/// RFC 4398, section 2.1.
+const CERTIFICATES: &[(&str, u16)] = &[
+    ("PKIX", 1),
+    ("SPKI", 2),
+    ("PGP", 3),
+    ("IPKIX", 4),
+    ("ISPKI", 5),
+    ("IPGP", 6),
+    ("ACPKIX", 7),
+    ("IACPKIX", 8),
+    ("URI", 253),
+    ("OID", 254),
+];
+
+/// A number below 65536, or what a mnemonic stands for.
+fn mnemonic(text: &[u8], table: &[(&str, u16)]) -> Option<u16> {
+    if text.first().is_some_and(u8::is_ascii_digit) {
+        return text
+            .iter()
+            .all(u8::is_ascii_digit)
+            .then(|| std::str::from_utf8(text).ok()?.parse().ok())
+            .flatten();
+    }
+    table.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(text)).map(|&(_, number)| number)
+}
+
+/// Whether these bytes are such fields and nothing more.
+pub(super) fn are(fields: &[Field], mut wire: &[u8]) -> bool {
+    for field in fields {
+        let Some(bytes) = wire_bytes(*field, wire) else { return false };
+        let Some(rest) = wire.get(bytes..) else { return false };
+        wire = rest;
+    }
+    wire.is_empty()
+}
+
+/// How many bytes the field has with which this wire form begins; there may be fewer.
+fn wire_bytes(field: Field, wire: &[u8]) -> Option<usize> {
+    let with_length = || wire.first().map(|&length| 1 + usize::from(length));
+    Some(match field {
+        U8 | Algorithm => 1,
+        U16 | Type | Certificate => 2,
+        U32 | Period | Time => 4,
+        Ipv4 => size_of::<Ipv4Addr>(),
+        Eui48 => 6,
+        Eui64 | Locator => 8,
+        Ipv6 => size_of::<Ipv6Addr>(),
+        Name => name_bytes(wire)?,
+        String | Salt => with_length()?,
+        Tag | Hash => with_length().filter(|&bytes| bytes > 1)?,
+        Strings => {
+            let mut at = 0;
+            while let Some(&length) = wire.get(at) {
+                at += 1 + usize::from(length);
+            }
+            (at > 0).then_some(at)?
+        }
+        Text => wire.len(),
+        Hex | Base64 => (!wire.is_empty()).then_some(wire.len())?,
+        Types => types::is_bitmap(wire).then_some(wire.len())?,
+    })
+}
+
+/// The length of the uncompressed name with which these bytes begin.
+pub(super) fn name_bytes(wire: &[u8]) -> Option<usize> {
+    let end = name::end(wire, 0)?;
+    // A pointer's two bits would show at the end: what is not compressed ends with the root.
+    let mut at = 0;
+    while at < end {
+        match wire[at] {
+            0 => return (at + 1 == end).then_some(end),
+            length @ 1..=63 => at += 1 + usize::from(length),
+            _ => return None,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ipv4_addresses_are_four_numbers() {
+        assert_eq!(ipv4(b"192.0.2.255"), Some([192, 0, 2, 255]));
+        assert_eq!(ipv4(b"0.0.0.0"), Some([0; 4]));
+        for bad in [
+            "",
+            "1",
+            "1.2.3",
+            "1.2.3.",
+            "1.2.3.4.",
+            "1.2.3.4.5",
+            "1.2.3.256",
+            "1.2.03.4",
+            "1..3.4",
+            "a.b.c.d",
+        ] {
+            assert_eq!(ipv4(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn groups_have_all_their_digits() {
+        assert_eq!(grouped::<6>(b"00-00-5e-00-53-2a", b'-', 2), Some([0, 0, 0x5e, 0, 0x53, 0x2a]));
+        assert_eq!(
+            grouped::<8>(b"0014:4fff:ff20:ee64", b':', 4),
+            Some([0, 0x14, 0x4f, 255, 255, 0x20, 0xee, 0x64])
+        );
+        for bad in ["00-00-5e-00-53", "00-00-5e-00-53-2g", "000-0-5e-00-53-2a", "00-00-5e-00-53-2a-"] {
+            assert_eq!(grouped::<6>(bad.as_bytes(), b'-', 2), None, "{bad}");
+        }
+    }
+}

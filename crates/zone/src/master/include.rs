@@ -1,0 +1,50 @@
+//! `$INCLUDE`: another file's entries at this place (RFC 1035, section 5.1). It is found relative to the file
+//! that names it. Its own `$ORIGIN` ends with it, and so does its last owner; its `$TTL` goes on, as it does
+//! in BIND and NSD.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use super::parallel;
+use super::reader::{File, Harvest, Start};
+
+/// Reads the file of this name, or says why it cannot be. Also how it ended.
+pub(super) fn read(
+    file: &File<'_>,
+    name: &[u8],
+    line: u32,
+    start: Start,
+) -> Result<(Harvest, Start), Box<str>> {
+    let folder = file.path.parent().unwrap_or(Path::new(""));
+    let path = tidied(&folder.join(OsStr::from_bytes(name)));
+    let chain = || std::iter::successors(Some(file), |file| file.includer);
+    if chain().any(|file| tidied(&file.path) == path) {
+        return Err("it would include itself".into());
+    }
+    let depth_max = file.options.depth_max;
+    if chain().count() > depth_max {
+        return Err(format!("files are included {depth_max} deep already").into());
+    }
+    let text = (file.options.open)(&path).map_err(|error| error.to_string())?;
+    let included =
+        File { path: Arc::from(path), options: file.options, includer: Some(file), line: Some(line) };
+    Ok(parallel::read(&included, &text, start))
+}
+
+/// The path without `.` and without `x/..`, so that a file has one name here. What symbolic links make of it
+/// does not matter: a loop through them ends at the depth that is allowed.
+fn tidied(path: &Path) -> PathBuf {
+    let mut tidied = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir if matches!(tidied.components().next_back(), Some(Component::Normal(_))) => {
+                tidied.pop();
+            }
+            other => tidied.push(other),
+        }
+    }
+    tidied
+}

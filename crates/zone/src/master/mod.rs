@@ -1,0 +1,112 @@
+//! Master files (RFC 1035, section 5): text to records.
+//!
+//! Known are `$ORIGIN`, `$TTL` (RFC 2308), `$INCLUDE` and BIND's `$GENERATE`; TTLs with units; the data of every
+//! type that has a text form in `fields.rs` and beside it, and of any type in the form of RFC 3597. Records of
+//! signed zones are read as they stand. The only class is IN.
+//!
+//! Nothing here opens a file: whoever calls says how. Whether the records make a zone is decided where they
+//! are compiled.
+
+mod binary;
+mod error;
+mod fields;
+mod gateway;
+mod generate;
+mod include;
+mod lexer;
+mod location;
+mod name;
+mod number;
+mod parallel;
+mod rdata;
+mod reader;
+mod splitter;
+mod svcb;
+mod text;
+mod types;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use kqps_message::rtype;
+
+pub use error::{ERRORS_MAX, Remark, Wrong};
+
+use crate::batch::Batch;
+use reader::{File, LastTtl, Reader, Start, State};
+
+/// How a master file is read.
+#[derive(Clone, Copy)]
+pub struct Options<'a> {
+    /// Threads that read pieces of one file.
+    pub threads: usize,
+    /// A piece's size in bytes, more or less.
+    pub piece_bytes: usize,
+    /// Records that one `$GENERATE` may make.
+    pub generated_max: u32,
+    /// Files that may be included one within another.
+    pub depth_max: usize,
+    /// Gives the content of an included file. Its path is relative to nothing but what the zone's own path is.
+    pub open: &'a (dyn Fn(&Path) -> io::Result<Vec<u8>> + Sync),
+    /// Is told how many bytes of the zone's own file have been read since it was told last.
+    pub advance: &'a (dyn Fn(u64) + Sync),
+}
+
+/// A piece has this many bytes unless one has a reason for another size: small beside a big zone, and long
+/// enough that cutting it costs nothing.
+pub const PIECE_BYTES: usize = 1 << 20;
+/// One `$GENERATE` makes no more records than this unless one has a reason for another limit: an IPv4 `/8`.
+pub const GENERATED_MAX: u32 = 1 << 24;
+/// Files are included one within another no deeper than this unless one has a reason for another limit.
+pub const DEPTH_MAX: usize = 16;
+
+/// What a master file has.
+#[derive(Debug, Default)]
+pub struct Reading {
+    /// The records in their order.
+    pub batches: Vec<Batch>,
+    /// What is wrong, in the order of the file, at most [`ERRORS_MAX`]. If there is anything, records are missing.
+    pub errors: Vec<Remark>,
+    /// Whether there may be more errors, which were not looked for.
+    pub more_errors: bool,
+    /// What is not as it should be but does not matter, at most [`ERRORS_MAX`].
+    pub warnings: Vec<Remark>,
+}
+
+/// Reads the text of a master file. `origin` is what relative names end with before the first `$ORIGIN`, a
+/// name in wire form; `path` is what the errors call the file, and where `$INCLUDE` starts from.
+pub fn read(text: &[u8], path: &Path, origin: &[u8], options: &Options<'_>) -> Reading {
+    let (harvest, _) = parallel::read(&file(path, options), without_mark(text), start(origin));
+    Reading {
+        batches: harvest.batches,
+        errors: harvest.errors,
+        more_errors: harvest.gave_up,
+        warnings: harvest.warnings,
+    }
+}
+
+/// The zone of which this is the master file: the owner of its first record, if that is a SOA record. Before
+/// the first `$ORIGIN` relative names end with `origin`.
+pub fn apex(text: &[u8], path: &Path, origin: &[u8], options: &Options<'_>) -> Option<Box<[u8]>> {
+    let batch = Reader::new(&file(path, options), without_mark(text), 1, start(origin)).first_record()?;
+    let (_, record) = batch.records().next()?;
+    (record.rtype == rtype::SOA).then(|| record.owner.into())
+}
+
+fn file<'a>(path: &Path, options: &'a Options<'a>) -> File<'a> {
+    File { path: Arc::from(path), options, includer: None, line: None }
+}
+
+fn start(origin: &[u8]) -> Start {
+    Start {
+        state: State { origin: origin.to_vec(), default_ttl_s: None },
+        last_ttl: LastTtl::None,
+        owner: Vec::new(),
+    }
+}
+
+/// The text without the byte order mark that some editors put before it.
+fn without_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
+}

@@ -1,0 +1,81 @@
+//! The data of a record, of any type: in the form of its type, or as bytes in that of RFC 3597.
+
+use super::error::{Parsed, Trouble, Wrong};
+use super::fields::{self, Field};
+use super::lexer::Lexer;
+use super::{binary, gateway, location, number, svcb};
+
+const HIP: u16 = 55;
+const IPSECKEY: u16 = 45;
+const LOC: u16 = 29;
+const APL: u16 = 42;
+const SVCB: u16 = 64;
+const HTTPS: u16 = 65;
+const AMTRELAY: u16 = 260;
+
+/// Data at most: its length has 16 bits.
+const DATA_BYTES_MAX: usize = 65_535;
+
+/// Reads the rest of an entry as data of this type into `out`, in place of what was there.
+#[inline]
+pub(super) fn read(rtype: u16, lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -> Parsed<()> {
+    out.clear();
+    let at = lexer.at();
+    if lexer.peek()? == Some(b'\\') && lexer.takes_marker() {
+        generic(rtype, lexer, out)?;
+    } else if let Some(fields) = fields::of(rtype) {
+        for &field in fields {
+            fields::read(field, lexer, origin, out)?;
+        }
+    } else {
+        special(rtype, lexer, origin, out)?;
+    }
+    if out.len() > DATA_BYTES_MAX {
+        return Err(Trouble::rule(at, "a record's data has at most 65535 bytes, and this has more"));
+    }
+    lexer.end()
+}
+
+fn special(rtype: u16, lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -> Parsed<()> {
+    match rtype {
+        LOC => location::read(lexer, out),
+        APL => gateway::read_apl(lexer, out),
+        IPSECKEY => gateway::read_ipseckey(lexer, origin, out),
+        HIP => gateway::read_hip(lexer, origin, out),
+        SVCB | HTTPS => svcb::read(lexer, origin, out),
+        AMTRELAY => gateway::read_amtrelay(lexer, origin, out),
+        _ => {
+            let token = lexer.need("\\#")?;
+            Err(Trouble::new(token.at, Wrong::NoText(rtype)))
+        }
+    }
+}
+
+/// What follows `\#`: a length, and so many bytes (RFC 3597, section 5). Data of a type that is known must be
+/// what the type demands: an answer may have to find the names in it.
+fn generic(rtype: u16, lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Parsed<()> {
+    let expected = "the length of the data, from 0 to 65535";
+    let token = lexer.need(expected)?;
+    let announced = number::decimal(&token, 0xffff, expected)? as usize;
+    binary::hex_rest(lexer, announced == 0, out)?;
+    if out.len() != announced {
+        return Err(Trouble::new(token.at, Wrong::Length { announced, given: out.len() }));
+    }
+    if !is_data(rtype, out) {
+        return Err(Trouble::new(token.at, Wrong::Data(rtype)));
+    }
+    Ok(())
+}
+
+/// Whether these bytes can be data of this type; of a type that is not known any can.
+fn is_data(rtype: u16, wire: &[u8]) -> bool {
+    match rtype {
+        LOC => wire.len() == location::BYTES,
+        APL => gateway::is_apl(wire),
+        IPSECKEY => gateway::is_ipseckey(wire),
+        HIP => gateway::is_hip(wire),
+        SVCB | HTTPS => svcb::is(wire),
+        AMTRELAY => gateway::is_amtrelay(wire),
+        _ => fields::of(rtype).is_none_or(|fields: &[Field]| fields::are(fields, wire)),
+    }
+}

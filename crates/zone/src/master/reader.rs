@@ -1,0 +1,439 @@
+//! Reads a piece of a master file, entry by entry: records into batches, directives into the state that they
+//! change.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use kqps_message::rtype;
+
+use super::error::{ERRORS_MAX, Parsed, Remark, Trouble, Wrong, quoted};
+use super::lexer::{Lexer, Token};
+use super::{Options, generate, include, name, number, rdata, text, types};
+use crate::batch::{Batch, Record, TTL_OPEN};
+
+/// A TTL at most (RFC 2181, section 8).
+pub(super) const TTL_MAX_S: u32 = i32::MAX as u32;
+
+/// Room that is made for a batch before one knows what comes, at most.
+const BATCH_BYTES: usize = 4 << 20;
+/// Records of a batch at most, so that each stays a small part of a big zone.
+const BATCH_RECORDS_MAX: usize = 1 << 16;
+
+/// A file that is being read, and those that include it.
+pub(super) struct File<'a> {
+    pub(super) path: Arc<Path>,
+    pub(super) options: &'a Options<'a>,
+    /// The file that includes it.
+    pub(super) includer: Option<&'a File<'a>>,
+    /// The line that its records bear: that of the zone's own file on which they are included. None for that
+    /// file itself, whose lines are its own.
+    pub(super) line: Option<u32>,
+}
+
+/// What directives set for the entries after them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) origin: Vec<u8>,
+    /// `$TTL`, or what stands for it (RFC 2308, section 4).
+    pub(super) default_ttl_s: Option<u32>,
+}
+
+/// The last TTL that a record before had of its own (RFC 1035, section 5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LastTtl {
+    /// There was none.
+    None,
+    /// It stands in a piece before this one, which another thread is reading.
+    Elsewhere,
+    Known(u32),
+}
+
+/// How a piece begins.
+#[derive(Clone, Debug)]
+pub(super) struct Start {
+    pub(super) state: State,
+    pub(super) last_ttl: LastTtl,
+    /// The owner that a line inherits which begins with a blank; empty where there is none.
+    pub(super) owner: Vec<u8>,
+}
+
+/// What was found in a text.
+#[derive(Debug, Default)]
+pub(super) struct Harvest {
+    pub(super) batches: Vec<Batch>,
+    pub(super) errors: Vec<Remark>,
+    /// Whether reading ended early because there were too many errors.
+    pub(super) gave_up: bool,
+    pub(super) warnings: Vec<Remark>,
+    /// Whether some records have [`TTL_OPEN`].
+    pub(super) ttl_open: bool,
+}
+
+impl Harvest {
+    pub(super) fn has_records(&self) -> bool {
+        self.batches.iter().any(|batch| !batch.is_empty())
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.batches.extend(other.batches);
+        self.errors.extend(other.errors);
+        self.warnings.extend(other.warnings);
+        self.warnings.truncate(ERRORS_MAX);
+        self.ttl_open |= other.ttl_open;
+        self.gave_up |= other.gave_up || self.errors.len() > ERRORS_MAX;
+        self.errors.truncate(ERRORS_MAX);
+    }
+}
+
+/// How a piece ended.
+pub(super) struct Ended {
+    pub(super) harvest: Harvest,
+    /// What holds for whatever comes after.
+    pub(super) next: Start,
+    /// Where the last entry begins and on which line, if the piece ends before that entry does.
+    pub(super) unfinished: Option<(usize, u32)>,
+}
+
+pub(super) struct Reader<'a> {
+    pub(super) file: &'a File<'a>,
+    text: &'a [u8],
+    pub(super) lexer: Lexer<'a>,
+    first_line: u32,
+    pub(super) state: State,
+    pub(super) last_ttl: LastTtl,
+    pub(super) owner: Vec<u8>,
+    pub(super) data: Vec<u8>,
+    pub(super) harvest: Harvest,
+    batch: Batch,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads this text, which begins with an entry, on this line of the file.
+    pub(super) fn new(file: &'a File<'a>, text: &'a [u8], first_line: u32, start: Start) -> Self {
+        Self {
+            file,
+            text,
+            lexer: Lexer::new(text),
+            first_line,
+            state: start.state,
+            last_ttl: start.last_ttl,
+            owner: start.owner,
+            data: Vec::with_capacity(256),
+            harvest: Harvest::default(),
+            // A short record takes a little more room than its line.
+            batch: Batch::with_capacity((text.len() + text.len() / 2).min(BATCH_BYTES)),
+        }
+    }
+
+    /// Reads to the end. `is_last` says whether the file ends with the text; if not, a last entry that is not
+    /// whole is left to whoever reads on.
+    pub(super) fn run(mut self, is_last: bool) -> Ended {
+        let mut unfinished = None;
+        while !self.lexer.is_done() && !self.harvest.gave_up {
+            let begins = (self.lexer.at(), self.line());
+            let outcome = self.entry();
+            match (outcome, self.lexer.leave_entry()) {
+                (_, Some(_)) if !is_last => {
+                    unfinished = Some(begins);
+                    break;
+                }
+                (_, Some(trouble)) | (Err(trouble), None) => self.note(trouble),
+                (Ok(()), None) => {}
+            }
+        }
+        self.finish(unfinished)
+    }
+
+    /// Reads up to the first record, and says whether one was found without an error before it.
+    pub(super) fn first_record(mut self) -> Option<Batch> {
+        while !self.lexer.is_done() {
+            self.entry().ok()?;
+            self.close_batch();
+            if self.harvest.has_records() {
+                return self.harvest.batches.into_iter().find(|batch| !batch.is_empty());
+            }
+            if self.lexer.leave_entry().is_some() || !self.harvest.errors.is_empty() {
+                return None;
+            }
+        }
+        None
+    }
+
+    fn finish(mut self, unfinished: Option<(usize, u32)>) -> Ended {
+        self.close_batch();
+        let next = Start { state: self.state, last_ttl: self.last_ttl, owner: self.owner };
+        Ended { harvest: self.harvest, next, unfinished }
+    }
+
+    /// The line of the next byte.
+    pub(super) fn line(&self) -> u32 {
+        self.first_line + self.lexer.lines()
+    }
+
+    /// Reads one entry; its line end is left.
+    fn entry(&mut self) -> Parsed<()> {
+        let first = self.lexer.byte();
+        if first == Some(b'$') {
+            return self.directive();
+        }
+        let (at, line) = (self.lexer.at(), self.line());
+        if self.lexer.peek()?.is_none() {
+            return Ok(());
+        }
+        if !matches!(first, Some(b' ' | b'\t' | b'\r')) {
+            let token = self.lexer.plain("the name of an owner")?;
+            self.owner.clear();
+            if let Err(trouble) = name::append(&token, &self.state.origin, &mut self.owner) {
+                // Lines that inherit it are not wrong for that.
+                self.owner.extend_from_slice(&self.state.origin);
+                return Err(trouble);
+            }
+        } else if self.owner.is_empty() {
+            let rule = "this line begins with a blank, but no record before it has an owner to inherit";
+            return Err(Trouble::rule(self.lexer.at(), rule));
+        }
+        let heading = Heading::read(&mut self.lexer)?;
+        rdata::read(heading.rtype, &mut self.lexer, &self.state.origin, &mut self.data)?;
+        self.push(&heading, line, at)
+    }
+
+    /// Takes the record whose owner and data have been read.
+    #[inline]
+    pub(super) fn push(&mut self, heading: &Heading, line: u32, at: usize) -> Parsed<()> {
+        let ttl_s = self.ttl(heading, at)?;
+        let line = self.file.line.unwrap_or(line);
+        let record = Record { owner: &self.owner, rtype: heading.rtype, ttl_s, data: &self.data, line };
+        if !self.batch.push(&record) {
+            return Err(Trouble::rule(at, "the record is longer than a message can carry"));
+        }
+        if self.batch.len() == BATCH_RECORDS_MAX {
+            self.close_batch();
+        }
+        Ok(())
+    }
+
+    /// The record's own TTL; else that of `$TTL`; else the last that a record had of its own; else, for a SOA
+    /// record, its MINIMUM, which then counts as `$TTL`, as other servers do.
+    #[inline]
+    fn ttl(&mut self, heading: &Heading, at: usize) -> Parsed<u32> {
+        if let Some(ttl) = heading.ttl {
+            let ttl_s = self.limited(ttl);
+            self.last_ttl = LastTtl::Known(ttl_s);
+            return Ok(ttl_s);
+        }
+        if let Some(ttl_s) = self.state.default_ttl_s {
+            return Ok(ttl_s);
+        }
+        match (self.last_ttl, self.data.last_chunk::<4>()) {
+            (LastTtl::Known(ttl_s), _) => Ok(ttl_s),
+            (LastTtl::Elsewhere, _) => {
+                self.harvest.ttl_open = true;
+                Ok(TTL_OPEN)
+            }
+            (LastTtl::None, Some(minimum)) if heading.rtype == rtype::SOA => {
+                let ttl_s = self.limited(Ttl { ttl_s: u32::from_be_bytes(*minimum), at });
+                self.state.default_ttl_s = Some(ttl_s);
+                Ok(ttl_s)
+            }
+            (LastTtl::None, _) => {
+                let rule = "the record has no TTL, there is no $TTL, and no record before it has one";
+                Err(Trouble::rule(at, rule))
+            }
+        }
+    }
+
+    /// A TTL above 2^31 − 1 counts as 0 (RFC 2181, section 8).
+    #[inline]
+    fn limited(&mut self, ttl: Ttl) -> u32 {
+        if ttl.ttl_s <= TTL_MAX_S {
+            return ttl.ttl_s;
+        }
+        let rule = "this TTL is above 2147483647 and counts as 0 (RFC 2181, section 8)";
+        if self.harvest.warnings.len() < ERRORS_MAX {
+            let warning = self.remark(Trouble::rule(ttl.at, rule));
+            self.harvest.warnings.push(warning);
+        }
+        0
+    }
+
+    fn directive(&mut self) -> Parsed<()> {
+        let line = self.line();
+        let directive = self.lexer.plain("a directive")?;
+        match Directive::of(directive.text) {
+            Some(Directive::Origin) => {
+                let origin = origin(&mut self.lexer, &self.state.origin)?;
+                self.lexer.end()?;
+                self.state.origin = origin;
+            }
+            Some(Directive::Ttl) => {
+                let ttl = default_ttl(&mut self.lexer)?;
+                self.lexer.end()?;
+                self.state.default_ttl_s = Some(self.limited(ttl));
+            }
+            Some(Directive::Include) => self.include(line)?,
+            Some(Directive::Generate) => generate::run(self, line)?,
+            None => {
+                let expected = "$ORIGIN, $TTL, $INCLUDE or $GENERATE";
+                return Err(Trouble::expected(expected, directive.text, directive.at));
+            }
+        }
+        Ok(())
+    }
+
+    fn include(&mut self, line: u32) -> Parsed<()> {
+        let token = self.lexer.need("the name of a file")?;
+        let mut path = Vec::new();
+        text::append(&token, &mut path)?;
+        let origin = match self.lexer.peek()? {
+            Some(_) => origin(&mut self.lexer, &self.state.origin)?,
+            None => self.state.origin.clone(),
+        };
+        self.lexer.end()?;
+        let start = Start {
+            state: State { origin, default_ttl_s: self.state.default_ttl_s },
+            last_ttl: self.last_ttl,
+            owner: self.owner.clone(),
+        };
+        self.close_batch();
+        let line = self.file.line.unwrap_or(line);
+        let (harvest, end) = include::read(self.file, &path, line, start)
+            .map_err(|reason| Trouble::new(token.at, Wrong::Include { path: quoted(&path), reason }))?;
+        self.harvest.add(harvest);
+        self.state.default_ttl_s = end.state.default_ttl_s;
+        self.last_ttl = end.last_ttl;
+        Ok(())
+    }
+
+    fn close_batch(&mut self) {
+        if !self.batch.is_empty() {
+            self.harvest.batches.push(std::mem::take(&mut self.batch));
+        }
+    }
+
+    fn note(&mut self, trouble: Trouble) {
+        let error = self.remark(trouble);
+        self.harvest.errors.push(error);
+        if self.harvest.errors.len() > ERRORS_MAX {
+            self.harvest.errors.truncate(ERRORS_MAX);
+            self.harvest.gave_up = true;
+        }
+    }
+
+    #[cold]
+    fn remark(&self, trouble: Trouble) -> Remark {
+        let before = &self.text[..trouble.at().min(self.text.len())];
+        let line_start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
+        Remark {
+            path: Arc::clone(&self.file.path),
+            line: self.first_line + memchr::memchr_iter(b'\n', before).count() as u32,
+            column: (before.len() - line_start + 1) as u32,
+            wrong: trouble.into_wrong(),
+        }
+    }
+}
+
+/// A directive (RFC 1035, section 5.1; RFC 2308, section 4; BIND's `$GENERATE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Directive {
+    Origin,
+    Ttl,
+    Include,
+    Generate,
+}
+
+impl Directive {
+    pub(super) fn of(text: &[u8]) -> Option<Self> {
+        const ALL: [(&[u8], Directive); 4] = [
+            (b"$ORIGIN", Directive::Origin),
+            (b"$TTL", Directive::Ttl),
+            (b"$INCLUDE", Directive::Include),
+            (b"$GENERATE", Directive::Generate),
+        ];
+        ALL.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|&(_, directive)| directive)
+    }
+}
+
+/// Reads what follows `$ORIGIN`. A relative name is relative to the origin that was.
+pub(super) fn origin(lexer: &mut Lexer<'_>, origin: &[u8]) -> Parsed<Vec<u8>> {
+    let mut new = Vec::new();
+    name::append(&lexer.plain("a name")?, origin, &mut new)?;
+    Ok(new)
+}
+
+/// A TTL as it is written, which may be too large, and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ttl {
+    pub(super) ttl_s: u32,
+    at: usize,
+}
+
+/// Reads what follows `$TTL`.
+pub(super) fn default_ttl(lexer: &mut Lexer<'_>) -> Parsed<Ttl> {
+    let token = lexer.plain(TTL_EXPECTED)?;
+    ttl(&token)
+}
+
+const TTL_EXPECTED: &str = "a TTL in seconds, or with units as in 1h30m";
+
+#[inline]
+fn ttl(token: &Token<'_>) -> Parsed<Ttl> {
+    let ttl_s =
+        number::period_s(token.text).ok_or_else(|| Trouble::expected(TTL_EXPECTED, token.text, token.at))?;
+    Ok(Ttl { ttl_s, at: token.at })
+}
+
+/// What stands between a record's owner and its data.
+pub(super) struct Heading {
+    ttl: Option<Ttl>,
+    pub(super) rtype: u16,
+}
+
+/// What may come, by whether there was a TTL, and a class.
+const EXPECTED: [[&str; 2]; 2] =
+    [["a TTL, a class or a type", "a TTL or a type"], ["a class or a type", "a type"]];
+
+impl Heading {
+    /// Reads a TTL and a class, each of which may be missing, in either order, and a type.
+    #[inline]
+    pub(super) fn read(lexer: &mut Lexer<'_>) -> Parsed<Self> {
+        let mut own_ttl = None;
+        let mut class = false;
+        loop {
+            let expected = EXPECTED[usize::from(own_ttl.is_some())][usize::from(class)];
+            let token = lexer.plain(expected)?;
+            if own_ttl.is_none() && token.text.first().is_some_and(u8::is_ascii_digit) {
+                own_ttl = Some(ttl(&token)?);
+            } else if !class && token.text.eq_ignore_ascii_case(b"IN") {
+                class = true;
+            } else if let Some(rtype) = types::parse(token.text) {
+                return match rtype {
+                    // RFC 6895, section 3.1: these are for queries and messages.
+                    0 | rtype::OPT | 128..=255 => Err(Trouble::new(token.at, Wrong::Meta(rtype))),
+                    _ => Ok(Self { ttl: own_ttl, rtype }),
+                };
+            } else if !class && is_class(&token)? {
+                class = true;
+            } else {
+                return Err(Trouble::expected(expected, token.text, token.at));
+            }
+        }
+    }
+}
+
+/// Whether the word is the class IN by its number. Other classes are errors.
+#[cold]
+fn is_class(token: &Token<'_>) -> Parsed<bool> {
+    let numbered = token.text.split_at_checked(5).filter(|(head, _)| head.eq_ignore_ascii_case(b"CLASS"));
+    if let Some((_, digits)) = numbered
+        && !digits.is_empty()
+        && digits.iter().all(u8::is_ascii_digit)
+    {
+        if digits == b"1" {
+            return Ok(true);
+        }
+    } else if ![&b"CH"[..], b"HS", b"CS", b"NONE"].iter().any(|class| class.eq_ignore_ascii_case(token.text))
+    {
+        return Ok(false);
+    }
+    Err(Trouble::new(token.at, Wrong::Class(quoted(token.text))))
+}

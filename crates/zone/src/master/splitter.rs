@@ -1,0 +1,122 @@
+//! Cuts a master file into pieces for several threads. It looks at little more than the line ends around each
+//! cut: it guesses that no entry runs across, and that each line that begins with `$` is a directive. Whoever
+//! reads the pieces finds out where that was wrong, and reads on from there.
+
+use std::ops::Range;
+
+use super::lexer::Lexer;
+use super::reader::{Directive, State, TTL_MAX_S, default_ttl, origin};
+
+/// A piece of a file.
+pub(super) struct Piece {
+    /// Its number, counted from 0.
+    pub(super) number: usize,
+    /// Its bytes.
+    pub(super) range: Range<usize>,
+    /// The line on which it begins.
+    pub(super) line: u32,
+    /// The line on which the next one begins.
+    pub(super) line_after: u32,
+    /// The state in which it begins, if the guesses hold.
+    pub(super) state: State,
+}
+
+pub(super) struct Splitter<'a> {
+    text: &'a [u8],
+    at: usize,
+    line: u32,
+    number: usize,
+    state: State,
+    /// Bytes of the next piece, of which all but the first have `piece_bytes`.
+    next_bytes: usize,
+    piece_bytes: usize,
+}
+
+/// The first piece: enough for a SOA record, whose MINIMUM may become the default TTL of all that follows.
+const HEAD_BYTES: usize = 4096;
+
+impl<'a> Splitter<'a> {
+    /// Cuts what follows this position and line, where the state is this; the first cut comes at or after
+    /// `whole_to`.
+    pub(super) fn new(
+        text: &'a [u8],
+        (at, line): (usize, u32),
+        state: State,
+        whole_to: usize,
+        piece_bytes: usize,
+    ) -> Self {
+        let piece_bytes = piece_bytes.max(1);
+        let next_bytes = if at == 0 { HEAD_BYTES.min(piece_bytes) } else { piece_bytes };
+        let next_bytes = next_bytes.max(whole_to - at);
+        Self { text, at, line, number: 0, state, next_bytes, piece_bytes }
+    }
+
+    fn follow_directives(&mut self, range: Range<usize>) {
+        let piece = &self.text[range];
+        let first = piece.starts_with(b"$").then_some(0);
+        let others = memchr::memmem::find_iter(piece, b"\n$").map(|at| at + 1);
+        for at in first.into_iter().chain(others) {
+            // What is wrong with it will be told by whoever reads the piece.
+            let mut lexer = Lexer::new(&piece[at..]);
+            let Ok(Some(directive)) = lexer.next() else { continue };
+            match Directive::of(directive.text) {
+                Some(Directive::Origin) => {
+                    if let Ok(origin) = origin(&mut lexer, &self.state.origin)
+                        && lexer.end().is_ok()
+                    {
+                        self.state.origin = origin;
+                    }
+                }
+                Some(Directive::Ttl) => {
+                    if let Ok(ttl) = default_ttl(&mut lexer)
+                        && lexer.end().is_ok()
+                    {
+                        let ttl_s = if ttl.ttl_s > TTL_MAX_S { 0 } else { ttl.ttl_s };
+                        self.state.default_ttl_s = Some(ttl_s);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Iterator for Splitter<'_> {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        let start = self.at;
+        if start == self.text.len() {
+            return None;
+        }
+        let end = cut(self.text, start.saturating_add(self.next_bytes));
+        let line = self.line;
+        self.line += memchr::memchr_iter(b'\n', &self.text[start..end]).count() as u32;
+        let state = self.state.clone();
+        self.follow_directives(start..end);
+        let piece = Piece { number: self.number, range: start..end, line, line_after: self.line, state };
+        self.at = end;
+        self.number += 1;
+        self.next_bytes = self.piece_bytes;
+        Some(piece)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.text.len() - self.at;
+        (usize::from(left > 0), Some(left.div_ceil(self.piece_bytes) + 1))
+    }
+}
+
+/// The first line at or after this position that begins with an owner, or the end of the text.
+fn cut(text: &[u8], from: usize) -> usize {
+    let mut at = from.max(1) - 1;
+    while let Some(found) = text.get(at..).and_then(|rest| memchr::memchr(b'\n', rest)) {
+        at += found + 1;
+        match text.get(at) {
+            Some(b' ' | b'\t' | b'\r' | b'\n' | b';' | b'(' | b')' | b'"' | b'$') => {}
+            Some(_) => return at,
+            None => break,
+        }
+    }
+    text.len()
+}

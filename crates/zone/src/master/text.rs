@@ -1,0 +1,73 @@
+//! Character strings (RFC 1035, section 5.1): bytes, of which some are written as escapes.
+
+use super::error::{Parsed, Trouble};
+use super::lexer::Token;
+
+/// Appends the bytes that a word stands for.
+#[inline]
+pub(super) fn append(token: &Token<'_>, out: &mut Vec<u8>) -> Parsed<()> {
+    let Some(first) = memchr::memchr(b'\\', token.text) else {
+        out.extend_from_slice(token.text);
+        return Ok(());
+    };
+    out.extend_from_slice(&token.text[..first]);
+    let mut at = first;
+    while at < token.text.len() {
+        let rest = &token.text[at..];
+        if rest[0] != b'\\' {
+            let plain = memchr::memchr(b'\\', rest).unwrap_or(rest.len());
+            out.extend_from_slice(&rest[..plain]);
+            at += plain;
+            continue;
+        }
+        let (byte, taken) = match rest[1..] {
+            [a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', ..] => {
+                let value = u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0');
+                let byte = u8::try_from(value)
+                    .map_err(|_| Trouble::rule(token.text_at + at, "an escape is above \\255"))?;
+                (byte, 4)
+            }
+            [b'0'..=b'9', ..] => {
+                let rule = "a backslash and a digit must be followed by two more digits";
+                return Err(Trouble::rule(token.text_at + at, rule));
+            }
+            [byte, ..] => (byte, 2),
+            [] => return Err(Trouble::rule(token.text_at + at, "nothing follows the backslash")),
+        };
+        out.push(byte);
+        at += taken;
+    }
+    Ok(())
+}
+
+/// Appends a word as a string with its length before it, which is at most 255.
+#[inline]
+pub(super) fn append_string(token: &Token<'_>, out: &mut Vec<u8>) -> Parsed<()> {
+    let start = out.len();
+    out.push(0);
+    append(token, out)?;
+    let bytes = u8::try_from(out.len() - start - 1)
+        .map_err(|_| Trouble::rule(token.at, "a string has at most 255 bytes, and this one has more"))?;
+    out[start] = bytes;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn string(text: &str) -> Parsed<Vec<u8>> {
+        let mut out = Vec::new();
+        append_string(&Token { text: text.as_bytes(), at: 10, text_at: 11 }, &mut out).map(|()| out)
+    }
+
+    #[test]
+    fn escapes_stand_for_bytes() {
+        assert_eq!(string("").unwrap(), b"\0");
+        assert_eq!(string(r#"a\"b\\c\065\000\;"#).unwrap(), b"\x08a\"b\\cA\0;");
+        assert_eq!(string(&"x".repeat(255)).unwrap().len(), 256);
+        for (text, at) in [(r"ab\256", 13), (r"a\25", 12), (r"a\", 12), (&"x".repeat(256), 10)] {
+            assert_eq!(string(text).unwrap_err().at(), at, "{text}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Master files: bytes in, records out.
+
+mod directives;
+mod errors;
+mod peers;
+mod splitting;
+mod syntax;
+mod types;
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use kqps_message::{name, rtype};
+use kqps_zone::master::{self, DEPTH_MAX, GENERATED_MAX, Options, PIECE_BYTES, Reading};
+
+/// The name `example.` in wire form, which is the origin in all tests.
+const EXAMPLE: &[u8] = b"\x07example\0";
+
+/// Nothing can be included.
+fn no_files(_: &Path) -> io::Result<Vec<u8>> {
+    Err(io::Error::from(io::ErrorKind::NotFound))
+}
+
+const ALONE: Options<'static> = Options {
+    threads: 1,
+    piece_bytes: PIECE_BYTES,
+    generated_max: GENERATED_MAX,
+    depth_max: DEPTH_MAX,
+    open: &no_files,
+    advance: &|_| {},
+};
+
+fn read(text: &[u8]) -> Reading {
+    master::read(text, Path::new("zone"), EXAMPLE, &ALONE)
+}
+
+/// Every record on a line: its owner, TTL, type and data in hexadecimal digits, and `@` with its line.
+fn shown(reading: &Reading) -> Vec<String> {
+    let records = reading.batches.iter().flat_map(|batch| batch.records());
+    records
+        .map(|(_, record)| {
+            let (owner, rtype) = (name::Shown(record.owner), rtype::Shown(record.rtype));
+            let mut shown = format!("{owner} {} {rtype} ", record.ttl_s);
+            for byte in record.data {
+                let _ = write!(shown, "{byte:02x}");
+            }
+            shown + &format!(" @{}", record.line)
+        })
+        .collect()
+}
+
+/// The records of a text in which nothing is wrong.
+#[track_caller]
+fn records(text: &str) -> Vec<String> {
+    let reading = read(text.as_bytes());
+    assert!(reading.errors.is_empty(), "{text}\n{}", told(&reading.errors).join("\n"));
+    shown(&reading)
+}
+
+fn told(remarks: &[master::Remark]) -> Vec<String> {
+    remarks.iter().map(ToString::to_string).collect()
+}
