@@ -9,6 +9,7 @@
 pub mod batch;
 pub mod compile;
 mod hash;
+pub mod load;
 pub mod master;
 mod name;
 mod nsec3;

@@ -1,0 +1,50 @@
+//! What can be said of a zone that is loaded, one sentence each, with file and line.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::compile::Fault;
+use crate::master::Remark;
+
+/// An error or a warning of a zone.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadRemark {
+    /// Its file cannot be read.
+    #[error("cannot read {}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// Neither the file nor its name tells which zone it is.
+    #[error(
+        "{}: no zone is named, the file does not begin with a SOA record, and its own name is no name of a zone; \
+         write NAME=FILE",
+        .0.display()
+    )]
+    NoName(PathBuf),
+    /// Another file has the same zone.
+    #[error("{}: this is the zone of {} again; that file is served", path.display(), first.display())]
+    Twice {
+        /// The file.
+        path: PathBuf,
+        /// The other one, which was named before.
+        first: PathBuf,
+    },
+    /// Something in a master file.
+    #[error(transparent)]
+    Master(Remark),
+    /// Something in the records of the zone. What is true of the whole zone has no line.
+    #[error("{}{}: {fault}", path.display(), line(fault))]
+    Zone {
+        /// The zone's own file.
+        path: PathBuf,
+        /// What it is.
+        fault: Fault,
+    },
+}
+
+fn line(fault: &Fault) -> String {
+    if fault.line == 0 { String::new() } else { format!(":{}", fault.line) }
+}

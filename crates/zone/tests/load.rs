@@ -1,0 +1,148 @@
+//! Files in, zones out: real files, many zones and big ones, right and wrong.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+
+use kqps_message::name;
+use kqps_zone::load::{LoadOptions, Loaded, Progress, Served, load};
+use kqps_zone::source::{Source, Sources};
+use kqps_zone::zones::{Entry, Zones};
+
+fn load_all(sources: &[Source], old: Option<&Zones>) -> Loaded {
+    load(sources, old, &LoadOptions { threads: 2, progress: &|_| {} })
+}
+
+fn wire(text: &str) -> Vec<u8> {
+    let mut wire = Vec::new();
+    name::encode(text.as_bytes(), &mut wire).expect("a name");
+    wire
+}
+
+/// The serial number of a zone; None where queries for it get SERVFAIL.
+#[track_caller]
+fn serial(zones: &Zones, apex: &str) -> Option<u32> {
+    match zones.get(&wire(apex)).expect("the zone is known") {
+        Entry::Loaded(zone) => Some(zone.serial()),
+        Entry::Broken(_) => None,
+    }
+}
+
+fn zone(serial: u32) -> String {
+    format!("$TTL 60\n@ SOA ns host {serial} 1 1 1 1\n@ NS ns\nns A 192.0.2.1\n")
+}
+
+/// What is said of each zone: what is served of it, and its errors and warnings.
+fn told(folder: &Path, loaded: &Loaded) -> Vec<(Served, Vec<String>)> {
+    let prefix = format!("{}/", folder.display());
+    let reports = loaded.reports.iter();
+    reports
+        .map(|report| {
+            let remarks = report.errors.iter().chain(&report.warnings);
+            (report.served, remarks.map(|remark| remark.to_string().replace(&prefix, "")).collect())
+        })
+        .collect()
+}
+
+#[test]
+fn the_file_or_its_name_tells_the_zone() {
+    let folder = tempfile::tempdir().unwrap();
+    for (file, text) in [
+        ("a.example.zone", zone(1)),
+        ("b.example", "$ORIGIN b.example.\n".to_owned() + &zone(2)),
+        ("db.c", zone(3).replace('@', "c.example.").replace("NS ns", "NS ns.c.example.")),
+        ("named", zone(4)),
+    ] {
+        fs::write(folder.path().join(file), text).unwrap();
+    }
+    let mut sources = Sources::of(folder.path()).unwrap().zones;
+    sources[3].apex = Some(wire("d.example").into());
+    let loaded = load_all(&sources, None);
+    assert_eq!(told(folder.path(), &loaded), []);
+    assert_eq!((loaded.zones.len(), loaded.records), (4, 12));
+    for (apex, expected) in [("A.example", 1), ("b.example", 2), ("c.example", 3), ("d.example", 4)] {
+        assert_eq!(serial(&loaded.zones, apex), Some(expected));
+    }
+}
+
+#[test]
+fn a_broken_file_keeps_the_old_zone_or_breaks_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("a.example"), zone(1)).unwrap();
+    fs::write(at("b.example"), zone(1)).unwrap();
+    let mut sources = Sources::of(folder.path()).unwrap().zones;
+    let first = load_all(&sources, None).zones;
+
+    fs::write(at("a.example"), zone(2) + "x A 192.0.2\ny A 192.0.2.2 z\n").unwrap();
+    fs::write(at("b.example"), zone(2)).unwrap();
+    // A new one whose records make no zone, one without a file, and one that there is already.
+    fs::write(at("c.example"), "$TTL 60\n@ SOA ns host 2 1 1 1 1\nx CNAME y\nx A 192.0.2.1\n").unwrap();
+    fs::write(at("again"), "B.EXAMPLE. 60 SOA . . 9 1 1 1 1\n").unwrap();
+    for file in ["c.example", "none.example", "again"] {
+        sources.push(Source { apex: None, path: at(file) });
+    }
+    let second = load_all(&sources, Some(&first));
+    assert_eq!(serial(&second.zones, "a.example"), Some(1));
+    assert_eq!(serial(&second.zones, "b.example"), Some(2));
+    assert_eq!(serial(&second.zones, "c.example"), None);
+    assert_eq!(serial(&second.zones, "none.example"), None);
+    assert_eq!(second.zones.len(), 4);
+    let told = told(folder.path(), &second);
+    let expected = [
+        (
+            Served::Old,
+            vec![
+                "a.example:5:5: expected an IPv4 address, found \"192.0.2\"",
+                "a.example:6:15: expected the end of the record, found \"z\"",
+            ],
+        ),
+        (
+            Served::Nothing,
+            vec![
+                "c.example: the zone has no NS record at its apex",
+                "c.example:4: x.c.example. has a CNAME record and others beside it",
+            ],
+        ),
+        (Served::Nothing, vec!["cannot read none.example: No such file or directory (os error 2)"]),
+    ];
+    for ((served, remarks), expected) in told.iter().zip(expected) {
+        assert_eq!((*served, remarks.iter().map(String::as_str).collect()), expected);
+    }
+    let (served, remarks) = told.last().unwrap();
+    assert_eq!(*served, Served::Other);
+    assert!(
+        remarks.contains(&"again: this is the zone of b.example again; that file is served".to_owned()),
+        "{remarks:?}"
+    );
+}
+
+#[test]
+fn many_zones_and_big_ones_are_loaded_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..300 {
+        fs::write(folder.path().join(format!("z{number}.example")), zone(number)).unwrap();
+    }
+    let mut big = zone(7);
+    for number in 0..400_000 {
+        let _ = writeln!(big, "host{number} A 10.{}.{}.{}", number >> 16, number >> 8 & 255, number & 255);
+    }
+    fs::write(folder.path().join("big.example"), &big).unwrap();
+    let sources = Sources::of(folder.path()).unwrap().zones;
+    let seen = Mutex::new(Vec::new());
+    let loaded = load(
+        &sources,
+        None,
+        &LoadOptions { threads: 2, progress: &|progress| seen.lock().unwrap().push(progress) },
+    );
+    assert_eq!(told(folder.path(), &loaded), []);
+    assert_eq!(loaded.records, 301 * 3 + 400_000);
+    assert_eq!(serial(&loaded.zones, "z299.example"), Some(299));
+    assert_eq!(serial(&loaded.zones, "big.example"), Some(7));
+    let seen = seen.into_inner().unwrap();
+    let bytes = seen.iter().map(|progress| progress.bytes_done).max().unwrap();
+    let all = Progress { zones_done: 301, zones: 301, bytes_done: bytes, bytes: Some(bytes) };
+    assert!(seen.contains(&all), "{:?}", seen.last());
+    assert!(seen.len() > 301 + 8, "a big file is told of in pieces");
+}
