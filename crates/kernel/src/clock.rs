@@ -17,6 +17,12 @@ pub fn now_ns() -> u64 {
     read_ns(libc::CLOCK_MONOTONIC)
 }
 
+/// Seconds since 1970, up to some milliseconds late: the cheapest clock there is (`CLOCK_REALTIME_COARSE`).
+#[inline]
+pub fn wall_s() -> u64 {
+    read_ns(libc::CLOCK_REALTIME_COARSE) / 1_000_000_000
+}
+
 /// What to add to [`now_ns`] to get `CLOCK_REALTIME`, which kernel timestamps of packets use. Sampled now, as
 /// the tightest of a few readings; a step of the wall clock makes it stale.
 pub fn realtime_offset_ns() -> i64 {
@@ -89,6 +95,7 @@ mod tests {
         let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         let told_ns = now_ns() as i64 + realtime_offset_ns();
         assert!((told_ns - since_1970.as_nanos() as i64).abs() < 1_000_000_000);
+        assert!(since_1970.as_secs().abs_diff(wall_s()) <= 1);
     }
 
     #[test]

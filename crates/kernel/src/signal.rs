@@ -1,17 +1,19 @@
-//! Signals that end a program, taken as bytes on a descriptor instead of in a handler.
+//! Signals to a server, taken as bytes on a descriptor instead of in a handler.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::mem::zeroed;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::null_mut;
 
+use crate::process::Signal;
 use crate::sys::check;
 
 /// Becomes readable when SIGINT, SIGTERM or SIGHUP was sent to this process.
 #[derive(Debug)]
-pub struct EndSignals(OwnedFd);
+pub struct Signals(File);
 
-impl EndSignals {
+impl Signals {
     /// Takes these signals from now on. To be called before any other thread is started: threads inherit
     /// that the signals are blocked, and one that does not block them would end the process.
     pub fn take() -> io::Result<Self> {
@@ -26,13 +28,30 @@ impl EndSignals {
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, null_mut());
         }
         // SAFETY: the set is live; -1 asks for a new descriptor.
-        let fd = check(unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC) })?;
+        let fd =
+            check(unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) })?;
         // SAFETY: the descriptor was just opened, and nobody else knows it.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+        Ok(Self(File::from(unsafe { OwnedFd::from_raw_fd(fd) })))
+    }
+
+    /// The next signal that was sent, if there is one. Several of one kind may have become one.
+    pub fn read(&self) -> io::Result<Option<Signal>> {
+        let mut told = [0; size_of::<libc::signalfd_siginfo>()];
+        match (&self.0).read(&mut told) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        // The number comes first (signalfd(2)).
+        Ok(Some(match i32::from_ne_bytes([told[0], told[1], told[2], told[3]]) {
+            libc::SIGHUP => Signal::HangUp,
+            libc::SIGINT => Signal::Interrupt,
+            _ => Signal::Terminate,
+        }))
     }
 }
 
-impl AsRawFd for EndSignals {
+impl AsRawFd for Signals {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }

@@ -1,195 +1,177 @@
 //! Worker processes: kqps itself, started again, with the parent's sockets open in it. A child is told what to
-//! do by one argument and tells what happened by two lines on its standard output: that it can answer, and its
-//! counts or the reason why it ends without. It dies with its parent.
+//! do on its standard input, where no list of processes shows it, and tells what happened by lines on its
+//! standard output: that it can answer, that it has loaded zones again, and at the end its counts or the reason
+//! why there are none. It dies with its parent.
+//!
+//! Each process loads the zones for itself. One that forks after loading would share their memory with the others,
+//! but only until the first reload, after which it would have to fork again, and hand its connections over. Where
+//! memory is short, threads share the zones, and one process with many of them is the better choice.
 
-use std::io::{self, BufRead as _, BufReader, Write as _};
+mod member;
+mod word;
+
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpListener;
 use std::os::fd::{AsRawFd as _, RawFd};
-use std::process::{Child as Process, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use kqps_kernel::UdpSocket;
-use kqps_kernel::poll::PollSet;
-use kqps_kernel::process::{Signal, hand_down, handed_down, signal, tie};
-use serde::{Deserialize, Serialize};
+use kqps_kernel::process::{Signal, handed_down, signal};
+use kqps_kernel::signal::Signals;
 
-use crate::io::Model;
+use crate::auth::Told;
+use crate::crew::Task;
 use crate::report::Report;
-use crate::serve::{Assigned, ServeError};
+use crate::serve::{News, ServeError, Until};
+use crate::service::Service;
 use crate::setup::Setup;
 use crate::sockets::Endpoint;
+use crate::threads::Assigned;
+use member::Member;
+use word::{Description, Word, WorkerDescription};
 
-/// The arguments that make kqps a worker process; the description follows.
-pub(crate) const ARGUMENTS: [&str; 3] = ["serve", "echo", "--worker"];
-
-const READY: &str = "ready";
-
-/// How long a process may take to stop: a full batch of the longest work, and more.
-const PATIENCE_NS: u64 = 10_000_000_000;
-
-/// What a child is told: descriptors stand for sockets.
-#[derive(Debug, Serialize, Deserialize)]
-struct Description {
-    io: String,
-    work_ns: u64,
-    workers: Vec<WorkerDescription>,
+/// What this process is to do, as its parent says.
+pub(crate) fn read_task() -> io::Result<Task> {
+    let mut text = String::new();
+    io::stdin().read_to_string(&mut text)?;
+    let told: Description = serde_json::from_str(&text)?;
+    let open = |number| -> io::Result<_> { Ok(Arc::new(UdpSocket::from_fd(handed_down(number)?)?)) };
+    let endpoint = |&(receiver, sender): &(RawFd, RawFd)| -> io::Result<Endpoint> {
+        let receiver_socket = open(receiver)?;
+        let sender = if sender == receiver { receiver_socket.clone() } else { open(sender)? };
+        Ok(Endpoint { receiver: receiver_socket, sender })
+    };
+    let assigned = |worker: &WorkerDescription| -> io::Result<Assigned> {
+        let endpoints = worker.endpoints.iter().map(endpoint).collect::<io::Result<_>>()?;
+        Ok(Assigned { cpu: worker.cpu, endpoints })
+    };
+    let listener = |&number: &RawFd| -> io::Result<_> { Ok(TcpListener::from(handed_down(number)?)) };
+    Ok(Task {
+        model: told.io.parse().map_err(io::Error::other)?,
+        service: told.service,
+        assigned: told.workers.iter().map(assigned).collect::<io::Result<_>>()?,
+        listeners: told.listeners.iter().map(listener).collect::<io::Result<_>>()?,
+        process: told.process,
+        processes: told.processes,
+    })
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct WorkerDescription {
-    cpu: Option<u32>,
-    /// The receiving and the sending socket of each endpoint; equal when it is the same.
-    endpoints: Vec<(RawFd, RawFd)>,
+/// Tells the parent that this child can answer, and what it loaded.
+pub(crate) fn tell_ready(told: Option<&Told>) -> io::Result<()> {
+    tell(&Word::Ready(told.cloned()))
 }
 
-/// What a child makes of it.
-pub(crate) struct Child {
-    pub(crate) io: Model,
-    pub(crate) work_ns: u64,
-    pub(crate) assigned: Vec<Assigned>,
-}
-
-impl Child {
-    pub(crate) fn read(description: &str) -> io::Result<Self> {
-        let told: Description = serde_json::from_str(description)?;
-        let open = |number| -> io::Result<_> { Ok(Arc::new(UdpSocket::from_fd(handed_down(number)?)?)) };
-        let endpoint = |&(receiver, sender): &(RawFd, RawFd)| -> io::Result<Endpoint> {
-            let receiver_socket = open(receiver)?;
-            let sender = if sender == receiver { receiver_socket.clone() } else { open(sender)? };
-            Ok(Endpoint { receiver: receiver_socket, sender })
-        };
-        let assigned = |worker: &WorkerDescription| -> io::Result<Assigned> {
-            let endpoints = worker.endpoints.iter().map(endpoint).collect::<io::Result<_>>()?;
-            Ok(Assigned { cpu: worker.cpu, endpoints })
-        };
-        Ok(Self {
-            io: told.io.parse().map_err(io::Error::other)?,
-            work_ns: told.work_ns,
-            assigned: told.workers.iter().map(assigned).collect::<io::Result<_>>()?,
-        })
-    }
-
-    /// The sockets that its workers may wait on.
-    pub(crate) fn receivers(&self) -> Vec<Arc<UdpSocket>> {
-        let endpoints = self.assigned.iter().flat_map(|worker| &worker.endpoints);
-        endpoints.map(|endpoint| endpoint.receiver.clone()).collect()
-    }
-}
-
-/// Tells the parent that this child can answer.
-pub(crate) fn tell_ready() -> io::Result<()> {
-    writeln!(io::stdout(), "{READY}")
+/// Tells the parent what was loaded again.
+pub(crate) fn tell_reloaded(told: Told) -> io::Result<()> {
+    tell(&Word::Reloaded(told))
 }
 
 /// Tells the parent what was counted, or why it was not.
 pub(crate) fn tell_end(outcome: Result<Report, ServeError>) -> io::Result<()> {
-    match outcome {
-        Ok(report) => writeln!(io::stdout(), "{}", serde_json::to_string(&report)?),
-        Err(error) => writeln!(io::stdout(), "{error}"),
-    }
+    tell(&match outcome {
+        Ok(report) => Word::Ended(report),
+        Err(ServeError::Zones(why)) => Word::NoZones(why),
+        Err(error) => Word::Failed(error.to_string()),
+    })
+}
+
+fn tell(word: &Word) -> io::Result<()> {
+    writeln!(io::stdout(), "{}", serde_json::to_string(word)?)
 }
 
 /// All worker processes, as their parent sees them.
-pub(crate) struct Family(Vec<Member>);
-
-struct Member {
-    process: Process,
-    output: BufReader<ChildStdout>,
+pub(crate) struct Family {
+    members: Vec<Member>,
+    /// What all of them loaded.
+    told: Option<Told>,
 }
 
 impl Family {
     /// Starts all processes, and returns when all can answer.
-    pub(crate) fn start(setup: &Setup, assigned: &[Assigned]) -> Result<Self, ServeError> {
-        let mut family = Self(Vec::new());
-        for workers in assigned.chunks(setup.threads as usize) {
-            family.0.push(Member::start(setup, workers)?);
+    pub(crate) fn start(
+        setup: &Setup,
+        service: &Service,
+        assigned: &[Assigned],
+        listeners: &[TcpListener],
+    ) -> Result<Self, ServeError> {
+        let mut family = Self { members: Vec::new(), told: None };
+        for (process, workers) in assigned.chunks(setup.threads as usize).enumerate() {
+            family.members.push(Member::start(setup, service, process, workers, listeners)?);
         }
-        for process in 0..family.0.len() {
-            let line = family.0[process].read_line()?;
-            if line != READY {
-                return Err(family.0[process].ended(process, line)?);
+        for (process, member) in family.members.iter_mut().enumerate() {
+            match member.hear(process)? {
+                Word::Ready(told) => join(&mut family.told, told),
+                _ => return Err(Member::out_of_turn(process)),
             }
         }
         Ok(family)
     }
 
-    /// Descriptors that can be read as soon as a process has ended.
-    pub(crate) fn descriptors(&self) -> Vec<RawFd> {
-        self.0.iter().map(|member| member.output.get_ref().as_raw_fd()).collect()
+    /// What was loaded first.
+    pub(crate) fn told(&self) -> Option<&Told> {
+        self.told.as_ref()
     }
 
-    /// Why there is no sum: a process that has ended by itself.
-    pub(crate) fn ended(&mut self, process: usize) -> io::Result<ServeError> {
-        let line = self.0[process].read_line()?;
-        self.0[process].ended(process, line)
+    /// Serves until it is told to end, or a process has ended.
+    pub(crate) fn serve(
+        &mut self,
+        signals: &Signals,
+        until: Until,
+        heard: &mut dyn FnMut(Told),
+    ) -> Result<Report, ServeError> {
+        let descriptors: Vec<RawFd> = self.members.iter().map(Member::as_raw_fd).collect();
+        loop {
+            match until.wait(signals, &descriptors)? {
+                News::HangUp if self.told.is_some() => {
+                    for member in &self.members {
+                        signal(member.id(), Signal::HangUp)?;
+                    }
+                }
+                News::From(process) => {
+                    let member = &mut self.members[process];
+                    loop {
+                        match member.hear(process)? {
+                            Word::Reloaded(told) => member.reloaded = Some(told),
+                            _ => return Err(Member::out_of_turn(process)),
+                        }
+                        if !member.has_said_more() {
+                            break;
+                        }
+                    }
+                    self.all_reloaded().into_iter().for_each(&mut *heard);
+                }
+                News::End | News::HangUp => return self.stop(),
+            }
+        }
+    }
+
+    /// What all processes loaded again, once the last of them has.
+    fn all_reloaded(&mut self) -> Option<Told> {
+        if self.members.iter().any(|member| member.reloaded.is_none()) {
+            return None;
+        }
+        let mut all = None;
+        self.members.iter_mut().for_each(|member| join(&mut all, member.reloaded.take()));
+        all
     }
 
     /// Stops all processes and adds up their counts.
-    pub(crate) fn stop(&mut self) -> Result<Report, ServeError> {
-        for member in &self.0 {
-            signal(member.process.id(), Signal::Terminate)?;
+    fn stop(&mut self) -> Result<Report, ServeError> {
+        for member in &self.members {
+            signal(member.id(), Signal::Terminate)?;
         }
         let mut report = Report::default();
-        for process in 0..self.0.len() {
-            if !self.0[process].says_something(PATIENCE_NS)? {
-                return Err(ServeError::Process { process, how: "did not stop when told to".to_owned() });
-            }
-            let line = self.0[process].read_line()?;
-            match serde_json::from_str::<Report>(&line) {
-                Ok(counted) => report.add(counted),
-                Err(_) => return Err(self.0[process].ended(process, line)?),
-            }
+        for (process, member) in self.members.iter_mut().enumerate() {
+            report.add(member.count(process)?);
         }
         Ok(report)
     }
 }
 
-impl Drop for Family {
-    fn drop(&mut self) {
-        for Member { process, .. } in &mut self.0 {
-            // Those that told their counts end by themselves; nothing is lost by killing any of them now.
-            let _ = process.kill();
-            let _ = process.wait();
-        }
-    }
-}
-
-impl Member {
-    fn start(setup: &Setup, workers: &[Assigned]) -> io::Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
-        let mut describe = |worker: &Assigned| -> io::Result<WorkerDescription> {
-            let mut endpoints = Vec::new();
-            for endpoint in &worker.endpoints {
-                let receiver = hand_down(&mut command, &*endpoint.receiver)?;
-                let same = Arc::ptr_eq(&endpoint.receiver, &endpoint.sender);
-                let sender = if same { receiver } else { hand_down(&mut command, &*endpoint.sender)? };
-                endpoints.push((receiver, sender));
-            }
-            Ok(WorkerDescription { cpu: worker.cpu, endpoints })
-        };
-        let workers = workers.iter().map(&mut describe).collect::<io::Result<_>>()?;
-        let description = Description { io: setup.io.name().to_owned(), work_ns: setup.work_ns, workers };
-        command.args(ARGUMENTS).arg(serde_json::to_string(&description)?);
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut process = tie(&mut command).spawn()?;
-        let output = process.stdout.take().ok_or_else(|| io::Error::other("no pipe to a worker process"))?;
-        Ok(Self { process, output: BufReader::new(output) })
-    }
-
-    /// Whether it said something or ended, within this time.
-    fn says_something(&self, timeout_ns: u64) -> io::Result<bool> {
-        Ok(!self.output.buffer().is_empty() || PollSet::new([self.output.get_ref()]).wait(timeout_ns)?)
-    }
-
-    /// The next line that it says, without its end; empty when it has ended.
-    fn read_line(&mut self) -> io::Result<String> {
-        let mut line = String::new();
-        self.output.read_line(&mut line)?;
-        Ok(line.trim_end().to_owned())
-    }
-
-    /// Why it ended: by its last line, or by its exit status.
-    fn ended(&mut self, process: usize, line: String) -> io::Result<ServeError> {
-        let how = if line.is_empty() { self.process.wait()?.to_string() } else { line };
-        Ok(ServeError::Process { process, how: format!("ended: {how}") })
+/// Adds what one process loaded to what the others did.
+fn join(all: &mut Option<Told>, told: Option<Told>) {
+    match (all, told) {
+        (Some(all), Some(told)) => all.add(&told),
+        (all, told) => *all = all.take().or(told),
     }
 }

@@ -1,22 +1,27 @@
 //! The reference servers: known quantities to measure real name servers against.
 //!
 //! For: answering DNS over UDP under every I/O model, with any number of worker processes and threads, shared
-//! or separate sockets, on chosen cores; and for counting exactly what was received, answered and dropped.
-//! Not for: being a good name server.
+//! or separate sockets, on chosen cores; over TCP beside that; and for counting exactly what was received,
+//! answered and dropped. Not for: reading zones, or deciding what a query's answer is.
 //!
 //! Invariant: an answer never sees a socket. Each file under `io` owns a whole loop, which is what a study
 //! compares; what surrounds the loops (workers, sockets, counts) and what they call ([`Answer`]) is shared.
 
 pub mod answer;
+pub mod auth;
 pub mod counts;
 pub mod echo;
 pub mod io;
 pub mod report;
 pub mod serve;
+pub mod service;
 pub mod setup;
 pub mod sockets;
+pub mod tcp;
 
+mod crew;
 mod family;
+mod threads;
 mod worker;
 
 pub use answer::{Answer, Packet};
@@ -24,4 +29,5 @@ pub use echo::Echo;
 pub use io::Model;
 pub use report::Report;
 pub use serve::{ServeError, Server};
+pub use service::Service;
 pub use setup::Setup;

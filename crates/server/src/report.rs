@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::counts::Counts;
+use crate::tcp::{TcpReport, add_counts};
+use crate::worker::Counted;
 
 /// Counts over a server's life. `received = answered + Σ dropped`, and over all sockets the kernel took in
 /// `received + socket_drops` datagrams, but for those that were still waiting when it was stopped.
@@ -19,6 +20,12 @@ pub struct Report {
     pub dropped: BTreeMap<String, u64>,
     /// Datagrams that the kernel dropped because a socket's buffer was full.
     pub socket_drops: u64,
+    /// Replies that were made, by the four bits of the rcode in their headers; from a server that looks at them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub response_rcodes: BTreeMap<String, u64>,
+    /// What came by connections, which the counts above leave out; from a server that has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpReport>,
     /// The workers in order.
     pub workers: Vec<WorkerReport>,
 }
@@ -38,10 +45,11 @@ pub struct WorkerReport {
 
 impl Report {
     /// Adds a worker that has ended.
-    pub fn add_worker(&mut self, cpu: Option<u32>, counts: &Counts) {
+    pub(crate) fn add_worker(&mut self, cpu: Option<u32>, counted: Counted) {
+        let Counted { counts, response_rcodes } = counted;
         let (received, answered, dropped) = (counts.received, counts.answered, counts.dropped());
-        let worker = WorkerReport { cpu, received, answered, dropped: dropped.clone() };
-        self.add(Self { received, answered, dropped, socket_drops: 0, workers: vec![worker] });
+        let workers = vec![WorkerReport { cpu, received, answered, dropped: dropped.clone() }];
+        self.add(Self { received, answered, dropped, response_rcodes, workers, ..Self::default() });
     }
 
     /// Adds the workers of another process.
@@ -50,8 +58,10 @@ impl Report {
         self.answered += other.answered;
         self.socket_drops += other.socket_drops;
         self.workers.extend(other.workers);
-        for (cause, count) in other.dropped {
-            *self.dropped.entry(cause).or_default() += count;
+        add_counts(&mut self.dropped, other.dropped);
+        add_counts(&mut self.response_rcodes, other.response_rcodes);
+        if let Some(tcp) = other.tcp {
+            self.tcp.get_or_insert_default().add(tcp);
         }
     }
 }

@@ -1,26 +1,26 @@
 //! A server from its first socket to its last count: binds, starts the workers as threads or as processes,
 //! says when it can answer, waits for its end, and adds up what the workers counted.
 
-use std::io::{self, PipeReader, Read as _};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kqps_kernel::UdpSocket;
 use kqps_kernel::clock::now_ns;
 use kqps_kernel::poll::{FOREVER_NS, PollSet};
-use kqps_kernel::signal::EndSignals;
+use kqps_kernel::process::Signal;
+use kqps_kernel::signal::Signals;
 
-use crate::answer::Answer;
-use crate::echo::Echo;
-use crate::family::{self, Child, Family};
-use crate::io::Model;
+use crate::auth::{Load, Told};
+use crate::crew::{Crew, Task};
+use crate::family::{self, Family};
 use crate::report::Report;
+use crate::service::Service;
 use crate::setup::{Setup, Sockets};
-use crate::sockets::{self, BindError, Endpoint};
-use crate::worker::{self, Started};
+use crate::sockets::{self, BindError};
+use crate::threads::Assigned;
 
 /// Why a server could not run.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +39,9 @@ pub enum ServeError {
     /// An address could not be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// There is no zone to answer from.
+    #[error("{0}")]
+    Zones(String),
     /// A worker could not start or go on.
     #[error("worker {worker} ({model}): {error}")]
     Worker {
@@ -49,6 +52,9 @@ pub enum ServeError {
         /// What happened.
         error: io::Error,
     },
+    /// The thread that serves connections could not start or go on.
+    #[error("serving TCP: {0}")]
+    Connections(io::Error),
     /// A worker process ended by itself, or did not end.
     #[error("worker process {process} {how}")]
     Process {
@@ -66,22 +72,23 @@ pub enum ServeError {
 pub struct Server {
     addresses: Vec<SocketAddr>,
     receivers: Vec<Arc<UdpSocket>>,
-    signals: EndSignals,
+    signals: Signals,
     workers: Workers,
 }
 
 enum Workers {
-    Threads(Threads),
+    Here(Box<Crew>),
     Processes(Family),
 }
 
 impl Server {
     /// Binds all sockets, starts the workers, and returns when all of them can answer. Takes the signals that
-    /// end a program, so it is to be called before other threads are started.
-    pub fn start(setup: &Setup) -> Result<Self, ServeError> {
+    /// end a program, so it is to be called before other threads are started. `load` is what loads zones, for a
+    /// service that has any.
+    pub fn start(setup: &Setup, service: Service, load: &Arc<dyn Load>) -> Result<Self, ServeError> {
         check(setup)?;
-        let signals = EndSignals::take()?;
-        let bound = sockets::bind(setup)?;
+        let signals = Signals::take()?;
+        let bound = sockets::bind(setup, service.takes_connections())?;
         let assigned: Vec<Assigned> = bound
             .workers
             .into_iter()
@@ -89,10 +96,11 @@ impl Server {
             .map(|(endpoints, number)| Assigned { cpu: setup.cpu(number), endpoints })
             .collect();
         let workers = if setup.processes == 1 {
-            let echo = Echo { work_ns: setup.work_ns };
-            Workers::Threads(Threads::start(setup.io, assigned, &echo, &bound.receivers)?)
+            let (model, listeners) = (setup.io, bound.listeners);
+            let task = Task { model, service, assigned, listeners, process: 0, processes: 1 };
+            Workers::Here(Box::new(Crew::start(task, load)?))
         } else {
-            Workers::Processes(Family::start(setup, &assigned)?)
+            Workers::Processes(Family::start(setup, &service, &assigned, &bound.listeners)?)
         };
         Ok(Self { addresses: bound.addresses, receivers: bound.receivers, signals, workers })
     }
@@ -102,17 +110,21 @@ impl Server {
         &self.addresses
     }
 
-    /// Serves until a signal comes or the time is over, and returns the counts of all workers.
-    pub fn run(mut self, time: Option<Duration>) -> Result<Report, ServeError> {
+    /// What was loaded, by a service that has zones.
+    pub fn told(&self) -> Option<&Told> {
+        match &self.workers {
+            Workers::Here(crew) => crew.told(),
+            Workers::Processes(family) => family.told(),
+        }
+    }
+
+    /// Serves until a signal comes or the time is over, and returns the counts of all workers. SIGHUP has zones
+    /// loaded again, which is then told; it ends a server without zones.
+    pub fn run(mut self, time: Option<Duration>, mut heard: impl FnMut(Told)) -> Result<Report, ServeError> {
+        let until = Until::after(time);
         let mut report = match &mut self.workers {
-            Workers::Threads(threads) => {
-                wait(&self.signals, &[threads.news.as_raw_fd()], time)?;
-                threads.stop()?
-            }
-            Workers::Processes(family) => match wait(&self.signals, &family.descriptors(), time)? {
-                Some(process) => return Err(family.ended(process)?),
-                None => family.stop()?,
-            },
+            Workers::Here(crew) => crew.serve(&self.signals, until, &mut heard)?,
+            Workers::Processes(family) => family.serve(&self.signals, until, &mut heard)?,
         };
         for receiver in &self.receivers {
             report.socket_drops += receiver.drops()?;
@@ -121,27 +133,50 @@ impl Server {
     }
 }
 
-/// Waits until a signal comes or the time is over: none. Before that, the place of a worker's descriptor that
-/// can be read: it has ended by itself.
-fn wait(signals: &EndSignals, workers: &[RawFd], time: Option<Duration>) -> io::Result<Option<usize>> {
-    let signals = signals.as_raw_fd();
-    let mut set = PollSet::new(std::iter::once(&signals).chain(workers));
-    let end_ns = time.map(|time| now_ns() + time.as_nanos() as u64);
-    loop {
-        let left_ns = end_ns.map_or(FOREVER_NS, |end_ns| end_ns.saturating_sub(now_ns()));
-        if set.wait(left_ns)? && !set.is_ready(0) {
-            return Ok((0..workers.len()).find(|index| set.is_ready(index + 1)));
-        }
-        if left_ns == 0 || set.is_ready(0) {
-            return Ok(None);
-        }
-    }
+/// Until when a server serves, if no signal ends it before.
+#[derive(Clone, Copy)]
+pub(crate) struct Until {
+    end_ns: u64,
 }
 
-/// What one worker is given.
-pub(crate) struct Assigned {
-    pub(crate) cpu: Option<u32>,
-    pub(crate) endpoints: Vec<Endpoint>,
+/// What a wait ended with.
+pub(crate) enum News {
+    /// It is time to end.
+    End,
+    /// SIGHUP.
+    HangUp,
+    /// The descriptor in this place can be read.
+    From(usize),
+}
+
+impl Until {
+    fn after(time: Option<Duration>) -> Self {
+        Self { end_ns: time.map_or(FOREVER_NS, |time| now_ns() + time.as_nanos() as u64) }
+    }
+
+    /// Waits for a signal, the end of the time, or one of these descriptors.
+    pub(crate) fn wait(self, signals: &Signals, descriptors: &[RawFd]) -> io::Result<News> {
+        let signal = signals.as_raw_fd();
+        let mut set = PollSet::new(std::iter::once(&signal).chain(descriptors));
+        loop {
+            let now_ns = now_ns();
+            if now_ns >= self.end_ns {
+                return Ok(News::End);
+            }
+            let left_ns = if self.end_ns == FOREVER_NS { FOREVER_NS } else { self.end_ns - now_ns };
+            if !set.wait(left_ns)? {
+                continue;
+            }
+            match signals.read()? {
+                Some(Signal::HangUp) => return Ok(News::HangUp),
+                Some(_) => return Ok(News::End),
+                None => {}
+            }
+            if let Some(place) = (0..descriptors.len()).find(|place| set.is_ready(place + 1)) {
+                return Ok(News::From(place));
+            }
+        }
+    }
 }
 
 /// Settings that the types allow and that cannot work.
@@ -158,81 +193,18 @@ fn check(setup: &Setup) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// The worker threads of this process.
-pub(crate) struct Threads {
-    model: Model,
-    stop: Arc<AtomicBool>,
-    started: Vec<Started>,
-    receivers: Vec<Arc<UdpSocket>>,
-    /// A byte from each worker when it can answer, and one when it has ended.
-    news: PipeReader,
-}
-
-impl Threads {
-    /// Starts a thread for every worker, and returns when all can answer.
-    pub(crate) fn start<A: Answer + Clone + Send + 'static>(
-        model: Model,
-        assigned: Vec<Assigned>,
-        answer: &A,
-        receivers: &[Arc<UdpSocket>],
-    ) -> Result<Self, ServeError> {
-        let (news, tell) = io::pipe()?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let mut threads = Self { model, stop, started: Vec::new(), receivers: receivers.to_vec(), news };
-        for (number, Assigned { cpu, endpoints }) in assigned.into_iter().enumerate() {
-            let (stop, tell) = (threads.stop.clone(), tell.try_clone()?);
-            let started = worker::start(number, model, cpu, endpoints, answer.clone(), stop, tell)?;
-            threads.started.push(started);
-        }
-        let mut ready = vec![0; threads.started.len()];
-        threads.news.read_exact(&mut ready)?;
-        if ready.contains(&b'e') {
-            // One has ended instead: stopping tells why.
-            threads.stop()?;
-        }
-        Ok(threads)
-    }
-
-    /// Stops all workers and adds up their counts, or says why one of them had ended before.
-    pub(crate) fn stop(&mut self) -> Result<Report, ServeError> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.receivers.iter().for_each(|receiver| receiver.wake_readers());
-        let mut report = Report::default();
-        let mut failed = None;
-        for (number, Started { cpu, thread }) in self.started.drain(..).enumerate() {
-            let outcome = thread.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
-            match outcome {
-                Ok(counts) => report.add_worker(cpu, &counts),
-                Err(error) => failed = failed.or(Some((number, error))),
-            }
-        }
-        match failed {
-            None => Ok(report),
-            Some((worker, error)) => Err(ServeError::Worker { worker, model: self.model.name(), error }),
-        }
-    }
-}
-
-impl Drop for Threads {
-    fn drop(&mut self) {
-        // Stopped already, unless starting the rest of them failed.
-        let _ = self.stop();
-    }
-}
-
-/// Serves as a worker process, from the description that the parent wrote, and tells the parent what was
+/// Serves as a worker process, as the parent says on standard input, and tells the parent what was loaded and
 /// counted, or what went wrong. An error means that the parent cannot be told.
-pub fn run_as_child(description: &str) -> io::Result<()> {
-    family::tell_end(count_as_child(description))
+pub fn run_as_child(load: &Arc<dyn Load>) -> io::Result<()> {
+    family::tell_end(count_as_child(load))
 }
 
-fn count_as_child(description: &str) -> Result<Report, ServeError> {
-    let signals = EndSignals::take()?;
-    let child = Child::read(description)?;
-    let receivers = child.receivers();
-    let echo = Echo { work_ns: child.work_ns };
-    let mut threads = Threads::start(child.io, child.assigned, &echo, &receivers)?;
-    family::tell_ready()?;
-    wait(&signals, &[threads.news.as_raw_fd()], None)?;
-    threads.stop()
+fn count_as_child(load: &Arc<dyn Load>) -> Result<Report, ServeError> {
+    let signals = Signals::take()?;
+    let mut crew = Crew::start(family::read_task()?, load)?;
+    family::tell_ready(crew.told())?;
+    crew.serve(&signals, Until::after(None), &mut |told| {
+        // A parent that is gone has taken this process with it.
+        let _ = family::tell_reloaded(told);
+    })
 }

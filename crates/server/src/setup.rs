@@ -45,8 +45,6 @@ pub struct Setup {
     pub buffer_bytes: usize,
     /// Whether a flow is steered to the worker on the core where it comes in.
     pub steer: bool,
-    /// How long to spin for each query, nanoseconds.
-    pub work_ns: u64,
 }
 
 impl Setup {

@@ -7,10 +7,10 @@
 //! socket still sends to whomever a call names.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use kqps_kernel::{UdpOptions, UdpSocket, steer};
+use kqps_kernel::{UdpOptions, UdpSocket, steer, tcp};
 
 use crate::setup::{Reply, Setup, Sockets};
 
@@ -32,6 +32,8 @@ pub struct Bound {
     pub workers: Vec<Vec<Endpoint>>,
     /// Every receiving socket once.
     pub receivers: Vec<Arc<UdpSocket>>,
+    /// Where connections come in, for a server that takes them: at the same addresses.
+    pub listeners: Vec<TcpListener>,
 }
 
 /// An address could not be listened on.
@@ -42,14 +44,16 @@ pub struct BindError {
     reason: String,
 }
 
-/// Binds all sockets that a setup calls for.
-pub fn bind(setup: &Setup) -> Result<Bound, BindError> {
-    let workers = setup.workers() as usize;
-    let mut bound =
-        Bound { addresses: Vec::new(), workers: vec![Vec::new(); workers], receivers: Vec::new() };
+/// How often a free port of UDP may turn out to be taken for TCP.
+const PORTS_TRIED: usize = 20;
+
+/// Binds all sockets that a setup calls for, and those of TCP beside them where it is wished.
+pub fn bind(setup: &Setup, with_tcp: bool) -> Result<Bound, BindError> {
+    let workers = vec![Vec::new(); setup.workers() as usize];
+    let mut bound = Bound { addresses: Vec::new(), workers, receivers: Vec::new(), listeners: Vec::new() };
     for &address in &setup.listen {
         let mut add = |address, worker: &mut [Vec<Endpoint>]| -> io::Result<()> {
-            let receivers = receivers(setup, address, worker.len())?;
+            let (receivers, listener) = open(setup, address, worker.len(), with_tcp)?;
             bound.addresses.push(receivers[0].local_addr()?);
             for (index, worker) in worker.iter_mut().enumerate() {
                 let receiver = receivers[index % receivers.len()].clone();
@@ -60,6 +64,7 @@ pub fn bind(setup: &Setup) -> Result<Bound, BindError> {
                 worker.push(Endpoint { receiver, sender });
             }
             bound.receivers.extend(receivers);
+            bound.listeners.extend(listener);
             Ok(())
         };
         if setup.sockets == Sockets::PortEach {
@@ -94,6 +99,27 @@ fn port_of(address: SocketAddr, worker: u16) -> Result<SocketAddr, BindError> {
         })?,
     };
     Ok(SocketAddr::new(address.ip(), port))
+}
+
+/// The receiving sockets of an address, and the one that listens there. Where the kernel chooses the port, it is
+/// one that is free for both.
+fn open(
+    setup: &Setup,
+    address: SocketAddr,
+    workers: usize,
+    with_tcp: bool,
+) -> io::Result<(Vec<Arc<UdpSocket>>, Option<TcpListener>)> {
+    let mut tries = if address.port() == 0 { PORTS_TRIED } else { 1 };
+    loop {
+        let receivers = receivers(setup, address, workers)?;
+        if !with_tcp {
+            return Ok((receivers, None));
+        }
+        match tcp::listen(receivers[0].local_addr()?) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries > 1 => tries -= 1,
+            listener => return Ok((receivers, Some(listener?))),
+        }
+    }
 }
 
 /// One socket for all of `workers` workers, or one for each.

@@ -1,5 +1,6 @@
 //! One worker thread: what surrounds its loop.
 
+use std::collections::BTreeMap;
 use std::io::{self, PipeWriter, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +30,10 @@ pub(crate) struct Going {
 }
 
 impl Going {
+    pub(crate) fn new(stop: Arc<AtomicBool>, news: PipeWriter) -> Self {
+        Self { stop, news }
+    }
+
     /// The loop is set up and about to begin.
     pub(crate) fn ready(&mut self) -> io::Result<()> {
         self.news.write_all(b"r")
@@ -51,7 +56,13 @@ impl Drop for Going {
 /// A worker thread that was started.
 pub(crate) struct Started {
     pub(crate) cpu: Option<u32>,
-    pub(crate) thread: JoinHandle<io::Result<Counts>>,
+    pub(crate) thread: JoinHandle<io::Result<Counted>>,
+}
+
+/// What a worker leaves behind.
+pub(crate) struct Counted {
+    pub(crate) counts: Counts,
+    pub(crate) response_rcodes: BTreeMap<String, u64>,
 }
 
 /// Starts a worker thread on its core.
@@ -61,15 +72,13 @@ pub(crate) fn start<A: Answer + Send + 'static>(
     cpu: Option<u32>,
     endpoints: Vec<Endpoint>,
     answer: A,
-    stop: Arc<AtomicBool>,
-    news: PipeWriter,
+    going: Going,
 ) -> io::Result<Started> {
-    let going = Going { stop, news };
     let thread = std::thread::Builder::new().name(format!("worker {number}")).spawn(move || {
         let mut worker = Worker { endpoints, answer, counts: Counts::default(), going };
         cpu.map_or(Ok(()), pin_thread)?;
         models::run(model, &mut worker)?;
-        Ok(worker.counts)
+        Ok(Counted { response_rcodes: worker.answer.response_rcodes(), counts: worker.counts })
     })?;
     Ok(Started { cpu, thread })
 }

@@ -1,7 +1,7 @@
 //! `kqps load` and `kqps find`, run as a user would, against the echo: what is printed, what is refused, and
 //! that nothing comes out of bad input but one clear error.
 
-mod bench;
+pub(crate) mod bench;
 mod trouble;
 mod watched;
 

@@ -3,6 +3,7 @@
 //! `known_answers` and `peers`.
 
 mod answers;
+mod auth;
 mod compare;
 mod dataset;
 mod errors;

@@ -1,8 +1,8 @@
 //! `kqps serve echo`, run as a user would: real sockets, real processes, exact counts. One test body runs over
 //! every I/O model that this host offers; what it does not offer is printed with the reason.
 
-mod running;
-mod sent;
+pub(crate) mod running;
+pub(crate) mod sent;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -30,7 +30,7 @@ fn own_network() -> bool {
     }
 }
 
-fn available() -> impl Iterator<Item = Model> {
+pub(crate) fn available() -> impl Iterator<Item = Model> {
     Model::ALL.into_iter().filter(|model| match model.available() {
         Ok(()) => true,
         Err(reason) => {

@@ -279,7 +279,6 @@ impl Matrix<'_> {
 fn io_of(definition: &Definition, settings: &Settings) -> String {
     match settings.get(IO) {
         Some(io) if definition.takes_io() => io.clone(),
-        _ if definition.takes_io() => study::ECHO_IO.into(),
         _ => definition.echo_io(settings),
     }
 }

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use super::port;
 use super::setting::{Declared, SettingError};
 use super::template::{self, Values};
+use crate::study;
 use crate::toml_file::{self, FileError, TomlError, nearest};
 
 pub use command_line::CommandLineError;
@@ -39,6 +40,9 @@ pub struct Definition {
     /// The I/O model of the echo that comes nearest to its own, which makes that echo its ceiling; may depend on
     /// settings.
     pub io: String,
+    /// The I/O model of one that is told it (`io = "{io}"`) where nobody says one; the echo's is not said here.
+    #[serde(default)]
+    pub io_default: Option<String>,
     /// How the workers of that echo share sockets, as its setting `sockets` says; may depend on settings.
     #[serde(default = "shared")]
     pub echo_sockets: String,
@@ -227,8 +231,12 @@ impl Definition {
         self.io == "{io}"
     }
 
-    /// The I/O model of the echo that is its ceiling, with these settings.
+    /// The I/O model of the echo that is its ceiling, with these settings; of one that is told its I/O model, the
+    /// one that it has where nobody says.
     pub fn echo_io(&self, given: &BTreeMap<String, String>) -> String {
+        if self.takes_io() {
+            return self.io_default.clone().unwrap_or_else(|| study::ECHO_IO.into());
+        }
         self.settle(given, Values::default()).fill(&self.io)
     }
 

@@ -6,37 +6,57 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
 use kqps_kernel::process::{Signal, signal};
 use kqps_server::Report;
+use serde_json::Value;
 
 /// A server that is running; killed when the test forgets it.
 pub(crate) struct Running {
     pub(crate) child: Child,
     lines: BufReader<ChildStdout>,
     pub(crate) addresses: Vec<SocketAddr>,
+    /// What it said when it could answer.
+    pub(crate) ready: Value,
 }
 
 impl Running {
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut child = serve(arguments).arg("--json").stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        lines.read_line(&mut line).unwrap();
-        let Ok(ready) = serde_json::from_str::<serde_json::Value>(&line) else {
-            panic!("no ready line from {arguments:?}: {}", Self { child, lines, addresses: vec![] }.end().1);
+        Self::start_as("echo", arguments)
+    }
+
+    /// Starts a server of this kind.
+    pub(crate) fn start_as(kind: &str, arguments: &[&str]) -> Self {
+        let mut child = serve_as(kind, arguments).arg("--json").stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut running = Self { child, lines, addresses: Vec::new(), ready: Value::Null };
+        let Some(ready) = running.next_line() else {
+            panic!("no ready line from {arguments:?}: {}", running.end().1);
         };
         assert_eq!(ready["kind"], "ready");
-        let addresses = serde_json::from_value(ready["addresses"].clone()).unwrap();
-        Self { child, lines, addresses }
+        running.addresses = serde_json::from_value(ready["addresses"].clone()).unwrap();
+        running.ready = ready;
+        running
+    }
+
+    /// The next line that it says; none when it has ended.
+    pub(crate) fn next_line(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).ok()
     }
 
     /// Stops it by a signal, and returns what it counted.
-    pub(crate) fn stop(mut self, how: Signal) -> Report {
+    pub(crate) fn stop(self, how: Signal) -> Report {
+        let (report, errors) = self.stop_saying(how);
+        assert_eq!(errors, "");
+        report
+    }
+
+    /// The same of one that had something to say on stderr.
+    pub(crate) fn stop_saying(mut self, how: Signal) -> (Report, String) {
         signal(self.child.id(), how).unwrap();
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
+        let report = self.next_line();
         let (status, errors) = self.end();
         assert!(status.success(), "{status}: {errors}");
-        assert_eq!(errors, "");
-        serde_json::from_str(&line).unwrap()
+        (serde_json::from_value(report.unwrap()).unwrap(), errors)
     }
 
     /// Waits for its end; its status and what it said on stderr.
@@ -55,7 +75,11 @@ impl Drop for Running {
 }
 
 pub(crate) fn serve(arguments: &[&str]) -> Command {
+    serve_as("echo", arguments)
+}
+
+fn serve_as(kind: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
-    command.args(["serve", "echo"]).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.args(["serve", kind]).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
     command
 }

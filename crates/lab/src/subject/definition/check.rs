@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Definition;
+use crate::study;
 use crate::subject::setting::Declared;
 use crate::subject::template;
 use crate::toml_file::{TomlError, did_you_mean, nearest};
@@ -31,6 +32,12 @@ impl Definition {
         let wrong = |near: &str, what: String| Err((near.to_string(), what));
         if !is_name(&self.name) {
             return wrong("name", "a name is made of letters, digits, `-` and `_`".into());
+        }
+        if let Some(io) = &self.io_default
+            && !(self.takes_io() && study::models().any(|model| model == io))
+        {
+            let known: Vec<&str> = study::models().collect();
+            return wrong("io_default", format!("with io = \"{{io}}\" it is one of {}", known.join(", ")));
         }
         if self.start.command.is_empty() {
             return wrong("command", "the command to start with is empty".into());

@@ -1,0 +1,36 @@
+//! The memory of this process that the allocator keeps for later.
+
+/// Gives what was freed back to the system (`malloc_trim(3)`), as far as whole pages are free. The allocator
+/// otherwise keeps what it once had, so that a server would for ever seem as large as it was while it loaded.
+/// Does nothing where the C library is not glibc.
+pub fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the call touches only memory that the allocator holds as free, under its own locks.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resident_bytes() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+        status.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    }
+
+    #[test]
+    #[cfg(target_env = "gnu")]
+    fn what_was_freed_goes_back_to_the_system() {
+        // Small pieces, which the allocator keeps, and one behind them that holds the top of the heap.
+        let pieces: Vec<Box<[u8; 1000]>> = (0..100_000).map(|_| Box::new([1; 1000])).collect();
+        let last = Box::new([1; 1000]);
+        let before_bytes = resident_bytes();
+        drop(pieces);
+        give_back();
+        let after_bytes = resident_bytes();
+        assert!(before_bytes - after_bytes > 50_000_000, "{before_bytes} and then {after_bytes}");
+        drop(last);
+    }
+}

@@ -1,0 +1,93 @@
+//! Loads the zones of `kqps serve auth`, shows how far it is, and tells what is wrong with them.
+
+use std::io::IsTerminal as _;
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use kqps_server::auth::{Load, Settings, Told, Wish};
+use kqps_zone::load::{LoadOptions, Loaded, Progress, Report, Served, load};
+use kqps_zone::source::{Source, SourceError, Sources};
+use kqps_zone::{Entry, Zones};
+
+/// Files that are told of as they are; more of them would be a flood.
+const FILES_TOLD: usize = 20;
+
+/// Loads what a server is asked to serve.
+pub(super) struct Loader;
+
+impl Load for Loader {
+    fn load(&self, wish: Wish<'_>) -> Result<(Zones, Told), String> {
+        let begin = Instant::now();
+        let sources = sources(wish.settings).map_err(|error| error.to_string())?;
+        let bar = (wish.speaks && std::io::stderr().is_terminal()).then(bar);
+        let progress = |progress| show(bar.as_ref(), progress);
+        let options = LoadOptions { threads: wish.threads, progress: &progress };
+        let Loaded { zones, reports, .. } = load(&sources, wish.old, &options);
+        if let Some(bar) = bar {
+            bar.finish_and_clear();
+        }
+        if wish.speaks {
+            tell(&reports);
+        }
+        let mut told = Told { load_s: begin.elapsed().as_secs_f64(), ..Told::default() };
+        told.kept = reports.iter().filter(|report| report.served == Served::Old).count() as u64;
+        told.memory_bytes = zones.memory_bytes() as u64;
+        for entry in zones.iter() {
+            match entry {
+                Entry::Loaded(zone) => {
+                    told.zones += 1;
+                    told.records += zone.records();
+                }
+                Entry::Broken(_) => told.broken += 1,
+            }
+        }
+        if told.zones == 0 {
+            return Err("there is no zone to answer from: none of the files could be loaded".to_owned());
+        }
+        Ok((zones, told))
+    }
+}
+
+fn sources(settings: &Settings) -> Result<Vec<Source>, SourceError> {
+    let mut sources = Vec::new();
+    for argument in &settings.zones {
+        sources.push(Source::of_argument(argument)?);
+    }
+    for list in &settings.lists {
+        sources.extend(Sources::of(list)?.zones);
+    }
+    Ok(sources)
+}
+
+/// Tells what is wrong.
+fn tell(reports: &[Report]) {
+    for report in reports.iter().take(FILES_TOLD) {
+        report.errors.iter().for_each(|error| eprintln!("kqps: {error}"));
+        if report.more_errors {
+            eprintln!("kqps: {}: there are more errors, which are not told", report.path.display());
+        }
+        report.warnings.iter().for_each(|warning| eprintln!("kqps: warning: {warning}"));
+    }
+    let more = reports.len().saturating_sub(FILES_TOLD);
+    if more > 0 {
+        eprintln!("kqps: {more} more files have errors or warnings");
+    }
+}
+
+fn bar() -> ProgressBar {
+    let style = "{elapsed_precise} {wide_bar:.cyan/blue} {msg}";
+    ProgressBar::new(0).with_style(ProgressStyle::with_template(style).expect("the template is valid"))
+}
+
+/// Moves the bar, which is drawn only so often: by bytes, or by zones where their files are too many to be looked at
+/// before.
+fn show(bar: Option<&ProgressBar>, progress: Progress) {
+    let Some(bar) = bar else { return };
+    let (done, all) = match progress.bytes {
+        Some(bytes) => (progress.bytes_done, bytes),
+        None => (progress.zones_done as u64, progress.zones as u64),
+    };
+    bar.set_length(all);
+    bar.set_position(done);
+    bar.set_message(format!("{} of {} zones", progress.zones_done, progress.zones));
+}

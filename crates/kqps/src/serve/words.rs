@@ -1,0 +1,111 @@
+//! What a server says: that it can answer, what it loaded again, and on stop what it counted.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+
+use kqps_server::auth::Told;
+use kqps_server::tcp::TcpReport;
+use kqps_server::{Report, Server, Setup};
+use serde::Serialize;
+
+/// The first line of `--json`.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename = "ready")]
+struct Ready<'a> {
+    addresses: &'a [SocketAddr],
+    #[serde(flatten)]
+    told: Option<&'a Told>,
+}
+
+/// A line of `--json` in between.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename = "reloaded")]
+struct Reloaded<'a> {
+    #[serde(flatten)]
+    told: &'a Told,
+}
+
+/// It can answer.
+pub(super) fn ready(out: &mut impl Write, json: bool, setup: &Setup, server: &Server) -> io::Result<()> {
+    let (addresses, told) = (server.addresses(), server.told());
+    if json {
+        return writeln!(out, "{}", serde_json::to_string(&Ready { addresses, told })?);
+    }
+    if let Some(told) = told {
+        writeln!(out, "Loaded {}", loaded(told))?;
+    }
+    for address in addresses {
+        writeln!(out, "Listening on {address} ({}, {} workers)", setup.io.name(), setup.workers())?;
+    }
+    Ok(())
+}
+
+/// It answers from what it loaded again.
+pub(super) fn reloaded(out: &mut impl Write, json: bool, told: &Told) -> io::Result<()> {
+    if json {
+        return writeln!(out, "{}", serde_json::to_string(&Reloaded { told })?);
+    }
+    writeln!(out, "Loaded again {}", loaded(told))
+}
+
+fn loaded(told: &Told) -> String {
+    let most = format!(
+        "{} zones, {} records in {:.2} s ({:.1} MiB)",
+        told.zones,
+        told.records,
+        told.load_s,
+        told.memory_bytes as f64 / f64::from(1 << 20)
+    );
+    let rest = [(told.broken, "that answer SERVFAIL"), (told.kept, "that stay as they were")];
+    let rest = rest.into_iter().filter(|(count, _)| *count > 0);
+    rest.fold(most, |text, (count, what)| format!("{text}, {count} {what}"))
+}
+
+/// It has stopped.
+pub(super) fn counts(out: &mut impl Write, json: bool, report: &Report) -> io::Result<()> {
+    if json {
+        return writeln!(out, "{}", serde_json::to_string(report)?);
+    }
+    writeln!(out, "Received {}, answered {}", report.received, report.answered)?;
+    dropped(out, &report.dropped)?;
+    if report.socket_drops > 0 {
+        writeln!(out, "  dropped by the kernel, socket buffer full: {}", report.socket_drops)?;
+    }
+    rcodes(out, &report.response_rcodes)?;
+    if report.workers.len() > 1 {
+        for (number, worker) in report.workers.iter().enumerate() {
+            let core = worker.cpu.map_or(String::new(), |cpu| format!(" on core {cpu}"));
+            writeln!(
+                out,
+                "  worker {number}{core}: received {}, answered {}, dropped {}",
+                worker.received,
+                worker.answered,
+                worker.dropped.values().sum::<u64>()
+            )?;
+        }
+    }
+    report.tcp.as_ref().map_or(Ok(()), |tcp| connections(out, tcp))
+}
+
+fn connections(out: &mut impl Write, tcp: &TcpReport) -> io::Result<()> {
+    writeln!(
+        out,
+        "By {} connections received {}, answered {}, transferred {}",
+        tcp.connections, tcp.received, tcp.answered, tcp.transfers
+    )?;
+    dropped(out, &tcp.dropped)?;
+    rcodes(out, &tcp.response_rcodes)?;
+    for (end, count) in &tcp.ended {
+        writeln!(out, "  connections ended, {end}: {count}")?;
+    }
+    Ok(())
+}
+
+fn dropped(out: &mut impl Write, dropped: &BTreeMap<String, u64>) -> io::Result<()> {
+    dropped.iter().try_for_each(|(cause, count)| writeln!(out, "  dropped, {cause}: {count}"))
+}
+
+fn rcodes(out: &mut impl Write, rcodes: &BTreeMap<String, u64>) -> io::Result<()> {
+    rcodes.iter().try_for_each(|(rcode, count)| writeln!(out, "  {rcode}: {count}"))
+}

@@ -1,0 +1,117 @@
+//! Queries to a worker's responder, with the zones as they are at that moment.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Cache};
+use kqps_kernel::clock::wall_s;
+use kqps_message::rcode;
+use kqps_zone::{Asker, Outcome, Responder, Silence, Transfer, Transport, Zones};
+
+use crate::answer::{Answer, Packet};
+use crate::counts::Cause;
+use crate::echo::QUERY_BYTES;
+use crate::tcp::{Said, StreamAnswer};
+
+/// The rcodes of a header.
+const RCODES: usize = 16;
+
+/// Answers UDP queries from the zones.
+pub(crate) struct Auth(Inner);
+
+/// Answers TCP queries from the zones.
+pub(crate) struct AuthStream(Inner);
+
+struct Inner {
+    /// Looks whether there are other zones without touching what the workers share.
+    zones: Cache<Arc<ArcSwap<Zones>>, Arc<Zones>>,
+    responder: Responder,
+    response_rcodes: [u64; RCODES],
+}
+
+impl Auth {
+    pub(crate) fn new(zones: Arc<ArcSwap<Zones>>, responder: Responder) -> Self {
+        Self(Inner::new(zones, responder))
+    }
+}
+
+impl AuthStream {
+    pub(crate) fn new(zones: Arc<ArcSwap<Zones>>, responder: Responder) -> Self {
+        Self(Inner::new(zones, responder))
+    }
+}
+
+impl Inner {
+    fn new(zones: Arc<ArcSwap<Zones>>, responder: Responder) -> Self {
+        Self { zones: Cache::new(zones), responder, response_rcodes: [0; RCODES] }
+    }
+
+    /// One query, all of it from the same zones.
+    #[inline]
+    fn respond(
+        &mut self,
+        buffer: &mut [u8],
+        query_bytes: usize,
+        address: IpAddr,
+        transport: Transport,
+    ) -> Result<Said<Box<Transfer>>, Cause> {
+        let asker = Asker { address, transport, now_s: wall_s() as u32 };
+        match self.responder.respond(self.zones.load(), buffer, query_bytes, &asker) {
+            Outcome::Reply(bytes) => {
+                self.response_rcodes[usize::from(buffer[3]) % RCODES] += 1;
+                Ok(Said::Reply(bytes))
+            }
+            Outcome::Transfer(transfer) => Ok(Said::Stream(transfer)),
+            Outcome::Silence(Silence::TooShort) => Err(Cause::QueryTooShort),
+            Outcome::Silence(Silence::IsReply) => Err(Cause::IsResponse),
+        }
+    }
+
+    fn response_rcodes(&self) -> BTreeMap<String, u64> {
+        let named = self.response_rcodes.iter().zip(0..);
+        let seen = named.filter(|(count, _)| **count > 0);
+        seen.map(|(count, number)| (rcode::Shown(number).to_string(), *count)).collect()
+    }
+}
+
+impl Answer for Auth {
+    const GROWS: bool = true;
+
+    #[inline]
+    fn answer(&mut self, packet: Packet<'_>) -> Result<usize, Cause> {
+        if packet.query_bytes > QUERY_BYTES {
+            return Err(Cause::QueryTooLong);
+        }
+        let address = packet.source.ip().filter(|_| packet.source.port() > 0).ok_or(Cause::PortZero)?;
+        match self.0.respond(packet.buffer, packet.query_bytes, address, Transport::Udp)? {
+            Said::Reply(bytes) => Ok(bytes),
+            Said::Stream(_) => unreachable!("zones are transferred over TCP only"),
+        }
+    }
+
+    fn response_rcodes(&self) -> BTreeMap<String, u64> {
+        self.0.response_rcodes()
+    }
+}
+
+impl StreamAnswer for AuthStream {
+    type Stream = Box<Transfer>;
+
+    fn answer(
+        &mut self,
+        buffer: &mut [u8],
+        query_bytes: usize,
+        client: IpAddr,
+    ) -> Result<Said<Box<Transfer>>, Cause> {
+        self.0.respond(buffer, query_bytes, client, Transport::Tcp)
+    }
+
+    fn next(&mut self, stream: &mut Box<Transfer>, buffer: &mut [u8]) -> Option<usize> {
+        stream.next(buffer)
+    }
+
+    fn response_rcodes(&self) -> BTreeMap<String, u64> {
+        self.0.response_rcodes()
+    }
+}

@@ -1,0 +1,132 @@
+//! The zones of a process: loaded before the first query, and replaced as a whole when they are loaded again.
+//! Workers look at the place where the present ones stand with every query, so that each query is answered from
+//! one set of zones, and none waits for the change.
+
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use kqps_kernel::heap;
+use kqps_zone::{Responder, Zones};
+
+use super::{Auth, AuthStream, Load, Settings, Told, Wish};
+use crate::serve::ServeError;
+
+/// How long the zones that were replaced are waited for: a worker that has nothing to do keeps them, and they go
+/// with its next query.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Holds the zones, and loads them again.
+pub(crate) struct Keeper {
+    shared: Arc<Shared>,
+    /// What was loaded first.
+    pub(crate) told: Told,
+    /// Set while zones are being loaded; whether they are to be loaded once more after that.
+    loading: Option<bool>,
+    outcomes: Receiver<Option<Told>>,
+    outcome: Sender<Option<Told>>,
+    /// A byte for each outcome, for whoever waits by polling.
+    pub(crate) news: PipeReader,
+    tell: PipeWriter,
+}
+
+struct Shared {
+    settings: Settings,
+    zones: Arc<ArcSwap<Zones>>,
+    load: Arc<dyn Load>,
+    threads: usize,
+    speaks: bool,
+}
+
+impl Keeper {
+    /// Loads the zones; the error says why there are none. `speaks` says whether the user is to hear about it.
+    pub(crate) fn new(
+        settings: Settings,
+        load: Arc<dyn Load>,
+        threads: usize,
+        speaks: bool,
+    ) -> Result<Self, ServeError> {
+        let (news, tell) = io::pipe()?;
+        let (outcome, outcomes) = mpsc::channel();
+        let wish = Wish { settings: &settings, old: None, threads, speaks };
+        let (zones, told) = load.load(wish).map_err(ServeError::Zones)?;
+        heap::give_back();
+        let zones = Arc::new(ArcSwap::from_pointee(zones));
+        let shared = Arc::new(Shared { settings, zones, load, threads, speaks });
+        Ok(Self { shared, told, loading: None, outcomes, outcome, news, tell })
+    }
+
+    /// One that answers UDP, for one worker.
+    pub(crate) fn answer(&self) -> Auth {
+        Auth::new(self.shared.zones.clone(), self.responder())
+    }
+
+    /// One that answers TCP.
+    pub(crate) fn stream_answer(&self) -> AuthStream {
+        AuthStream::new(self.shared.zones.clone(), self.responder())
+    }
+
+    fn responder(&self) -> Responder {
+        Responder::new(self.shared.settings.for_zones())
+    }
+
+    /// Loads the zones again, in a thread of its own; once more after that if it is under way already, since
+    /// the files may have changed behind it.
+    pub(crate) fn reload(&mut self) -> io::Result<()> {
+        if let Some(again) = &mut self.loading {
+            *again = true;
+            return Ok(());
+        }
+        let (shared, outcome, mut tell) = (self.shared.clone(), self.outcome.clone(), self.tell.try_clone()?);
+        std::thread::Builder::new().name("reload".to_owned()).spawn(move || {
+            let (old, told) = shared.replace();
+            // Nobody listens any more when the server is being stopped.
+            let _ = outcome.send(told);
+            let _ = tell.write_all(b"z");
+            if let Some(old) = old {
+                wait_for_the_last(&old);
+                drop(old);
+            }
+            heap::give_back();
+        })?;
+        self.loading = Some(false);
+        Ok(())
+    }
+
+    /// To be called when there is news: what was loaded again, or none where the old zones stay.
+    pub(crate) fn loaded_again(&mut self) -> io::Result<Option<Told>> {
+        self.news.read_exact(&mut [0])?;
+        let told = self.outcomes.recv().map_err(io::Error::other)?;
+        if self.loading.take() == Some(true) {
+            self.reload()?;
+        }
+        Ok(told)
+    }
+}
+
+impl Shared {
+    /// Puts new zones in the place of the old, which are returned; or leaves everything as it is.
+    fn replace(&self) -> (Option<Arc<Zones>>, Option<Told>) {
+        let old = self.zones.load_full();
+        let wish =
+            Wish { settings: &self.settings, old: Some(&old), threads: self.threads, speaks: self.speaks };
+        match self.load.load(wish) {
+            Ok((zones, told)) => {
+                self.zones.store(Arc::new(zones));
+                (Some(old), Some(told))
+            }
+            Err(_) => (None, None),
+        }
+    }
+}
+
+/// Waits until nobody else holds these zones, so that no worker has to free them: that takes long where they
+/// are big.
+fn wait_for_the_last(zones: &Arc<Zones>) {
+    let begin = Instant::now();
+    while Arc::strong_count(zones) > 1 && begin.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,73 @@
+//! How many connections each client has.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Connections by client.
+pub(super) struct Clients {
+    most: usize,
+    connections: HashMap<IpAddr, usize>,
+}
+
+impl Clients {
+    /// None so far; each may have so many.
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, connections: HashMap::new() }
+    }
+
+    /// One more connection from here, unless that is too many.
+    pub(super) fn enter(&mut self, address: IpAddr) -> bool {
+        let connections = self.connections.entry(client(address)).or_default();
+        let may = *connections < self.most;
+        *connections += usize::from(may);
+        may
+    }
+
+    /// One of those that entered has gone.
+    pub(super) fn leave(&mut self, address: IpAddr) {
+        let client = client(address);
+        if let Some(connections) = self.connections.get_mut(&client) {
+            *connections -= 1;
+            if *connections == 0 {
+                self.connections.remove(&client);
+            }
+        }
+    }
+}
+
+/// Who is behind an address: whoever has one IPv6 address usually has the 2⁶⁴ of its network.
+fn client(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_client_has_its_share() {
+        let mut clients = Clients::new(2);
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        assert!(clients.enter(address("192.0.2.1")));
+        assert!(clients.enter(address("192.0.2.1")));
+        assert!(!clients.enter(address("192.0.2.1")));
+        assert!(clients.enter(address("192.0.2.2")));
+        clients.leave(address("192.0.2.1"));
+        assert!(clients.enter(address("192.0.2.1")));
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_client() {
+        let mut clients = Clients::new(1);
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        assert!(clients.enter(address("2001:db8::1")));
+        assert!(!clients.enter(address("2001:db8::2")));
+        assert!(clients.enter(address("2001:db8:0:1::1")));
+        clients.leave(address("2001:db8::1"));
+        assert!(clients.enter(address("2001:db8::2")));
+        assert_eq!(clients.connections.len(), 2);
+    }
+}

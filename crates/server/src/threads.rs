@@ -1,0 +1,111 @@
+//! The threads of one process: its workers, and the one that serves connections.
+
+use std::io::{self, PipeReader, Read as _};
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kqps_kernel::UdpSocket;
+
+use crate::answer::Answer;
+use crate::io::Model;
+use crate::report::Report;
+use crate::serve::ServeError;
+use crate::sockets::Endpoint;
+use crate::tcp::{Limits, StreamAnswer, Tcp};
+use crate::worker::{self, Going, Started};
+
+/// What one worker is given.
+pub(crate) struct Assigned {
+    pub(crate) cpu: Option<u32>,
+    pub(crate) endpoints: Vec<Endpoint>,
+}
+
+/// The threads of this process.
+pub(crate) struct Threads {
+    model: Model,
+    stop: Arc<AtomicBool>,
+    started: Vec<Started>,
+    tcp: Option<Tcp>,
+    receivers: Vec<Arc<UdpSocket>>,
+    /// A byte from each thread when it can answer, and one when it has ended.
+    news: PipeReader,
+}
+
+impl Threads {
+    /// Starts a thread for every worker and one for connections where that is wished, and returns when all can
+    /// answer.
+    pub(crate) fn start<A: Answer + Send + 'static>(
+        model: Model,
+        assigned: Vec<Assigned>,
+        answer: impl Fn() -> A,
+        connections: Option<Connections<impl StreamAnswer<Stream: Send> + Send + 'static>>,
+    ) -> Result<Self, ServeError> {
+        let (news, tell) = io::pipe()?;
+        let endpoints = assigned.iter().flat_map(|worker| &worker.endpoints);
+        let receivers = endpoints.map(|endpoint| endpoint.receiver.clone()).collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut threads = Self { model, stop, started: Vec::new(), tcp: None, receivers, news };
+        if let Some(Connections { listeners, limits, answer }) = connections {
+            let cpus = assigned.iter().filter_map(|worker| worker.cpu).collect();
+            let going = Going::new(threads.stop.clone(), tell.try_clone()?);
+            threads.tcp = Some(Tcp::start(listeners, limits, cpus, answer, going)?);
+        }
+        for (number, Assigned { cpu, endpoints }) in assigned.into_iter().enumerate() {
+            let going = Going::new(threads.stop.clone(), tell.try_clone()?);
+            let started = worker::start(number, model, cpu, endpoints, answer(), going)?;
+            threads.started.push(started);
+        }
+        let mut ready = vec![0; threads.started.len() + usize::from(threads.tcp.is_some())];
+        threads.news.read_exact(&mut ready)?;
+        if ready.contains(&b'e') {
+            // One has ended instead: stopping tells why.
+            threads.stop()?;
+        }
+        Ok(threads)
+    }
+
+    /// Can be read as soon as a thread has ended.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.news.as_raw_fd()
+    }
+
+    /// Stops all threads and adds up their counts, or says why one of them had ended before.
+    pub(crate) fn stop(&mut self) -> Result<Report, ServeError> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.receivers.iter().for_each(|receiver| receiver.wake_readers());
+        let mut report = Report::default();
+        let mut failed = None;
+        for (number, Started { cpu, thread }) in self.started.drain(..).enumerate() {
+            let outcome = thread.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
+            match outcome {
+                Ok(counted) => report.add_worker(cpu, counted),
+                Err(error) => {
+                    let model = self.model.name();
+                    failed = failed.or(Some(ServeError::Worker { worker: number, model, error }));
+                }
+            }
+        }
+        match self.tcp.take().map(Tcp::stop) {
+            None => {}
+            Some(Ok(counted)) => report.tcp = Some(counted),
+            Some(Err(error)) => failed = failed.or(Some(ServeError::Connections(error))),
+        }
+        failed.map_or(Ok(report), Err)
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // Stopped already, unless starting the rest of them failed.
+        let _ = self.stop();
+    }
+}
+
+/// How connections are served.
+pub(crate) struct Connections<A> {
+    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) limits: Limits,
+    pub(crate) answer: A,
+}
