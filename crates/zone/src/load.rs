@@ -147,13 +147,14 @@ fn entry(outcome: &mut Outcome, old: Option<&Zones>) -> (Served, Entry) {
 
 /// The content of a file; none where it has this size or more.
 fn read(path: &Path, bytes_max: Option<u64>) -> io::Result<Option<Vec<u8>>> {
-    let mut file = File::open(path)?;
+    let file = File::open(path)?;
     let bytes = file.metadata()?.len();
     if bytes_max.is_some_and(|max| bytes >= max) {
         return Ok(None);
     }
     let mut text = Vec::with_capacity(bytes as usize + 1);
-    file.read_to_end(&mut text)?;
+    // Through `take`, since a file itself would ask for its size again, and for its position.
+    file.take(u64::MAX).read_to_end(&mut text)?;
     Ok(Some(text))
 }
 

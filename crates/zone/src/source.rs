@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use kqps_message::name::{self, NameFault};
 
 /// A zone and its master file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The zone's name in wire form. None: the file tells it. Then the zone is the owner of the file's first
     /// record, a SOA record; where that is relative to no `$ORIGIN`, it is relative to [`Source::file_name`],
@@ -126,7 +126,8 @@ fn directory(path: &Path) -> Result<Vec<Source>, SourceError> {
     if zones.is_empty() {
         return Err(SourceError::None(path.to_owned()));
     }
-    zones.sort_unstable();
+    // By their bytes: paths compare part by part, which takes a while for 100,000 of them.
+    zones.sort_unstable_by(|one, other| one.path.as_os_str().cmp(other.path.as_os_str()));
     Ok(zones)
 }
 

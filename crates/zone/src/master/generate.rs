@@ -9,8 +9,9 @@
 use std::io::Write as _;
 
 use super::error::{Parsed, Trouble, Wrong};
+use super::heading::Heading;
 use super::lexer::{Lexer, Token};
-use super::reader::{Heading, Reader};
+use super::reader::Reader;
 use super::{name, rdata};
 
 /// A number is filled up to so many digits at most.

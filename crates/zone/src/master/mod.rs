@@ -8,13 +8,16 @@
 //! are compiled.
 
 mod binary;
+mod directive;
 mod error;
 mod fields;
 mod gateway;
 mod generate;
+mod heading;
 mod include;
 mod lexer;
 mod location;
+mod mnemonic;
 mod name;
 mod number;
 mod parallel;

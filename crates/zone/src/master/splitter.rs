@@ -4,8 +4,10 @@
 
 use std::ops::Range;
 
+use super::directive::{Directive, origin};
+use super::heading::{TTL_MAX_S, default_ttl};
 use super::lexer::Lexer;
-use super::reader::{Directive, State, TTL_MAX_S, default_ttl, origin};
+use super::reader::State;
 
 /// A piece of a file.
 pub(super) struct Piece {
