@@ -63,6 +63,11 @@ fn equals_are_not_called_different() {
 }
 
 #[test]
+fn a_flood_costs_an_authoritative_server_little() {
+    alone(Proof::Overload);
+}
+
+#[test]
 fn a_long_trial_stays_exact() {
     beside_others(Proof::Soak);
 }
