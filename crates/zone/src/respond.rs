@@ -17,7 +17,7 @@ mod writer;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use kqps_message::header::{AA, CD, HEADER_BYTES, QR, RD, TC};
+use kqps_message::header::{AA, HEADER_BYTES, QR, RD, TC};
 use kqps_message::query::CLASS_IN;
 use kqps_message::{Header, edns as message_edns, rcode, rtype};
 
@@ -182,9 +182,10 @@ impl Responder {
             .edns
             .and_then(|edns| Opt::new(&self.settings, &edns, cookie.map(|cookie| cookie.reply), room));
         let room = room - opt.map_or(0, |opt| opt.bytes());
-        let tsig = query.tsig_at.and_then(|at| tsig::read(message, at)).filter(|tsig| tsig.bytes() <= room);
-
         let objection = objection(&self.settings, &query, opcode, asker.transport, cookie.map(|c| c.is_good));
+        // A signature has an answer if nothing else is wrong with the query.
+        let tsig = query.tsig_at.filter(|_| objection == Some(NOTAUTH));
+        let tsig = tsig.and_then(|at| tsig::read(message, at)).filter(|tsig| tsig.bytes() <= room);
         if objection.is_none()
             && matches!(query.qtype, AXFR | IXFR)
             && asker.transport == Transport::Tcp
@@ -266,7 +267,7 @@ fn objection(
             return Some(BADVERS);
         }
         let is_cookie_malformed = settings.cookie_secret.is_some() && matches!(edns.cookie, Some(Err(_)));
-        if !edns.is_well_formed || is_cookie_malformed {
+        if is_cookie_malformed {
             return Some(rcode::FORMERR);
         }
     }
@@ -305,17 +306,19 @@ fn assemble(
         }
         _ => return refused(rcode::REFUSED, writer),
     }
-    let zone = match answer::for_name(zones, name, query.qtype) {
-        // Of a zone that is not here nothing can be transferred (RFC 5936, section 2.2.1).
-        None if transport == Transport::Tcp && matches!(query.qtype, AXFR | IXFR) => {
-            return refused(NOTAUTH, writer);
-        }
+    let entry = answer::for_name(zones, name, query.qtype);
+    // What is no zone here cannot be transferred (RFC 5936, section 2.2.1).
+    let is_apex = entry.is_some_and(|entry| entry.apex().len() == name.wire().len());
+    if matches!(query.qtype, AXFR | IXFR) && !is_apex {
+        return refused(NOTAUTH, writer);
+    }
+    let zone = match entry {
         None => return refused(rcode::REFUSED, writer),
         Some(Entry::Broken(_)) => return refused(rcode::SERVFAIL, writer),
         Some(Entry::Loaded(zone)) => zone,
     };
     if query.qtype >= FIRST_META
-        && let Some(verdict) = meta(settings, zone, &mut writer, name, query, transport)
+        && let Some(verdict) = meta(settings, zone, &mut writer, query, transport)
     {
         return (verdict, writer.end());
     }
@@ -354,21 +357,15 @@ fn meta(
     settings: &Settings,
     zone: &Zone,
     writer: &mut Writer<'_>,
-    name: &Name,
     query: &Query,
     transport: Transport,
 ) -> Option<Verdict> {
     const TKEY: u16 = 249;
     const TSIG: u16 = 250;
-    const MAILB: u16 = 253;
-    const MAILA: u16 = 254;
-    let is_apex = zone.apex.len() == name.wire().len();
     match query.qtype {
         TKEY | TSIG => Some(Verdict::refusal(rcode::FORMERR)),
-        MAILA | MAILB => Some(Verdict::refusal(rcode::NOTIMP)),
         AXFR if transport == Transport::Udp => Some(Verdict::refusal(rcode::NOTIMP)),
         IXFR if query.serial.is_none() => Some(Verdict::refusal(rcode::FORMERR)),
-        AXFR | IXFR if !is_apex => Some(Verdict::refusal(NOTAUTH)),
         IXFR if transport == Transport::Udp || settings.transfers => {
             let soa: Option<Rrset<'_>> = zone.top().rrset(rtype::SOA);
             let owner = Owner::of(&zone.apex, Some(HEADER_BYTES));
@@ -386,7 +383,8 @@ fn put_header(buffer: &mut [u8], query: &Query, verdict: Verdict, counts: [u16; 
     let authoritative = if verdict.is_authoritative { AA } else { 0 };
     let truncated = if verdict.is_truncated { TC } else { 0 };
     buffer[2] = QR | buffer[2] & (OPCODE | RD) | authoritative | truncated;
-    buffer[3] = buffer[3] & CD | (verdict.rcode & 0x0f) as u8;
+    // CD is for those who validate: it is cleared here (RFC 4035, section 3.1.6).
+    buffer[3] = (verdict.rcode & 0x0f) as u8;
     buffer[4..6].copy_from_slice(&u16::from(query.has_question()).to_be_bytes());
     for (count, place) in counts.iter().zip(buffer[6..HEADER_BYTES].chunks_exact_mut(2)) {
         place.copy_from_slice(&count.to_be_bytes());

@@ -14,6 +14,7 @@ use crate::zones::{Entry, Zones};
 const YXDOMAIN: u16 = 6;
 const DNAME: u16 = 39;
 const RRSIG: u16 = 46;
+const NSEC: u16 = 47;
 /// So many aliases are followed.
 const ALIASES_MAX: usize = 16;
 
@@ -138,7 +139,13 @@ impl<'z> Reply<'_, 'z> {
                 None => None,
             },
         };
-        let alias = if found.is_none() && node.is(node::ALIAS) { node.rrset(rtype::CNAME) } else { None };
+        // These two stand beside a CNAME record, and so do not follow it (RFC 4034, sections 3 and 4).
+        let can_follow = !matches!(self.qtype, RRSIG | NSEC);
+        let alias = if found.is_none() && can_follow && node.is(node::ALIAS) {
+            node.rrset(rtype::CNAME)
+        } else {
+            None
+        };
         if let Some(proofs) = &mut self.proofs
             && let Some(labels) = wildcard
             && (found.is_some() || alias.is_some())

@@ -71,6 +71,9 @@ pub(crate) fn read(message: &[u8], header: Header<'_>, name: &mut Name) -> Query
     }
     if read_records(message, header, &mut query).is_some() {
         query.rcode = rcode::NOERROR;
+    } else {
+        // What was read of a message that is malformed means nothing.
+        (query.edns, query.tsig_at) = (None, None);
     }
     query
 }
@@ -101,7 +104,11 @@ fn read_records(message: &[u8], header: Header<'_>, query: &mut Query) -> Option
                 if is_second || record.fixed_at != at + 1 {
                     return None;
                 }
-                query.edns = Some(edns::read(record.class, record.ttl, record.data));
+                let edns = edns::read(record.class, record.ttl, record.data);
+                if edns.version == 0 && !edns.is_well_formed {
+                    return None;
+                }
+                query.edns = Some(edns);
             }
             TSIG => {
                 tsig::read(message, at)?;

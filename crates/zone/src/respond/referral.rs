@@ -6,6 +6,7 @@ use crate::name;
 use crate::respond::answer::{End, HOSTS_MAX, Reply};
 use crate::respond::shape;
 use crate::respond::writer::{Full, Owner};
+use crate::zone::denial::Denial;
 use crate::zone::node::{Node, OCCLUDED, Rrset};
 use crate::zone::{DS, Place, Zone};
 
@@ -19,7 +20,11 @@ impl<'z> Reply<'_, 'z> {
         self.writer.rrset(owner, &servers, None, false)?;
         if let Some(proofs) = &mut self.proofs {
             match node.rrset(DS) {
-                Some(ds) => self.writer.rrset(owner, &ds, None, true)?,
+                Some(ds) if !matches!(zone.denial, Denial::None) => {
+                    self.writer.rrset(owner, &ds, None, true)?
+                }
+                // A zone that is not signed vouches for nobody.
+                Some(_) => {}
                 None => proofs.unsigned(zone, node, self.name, labels),
             }
         }

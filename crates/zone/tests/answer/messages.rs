@@ -62,8 +62,8 @@ fn a_reply_keeps_what_it_must_of_the_query() {
     let query = query("wWw.Example. A", &PLAIN);
     let reply = server.reply(&query, Transport::Udp);
     assert_eq!(reply[..2], query[..2]);
-    // QR, AA, RD; CD.
-    assert_eq!(reply[2..4], [0x85, 0x10]);
+    // QR, AA, RD; no CD, whose place is with those who validate (RFC 4035, section 3.1.6).
+    assert_eq!(reply[2..4], [0x85, 0]);
     assert_eq!(reply[12..query.len()], query[12..]);
     assert_eq!(reply[query.len()..query.len() + 2], [0xc0, 0x0c]);
     let mut flags = query.clone();
