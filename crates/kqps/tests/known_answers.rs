@@ -68,6 +68,11 @@ fn a_flood_costs_an_authoritative_server_little() {
 }
 
 #[test]
+fn answers_are_those_that_other_servers_give() {
+    beside_others(Proof::Differential);
+}
+
+#[test]
 fn a_long_trial_stays_exact() {
     beside_others(Proof::Soak);
 }

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod delay;
+mod differential;
 mod freeze;
 mod judgement;
 mod kill;
@@ -44,6 +45,8 @@ pub enum Proof {
     Judgement,
     /// A long trial stays exact, and its memory stays the same
     Soak,
+    /// What NSD, Knot DNS and BIND agree on, our authoritative server says too
+    Differential,
     /// Twice what an authoritative server can answer costs it little, and nothing afterwards
     Overload,
 }
@@ -69,7 +72,16 @@ pub struct Options {
     /// The program to prove it of; without it the release build, made now
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    /// What generated queries depend on (differential)
+    #[arg(long, default_value_t = SEED)]
+    seed: u64,
+    /// Ask only this one of the generated queries, and show all replies (differential)
+    #[arg(long)]
+    index: Option<u64>,
 }
+
+/// The seed unless another is given.
+const SEED: u64 = 1;
 
 /// What a proof works with.
 struct Bench {
@@ -77,6 +89,10 @@ struct Bench {
     size: Size,
     /// A folder of its own.
     folder: TempDir,
+    /// What generated queries depend on.
+    seed: u64,
+    /// The only generated query that is asked; all of them without.
+    index: Option<u64>,
 }
 
 /// Queries in a proof's file.
@@ -87,6 +103,11 @@ const IOS: [(&str, Option<&str>); 4] =
     [("plain", None), ("mmsg", Some("recvmmsg")), ("gso", Some("gro")), ("uring", Some("uring"))];
 
 impl Bench {
+    fn new(size: Size, program: &Path) -> Result<Self> {
+        let folder = tempfile::tempdir().context("cannot make a folder for the proof")?;
+        Ok(Self { kqps: Kqps::new(program)?, size, folder, seed: SEED, index: None })
+    }
+
     /// A query file that expects NOERROR throughout.
     fn queries(&self, count: u32) -> Result<PathBuf> {
         let path = self.folder.path().join(format!("{count}.queries"));
@@ -136,7 +157,8 @@ pub fn run(options: &Options) -> Result<()> {
     };
     for proof in &options.proofs {
         let began = Instant::now();
-        prove(*proof, options.size, &program)?;
+        let bench = Bench { seed: options.seed, index: options.index, ..Bench::new(options.size, &program)? };
+        prove_on(&bench, *proof)?;
         eprintln!("proved: {proof:?}, in {:.1} s", began.elapsed().as_secs_f64());
     }
     Ok(())
@@ -144,17 +166,20 @@ pub fn run(options: &Options) -> Result<()> {
 
 /// Proves one thing of a program; an error says what is not so.
 pub fn prove(proof: Proof, size: Size, program: &Path) -> Result<()> {
-    let folder = tempfile::tempdir().context("cannot make a folder for the proof")?;
-    let bench = Bench { kqps: Kqps::new(program)?, size, folder };
+    prove_on(&Bench::new(size, program)?, proof)
+}
+
+fn prove_on(bench: &Bench, proof: Proof) -> Result<()> {
     match proof {
-        Proof::Accounts => accounts::prove(&bench),
-        Proof::Freeze => freeze::prove(&bench),
-        Proof::Delay => delay::prove(&bench),
-        Proof::Starved => starved::prove(&bench),
-        Proof::Kill => kill::prove(&bench),
-        Proof::Ledger => ledger::prove(&bench),
-        Proof::Judgement => judgement::prove(&bench),
-        Proof::Soak => soak::prove(&bench),
-        Proof::Overload => overload::prove(&bench),
+        Proof::Accounts => accounts::prove(bench),
+        Proof::Freeze => freeze::prove(bench),
+        Proof::Delay => delay::prove(bench),
+        Proof::Starved => starved::prove(bench),
+        Proof::Kill => kill::prove(bench),
+        Proof::Ledger => ledger::prove(bench),
+        Proof::Judgement => judgement::prove(bench),
+        Proof::Soak => soak::prove(bench),
+        Proof::Differential => differential::prove(bench),
+        Proof::Overload => overload::prove(bench),
     }
 }

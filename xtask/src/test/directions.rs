@@ -25,14 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // A proof of judgement judges, name servers are started as the lab starts them, and a relay makes wrong answers.
     (
         "xtask",
-        &[
-            "kqps-dataset",
-            "kqps-kernel",
-            "kqps-lab",
-            "kqps-message",
-            "kqps-observation",
-            "kqps-verdict",
-        ],
+        &["kqps-dataset", "kqps-kernel", "kqps-lab", "kqps-message", "kqps-observation", "kqps-verdict"],
     ),
 ];
 

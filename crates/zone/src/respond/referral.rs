@@ -21,7 +21,7 @@ impl<'z> Reply<'_, 'z> {
         if let Some(proofs) = &mut self.proofs {
             match node.rrset(DS) {
                 Some(ds) if !matches!(zone.denial, Denial::None) => {
-                    self.writer.rrset(owner, &ds, None, true)?
+                    self.writer.rrset(owner, &ds, None, true)?;
                 }
                 // A zone that is not signed vouches for nobody.
                 Some(_) => {}

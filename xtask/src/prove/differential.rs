@@ -1,0 +1,100 @@
+//! Our authoritative server beside NSD, Knot DNS and BIND. All serve the same zones, unsigned and signed with NSEC,
+//! NSEC3 and NSEC3 with opt-out, and are asked the same generated queries. In whatever part of a reply the three
+//! agree, ours must be the same; where they differ it must be what one of them says. Where they differ, and what is
+//! left open by RFCs, is printed.
+
+mod ask;
+mod compare;
+mod fixtures;
+mod free;
+mod generate;
+mod odd;
+mod part;
+mod query;
+mod reply;
+mod servers;
+mod tally;
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::Bench;
+use compare::Replies;
+use generate::Generator;
+use query::Query;
+use reply::Reply;
+use servers::Server;
+use tally::Tally;
+
+/// Queries that are generated and asked at once. Their IDs must differ.
+const BATCH: u64 = 8192;
+
+/// Queries in all.
+const SMALL: u64 = 2000;
+const WHOLE: u64 = 120_000;
+
+/// Starts the servers, asks them, and compares what they say.
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    let zones = fixtures::write(bench.folder.path())?;
+    let mut servers = servers::start(bench, &zones)?;
+    let generator = Generator::new(bench.seed)?;
+    if let Some(index) = bench.index {
+        return show(&mut servers, &generator.query(index));
+    }
+    let mut tally = Tally::new(servers.iter().map(|server| server.title.clone()).collect(), bench.seed);
+    let count = bench.choose(SMALL, WHOLE);
+    for first in (0..count).step_by(BATCH as usize) {
+        let queries: Vec<Query> =
+            (first..count.min(first + BATCH)).map(|index| generator.query(index)).collect();
+        let mut replies = ask_all(&mut servers, &queries)?;
+        for query in queries.iter().rev() {
+            let all = replies.iter_mut().map(|one| one.pop().flatten());
+            tally.add(query, &sorted(&servers, all.map(|reply| Reply::read(reply.as_deref())).collect()));
+        }
+    }
+    println!("{}", tally.report());
+    ensure!(tally.is_right(), "our replies differ from those of all peers; see above");
+    Ok(())
+}
+
+/// Our reply apart from those of the peers.
+fn sorted(servers: &[Server], mut replies: Vec<Reply>) -> Replies {
+    let is_ours = servers.last().is_some_and(|server| server.is_ours);
+    let ours = if is_ours { replies.pop() } else { None };
+    Replies { ours, peers: replies }
+}
+
+/// Asks all servers at the same time.
+fn ask_all(servers: &mut [Server], queries: &[Query]) -> Result<Vec<Vec<Option<Vec<u8>>>>> {
+    let replies = std::thread::scope(|scope| {
+        let asking: Vec<_> = servers
+            .iter()
+            .map(|server| {
+                let address = server.address();
+                scope.spawn(move || ask::ask(address, queries))
+            })
+            .collect();
+        asking.into_iter().map(|thread| thread.join().expect("asking does not panic")).collect::<Vec<_>>()
+    });
+    for server in servers.iter_mut() {
+        server.check(queries)?;
+    }
+    let titled = replies.into_iter().zip(servers);
+    titled.map(|(replies, server)| replies.with_context(|| server.title.clone())).collect()
+}
+
+/// Asks one query alone and prints what comes back.
+fn show(servers: &mut [Server], query: &Query) -> Result<()> {
+    println!("{}\n{:02x?}", query.words, query.bytes);
+    let replies = ask_all(servers, std::slice::from_ref(query))?;
+    for (server, reply) in servers.iter().zip(replies) {
+        println!("\n; {}", server.title);
+        match reply.into_iter().next().flatten() {
+            None => println!("; silence"),
+            Some(bytes) => match domain::base::Message::from_octets(bytes) {
+                Ok(message) => println!("{}", message.display_dig_style()),
+                Err(_) => println!("; less than a header"),
+            },
+        }
+    }
+    Ok(())
+}

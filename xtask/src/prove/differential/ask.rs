@@ -1,0 +1,194 @@
+//! Asking a server: over UDP, with many queries on their way at once and patience for those that get lost, and over
+//! TCP, several queries to a connection.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+
+use super::query::{Query, Transport};
+
+/// How many UDP queries may be on their way, and how long each is waited for, time after time. Replies to as many
+/// fit into a socket's buffer. What has no reply by then is asked alone at last: NSD 4.6 loses queries that it takes
+/// up together with some that it drops.
+const ROUNDS: [(usize, Duration); 3] =
+    [(48, Duration::from_millis(150)), (48, Duration::from_millis(500)), (1, Duration::from_millis(40))];
+
+/// Queries to a TCP connection, all sent before the first reply is read.
+const PIPELINE: usize = 12;
+
+/// How long a TCP connection is waited for. Whoever will not answer mostly ends it sooner.
+const TCP_PATIENCE: Duration = Duration::from_millis(500);
+
+/// The queries of one call, the replies to them so far, and where.
+struct Round<'q> {
+    server: SocketAddr,
+    queries: &'q [Query],
+    replies: Vec<Option<Vec<u8>>>,
+}
+
+/// Asks a server, and gives back a reply, or none, for each query. The IDs of the queries must differ.
+pub(super) fn ask(server: SocketAddr, queries: &[Query]) -> Result<Vec<Option<Vec<u8>>>> {
+    let mut round = Round { server, queries, replies: vec![None; queries.len()] };
+    for (window, patience) in ROUNDS {
+        let open = round.open(Transport::Udp);
+        round.udp(&open, window, patience).context("asking over UDP")?;
+    }
+    for many in round.open(Transport::Tcp).chunks(PIPELINE) {
+        round.tcp(many).context("asking over TCP")?;
+    }
+    // What ended a connection took others with it.
+    for one in round.open(Transport::Tcp) {
+        round.tcp(&[one]).context("asking over TCP")?;
+    }
+    Ok(round.replies)
+}
+
+impl Round<'_> {
+    /// Those that have no reply.
+    fn open(&self, transport: Transport) -> Vec<usize> {
+        let is_open =
+            |place: &usize| self.queries[*place].transport == transport && self.replies[*place].is_none();
+        (0..self.queries.len()).filter(is_open).collect()
+    }
+
+    fn udp(&mut self, places: &[usize], window: usize, patience: Duration) -> io::Result<()> {
+        let socket = UdpSocket::bind((self.server.ip(), 0))?;
+        socket.connect(self.server)?;
+        socket.set_read_timeout(Some(Duration::from_millis(10)))?;
+        let mut buffer = vec![0; usize::from(u16::MAX)];
+        let mut to_send = places.iter().copied();
+        let mut sent: VecDeque<(usize, Instant)> = VecDeque::new();
+        loop {
+            while sent.len() < window
+                && let Some(place) = to_send.next()
+            {
+                socket.send(&self.queries[place].bytes)?;
+                sent.push_back((place, Instant::now()));
+            }
+            if sent.is_empty() {
+                return Ok(());
+            }
+            match socket.recv(&mut buffer) {
+                Ok(length) => self.take(&buffer[..length], Transport::Udp),
+                Err(error) if [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind()) => (),
+                Err(error) => return Err(error),
+            }
+            sent.retain(|(place, since)| self.replies[*place].is_none() && since.elapsed() < patience);
+        }
+    }
+
+    fn tcp(&mut self, places: &[usize]) -> io::Result<()> {
+        let mut stream = TcpStream::connect_timeout(&self.server, TCP_PATIENCE)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(TCP_PATIENCE))?;
+        let mut frames = Vec::new();
+        for place in places {
+            let bytes = &self.queries[*place].bytes;
+            frames.extend((bytes.len() as u16).to_be_bytes());
+            frames.extend(bytes);
+        }
+        // A server may end the connection at any time, which the reader below sees.
+        let _ = stream.write_all(&frames);
+        while places.iter().any(|place| self.replies[*place].is_none()) {
+            let mut length = [0; 2];
+            if stream.read_exact(&mut length).is_err() {
+                break;
+            }
+            let mut reply = vec![0; usize::from(u16::from_be_bytes(length))];
+            if stream.read_exact(&mut reply).is_err() {
+                break;
+            }
+            self.take(&reply, Transport::Tcp);
+        }
+        Ok(())
+    }
+
+    /// Keeps a reply to the query with its ID. Every message that is no such reply is left aside.
+    fn take(&mut self, reply: &[u8], transport: Transport) {
+        let (Some(first), [high, low, ..]) = (self.queries.first(), reply) else { return };
+        let id = u16::from_be_bytes([*high, *low]);
+        let place = usize::from(id.wrapping_sub(Query::id(first.index)));
+        let is_asked = self.queries.get(place).is_some_and(|query| query.transport == transport);
+        if is_asked && self.replies[place].is_none() {
+            self.replies[place] = Some(reply.to_vec());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Shutdown, TcpListener};
+
+    use super::super::query::Question;
+    use super::*;
+
+    fn query(index: u64, transport: Transport, last: u8) -> Query {
+        let id = Query::id(index).to_be_bytes();
+        let question = Question { qname: vec![0], qtype: 1, qclass: 1 };
+        let bytes = [&id[..], &[last]].concat();
+        Query { index, transport, bytes, words: String::new(), question }
+    }
+
+    #[test]
+    fn what_is_lost_once_is_asked_again_and_what_is_never_answered_is_none() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = server.local_addr().unwrap();
+        let queries: Vec<_> =
+            (70_000..70_100).map(|index| query(index, Transport::Udp, index as u8)).collect();
+        let replies = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut seen = Vec::new();
+                let mut buffer = [0; 16];
+                loop {
+                    let (length, from) = server.recv_from(&mut buffer).unwrap();
+                    let query = buffer[..length].to_vec();
+                    if query == b"end" {
+                        return;
+                    }
+                    // Every third is lost at first, and every tenth always.
+                    let (is_new, number) = (!seen.contains(&query), query[2]);
+                    seen.push(query.clone());
+                    if number % 10 != 0 && !(is_new && number % 3 == 0) {
+                        server.send_to(&query, from).unwrap();
+                    }
+                }
+            });
+            let replies = ask(address, &queries).unwrap();
+            UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"end", address).unwrap();
+            replies
+        });
+        for (query, reply) in queries.iter().zip(replies) {
+            assert_eq!(reply, (query.bytes[2] % 10 != 0).then(|| query.bytes.clone()));
+        }
+    }
+
+    #[test]
+    fn a_query_that_ends_its_connection_takes_no_reply_from_others() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = server.local_addr().unwrap();
+        let queries: Vec<_> =
+            (0..8).map(|index| query(index, Transport::Tcp, u8::from(index == 3))).collect();
+        let replies = std::thread::scope(|scope| {
+            // The first connection has all of them, the others those that have no reply: the bad one and those after it.
+            scope.spawn(|| {
+                for _ in 0..6 {
+                    let (mut stream, _) = server.accept().unwrap();
+                    let mut frame = [0; 5];
+                    while stream.read_exact(&mut frame).is_ok() && frame[4] == 0 {
+                        stream.write_all(&frame).unwrap();
+                    }
+                    stream.shutdown(Shutdown::Write).unwrap();
+                    // With bytes unread the end would be a reset, and take replies with it.
+                    stream.read_to_end(&mut Vec::new()).unwrap();
+                }
+            });
+            ask(address, &queries).unwrap()
+        });
+        for (index, reply) in replies.iter().enumerate() {
+            assert_eq!(reply.is_some(), index != 3, "{index}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What RFCs leave open, so that a reply may differ from those of all peers and be as right. Each row says in which
+//! parts, for which queries, how far, and who leaves it open. A row is used only where no peer says the same, and its
+//! uses are counted and told.
+
+use domain::base::Rtype;
+use domain::base::iana::Rcode;
+
+use super::fixtures::zone_of;
+use super::part::Part;
+use super::query::Query;
+use super::reply::{Normal, Record, Reply};
+
+/// A free choice.
+struct Row {
+    name: &'static str,
+    parts: &'static [Part],
+    is_free: fn(&Case<'_>) -> bool,
+}
+
+/// A query and what came of it.
+struct Case<'r> {
+    query: &'r Query,
+    ours: &'r Normal,
+    /// Those of the peers that replied.
+    peers: Vec<&'r Normal>,
+    /// Whether a peer did not reply.
+    is_ignored: bool,
+}
+
+/// TC in the second word of the header.
+const TC: u16 = 0x0200;
+
+/// A chain that has so many links is one that never ends.
+const ENDLESS_LINKS: usize = 8;
+
+const TABLE: [Row; 8] = [
+    Row {
+        name: "which of a name's RRsets answer ANY (RFC 8482, section 4.1), and which signatures RRSIG",
+        parts: &[Part::Answer],
+        is_free: |case| {
+            let (types, records) = ([Rtype::ANY, Rtype::RRSIG], &case.ours.answer.records);
+            let is_peers = |record| case.peers.iter().any(|peer| peer.answer.records.contains(record));
+            let is_signature = |record: &Record| record.rtype == Rtype::RRSIG.to_int();
+            types.contains(&case.query.question.rtype())
+                && records.iter().any(is_peers)
+                && records.iter().all(|record| is_peers(record) || is_signature(record))
+        },
+    },
+    Row {
+        name: "additional records that no one has to send (RFC 1034, section 4.3.2, step 6)",
+        parts: &[Part::Additional],
+        is_free: |case| {
+            let answers = &case.ours.answer.records;
+            let is_useful = |record: &Record| case.is_sent(record) || is_about_target(record, answers);
+            !answers.is_empty() && case.ours.additional.records.iter().all(is_useful)
+        },
+    },
+    Row {
+        name: "addresses of servers outside the zone that is delegated (RFC 9471, section 3: only those within must be)",
+        parts: &[Part::Additional],
+        is_free: |case| {
+            let (authority, additional) = (&case.ours.authority.records, &case.ours.additional.records);
+            let Some(cut) = authority.iter().find(|record| record.rtype == Rtype::NS.to_int()) else {
+                return false;
+            };
+            let sent = case.peers.iter().flat_map(|peer| &peer.additional.records);
+            let mut needed = sent.filter(|record| record.owner.ends_with(&cut.owner));
+            additional.iter().all(|record| case.is_sent(record))
+                && needed.all(|record| additional.contains(record))
+        },
+    },
+    Row {
+        name: "what is left in the sections of a reply with TC (RFC 2181, section 9)",
+        parts: &[Part::Answer, Part::Authority, Part::Additional],
+        is_free: |case| case.ours.bits & TC != 0 && case.peers.iter().any(|peer| peer.bits & TC != 0),
+    },
+    Row {
+        name: "whether an IXFR is refused, malformed without a SOA, or gets the SOA (RFC 1995, sections 2 and 3)",
+        parts: &[Part::Rcode, Part::Aa, Part::Answer],
+        is_free: |case| {
+            let types: Vec<u16> = case.ours.answer.records.iter().map(|record| record.rtype).collect();
+            let is_soa = types == [Rtype::SOA.to_int()] && case.is_rcode(Rcode::NOERROR);
+            let is_malformed = types.is_empty() && case.is_rcode(Rcode::FORMERR);
+            case.query.question.rtype() == Rtype::IXFR && (is_soa || is_malformed)
+        },
+    },
+    Row {
+        name: "whether what is malformed gets FORMERR or nothing (RFC 1035, section 4.1.1, has no word for it)",
+        parts: &[Part::Rcode, Part::Question, Part::Opt],
+        is_free: |case| case.is_ignored && case.is_rcode(Rcode::FORMERR),
+    },
+    Row {
+        name: "whether a chain is followed into another zone of the server (RFC 1034, section 4.3.2, step 3a)",
+        parts: &[Part::Rcode, Part::Tc, Part::Answer, Part::Authority, Part::Additional],
+        is_free: |case| {
+            let Some(last) = case.ours.answer.chain.last() else { return false };
+            let (begin, end) =
+                (zone_of(&case.query.question.qname.to_ascii_lowercase()), zone_of(&last.data));
+            let authority = &case.ours.authority.records;
+            begin != end
+                && case.is_same_chain()
+                && authority.iter().all(|record| zone_of(&record.owner) == end)
+        },
+    },
+    Row {
+        name: "how many links of an endless chain are sent (RFC 1034, section 5.2.2: it is to be noticed)",
+        parts: &[Part::Tc, Part::Answer],
+        is_free: |case| case.ours.answer.chain.len() >= ENDLESS_LINKS && case.is_same_chain(),
+    },
+];
+
+/// The row that leaves our part of a reply open, if there is one.
+pub(super) fn row(part: Part, query: &Query, ours: &Reply, peers: &[Reply]) -> Option<&'static str> {
+    let replied: Vec<&Normal> = peers.iter().filter_map(Reply::message).collect();
+    let is_ignored = replied.len() < peers.len();
+    let case = Case { query, ours: ours.message()?, peers: replied, is_ignored };
+    TABLE.iter().find(|row| row.parts.contains(&part) && (row.is_free)(&case)).map(|row| row.name)
+}
+
+impl Case<'_> {
+    fn is_rcode(&self, rcode: Rcode) -> bool {
+        self.ours.rcode == u16::from(rcode.to_int())
+    }
+
+    /// Whether a peer has the record in its additional section.
+    fn is_sent(&self, record: &Record) -> bool {
+        self.peers.iter().any(|peer| peer.additional.records.contains(record))
+    }
+
+    /// Whether all chains are the same as far as they go.
+    fn is_same_chain(&self) -> bool {
+        let ours = &self.ours.answer.chain;
+        self.peers
+            .iter()
+            .map(|peer| &peer.answer.chain)
+            .all(|peers| ours.starts_with(peers) || peers.starts_with(ours))
+    }
+}
+
+/// Whether a record tells how to reach what the data of answers names, or their owner.
+fn is_about_target(record: &Record, answers: &[Record]) -> bool {
+    let types = [Rtype::A, Rtype::AAAA, Rtype::SVCB, Rtype::HTTPS, Rtype::RRSIG].map(Rtype::to_int);
+    let names = |answer: &Record| {
+        answer.owner == record.owner
+            || answer.data.windows(record.owner.len()).any(|part| part == record.owner)
+    };
+    types.contains(&record.rtype) && answers.iter().any(names)
+}

@@ -1,0 +1,207 @@
+//! The parts of a reply, which are compared one by one.
+
+use domain::base::Rtype;
+use domain::base::iana::{Opcode, OptRcode, OptionCode};
+
+use super::reply::{Normal, NormalOpt, Record, Reply, Section};
+
+/// A part of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Part {
+    /// Whether there is one.
+    Reply,
+    /// Whether its bytes are a message.
+    Form,
+    Rcode,
+    Opcode,
+    Aa,
+    Tc,
+    Rd,
+    Ra,
+    Z,
+    Ad,
+    Cd,
+    Question,
+    Answer,
+    Authority,
+    Additional,
+    /// Whether there is one, its version, DO and the other flags.
+    Opt,
+    /// EDNS options by their codes; each depends on what a server offers.
+    Nsid,
+    Cookie,
+    ExtendedError,
+    /// All others.
+    Options,
+}
+
+impl Part {
+    pub(super) const ALL: [Self; 20] = [
+        Self::Reply,
+        Self::Form,
+        Self::Rcode,
+        Self::Opcode,
+        Self::Aa,
+        Self::Tc,
+        Self::Rd,
+        Self::Ra,
+        Self::Z,
+        Self::Ad,
+        Self::Cd,
+        Self::Question,
+        Self::Answer,
+        Self::Authority,
+        Self::Additional,
+        Self::Opt,
+        Self::Nsid,
+        Self::Cookie,
+        Self::ExtendedError,
+        Self::Options,
+    ];
+
+    /// How it is called.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Reply => "reply",
+            Self::Form => "form",
+            Self::Rcode => "rcode",
+            Self::Opcode => "opcode",
+            Self::Aa => "AA",
+            Self::Tc => "TC",
+            Self::Rd => "RD",
+            Self::Ra => "RA",
+            Self::Z => "Z",
+            Self::Ad => "AD",
+            Self::Cd => "CD",
+            Self::Question => "question",
+            Self::Answer => "answer",
+            Self::Authority => "authority",
+            Self::Additional => "additional",
+            Self::Opt => "OPT",
+            Self::Nsid => "NSID",
+            Self::Cookie => "cookie",
+            Self::ExtendedError => "extended error",
+            Self::Options => "other options",
+        }
+    }
+
+    /// Whether two replies are equal in it. What has no message has no other part than [`Part::Reply`], and is
+    /// equal to everything in the rest.
+    pub(super) fn is_equal(self, one: &Reply, another: &Reply) -> bool {
+        let (Some(a), Some(b)) = (one.message(), another.message()) else {
+            return self != Self::Reply || one.message().is_none() == another.message().is_none();
+        };
+        match self {
+            Self::Reply => true,
+            Self::Form => a.fault == b.fault,
+            Self::Rcode => a.rcode == b.rcode,
+            Self::Question => a.question == b.question,
+            Self::Opt => {
+                let fixed = |opt: &NormalOpt| (opt.version, opt.flags);
+                a.opt.as_ref().map(fixed) == b.opt.as_ref().map(fixed)
+            }
+            Self::Nsid | Self::Cookie | Self::ExtendedError | Self::Options => {
+                self.options(a).eq(self.options(b))
+            }
+            _ => match (self.section(a), self.section(b)) {
+                (Some(a), Some(b)) => a == b,
+                _ => (a.bits ^ b.bits) & self.mask() == 0,
+            },
+        }
+    }
+
+    /// The section that it is, where it is one.
+    pub(super) fn section(self, message: &Normal) -> Option<&Section> {
+        match self {
+            Self::Answer => Some(&message.answer),
+            Self::Authority => Some(&message.authority),
+            Self::Additional => Some(&message.additional),
+            _ => None,
+        }
+    }
+
+    /// Of a reply's options those that it is.
+    fn options(self, message: &Normal) -> impl Iterator<Item = &(u16, Vec<u8>)> {
+        let all = message.opt.iter().flat_map(|opt| &opt.options);
+        all.filter(move |(code, _)| self == Self::of_option(OptionCode::from_int(*code)))
+    }
+
+    fn of_option(code: OptionCode) -> Self {
+        match code {
+            OptionCode::NSID => Self::Nsid,
+            OptionCode::COOKIE => Self::Cookie,
+            OptionCode::EXTENDED_ERROR => Self::ExtendedError,
+            _ => Self::Options,
+        }
+    }
+
+    /// Its bits in the second word of the header (RFC 1035, section 4.1.1; RFC 4035, section 3).
+    fn mask(self) -> u16 {
+        match self {
+            Self::Opcode => 0x7800,
+            Self::Aa => 0x0400,
+            Self::Tc => 0x0200,
+            Self::Rd => 0x0100,
+            Self::Ra => 0x0080,
+            Self::Z => 0x0040,
+            Self::Ad => 0x0020,
+            Self::Cd => 0x0010,
+            _ => 0,
+        }
+    }
+
+    /// What one reply has in it, beside others: of a section only what not all of them have.
+    pub(super) fn words(self, reply: &Reply, others: &[&Reply]) -> String {
+        let Some(message) = reply.message() else { return "silence".into() };
+        match self {
+            Self::Reply => "a reply".into(),
+            Self::Form if message.fault.is_empty() => "well-formed".into(),
+            Self::Form => message.fault.clone(),
+            Self::Rcode => OptRcode::masked_from_int(message.rcode).to_string(),
+            Self::Opcode => Opcode::from_int((message.bits >> 11 & 0xf) as u8).to_string(),
+            Self::Question if message.question.is_empty() => "none".into(),
+            Self::Question => "there".into(),
+            Self::Opt => message.opt.as_ref().map_or_else(|| "none".into(), ToString::to_string),
+            Self::Nsid | Self::Cookie | Self::ExtendedError | Self::Options => {
+                let words = |(code, data): &(u16, Vec<u8>)| {
+                    format!("{} of {} bytes", OptionCode::from_int(*code), data.len())
+                };
+                let words: Vec<String> = self.options(message).map(words).collect();
+                if words.is_empty() { "none".into() } else { words.join(", ") }
+            }
+            _ => match self.section(message) {
+                Some(section) => types(&self.own(section, others)),
+                None => if message.bits & self.mask() == 0 { "clear" } else { "set" }.into(),
+            },
+        }
+    }
+
+    /// The records of a section that not all of the other replies have too.
+    pub(super) fn own<'s>(self, section: &'s Section, others: &[&Reply]) -> Vec<&'s Record> {
+        let others: Vec<&Section> =
+            others.iter().filter_map(|other| self.section(other.message()?)).collect();
+        let is_common = |record: &&Record| others.iter().all(|other| other.records.contains(record));
+        section.records.iter().filter(|record| !is_common(record)).collect()
+    }
+}
+
+/// More types than these are only counted.
+const TYPES_NAMED: usize = 3;
+
+/// The types of records as words, each once. Signatures are named where there is nothing else.
+fn types(records: &[&Record]) -> String {
+    let is_signature = |record: &&&Record| record.rtype == Rtype::RRSIG.to_int();
+    let mut words: Vec<String> = records
+        .iter()
+        .filter(|record| !is_signature(record))
+        .map(|record| Rtype::from_int(record.rtype).to_string())
+        .collect();
+    words.sort();
+    words.dedup();
+    match words.len() {
+        0 if records.iter().any(|record| is_signature(&record)) => "signatures".into(),
+        0 => "nothing more".into(),
+        1..=TYPES_NAMED => words.join(", "),
+        many => format!("{many} types"),
+    }
+}

@@ -1,0 +1,152 @@
+//! A query: its bytes, and how one would type it for dig.
+
+use std::fmt::Write as _;
+
+use domain::base::iana::Class;
+use domain::base::{Name, Rtype};
+
+/// What carries a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    Udp,
+    Tcp,
+}
+
+/// A query as it leaves.
+#[derive(Clone, Debug)]
+pub(super) struct Query {
+    /// Which of the generated ones it is; with the seed it can be made again.
+    pub(super) index: u64,
+    pub(super) transport: Transport,
+    pub(super) bytes: Vec<u8>,
+    /// How one would type it, and what is odd about its bytes.
+    pub(super) words: String,
+    /// The question that it was made from.
+    pub(super) question: Question,
+}
+
+impl Query {
+    /// By which a reply is known to be its own.
+    pub(super) fn id(index: u64) -> u16 {
+        index as u16
+    }
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    /// In wire format, as it is written.
+    pub(super) qname: Vec<u8>,
+    pub(super) qtype: u16,
+    pub(super) qclass: u16,
+}
+
+/// Header bits that a client may set (RFC 1035, section 4.1.1; RFC 4035, section 3.2.2), in the second word.
+pub(super) const RD: u16 = 0x0100;
+pub(super) const AD: u16 = 0x0020;
+pub(super) const CD: u16 = 0x0010;
+
+/// An OPT record (RFC 6891, section 6.1.2).
+#[derive(Clone, Debug)]
+pub(super) struct Edns {
+    pub(super) udp_payload_bytes: u16,
+    pub(super) version: u8,
+    pub(super) is_do: bool,
+    /// In wire format.
+    pub(super) options: Vec<u8>,
+    /// The same as words.
+    pub(super) option_words: String,
+}
+
+/// A query with nothing odd about it, before it is bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Plain {
+    pub(super) question: Question,
+    pub(super) bits: u16,
+    pub(super) edns: Option<Edns>,
+    /// For IXFR: the SOA of the version that the client has.
+    pub(super) has_soa: bool,
+}
+
+/// TYPE, CLASS, TTL, RDLENGTH and RDATA of a SOA with serial 1 and root names, after an owner.
+pub(super) const SOA: [u8; 32] =
+    [0, 6, 0, 1, 0, 0, 0, 0, 0, 22, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+impl Plain {
+    pub(super) fn bytes(&self, id: u16) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(512);
+        let counts = [1, 0, u16::from(self.has_soa), u16::from(self.edns.is_some())];
+        for word in [id, self.bits].into_iter().chain(counts) {
+            bytes.extend(word.to_be_bytes());
+        }
+        bytes.extend(self.question.bytes());
+        if self.has_soa {
+            // The owner is the qname.
+            bytes.extend([0xc0, 12]);
+            bytes.extend(SOA);
+        }
+        bytes.extend(self.edns.iter().flat_map(Edns::bytes));
+        bytes
+    }
+
+    pub(super) fn words(&self, transport: Transport) -> String {
+        let mut words = self.question.words();
+        for (bit, word) in [(RD, "recurse"), (AD, "adflag"), (CD, "cdflag")] {
+            if self.bits & bit != 0 {
+                let _ = write!(words, " +{word}");
+            }
+        }
+        if let Some(edns) = &self.edns {
+            let _ = write!(words, " +bufsize={}", edns.udp_payload_bytes);
+            if edns.version != 0 {
+                let _ = write!(words, " +edns={}", edns.version);
+            }
+            words += if edns.is_do { " +dnssec" } else { "" };
+            words += &edns.option_words;
+        }
+        words += if self.has_soa { " (with a SOA)" } else { "" };
+        words += if transport == Transport::Tcp { " +tcp" } else { "" };
+        words
+    }
+}
+
+impl Question {
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = self.qname.clone();
+        bytes.extend(self.qtype.to_be_bytes());
+        bytes.extend(self.qclass.to_be_bytes());
+        bytes
+    }
+
+    pub(super) fn rtype(&self) -> Rtype {
+        Rtype::from_int(self.qtype)
+    }
+
+    fn words(&self) -> String {
+        let name = Name::from_slice(&self.qname)
+            .map_or_else(|_| format!("{:?}", self.qname), |name| name.fmt_with_dot().to_string());
+        let mut words = format!("{name} {}", self.rtype());
+        if self.qclass != Class::IN.to_int() {
+            let _ = write!(words, " {}", Class::from_int(self.qclass));
+        }
+        words
+    }
+}
+
+impl Edns {
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let [high, low] = self.udp_payload_bytes.to_be_bytes();
+        let mut bytes = vec![0, 0, 41, high, low, 0, self.version, u8::from(self.is_do) << 7, 0];
+        bytes.extend((self.options.len() as u16).to_be_bytes());
+        bytes.extend(&self.options);
+        bytes
+    }
+}
+
+/// An EDNS option in wire format (RFC 6891, section 6.1.2).
+pub(super) fn option(code: u16, data: &[u8]) -> Vec<u8> {
+    let mut bytes = code.to_be_bytes().to_vec();
+    bytes.extend((data.len() as u16).to_be_bytes());
+    bytes.extend(data);
+    bytes
+}

@@ -1,0 +1,80 @@
+//! The servers that are compared, started as the lab starts them, with their defaults.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use kqps_lab::path::LaidPath;
+use kqps_lab::subject::{Definition, Setting, StartError, Subject, Zone, builtin};
+
+use super::super::{Bench, Size};
+use super::query::Query;
+
+/// The peers, as their files under `subjects` are called.
+const PEERS: [&str; 3] = ["nsd", "knot", "bind"];
+
+/// Ours.
+const OURS: &str = "kqps-auth";
+
+/// The I/O model of ours.
+const IO: &str = "mmsg";
+
+/// A server that answers. It ends when this is dropped.
+pub(super) struct Server {
+    pub(super) title: String,
+    pub(super) is_ours: bool,
+    subject: Subject,
+}
+
+impl Server {
+    pub(super) fn address(&self) -> SocketAddr {
+        self.subject.address()
+    }
+
+    /// Whether it lives after these queries.
+    pub(super) fn check(&mut self, queries: &[Query]) -> Result<()> {
+        let Some((how, output)) = self.subject.ended() else { return Ok(()) };
+        let (first, last) = (queries.first(), queries.last());
+        let index = |query: Option<&Query>| query.map_or(0, |query| query.index);
+        bail!("{how} between queries {} and {}:\n{}", index(first), index(last), output.join("\n"))
+    }
+}
+
+/// Starts the peers, and ours last. One that is not installed is an error, but not in a small proof that has another.
+pub(super) fn start(bench: &Bench, zones: &[Zone]) -> Result<Vec<Server>> {
+    let known = builtin::servers();
+    let mut servers = Vec::new();
+    for name in PEERS.into_iter().chain([OURS]) {
+        let definition = known.iter().find(|definition| definition.name == name);
+        let definition = definition.with_context(|| format!("there is no subject {name}"))?;
+        match start_one(bench, definition, zones) {
+            Ok(subject) => {
+                servers.push(Server { title: definition.title.clone(), is_ours: name == OURS, subject });
+            }
+            Err(missing @ StartError::Missing { .. }) if bench.size == Size::Small => {
+                println!("skipped: {}: {missing}", definition.title);
+            }
+            Err(error) => {
+                let output = error.output().join("\n");
+                return Err(error).with_context(|| format!("{} does not start\n{output}", definition.title));
+            }
+        }
+    }
+    ensure!(servers.iter().any(|server| !server.is_ours), "there is no peer to compare with");
+    Ok(servers)
+}
+
+fn start_one(bench: &Bench, definition: &Definition, zones: &[Zone]) -> Result<Subject, StartError> {
+    let setting = Setting {
+        path: &LaidPath::Loopback,
+        folder: &bench.folder.path().join(&definition.name),
+        zones,
+        kqps: &bench.kqps.program,
+        io: IO,
+        workers: 1,
+        cpus: &[],
+        settings: &BTreeMap::new(),
+    };
+    Subject::start(definition, &setting, &AtomicBool::new(false))
+}
