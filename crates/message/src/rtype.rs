@@ -17,7 +17,7 @@ pub const TYPES: &[(&str, u16)] = &[
     ("DS", DS),
     ("DNSKEY", DNSKEY),
     ("ANY", ANY),
-    ("SVCB", 64),
+    ("SVCB", SVCB),
     ("CAA", CAA),
     ("NAPTR", 35),
     ("TLSA", 52),
@@ -49,7 +49,7 @@ pub const TYPES: &[(&str, u16)] = &[
     ("KX", 36),
     ("CERT", 37),
     ("A6", 38),
-    ("DNAME", 39),
+    ("DNAME", DNAME),
     ("SINK", 40),
     ("OPT", OPT),
     ("APL", 42),
@@ -58,8 +58,8 @@ pub const TYPES: &[(&str, u16)] = &[
     ("RRSIG", RRSIG),
     ("NSEC", NSEC),
     ("DHCID", 49),
-    ("NSEC3", 50),
-    ("NSEC3PARAM", 51),
+    ("NSEC3", NSEC3),
+    ("NSEC3PARAM", NSEC3PARAM),
     ("SMIMEA", 53),
     ("HIP", 55),
     ("NINFO", 56),
@@ -84,9 +84,9 @@ pub const TYPES: &[(&str, u16)] = &[
     ("EUI64", 109),
     ("NXNAME", 128),
     ("TKEY", 249),
-    ("TSIG", 250),
-    ("IXFR", 251),
-    ("AXFR", 252),
+    ("TSIG", TSIG),
+    ("IXFR", IXFR),
+    ("AXFR", AXFR),
     ("MAILB", 253),
     ("MAILA", 254),
     ("URI", 256),
@@ -117,6 +117,8 @@ pub const TXT: u16 = 16;
 pub const AAAA: u16 = 28;
 /// Where a service is (RFC 2782).
 pub const SRV: u16 = 33;
+/// An alias for all names below its own (RFC 6672).
+pub const DNAME: u16 = 39;
 /// The pseudo-record of EDNS (RFC 6891).
 pub const OPT: u16 = 41;
 /// The digest of a child zone's key (RFC 4034, section 5).
@@ -127,8 +129,20 @@ pub const RRSIG: u16 = 46;
 pub const NSEC: u16 = 47;
 /// A zone's key (RFC 4034, section 2).
 pub const DNSKEY: u16 = 48;
+/// The next hashed name of a zone (RFC 5155, section 3).
+pub const NSEC3: u16 = 50;
+/// How names of a zone are hashed (RFC 5155, section 4).
+pub const NSEC3PARAM: u16 = 51;
+/// Where a service is, and how it is spoken to (RFC 9460).
+pub const SVCB: u16 = 64;
 /// Where a web service is, and how it is spoken to (RFC 9460).
 pub const HTTPS: u16 = 65;
+/// The signature of a message (RFC 8945).
+pub const TSIG: u16 = 250;
+/// The question for what changed in a zone (RFC 1995).
+pub const IXFR: u16 = 251;
+/// The question for a whole zone (RFC 5936).
+pub const AXFR: u16 = 252;
 /// Who may sign certificates (RFC 8659).
 pub const CAA: u16 = 257;
 /// The question for whatever there is (RFC 8482).

@@ -10,6 +10,8 @@ mod parallel;
 mod rrsets;
 mod scatter;
 
+use kqps_message::rtype;
+
 use crate::batch::Batch;
 use crate::name::{self, Name};
 use crate::zone::denial::Denial;
@@ -19,9 +21,6 @@ use fault::Faults;
 pub use fault::{Fault, Owner, Severity, What};
 use gather::{Gathered, Ground};
 use scatter::{Apex, Entry, Scattered};
-
-const NSEC: u16 = 47;
-const NSEC3PARAM: u16 = 51;
 
 /// A part has about so many records: their entries fit into a core's own cache.
 const PART_RECORDS: usize = 32_768;
@@ -117,7 +116,8 @@ impl Builder {
             }
         }
         faults.join(occlusion::check(&zone, &gathered, has_occluders, threads));
-        let (chain, records) = chain::build(&self.batches, nsec3, zone.top().rrset(NSEC3PARAM), faults);
+        let (chain, records) =
+            chain::build(&self.batches, nsec3, zone.top().rrset(rtype::NSEC3PARAM), faults);
         drop(self);
         zone.records += records;
         zone.denial = if records > 0 {
@@ -156,7 +156,7 @@ fn nsec(zone: &Zone, gathered: &[Gathered]) -> Denial {
         let placed = gathered.nsec.iter();
         names.extend(placed.map(|&(sequence, place)| (sequence, NodeRef { part: part as u32, place })));
     }
-    if names.is_empty() || zone.top().rrset(NSEC).is_none() {
+    if names.is_empty() || zone.top().rrset(rtype::NSEC).is_none() {
         return Denial::None;
     }
     names.sort_unstable();

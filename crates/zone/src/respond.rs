@@ -35,8 +35,6 @@ use tsig::NOTAUTH;
 use writer::{Owner, Writer};
 
 const CLASS_ANY: u16 = 255;
-const IXFR: u16 = 251;
-const AXFR: u16 = 252;
 const OPCODE: u8 = 0x78;
 const OPCODE_NOTIFY: u8 = 4;
 const BADVERS: u16 = 16;
@@ -187,7 +185,7 @@ impl Responder {
         let tsig = query.tsig_at.filter(|_| objection == Some(NOTAUTH));
         let tsig = tsig.and_then(|at| tsig::read(message, at)).filter(|tsig| tsig.bytes() <= room);
         if objection.is_none()
-            && matches!(query.qtype, AXFR | IXFR)
+            && matches!(query.qtype, rtype::AXFR | rtype::IXFR)
             && asker.transport == Transport::Tcp
             && let Some(zone) = self.transfer(zones, &query)
         {
@@ -238,7 +236,7 @@ impl Responder {
         // Who has this serial or a later one (RFC 1982) gets the SOA record alone (RFC 1995, section 2).
         let is_behind = query.serial.is_some_and(|serial| (serial.wrapping_sub(zone.serial()) as i32) < 0);
         let allowed = self.settings.transfers && query.qclass == CLASS_IN;
-        let is_wanted = query.qtype == AXFR || is_behind;
+        let is_wanted = query.qtype == rtype::AXFR || is_behind;
         (allowed && is_apex && is_wanted).then(|| Arc::clone(zone))
     }
 }
@@ -309,7 +307,7 @@ fn assemble(
     let entry = answer::for_name(zones, name, query.qtype);
     // What is no zone here cannot be transferred (RFC 5936, section 2.2.1).
     let is_apex = entry.is_some_and(|entry| entry.apex().len() == name.wire().len());
-    if matches!(query.qtype, AXFR | IXFR) && !is_apex {
+    if matches!(query.qtype, rtype::AXFR | rtype::IXFR) && !is_apex {
         return refused(NOTAUTH, writer);
     }
     let zone = match entry {
@@ -361,18 +359,17 @@ fn meta(
     transport: Transport,
 ) -> Option<Verdict> {
     const TKEY: u16 = 249;
-    const TSIG: u16 = 250;
     match query.qtype {
-        TKEY | TSIG => Some(Verdict::refusal(rcode::FORMERR)),
-        AXFR if transport == Transport::Udp => Some(Verdict::refusal(rcode::NOTIMP)),
-        IXFR if query.serial.is_none() => Some(Verdict::refusal(rcode::FORMERR)),
-        IXFR if transport == Transport::Udp || settings.transfers => {
+        TKEY | rtype::TSIG => Some(Verdict::refusal(rcode::FORMERR)),
+        rtype::AXFR if transport == Transport::Udp => Some(Verdict::refusal(rcode::NOTIMP)),
+        rtype::IXFR if query.serial.is_none() => Some(Verdict::refusal(rcode::FORMERR)),
+        rtype::IXFR if transport == Transport::Udp || settings.transfers => {
             let soa: Option<Rrset<'_>> = zone.top().rrset(rtype::SOA);
             let owner = Owner::of(&zone.apex, Some(HEADER_BYTES));
             let is_full = soa.is_some_and(|soa| writer.rrset(owner, &soa, None, false).is_err());
             Some(Verdict { rcode: rcode::NOERROR, is_authoritative: true, is_truncated: is_full })
         }
-        AXFR | IXFR => Some(Verdict::refusal(rcode::REFUSED)),
+        rtype::AXFR | rtype::IXFR => Some(Verdict::refusal(rcode::REFUSED)),
         _ => None,
     }
 }

@@ -15,9 +15,6 @@ use denial::Denial;
 use node::{CUT, DNAME, Node, OCCLUDED};
 use part::Part;
 
-/// The type of delegation signers, which stand on the parent's side of a cut (RFC 4034, section 5).
-pub(crate) const DS: u16 = 43;
-
 /// One zone, ready to be answered from. It does not change once it is compiled.
 pub struct Zone {
     pub(crate) apex: Box<[u8]>,
@@ -153,7 +150,7 @@ impl Zone {
             return Place::Here(node);
         }
         if !node.is(OCCLUDED) {
-            return if qtype == DS { Place::Here(node) } else { Place::Cut(node, 0) };
+            return if qtype == rtype::DS { Place::Here(node) } else { Place::Cut(node, 0) };
         }
         self.occluder(name).unwrap_or(Place::Here(node))
     }

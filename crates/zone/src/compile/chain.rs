@@ -1,6 +1,8 @@
 //! The last step for zones that are signed with NSEC3 (RFC 5155): its records in the order of their hashes, and
 //! for every name of the zone the place of its own, so that a negative answer need not hash names that exist.
 
+use kqps_message::rtype;
+
 use crate::batch::{Batch, Record};
 use crate::compile::fault::Faults;
 use crate::compile::gather::Held;
@@ -12,7 +14,6 @@ use crate::zone::denial::{Chain, LABEL_BYTES};
 use crate::zone::node::{ALIGNMENT, OCCLUDED, Rrset, UNCHAINED};
 use crate::zone::part::Part;
 
-const NSEC3: u16 = 50;
 /// The only hash algorithm there is.
 const SHA1: u8 = 1;
 
@@ -89,7 +90,7 @@ fn held(entry: Entry, batches: &[Batch]) -> Option<Held<'_>> {
 }
 
 fn is_of(record: &Record<'_>, parameters: &Parameters<'_>) -> bool {
-    record.rtype == NSEC3 && Parameters::read(record.data) == Some(*parameters)
+    record.rtype == rtype::NSEC3 && Parameters::read(record.data) == Some(*parameters)
 }
 
 /// Tells every node of a part its place in the chain.

@@ -7,13 +7,9 @@ use crate::compile::fault::{Faults, Owner, What};
 use crate::compile::gather::Held;
 use crate::zone::node::{self, QUESTION_POINTER, SIGNED};
 
-const PTR: u16 = 12;
 const SIG: u16 = 24;
 const KEY: u16 = 25;
 const NXT: u16 = 30;
-const DNAME: u16 = 39;
-const RRSIG: u16 = 46;
-const NSEC: u16 = 47;
 
 /// What was written for a name.
 #[derive(Debug, Default)]
@@ -56,7 +52,7 @@ pub(crate) fn write(
         summary.note(covered, is_apex, &records[..kept]);
         let ttl_s = lowest_ttl(covered, &records[..kept], faults);
         let signatures = signatures.map(|set| {
-            let kept = distinct(RRSIG, set);
+            let kept = distinct(rtype::RRSIG, set);
             &set[..kept]
         });
         summary.records += (kept + signatures.map_or(0, <[_]>::len)) as u64;
@@ -72,7 +68,7 @@ pub(crate) fn write(
 /// RRsets stand in the order of their types, each with its signatures behind it.
 fn rank(held: &Held<'_>) -> (u16, bool) {
     match (held.record.rtype, held.record.data) {
-        (RRSIG, &[high, low, ..]) => (u16::from_be_bytes([high, low]), true),
+        (rtype::RRSIG, &[high, low, ..]) => (u16::from_be_bytes([high, low]), true),
         (rtype, _) => (rtype, false),
     }
 }
@@ -87,8 +83,8 @@ impl Summary {
                 self.line = Some(first.record.line);
             }
             rtype::CNAME => self.flags |= node::ALIAS,
-            DNAME => self.flags |= node::DNAME,
-            NSEC => self.nsec = Some(first.sequence),
+            rtype::DNAME => self.flags |= node::DNAME,
+            rtype::NSEC => self.nsec = Some(first.sequence),
             _ => {}
         }
     }
@@ -132,7 +128,7 @@ fn equal(rtype: u16, one: &[u8], other: &[u8]) -> bool {
 }
 
 fn is_name(rtype: u16) -> bool {
-    matches!(rtype, rtype::NS | rtype::CNAME | PTR | DNAME)
+    matches!(rtype, rtype::NS | rtype::CNAME | rtype::PTR | rtype::DNAME)
 }
 
 fn lowest_ttl(rtype: u16, records: &[Held<'_>], faults: &mut Faults) -> Option<u32> {
@@ -205,7 +201,7 @@ fn check(held: &[Held<'_>], is_apex: bool, faults: &mut Faults) {
     }
     if let Some(cname) = of_type(rtype::CNAME).next() {
         let owner = || Owner::new(cname.record.owner);
-        let may_stand = |rtype| matches!(rtype, rtype::CNAME | RRSIG | NSEC | SIG | KEY | NXT);
+        let may_stand = |rtype| matches!(rtype, rtype::CNAME | rtype::RRSIG | rtype::NSEC | SIG | KEY | NXT);
         if let Some(other) = held.iter().find(|held| !may_stand(held.record.rtype)) {
             faults.add(cname.record.line.max(other.record.line), What::CnameNotAlone(owner()));
         }
@@ -213,7 +209,7 @@ fn check(held: &[Held<'_>], is_apex: bool, faults: &mut Faults) {
             faults.add(line, What::SeveralCname(owner()));
         }
     }
-    if let Some(line) = differing(DNAME, held) {
+    if let Some(line) = differing(rtype::DNAME, held) {
         faults.add(line, What::SeveralDname(Owner::new(held[0].record.owner)));
     }
 }

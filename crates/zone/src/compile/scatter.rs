@@ -1,13 +1,12 @@
 //! The first step: every record is assigned to the part of the zone that its owner's hash tells, and with it
 //! the names between its owner and the apex, which exist even where they have no records.
 
+use kqps_message::rtype;
+
 use crate::batch::{Batch, Record};
 use crate::compile::fault::{Faults, Owner, What};
 use crate::name::Name;
 use crate::zone::part::address;
-
-const RRSIG: u16 = 46;
-const NSEC3: u16 = 50;
 
 /// A batch's number has so many bits, and a suffix's start the rest.
 const BATCH_BITS: u32 = 24;
@@ -101,7 +100,8 @@ pub(crate) fn scatter(apex: Apex<'_>, batch: &Batch, number: usize, part_bits: u
 }
 
 fn is_nsec3(record: &Record<'_>) -> bool {
-    record.rtype == NSEC3 || record.rtype == RRSIG && record.data.starts_with(&NSEC3.to_be_bytes())
+    record.rtype == rtype::NSEC3
+        || record.rtype == rtype::RRSIG && record.data.starts_with(&rtype::NSEC3.to_be_bytes())
 }
 
 /// Remembers the ancestors that were entered last, since names of one parent mostly come together. One that was

@@ -1,5 +1,7 @@
 //! The data of a record, of any type: in the form of its type, or as bytes in that of RFC 3597.
 
+use kqps_message::rtype;
+
 use super::error::{Parsed, Trouble, Wrong};
 use super::fields::{self, Field};
 use super::lexer::Lexer;
@@ -9,8 +11,6 @@ const HIP: u16 = 55;
 const IPSECKEY: u16 = 45;
 const LOC: u16 = 29;
 const APL: u16 = 42;
-const SVCB: u16 = 64;
-const HTTPS: u16 = 65;
 const AMTRELAY: u16 = 260;
 
 /// Data at most: its length has 16 bits.
@@ -42,7 +42,7 @@ fn special(rtype: u16, lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) 
         APL => gateway::read_apl(lexer, out),
         IPSECKEY => gateway::read_ipseckey(lexer, origin, out),
         HIP => gateway::read_hip(lexer, origin, out),
-        SVCB | HTTPS => svcb::read(lexer, origin, out),
+        rtype::SVCB | rtype::HTTPS => svcb::read(lexer, origin, out),
         AMTRELAY => gateway::read_amtrelay(lexer, origin, out),
         _ => {
             let token = lexer.need("\\#")?;
@@ -74,7 +74,7 @@ fn is_data(rtype: u16, wire: &[u8]) -> bool {
         APL => gateway::is_apl(wire),
         IPSECKEY => gateway::is_ipseckey(wire),
         HIP => gateway::is_hip(wire),
-        SVCB | HTTPS => svcb::is(wire),
+        rtype::SVCB | rtype::HTTPS => svcb::is(wire),
         AMTRELAY => gateway::is_amtrelay(wire),
         _ => fields::of(rtype).is_none_or(|fields: &[Field]| fields::are(fields, wire)),
     }

@@ -8,13 +8,10 @@ use crate::respond::Transport;
 use crate::respond::proof::Proofs;
 use crate::respond::writer::{Full, Owner, Section, Writer};
 use crate::zone::node::{self, Node, Rrset};
-use crate::zone::{DS, Place, Zone};
+use crate::zone::{Place, Zone};
 use crate::zones::{Entry, Zones};
 
 const YXDOMAIN: u16 = 6;
-const DNAME: u16 = 39;
-const RRSIG: u16 = 46;
-const NSEC: u16 = 47;
 /// So many aliases are followed.
 const ALIASES_MAX: usize = 16;
 
@@ -130,7 +127,7 @@ impl<'z> Reply<'_, 'z> {
     fn at(&mut self, zone: &'z Zone, node: Node<'z>, wildcard: Option<usize>) -> Result<Step<'z>, Full> {
         let found = match self.qtype {
             rtype::ANY => self.everything(node)?,
-            RRSIG => self.signatures(node)?,
+            rtype::RRSIG => self.signatures(node)?,
             qtype => match node.rrset(qtype) {
                 Some(rrset) => {
                     self.put(&rrset)?;
@@ -140,7 +137,7 @@ impl<'z> Reply<'_, 'z> {
             },
         };
         // These two stand beside a CNAME record, and so do not follow it (RFC 4034, sections 3 and 4).
-        let can_follow = !matches!(self.qtype, RRSIG | NSEC);
+        let can_follow = !matches!(self.qtype, rtype::RRSIG | rtype::NSEC);
         let alias = if found.is_none() && can_follow && node.is(node::ALIAS) {
             node.rrset(rtype::CNAME)
         } else {
@@ -214,7 +211,7 @@ impl<'z> Reply<'_, 'z> {
     /// Follows a DNAME record at the name's ancestor after `labels` labels (RFC 6672, section 3).
     #[inline(never)]
     fn rename(&mut self, node: Node<'z>, labels: usize) -> Result<Step<'z>, Full> {
-        let Some(dname) = node.rrset(DNAME) else { return Ok(Step::End(End::Elsewhere)) };
+        let Some(dname) = node.rrset(rtype::DNAME) else { return Ok(Step::End(End::Elsewhere)) };
         self.writer.rrset(Owner::Named(node.name()), &dname, None, self.dnssec_ok)?;
         let (kept, target) = (self.name.start(labels), dname.first());
         if kept + target.len() > 255 {
@@ -268,10 +265,10 @@ impl<'z> Reply<'_, 'z> {
 #[inline]
 pub(crate) fn for_name<'z>(zones: &'z Zones, name: &Name, qtype: u16) -> Option<&'z Entry> {
     let entry = zones.find(name, 0)?;
-    if qtype == DS && entry.apex().len() == name.wire().len() && name.labels() > 0 {
+    if qtype == rtype::DS && entry.apex().len() == name.wire().len() && name.labels() > 0 {
         let parent = zones.find(name, 1);
         if let Some(Entry::Loaded(zone)) = parent
-            && matches!(zone.locate(name, DS), Place::Here(node) if node.is(node::CUT))
+            && matches!(zone.locate(name, rtype::DS), Place::Here(node) if node.is(node::CUT))
         {
             return parent;
         }

@@ -9,7 +9,6 @@ use crate::zone::node::{QUESTION_POINTER, RECORD_BYTES, Rrset};
 
 /// The class.
 pub(crate) const CLASS: u16 = 3;
-const TXT: u16 = 16;
 /// A character string has at most so many bytes (RFC 1035, section 3.3).
 const STRING_BYTES_MAX: usize = 255;
 
@@ -27,18 +26,18 @@ pub(crate) fn told<'s>(settings: &'s Settings, name: &[u8]) -> Option<&'s [u8]> 
 
 /// Writes it, if `qtype` asks for text.
 pub(crate) fn answer(writer: &mut Writer<'_>, qtype: u16, text: &[u8]) -> Result<(), Full> {
-    if qtype != TXT && qtype != rtype::ANY {
+    if qtype != rtype::TXT && qtype != rtype::ANY {
         return Ok(());
     }
     let text = &text[..text.len().min(STRING_BYTES_MAX)];
     let mut record = [0; RECORD_BYTES + 1 + STRING_BYTES_MAX];
     record[..2].copy_from_slice(&QUESTION_POINTER);
-    record[2..4].copy_from_slice(&TXT.to_be_bytes());
+    record[2..4].copy_from_slice(&rtype::TXT.to_be_bytes());
     record[4..6].copy_from_slice(&CLASS.to_be_bytes());
     record[10..RECORD_BYTES].copy_from_slice(&(1 + text.len() as u16).to_be_bytes());
     record[RECORD_BYTES] = text.len() as u8;
     let record = &mut record[..RECORD_BYTES + 1 + text.len()];
     record[RECORD_BYTES + 1..].copy_from_slice(text);
-    let rrset = Rrset { rtype: TXT, count: 1, records: record, signatures: &[], signature_count: 0 };
+    let rrset = Rrset { rtype: rtype::TXT, count: 1, records: record, signatures: &[], signature_count: 0 };
     writer.rrset(super::writer::Owner::At(kqps_message::HEADER_BYTES as u16), &rrset, None, false)
 }

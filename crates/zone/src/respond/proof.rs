@@ -1,12 +1,13 @@
 //! Which records prove that there is nothing (RFC 4035, section 3.1.3; RFC 5155, section 7.2). They are chosen as
 //! soon as it is known what is to be proved, and written when the authority section is.
 
+use kqps_message::rtype;
+
 use crate::name::{Name, canonical};
 use crate::zone::denial::{Chain, Denial, LABEL_BYTES, Link};
 use crate::zone::node::{Node, Rrset};
 use crate::zone::{NodeRef, Zone};
 
-const NSEC: u16 = 47;
 /// A chain of aliases may come through several wildcards, each with a proof of one record, and its end needs up
 /// to three.
 const PROOFS_MAX: usize = 20;
@@ -49,7 +50,7 @@ impl<'z> Proofs<'z> {
     pub(crate) fn no_data(&mut self, zone: &'z Zone, node: Node<'z>, name: &Name) {
         match &zone.denial {
             Denial::None => {}
-            Denial::Nsec(order) => match node.rrset(NSEC) {
+            Denial::Nsec(order) => match node.rrset(rtype::NSEC) {
                 Some(rrset) => self.add_nsec(node, rrset),
                 // An empty non-terminal: the record that spans it also shows that there is a name below it.
                 None => self.nsec_covers(zone, order, name.wire()),
@@ -89,7 +90,7 @@ impl<'z> Proofs<'z> {
         match &zone.denial {
             Denial::None => {}
             Denial::Nsec(order) => {
-                match node.rrset(NSEC) {
+                match node.rrset(rtype::NSEC) {
                     Some(rrset) => self.add_nsec(node, rrset),
                     None => self.nsec_covers(zone, order, node.name()),
                 }
@@ -124,7 +125,7 @@ impl<'z> Proofs<'z> {
         match &zone.denial {
             Denial::None => {}
             Denial::Nsec(_) => {
-                if let Some(rrset) = node.rrset(NSEC) {
+                if let Some(rrset) = node.rrset(rtype::NSEC) {
                     self.add_nsec(node, rrset);
                 }
             }
@@ -165,7 +166,7 @@ impl<'z> Proofs<'z> {
         });
         let place = behind.checked_sub(1).and_then(|place| order.get(place)).or(order.last());
         if let Some(node) = place.map(|&place| zone.node(place))
-            && let Some(rrset) = node.rrset(NSEC)
+            && let Some(rrset) = node.rrset(rtype::NSEC)
         {
             self.add_nsec(node, rrset);
         }

@@ -1,15 +1,12 @@
 //! Reading a query: its question, and what stands behind it.
 
+use kqps_message::record::{self, Record};
 use kqps_message::{HEADER_BYTES, Header, rcode, rtype};
 
 use crate::name::Name;
 use crate::respond::edns::{self, Edns};
 use crate::respond::tsig;
 
-const TSIG: u16 = 250;
-const IXFR: u16 = 251;
-/// The bytes of a record between its name and its data.
-const FIXED_BYTES: usize = 10;
 /// The bytes of a question after its name.
 const TAIL_BYTES: usize = 4;
 
@@ -83,12 +80,12 @@ pub(crate) fn read(message: &[u8], header: Header<'_>, name: &mut Name) -> Query
 fn read_records(message: &[u8], header: Header<'_>, query: &mut Query) -> Option<()> {
     let mut at = query.end;
     for _ in 0..header.answers() {
-        at = Record::read(message, at)?.elsewhere()?;
+        at = elsewhere(&record(message, at)?)?;
     }
     for _ in 0..header.authorities() {
-        let record = Record::read(message, at)?;
-        at = record.elsewhere()?;
-        if query.qtype == IXFR && record.rtype == rtype::SOA {
+        let record = record(message, at)?;
+        at = elsewhere(&record)?;
+        if query.qtype == rtype::IXFR && record.rtype == rtype::SOA {
             let numbers = record.data.len().checked_sub(20)?;
             let serial = record.data[numbers..].first_chunk()?;
             query.serial = Some(u32::from_be_bytes(*serial));
@@ -96,21 +93,21 @@ fn read_records(message: &[u8], header: Header<'_>, query: &mut Query) -> Option
     }
     let additionals = header.additionals();
     for number in 1..=additionals {
-        let record = Record::read(message, at)?;
+        let record = record(message, at)?;
         match record.rtype {
             rtype::OPT => {
                 let is_second = query.edns.is_some();
-                // The root has one byte.
-                if is_second || record.fixed_at != at + 1 {
+                let is_of_root = message[at] == 0;
+                if is_second || !is_of_root {
                     return None;
                 }
-                let edns = edns::read(record.class, record.ttl, record.data);
+                let edns = edns::read(record.class, record.ttl_s, record.data);
                 if edns.version == 0 && !edns.is_well_formed {
                     return None;
                 }
                 query.edns = Some(edns);
             }
-            TSIG => {
+            rtype::TSIG => {
                 tsig::read(message, at)?;
                 query.tsig_at = Some(at);
                 if number != additionals {
@@ -124,39 +121,16 @@ fn read_records(message: &[u8], header: Header<'_>, query: &mut Query) -> Option
     (at == message.len()).then_some(())
 }
 
-/// A record of a query.
-pub(crate) struct Record<'m> {
-    rtype: u16,
-    class: u16,
-    ttl: u32,
-    pub data: &'m [u8],
-    /// Where its type stands.
-    fixed_at: usize,
-    end: usize,
+/// The record that begins at `at`, if every pointer of its name leads back to a name.
+#[inline]
+pub(crate) fn record(message: &[u8], at: usize) -> Option<Record<'_>> {
+    end_of_name(message, at)?;
+    record::read(message, at)
 }
 
-impl<'m> Record<'m> {
-    #[inline]
-    pub(crate) fn read(message: &'m [u8], at: usize) -> Option<Self> {
-        let fixed_at = end_of_name(message, at)?;
-        let fixed: &[u8; FIXED_BYTES] = message.get(fixed_at..)?.first_chunk()?;
-        let [t0, t1, c0, c1, s0, s1, s2, s3, l0, l1] = *fixed;
-        let data_at = fixed_at + FIXED_BYTES;
-        let end = data_at + usize::from(u16::from_be_bytes([l0, l1]));
-        Some(Self {
-            rtype: u16::from_be_bytes([t0, t1]),
-            class: u16::from_be_bytes([c0, c1]),
-            ttl: u32::from_be_bytes([s0, s1, s2, s3]),
-            data: message.get(data_at..end)?,
-            fixed_at,
-            end,
-        })
-    }
-
-    /// Its end, if it may stand outside the additional section.
-    fn elsewhere(&self) -> Option<usize> {
-        (self.rtype != rtype::OPT && self.rtype != TSIG).then_some(self.end)
-    }
+/// The end of a record, if it may stand outside the additional section.
+fn elsewhere(record: &Record<'_>) -> Option<usize> {
+    (record.rtype != rtype::OPT && record.rtype != rtype::TSIG).then_some(record.end)
 }
 
 /// The position just after the name that begins at `at`, if every pointer of it leads back to a name (RFC 1035,

@@ -8,7 +8,7 @@ use crate::respond::shape;
 use crate::respond::writer::{Full, Owner};
 use crate::zone::denial::Denial;
 use crate::zone::node::{Node, OCCLUDED, Rrset};
-use crate::zone::{DS, Place, Zone};
+use crate::zone::{Place, Zone};
 
 impl<'z> Reply<'_, 'z> {
     /// Writes the NS records of the cut at `node`, which comes after `labels` labels of the name, and its DS
@@ -19,7 +19,7 @@ impl<'z> Reply<'_, 'z> {
         let owner = Owner::of(node.name(), at);
         self.writer.rrset(owner, &servers, None, false)?;
         if let Some(proofs) = &mut self.proofs {
-            match node.rrset(DS) {
+            match node.rrset(rtype::DS) {
                 Some(ds) if !matches!(zone.denial, Denial::None) => {
                     self.writer.rrset(owner, &ds, None, true)?;
                 }

@@ -8,24 +8,19 @@ const MF: u16 = 4;
 const MB: u16 = 7;
 const MG: u16 = 8;
 const MR: u16 = 9;
-const PTR: u16 = 12;
 const MINFO: u16 = 14;
-const MX: u16 = 15;
 const AFSDB: u16 = 18;
 const RT: u16 = 21;
-const SRV: u16 = 33;
 const KX: u16 = 36;
-const SVCB: u16 = 64;
-const HTTPS: u16 = 65;
 
 /// The names in data that may be compressed: behind how many bytes they stand, and how many there are. These are
 /// the types of RFC 1035 and no others (RFC 3597, section 4), since everyone knows how to read them.
 #[inline]
 pub(crate) fn compressible(rtype: u16) -> Option<(usize, usize)> {
     match rtype {
-        rtype::NS | MD | MF | rtype::CNAME | MB | MG | MR | PTR => Some((0, 1)),
+        rtype::NS | MD | MF | rtype::CNAME | MB | MG | MR | rtype::PTR => Some((0, 1)),
         rtype::SOA | MINFO => Some((0, 2)),
-        MX => Some((2, 1)),
+        rtype::MX => Some((2, 1)),
         _ => None,
     }
 }
@@ -36,8 +31,8 @@ pub(crate) fn compressible(rtype: u16) -> Option<(usize, usize)> {
 pub(crate) fn host(rtype: u16) -> Option<usize> {
     match rtype {
         rtype::NS | MB => Some(0),
-        MX | AFSDB | RT | KX | SVCB | HTTPS => Some(2),
-        SRV => Some(6),
+        rtype::MX | AFSDB | RT | KX | rtype::SVCB | rtype::HTTPS => Some(2),
+        rtype::SRV => Some(6),
         _ => None,
     }
 }
@@ -45,5 +40,5 @@ pub(crate) fn host(rtype: u16) -> Option<usize> {
 /// Whether these are data of a service binding.
 #[inline]
 pub(crate) fn is_service(rtype: u16) -> bool {
-    matches!(rtype, SVCB | HTTPS)
+    matches!(rtype, rtype::SVCB | rtype::HTTPS)
 }

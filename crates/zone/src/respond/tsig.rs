@@ -1,13 +1,14 @@
 //! Transaction signatures (RFC 8945), as far as a server without keys needs them: every key is unknown, and the
 //! asker is told so.
 
-use crate::respond::query::{Record, copy_name};
+use kqps_message::rtype;
+
+use crate::respond::CLASS_ANY;
+use crate::respond::query::{copy_name, record};
 
 /// The rcode of a reply to a signature that cannot be checked.
 pub(crate) const NOTAUTH: u16 = 9;
 const BADKEY: u16 = 17;
-const TSIG: u16 = 250;
-const CLASS_ANY: u16 = 255;
 /// Time and fudge.
 const TIME_BYTES: usize = 8;
 
@@ -25,7 +26,7 @@ pub(crate) struct Tsig {
 /// Reads the TSIG record that begins at `at`. None where it is malformed.
 #[cold]
 pub(crate) fn read(message: &[u8], at: usize) -> Option<Tsig> {
-    let data = Record::read(message, at)?.data;
+    let data = record(message, at)?.data;
     let mut wire = [0; 255];
     let mut tsig = Tsig { names: [0; 510], key_bytes: 0, names_bytes: 0, time: [0; TIME_BYTES], id: [0; 2] };
     (tsig.key_bytes, _) = copy_name(message, at, &mut wire)?;
@@ -58,7 +59,7 @@ impl Tsig {
             at += bytes.len();
         };
         put(&self.names[..self.key_bytes]);
-        put(&TSIG.to_be_bytes());
+        put(&rtype::TSIG.to_be_bytes());
         put(&CLASS_ANY.to_be_bytes());
         put(&[0; 4]);
         put(&(data_bytes as u16).to_be_bytes());
