@@ -17,35 +17,48 @@ pub(super) struct Loader;
 
 impl Load for Loader {
     fn load(&self, wish: Wish<'_>) -> Result<(Zones, Told), String> {
-        let begin = Instant::now();
-        let sources = sources(wish.settings).map_err(|error| error.to_string())?;
-        let bar = (wish.speaks && std::io::stderr().is_terminal()).then(bar);
-        let progress = |progress| show(bar.as_ref(), progress);
-        let options = LoadOptions { threads: wish.threads, progress: &progress };
-        let Loaded { zones, reports, .. } = load(&sources, wish.old, &options);
-        if let Some(bar) = bar {
-            bar.finish_and_clear();
+        let (speaks, is_again) = (wish.speaks, wish.old.is_some());
+        let loaded = load_all(&wish);
+        // The first time this ends the program, which says so itself.
+        if let Err(why) = &loaded
+            && speaks
+            && is_again
+        {
+            eprintln!("kqps: {why}; all zones stay as they were");
         }
-        if wish.speaks {
-            tell(&reports);
-        }
-        let mut told = Told { load_s: begin.elapsed().as_secs_f64(), ..Told::default() };
-        told.kept = reports.iter().filter(|report| report.served == Served::Old).count() as u64;
-        told.memory_bytes = zones.memory_bytes() as u64;
-        for entry in zones.iter() {
-            match entry {
-                Entry::Loaded(zone) => {
-                    told.zones += 1;
-                    told.records += zone.records();
-                }
-                Entry::Broken(_) => told.broken += 1,
-            }
-        }
-        if told.zones == 0 {
-            return Err("there is no zone to answer from: none of the files could be loaded".to_owned());
-        }
-        Ok((zones, told))
+        loaded
     }
+}
+
+fn load_all(wish: &Wish<'_>) -> Result<(Zones, Told), String> {
+    let begin = Instant::now();
+    let sources = sources(wish.settings).map_err(|error| error.to_string())?;
+    let bar = (wish.speaks && std::io::stderr().is_terminal()).then(bar);
+    let progress = |progress| show(bar.as_ref(), progress);
+    let options = LoadOptions { threads: wish.threads, progress: &progress };
+    let Loaded { zones, reports, .. } = load(&sources, wish.old, &options);
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    if wish.speaks {
+        tell(&reports);
+    }
+    let mut told = Told { load_s: begin.elapsed().as_secs_f64(), ..Told::default() };
+    told.kept = reports.iter().filter(|report| report.served == Served::Old).count() as u64;
+    told.memory_bytes = zones.memory_bytes() as u64;
+    for entry in zones.iter() {
+        match entry {
+            Entry::Loaded(zone) => {
+                told.zones += 1;
+                told.records += zone.records();
+            }
+            Entry::Broken(_) => told.broken += 1,
+        }
+    }
+    if told.zones == 0 {
+        return Err("there is no zone to answer from: none of the files could be loaded".to_owned());
+    }
+    Ok((zones, told))
 }
 
 fn sources(settings: &Settings) -> Result<Vec<Source>, SourceError> {

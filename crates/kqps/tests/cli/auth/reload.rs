@@ -1,6 +1,7 @@
 //! SIGHUP: zones are loaded again while queries are answered.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -122,6 +123,29 @@ fn a_broken_file_keeps_the_old_zone() {
         let place = format!("{}:8:", rig.zone().display());
         assert_eq!(errors.matches(&place).count(), 1, "{errors}");
     }
+}
+
+#[test]
+fn zones_that_cannot_be_found_again_stay_and_the_user_is_told() {
+    let rig = Rig::new();
+    let (folder, elsewhere) = (rig.folder.path().join("zones"), rig.folder.path().join("elsewhere"));
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("auth.test.zone"), version(1)).unwrap();
+    let folder_text = folder.to_str().unwrap();
+    let mut server = Running::start_as("auth", &["--zones", folder_text, "--listen", "127.0.0.1:0"]);
+    let address = server.addresses[0];
+
+    fs::rename(&folder, &elsewhere).unwrap();
+    signal(server.child.id(), Signal::HangUp).unwrap();
+    let mut said = String::new();
+    BufReader::new(server.child.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.contains(folder_text) && said.contains("all zones stay as they were"), "{said}");
+    assert_eq!(version_of(&ask(address, &query(1, "www.auth.test", A))), 1);
+
+    fs::rename(&elsewhere, &folder).unwrap();
+    fs::write(folder.join("auth.test.zone"), version(2)).unwrap();
+    assert_eq!(reload(&mut server)["zones"], 1);
+    assert_eq!(version_of(&ask(address, &query(1, "www.auth.test", A))), 2);
 }
 
 #[test]
