@@ -151,7 +151,8 @@ impl Materials {
             let first = first_answered(&queries)?;
             folder.write(&one, format!("{first}\n").as_bytes())?;
         }
-        Ok(Self { zones: listed(&zones).map_err(unread(&zones))?, queries, plain, one })
+        let list = zones.join(generate::LIST);
+        Ok(Self { zones: Zone::listed(&list).map_err(unread(&list))?, queries, plain, one })
     }
 
     /// The files that the cells of a run play.
@@ -164,16 +165,6 @@ impl Materials {
         let made = |wanted: Wanted| Ok((wanted.clone(), Self::make(folder, &wanted, seed)?));
         wanted.into_iter().map(made).collect()
     }
-}
-
-/// The zones of a folder, as its list has them: a name and a file in each line.
-fn listed(folder: &Path) -> io::Result<Vec<Zone>> {
-    let list = BufReader::new(File::open(folder.join(generate::LIST))?);
-    let zone = |line: String| {
-        let (origin, file) = line.split_once(' ').unwrap_or((&line, ""));
-        Zone::new(origin, folder.join(file))
-    };
-    list.lines().map(|line| Ok(zone(line?))).collect()
 }
 
 /// The first query that has an answer.

@@ -1,9 +1,10 @@
 //! Generated zones, and the queries for their names. Each is generated once, when it is first needed.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
+use kqps_dataset::generate::LIST;
 use kqps_lab::subject::Zone;
 
 use super::Bench;
@@ -34,7 +35,8 @@ impl Data {
             }
             Self::ManyZones(_) => {
                 let folder = self.made(bench, "zones", "zone", &[])?;
-                listed(&folder.join("zones.list"))
+                let list = folder.join(LIST);
+                Zone::listed(&list).with_context(|| format!("cannot read {}", list.display()))
             }
         }
     }
@@ -66,15 +68,4 @@ impl Data {
         }
         Ok(path)
     }
-}
-
-/// The zones of a list: a name and a file on each line.
-fn listed(list: &Path) -> Result<Vec<Zone>> {
-    let text = std::fs::read_to_string(list).with_context(|| format!("cannot read {}", list.display()))?;
-    let folder = list.parent().unwrap_or(Path::new(""));
-    let zone = |line: &str| {
-        let (origin, file) = line.split_once(' ').with_context(|| format!("no zone in `{line}`"))?;
-        Ok(Zone::new(origin, folder.join(file)))
-    };
-    text.lines().map(zone).collect()
 }

@@ -3,99 +3,20 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use kqps_dataset::generate::{Recipe, recipe_names};
+use kqps_dataset::generate::{LIST, Recipe, recipe_names};
 use kqps_kernel::affinity;
 use kqps_lab::path::LaidPath;
-use kqps_lab::subject::{Definition, Setting, Subject, Zone, programs};
+use kqps_lab::subject::{Definition, Setting, Subject, Zone, builtin, programs};
 use kqps_observation::Trial;
 use tempfile::TempDir;
 
-/// A server, and how it reads the lists of zones; `ZONES` stands for their folder.
-const SERVERS: [(&str, &str, &str, &str); 3] = [
-    (
-        "nsd",
-        "nsd.conf",
-        r#"
-server:
-    ip-address: {address}@{port}
-    server-count: {workers}
-    username: ""
-    chroot: ""
-    database: ""
-    zonesdir: "{dir}"
-    pidfile: "{dir}/nsd.pid"
-    xfrdfile: "{dir}/xfrd.state"
-    xfrdir: "{dir}"
-    zonelistfile: "{dir}/zone.list"
-    rrl-ratelimit: 0
-    rrl-whitelist-ratelimit: 0
-remote-control:
-    control-enable: no
-include: "ZONES/nsd.zones"
-"#,
-        r#"["nsd", "-c", "{dir}/nsd.conf", "-d"]"#,
-    ),
-    (
-        "knotd",
-        "knot.conf",
-        r#"
-server:
-    rundir: "{dir}"
-    listen: {address}@{port}
-    udp-workers: {workers}
-    tcp-workers: 1
-    background-workers: 1
-database:
-    storage: "{dir}"
-log:
-  - target: stderr
-    any: notice
-template:
-  - id: default
-    zonefile-sync: -1
-    zonefile-load: whole
-    journal-content: none
-include: "ZONES/knot.zones"
-"#,
-        r#"["knotd", "-c", "{dir}/knot.conf"]"#,
-    ),
-    (
-        "named",
-        "named.conf",
-        r#"
-options {
-    directory "{dir}";
-    listen-on port {port} { {address}; };
-    listen-on-v6 { none; };
-    recursion no;
-    dnssec-validation no;
-    minimal-responses yes;
-    pid-file "{dir}/named.pid";
-    session-keyfile "{dir}/session.key";
-    lock-file none;
-    notify no;
-};
-controls {};
-include "ZONES/named.zones";
-"#,
-        r#"["named", "-n", "{workers}", "-c", "{dir}/named.conf", "-g"]"#,
-    ),
-];
-
-fn definition(program: &str, file: &str, config: &str, command: &str, zones: &Path) -> Definition {
-    let config = config.replace("ZONES", &zones.display().to_string());
-    let text = format!(
-        "name = \"{program}\"\ntitle = \"{program}\"\nprograms = [\"{program}\"]\nio = \"mmsg\"\n\
-         [files]\n\"{file}\" = '''{config}# {{origin}} {{zone}}\n'''\n\
-         [start]\ncommand = {command}\n[ready]\nkind = \"soa\"\nwithin_s = 60\n[stop]\nsignal = \"TERM\"\nwithin_s = 10\n"
-    );
-    Definition::read(program, &text).unwrap_or_else(|error| panic!("{error}"))
-}
+/// The subjects that answer from zones of their own.
+const AUTHORITATIVE: [&str; 5] = ["nsd", "knot", "bind", "pdns", "kqps-auth"];
 
 /// What makes a recipe small enough for a test; it stays what it is.
 fn settings(name: &str) -> &'static [&'static str] {
@@ -110,14 +31,10 @@ fn settings(name: &str) -> &'static [&'static str] {
 
 struct Materials {
     folder: TempDir,
-    origin: String,
+    zones: Vec<Zone>,
 }
 
 impl Materials {
-    fn zones(&self) -> PathBuf {
-        self.folder.path().join("zones")
-    }
-
     fn kqps(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
         command.env("XDG_CACHE_HOME", self.folder.path().join("cache")).stdin(Stdio::null());
@@ -132,7 +49,7 @@ impl Materials {
 
     /// The zones and queries of a recipe; none where zones are to be signed, and no program is there to do it.
     fn make(name: &str) -> Option<Self> {
-        let mut materials = Self { folder: tempfile::tempdir().unwrap(), origin: String::new() };
+        let mut materials = Self { folder: tempfile::tempdir().unwrap(), zones: Vec::new() };
         let is_signed = Recipe::named(name, &[]).unwrap().signing.is_some();
         if is_signed
             && ["dnssec-signzone", "ldns-signzone"].iter().all(|program| programs::find(program).is_none())
@@ -146,8 +63,8 @@ impl Materials {
         materials.run(&[&["gen", "zone"], &recipe[..], &["-o", "zones/"]].concat());
         let queries = ["-n", "3000", "--expect", "answers", "-o", "queries"];
         materials.run(&[&["gen", "queries"], &recipe[..], &queries].concat());
-        let list = fs::read_to_string(materials.zones().join("zones.list")).unwrap();
-        list.split(' ').next().unwrap().clone_into(&mut materials.origin);
+        let list = materials.folder.path().join("zones").join(LIST);
+        materials.zones = Zone::listed(&list).unwrap();
         Some(materials)
     }
 
@@ -171,31 +88,33 @@ fn name_servers_answer_as_the_recipes_expect() {
         let Some(materials) = Materials::make(name) else { continue };
         let materials = &materials;
         thread::scope(|scope| {
-            for server in SERVERS {
-                scope.spawn(move || answers_rightly(name, server, materials));
+            for server in builtin::servers() {
+                if !AUTHORITATIVE.contains(&server.name.as_str()) {
+                    continue;
+                }
+                if server.programs.iter().any(|program| programs::find(program).is_none()) {
+                    println!("skipped: {} is not installed", server.title);
+                    continue;
+                }
+                scope.spawn(move || answers_rightly(name, &server, materials));
             }
         });
     }
 }
 
-fn answers_rightly(recipe: &str, server: (&str, &str, &str, &str), materials: &Materials) {
-    let (program, file, config, command) = server;
-    if programs::find(program).is_none() {
-        println!("skipped: {program} is not installed");
-        return;
-    }
-    let definition = definition(program, file, config, command, &materials.zones());
+fn answers_rightly(recipe: &str, server: &Definition, materials: &Materials) {
+    let program = &server.name;
     let setting = Setting {
         path: &LaidPath::Loopback,
         folder: &materials.folder.path().join(program),
-        zones: &[Zone::new(&materials.origin, materials.zones())],
+        zones: &materials.zones,
         kqps: Path::new(env!("CARGO_BIN_EXE_kqps")),
         io: "mmsg",
         workers: 1,
         cpus: &[*affinity::allowed().unwrap().last().unwrap()],
         settings: &BTreeMap::new(),
     };
-    let subject = Subject::start(&definition, &setting, &AtomicBool::new(false))
+    let subject = Subject::start(server, &setting, &AtomicBool::new(false))
         .unwrap_or_else(|error| panic!("{recipe}, {program}: {error}\n{}", error.output().join("\n")));
     let trial = materials.trial(&subject);
     trial.accounts.check().unwrap();
@@ -206,4 +125,37 @@ fn answers_rightly(recipe: &str, server: (&str, &str, &str, &str), materials: &M
     assert_eq!(trial.dataset.check.as_deref(), Some("answers"));
     assert_eq!((trial.accounts.sent, trial.accounts.correct), (3000, 3000), "{told}");
     assert!(trial.accounts.truncated < 30, "hardly any was left unchecked: {told}");
+}
+
+/// The lists for servers, what includes each, and what checks a configuration.
+const CATALOGUES: [(&str, &str, &[&str]); 3] = [
+    ("named.zones", "include \"{list}\";\n", &["named-checkconf", "-z", "{config}"]),
+    ("nsd.zones", "server:\n    username: \"\"\ninclude: \"{list}\"\n", &["nsd-checkconf", "{config}"]),
+    (
+        "knot.zones",
+        "server:\n    rundir: \"/tmp\"\ninclude: \"{list}\"\n",
+        &["knotc", "-c", "{config}", "conf-check"],
+    ),
+];
+
+#[test]
+fn servers_take_the_lists_that_are_made_for_them() {
+    let materials = Materials::make("hosting").expect("it is not signed");
+    for (list, include, checker) in CATALOGUES {
+        let Some(program) = programs::find(checker[0]) else {
+            println!("skipped: {} is not installed", checker[0]);
+            continue;
+        };
+        let path = materials.folder.path().join("zones").join(list);
+        let check = |text: &str| {
+            let config = materials.folder.path().join("checked.conf");
+            fs::write(&config, text).unwrap();
+            let args = checker[1..].iter().map(|arg| arg.replace("{config}", config.to_str().unwrap()));
+            Command::new(&program).args(args).output().unwrap()
+        };
+        let include = include.replace("{list}", path.to_str().unwrap());
+        let output = check(&include);
+        assert!(output.status.success(), "{list}: {output:?}");
+        assert!(!check(&include.replace(list, "missing")).status.success(), "{list}: nothing is checked");
+    }
 }

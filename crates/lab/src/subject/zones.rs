@@ -1,6 +1,8 @@
 //! The zones that a subject serves, as its configuration tells them: a text for each of them, one after another.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
 
 use super::template::Values;
 
@@ -17,6 +19,20 @@ impl Zone {
     /// A zone of this name, read from this file.
     pub fn new(origin: impl Into<String>, file: impl Into<PathBuf>) -> Self {
         Self { origin: origin.into(), file: file.into() }
+    }
+
+    /// The zones of a list, as [`kqps_dataset::generate::zones`] writes it: a name and a file on each line, each
+    /// file relative to the list's folder. A line without a file is an error, as is a list that cannot be read.
+    pub fn listed(list: &Path) -> io::Result<Vec<Self>> {
+        let folder = list.parent().unwrap_or(Path::new(""));
+        let zone = |line: io::Result<String>| {
+            let line = line?;
+            let (origin, file) = line.split_once(' ').ok_or_else(|| {
+                io::Error::new(io::ErrorKind::InvalidData, format!("no file of a zone in `{line}`"))
+            })?;
+            Ok(Self::new(origin, folder.join(file)))
+        };
+        BufReader::new(File::open(list)?).lines().map(zone).collect()
     }
 }
 
@@ -53,6 +69,21 @@ mod tests {
             values.fill("{origin}\n{zones}{zone}"),
             "a.test.\nzone a.test. /z/a.test on 53\nzone b.test. /z/b.test on 53\n/z/a.test"
         );
+    }
+
+    #[test]
+    fn a_list_has_a_name_and_a_file_on_each_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("zones.list");
+        std::fs::write(&list, "a.test. zones/a.zone\nb.test. zones/of b.zone\n").unwrap();
+        let zones = Zone::listed(&list).unwrap();
+        let file = |name: &str| folder.path().join(name);
+        assert_eq!(
+            zones,
+            [Zone::new("a.test.", file("zones/a.zone")), Zone::new("b.test.", file("zones/of b.zone"))]
+        );
+        std::fs::write(&list, "a.test.\n").unwrap();
+        assert_eq!(Zone::listed(&list).unwrap_err().to_string(), "no file of a zone in `a.test.`");
     }
 
     #[test]
