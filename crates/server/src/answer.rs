@@ -24,6 +24,12 @@ pub trait Answer {
     /// costs one of them a copy.
     const GROWS: bool;
 
+    /// Is told the queries of a batch before it is asked for the reply to each, and may fetch what it will need.
+    #[inline]
+    fn foresee<'q>(&mut self, queries: impl ExactSizeIterator<Item = &'q [u8]>) {
+        let _ = queries;
+    }
+
     /// Turns a query into its reply in place and returns the reply's length; or says why there is none.
     fn answer(&mut self, packet: Packet<'_>) -> Result<usize, Cause>;
 

@@ -32,10 +32,17 @@ impl Name {
         }
     }
 
+    /// Becomes the uncompressed name at the front of `wire`, unless it is that already, as [`Name::set`] does.
+    #[inline]
+    pub(crate) fn turn_to(&mut self, wire: &[u8]) -> bool {
+        self.length > 0 && wire.starts_with(self.wire()) || self.set(wire)
+    }
+
     /// Takes the uncompressed name at the front of `wire`, and tells whether there is one. Where there is not,
     /// this name is of no use until the next one is set.
     #[inline]
     pub(crate) fn set(&mut self, wire: &[u8]) -> bool {
+        self.length = 0;
         let mut at = 0;
         let mut labels = 0;
         loop {
@@ -182,8 +189,23 @@ mod tests {
         assert!(name.set(&labels(127)));
         assert!(!name.set(&labels(128)));
         for wire in [&b""[..], b"\x01", b"\x01a", b"\x40a\0", b"\xc0\x0c", &[63; 300]] {
-            assert!(!name.set(wire), "{}", wire.escape_ascii());
+            assert!(!name.set(wire) && !name.turn_to(wire), "{}", wire.escape_ascii());
         }
+    }
+
+    #[test]
+    fn a_name_stays_what_it_is() {
+        let mut name = name(b"\x01a\x02bc\0");
+        for wire in [&b"\x01a\x02bc\0x"[..], b"\x01A\x02bc\0", b"\x01a\0", b"\0", b"\x01a\x02bc\0"] {
+            assert!(name.turn_to(wire));
+            let mut other = Name::root();
+            assert!(other.set(wire));
+            let hashes =
+                |name: &Name| (0..=name.labels()).map(|labels| name.hash(labels)).collect::<Vec<_>>();
+            assert_eq!((name.wire(), hashes(&name)), (other.wire(), hashes(&other)));
+        }
+        assert!(!name.turn_to(b"\x01"));
+        assert!(!name.turn_to(b""), "what is left of another name is none");
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod chaos;
 mod compress;
 mod cookie;
 mod edns;
+mod foresee;
 mod proof;
 mod query;
 mod referral;
@@ -28,6 +29,7 @@ use crate::zones::{Entry, Zones};
 use answer::Reply;
 use compress::Names;
 use edns::{Opt, UDP_BYTES_MIN};
+use foresee::Foreseen;
 use proof::Proofs;
 use query::Query;
 pub use transfer::Transfer;
@@ -119,6 +121,7 @@ pub enum Silence {
 #[derive(Debug)]
 pub struct Responder {
     settings: Settings,
+    foreseen: Foreseen,
     name: Name,
     other: Name,
     names: Names,
@@ -141,7 +144,13 @@ impl Verdict {
 impl Responder {
     /// One for a server with these settings.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, name: Name::root(), other: Name::root(), names: Names::new() }
+        Self {
+            settings,
+            foreseen: Foreseen::new(),
+            name: Name::root(),
+            other: Name::root(),
+            names: Names::new(),
+        }
     }
 
     /// Answers the query in the first `query_bytes` bytes of `buffer`. The reply is written over it and may be as
@@ -160,7 +169,8 @@ impl Responder {
             return Outcome::Silence(Silence::IsReply);
         }
         let opcode = header.opcode();
-        let query = query::read(message, header, &mut self.name);
+        let name = self.foreseen.next().unwrap_or(&mut self.name);
+        let query = query::read(message, header, name);
         let cookie = query
             .edns
             .and_then(|edns| edns.cookie?.ok())
@@ -187,7 +197,7 @@ impl Responder {
         if objection.is_none()
             && matches!(query.qtype, rtype::AXFR | rtype::IXFR)
             && asker.transport == Transport::Tcp
-            && let Some(zone) = self.transfer(zones, &query)
+            && let Some(zone) = transfer(&self.settings, zones, name, &query)
         {
             let opt = opt.map(|opt| {
                 let mut bytes = vec![0; opt.bytes()];
@@ -200,19 +210,12 @@ impl Responder {
         let limit = query.end + room - tsig.as_ref().map_or(0, tsig::Tsig::bytes);
         self.names.forget(0);
         if query.has_question() {
-            self.names.note(&self.name, HEADER_BYTES, self.name.labels());
+            self.names.note(name, HEADER_BYTES, name.labels());
         }
         let writer = Writer::new(buffer, &mut self.names, query.end, limit);
         let (verdict, (mut end, mut counts)) = match objection {
             Some(rcode) => (Verdict::refusal(rcode), writer.end()),
-            None => assemble(
-                &self.settings,
-                zones,
-                writer,
-                (&mut self.name, &mut self.other),
-                &query,
-                asker.transport,
-            ),
+            None => assemble(&self.settings, zones, writer, (name, &mut self.other), &query, asker.transport),
         };
         if let Some(opt) = opt {
             opt.write(&mut buffer[end..], verdict.rcode);
@@ -227,18 +230,18 @@ impl Responder {
         put_header(buffer, &query, verdict, counts);
         Outcome::Reply(end)
     }
+}
 
-    /// The zone that a query for a transfer is to be sent, if that is all there is to answer.
-    fn transfer(&self, zones: &Zones, query: &Query) -> Option<Arc<Zone>> {
-        let entry = zones.find(&self.name, 0)?;
-        let Entry::Loaded(zone) = entry else { return None };
-        let is_apex = zone.apex.len() == self.name.wire().len();
-        // Who has this serial or a later one (RFC 1982) gets the SOA record alone (RFC 1995, section 2).
-        let is_behind = query.serial.is_some_and(|serial| (serial.wrapping_sub(zone.serial()) as i32) < 0);
-        let allowed = self.settings.transfers && query.qclass == CLASS_IN;
-        let is_wanted = query.qtype == rtype::AXFR || is_behind;
-        (allowed && is_apex && is_wanted).then(|| Arc::clone(zone))
-    }
+/// The zone that a query for a transfer is to be sent, if that is all there is to answer.
+fn transfer(settings: &Settings, zones: &Zones, name: &Name, query: &Query) -> Option<Arc<Zone>> {
+    let entry = zones.find(name, 0)?;
+    let Entry::Loaded(zone) = entry else { return None };
+    let is_apex = zone.apex.len() == name.wire().len();
+    // Who has this serial or a later one (RFC 1982) gets the SOA record alone (RFC 1995, section 2).
+    let is_behind = query.serial.is_some_and(|serial| (serial.wrapping_sub(zone.serial()) as i32) < 0);
+    let allowed = settings.transfers && query.qclass == CLASS_IN;
+    let is_wanted = query.qtype == rtype::AXFR || is_behind;
+    (allowed && is_apex && is_wanted).then(|| Arc::clone(zone))
 }
 
 /// The rcode that a query gets before anything is looked for, if any.

@@ -136,6 +136,12 @@ impl Zone {
         Some(NodeRef { part: part as u32, place })
     }
 
+    /// The place of a node whose hash is this one, or part of it: mostly the one.
+    #[inline]
+    pub(crate) fn first_of(&self, hash: u64) -> Option<NodeRef> {
+        self.of_hash(hash, |_| true)
+    }
+
     /// How many labels of a name come before the apex. The name is the apex or below it.
     #[inline]
     pub(crate) fn above(&self, name: &Name) -> usize {

@@ -79,6 +79,11 @@ impl Answer for Auth {
     const GROWS: bool = true;
 
     #[inline]
+    fn foresee<'q>(&mut self, queries: impl ExactSizeIterator<Item = &'q [u8]>) {
+        self.0.responder.foresee(self.0.zones.load(), queries);
+    }
+
+    #[inline]
     fn answer(&mut self, packet: Packet<'_>) -> Result<usize, Cause> {
         if packet.query_bytes > QUERY_BYTES {
             return Err(Cause::QueryTooLong);

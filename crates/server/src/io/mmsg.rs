@@ -26,6 +26,7 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
         for endpoint in endpoints.iter() {
             let received = batch.recv(&endpoint.receiver, wait)?;
             counts.received += received as u64;
+            answer.foresee((0..received).map(|index| batch.message(index).bytes));
             for index in 0..received {
                 let slot = batch.slot(index);
                 let packet = Packet { buffer: slot.buffer, query_bytes: slot.bytes, source: slot.from };

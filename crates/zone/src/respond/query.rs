@@ -37,7 +37,7 @@ impl Query {
     }
 }
 
-/// Reads a message; the name in question goes into `name`.
+/// Reads a message; the name in question goes into `name`, if it is not there yet.
 #[inline]
 pub(crate) fn read(message: &[u8], header: Header<'_>, name: &mut Name) -> Query {
     let mut query = Query {
@@ -53,7 +53,7 @@ pub(crate) fn read(message: &[u8], header: Header<'_>, name: &mut Name) -> Query
         0 => {}
         1 => {
             // A question's name has nothing before it that a pointer could point to.
-            if !name.set(&message[HEADER_BYTES..]) {
+            if !name.turn_to(&message[HEADER_BYTES..]) {
                 return query;
             }
             let at = HEADER_BYTES + name.wire().len();

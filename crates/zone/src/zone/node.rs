@@ -24,6 +24,9 @@ pub(crate) const CHAINED: u8 = 16;
 /// The NSEC3 place of a name that has none.
 pub(crate) const UNCHAINED: u32 = u32::MAX;
 
+/// What a core fetches from memory at once.
+const CACHE_LINE_BYTES: usize = 64;
+
 /// Nodes begin at multiples of this.
 pub(crate) const ALIGNMENT: usize = 4;
 
@@ -80,6 +83,12 @@ impl<'z> Node<'z> {
     pub(crate) fn name(self) -> &'z [u8] {
         let at = self.name_at();
         &self.bytes[at..at + usize::from(self.bytes[0])]
+    }
+
+    /// A value for which all of a small node must be read.
+    #[inline]
+    pub(crate) fn glance(self) -> u8 {
+        self.bytes[0] ^ self.bytes.get(CACHE_LINE_BYTES).copied().unwrap_or_default()
     }
 
     /// Its place in the NSEC3 chain.

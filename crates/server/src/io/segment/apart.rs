@@ -49,6 +49,7 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
                     counts.received += 1;
                     counts.drop(Cause::QueryTooShort);
                 }
+                answer.foresee(message.bytes.chunks(message.segment_bytes));
                 for query in message.bytes.chunks(message.segment_bytes) {
                     if !replies.batch.has_room(BUFFER_BYTES) {
                         replies.send(endpoint, counts, longest);
