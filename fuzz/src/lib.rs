@@ -1,8 +1,9 @@
 //! What is fuzzed: readers of bytes that anyone may have sent or written.
 //!
 //! For: the bodies of the targets, as ordinary functions that panic where something is not as it must be.
-//! cargo-fuzz runs them without end (`fuzz_targets/`), and a test runs each for a moment over mutations of
-//! `corpus/`. Not for: the reasons behind the rules they check, which stand where those are implemented.
+//! libFuzzer runs them as long as one likes (`fuzz_targets/`, `cargo xtask fuzz`), and a test runs each for a
+//! moment over mutations of `corpus/`. Not for: the reasons behind the rules they check, which stand where those
+//! are implemented.
 //!
 //! Invariant: a target is a function of its bytes. The same bytes fail again.
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use xtask::{peers, prove, relay, test, tidy};
+use xtask::{fuzz, peers, prove, relay, test, tidy};
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -17,6 +17,8 @@ enum Command {
     Peers(peers::Options),
     /// The long proofs: known answers that kqps must reproduce
     Prove(prove::Options),
+    /// Fuzz what reads bytes, with libFuzzer
+    Fuzz(fuzz::Options),
     /// A UDP relay that makes faults and counts them
     Relay(relay::Options),
 }
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Peers(options) => peers::run(&options),
         Command::Prove(options) => prove::run(&options),
+        Command::Fuzz(options) => fuzz::run(&options),
         Command::Relay(options) => relay::run(&options),
     };
     match outcome {

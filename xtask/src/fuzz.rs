@@ -1,0 +1,112 @@
+//! `cargo xtask fuzz TARGET`: libFuzzer, guided by which parts of the code its inputs reach, with an ordinary
+//! compiler. The tests run a smoke pass of every target; this is for as many executions as one likes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use clap::ValueEnum;
+
+use crate::{shell, workspace};
+
+/// What tells the fuzzer which code an input reached (LLVM's SanitizerCoverage), and what makes the standard
+/// library's and our own assertions part of the game.
+const FLAGS: &str = "--cfg fuzzing -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1 \
+                     -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+                     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+                     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+/// The longest input, bytes.
+const INPUT_BYTES: u32 = 4096;
+
+/// How long one input may take, seconds.
+const INPUT_S: u32 = 10;
+
+/// What is fuzzed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Target {
+    /// Reading messages and names
+    Message,
+    /// Reading query files
+    QueryFile,
+    /// Reading master files
+    ZoneFile,
+    /// The whole way from a query to its answer
+    Answer,
+}
+
+impl Target {
+    /// The program, and the folder of its corpus.
+    fn name(self) -> String {
+        format!("{}", self.to_possible_value().expect("a name").get_name()).replace('-', "_")
+    }
+}
+
+/// The command line.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// What to fuzz
+    target: Target,
+    /// Executions
+    #[arg(long, default_value_t = 1_000_000)]
+    runs: u64,
+    /// What the mutations depend on; they also depend on what earlier passes found
+    #[arg(long, default_value_t = 1)]
+    seed: u32,
+}
+
+/// Builds the target and runs it. Inputs that reached something new are kept in `target/fuzz/found`, and one that
+/// fails in `target/fuzz/failed`; either can be added to `fuzz/corpus`, with which every pass begins.
+pub fn run(options: &Options) -> Result<()> {
+    let name = options.target.name();
+    let folder = workspace::metadata()?.target_directory.join("fuzz");
+    let program = build(&folder, &name)?;
+    let (found, failed) = (folder.join("found").join(&name), folder.join("failed").join(&name));
+    for folder in [&found, &failed] {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    let mut fuzzer = std::process::Command::new(program);
+    fuzzer.arg(format!("-runs={}", options.runs)).arg(format!("-seed={}", options.seed));
+    fuzzer.arg(format!("-max_len={INPUT_BYTES}")).arg(format!("-timeout={INPUT_S}"));
+    fuzzer.arg(format!("-artifact_prefix={}/", failed.display())).arg("-print_final_stats=1");
+    fuzzer.arg(&found).arg(corpus(&name));
+    shell::run(&mut fuzzer)
+}
+
+fn build(folder: &Path, name: &str) -> Result<PathBuf> {
+    let mut cargo = workspace::cargo();
+    cargo.args(["build", "--release", "--package", "kqps-fuzz", "--features", "libfuzzer", "--bin", name]);
+    // With a target named, build scripts and macros do without the flags.
+    let host = host()?;
+    cargo.arg("--target").arg(&host).arg("--target-dir").arg(folder).env("RUSTFLAGS", FLAGS);
+    shell::run(&mut cargo)?;
+    Ok(folder.join(host).join("release").join(name))
+}
+
+/// The compiler's name for this machine.
+fn host() -> Result<String> {
+    let told = shell::read(std::process::Command::new("rustc").arg("-vV"))?;
+    let host = told.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc does not tell what it builds for")?.to_owned())
+}
+
+fn corpus(name: &str) -> PathBuf {
+    workspace::root().join("fuzz/corpus").join(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_is_one_of_the_package_and_has_a_corpus() {
+        let manifest = fs::read_to_string(workspace::root().join("fuzz/Cargo.toml")).expect("a manifest");
+        let programs = manifest.lines().filter_map(|line| line.strip_prefix("path = \"fuzz_targets/"));
+        let mut programs: Vec<_> = programs.filter_map(|rest| rest.strip_suffix(".rs\"")).collect();
+        let mut names: Vec<_> = Target::value_variants().iter().map(|target| target.name()).collect();
+        programs.sort_unstable();
+        names.sort_unstable();
+        assert_eq!(programs, names);
+        assert!(names.iter().all(|name| corpus(name).is_dir()));
+    }
+}
