@@ -69,7 +69,11 @@ pub fn answer(bytes: &[u8]) {
     let mut responder = Responder::new(settings);
     let mut buffer = query.to_vec();
     buffer.resize(room.max(query.len()), 0);
+    let mut foreseen = buffer.clone();
     let outcome = responder.respond(zones, &mut buffer, query.len(), &asker);
+    responder.foresee(zones, [query, query].into_iter());
+    responder.respond(zones, &mut foreseen, query.len(), &asker);
+    assert_eq!(buffer, foreseen, "looking ahead changes no answer");
     let is_asked = Header::of(query).is_some_and(|header| !header.is_reply());
     match outcome {
         Outcome::Silence(_) => assert!(!is_asked),

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 
 use crate::{shell, workspace};
 
-/// What tells the fuzzer which code an input reached (LLVM's SanitizerCoverage), and what makes the standard
+/// What tells the fuzzer which code an input reached (LLVM's `SanitizerCoverage`), and what makes the standard
 /// library's and our own assertions part of the game.
 const FLAGS: &str = "--cfg fuzzing -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1 \
                      -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -38,7 +38,7 @@ pub enum Target {
 impl Target {
     /// The program, and the folder of its corpus.
     fn name(self) -> String {
-        format!("{}", self.to_possible_value().expect("a name").get_name()).replace('-', "_")
+        self.to_possible_value().expect("a name").get_name().replace('-', "_")
     }
 }
 

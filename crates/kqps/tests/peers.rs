@@ -5,11 +5,12 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use xtask::peers::{Name, measure};
+use xtask::peers::{Extent, Name, measure};
 
 fn measured(name: Name, file: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
-    measure(name, 1, 0.3, Path::new(env!("CARGO_BIN_EXE_kqps")), folder.path())
+    let extent = Extent { only: None, blocks: 1, seconds: 0.3 };
+    measure(name, extent, Path::new(env!("CARGO_BIN_EXE_kqps")), folder.path())
         .unwrap_or_else(|e| panic!("{e:#}"));
     serde_json::from_str(&fs::read_to_string(folder.path().join(file)).unwrap()).unwrap()
 }

@@ -28,6 +28,7 @@ use crate::zone::node::Rrset;
 use crate::zones::{Entry, Zones};
 use answer::Reply;
 use compress::Names;
+use cookie::Checked;
 use edns::{Opt, UDP_BYTES_MIN};
 use foresee::Foreseen;
 use proof::Proofs;
@@ -173,6 +174,7 @@ impl Responder {
         let query = query::read(message, header, name);
         let cookie = query
             .edns
+            .filter(|edns| edns.version == 0)
             .and_then(|edns| edns.cookie?.ok())
             .zip(self.settings.cookie_secret)
             .map(|(cookie, secret)| cookie.check(&secret, asker.address, asker.now_s));
@@ -190,7 +192,7 @@ impl Responder {
             .edns
             .and_then(|edns| Opt::new(&self.settings, &edns, cookie.map(|cookie| cookie.reply), room));
         let room = room - opt.map_or(0, |opt| opt.bytes());
-        let objection = objection(&self.settings, &query, opcode, asker.transport, cookie.map(|c| c.is_good));
+        let objection = objection(&self.settings, &query, opcode, asker.transport, cookie);
         // A signature has an answer if nothing else is wrong with the query.
         let tsig = query.tsig_at.filter(|_| objection == Some(NOTAUTH));
         let tsig = tsig.and_then(|at| tsig::read(message, at)).filter(|tsig| tsig.bytes() <= room);
@@ -251,7 +253,7 @@ fn objection(
     query: &Query,
     opcode: u8,
     transport: Transport,
-    is_cookie_good: Option<bool>,
+    cookie: Option<Checked>,
 ) -> Option<u16> {
     match opcode {
         0 => {}
@@ -277,9 +279,14 @@ fn objection(
     }
     if !query.has_question() {
         // A client may ask for nothing but a cookie (RFC 7873, section 5.4).
-        return Some(if is_cookie_good.is_some() { rcode::NOERROR } else { rcode::FORMERR });
+        return Some(match cookie {
+            Some(cookie) if cookie.is_good || cookie.is_first => rcode::NOERROR,
+            Some(_) => BADCOOKIE,
+            None => rcode::FORMERR,
+        });
     }
-    if settings.must_cookie_be_good && transport == Transport::Udp && is_cookie_good == Some(false) {
+    let is_cookie_bad = cookie.is_some_and(|cookie| !cookie.is_good);
+    if settings.must_cookie_be_good && transport == Transport::Udp && is_cookie_bad {
         return Some(BADCOOKIE);
     }
     None
@@ -335,6 +342,7 @@ fn assemble(
         dnssec_ok,
         proofs: dnssec_ok.then(Proofs::default),
         hosts: None,
+        renames: None,
         rcode: rcode::NOERROR,
         is_authoritative: false,
         is_truncated: false,

@@ -42,6 +42,9 @@ pub struct Options {
     /// Length of each measurement
     #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
     seconds: f64,
+    /// Only the rows whose words have this among them
+    #[arg(long, value_name = "WORDS")]
+    only: Option<String>,
     /// The program to measure; without it the release build, made now
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
@@ -67,11 +70,25 @@ pub fn run(options: &Options) -> Result<()> {
         None => workspace::release_build()?,
     };
     let folder = workspace::metadata()?.target_directory.join("peers");
-    measure(options.name, options.blocks, options.seconds, &program, &folder)
+    let extent = Extent { only: options.only.as_deref(), blocks: options.blocks, seconds: options.seconds };
+    measure(options.name, extent, &program, &folder)
 }
 
-/// Measures with a program that is built, into a folder. Fewer than six blocks show that it works, and no more.
-pub fn measure(name: Name, blocks: u32, seconds: f64, program: &Path, folder: &Path) -> Result<()> {
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent<'a> {
+    /// Only the rows whose words have this among them.
+    pub only: Option<&'a str>,
+    /// Blocks of each row. Fewer than six show that it works, and no more.
+    pub blocks: u32,
+    /// Length of each measurement.
+    pub seconds: f64,
+}
+
+/// Measures with a program that is built, into a folder. A row that cannot be measured is told at the end, and the
+/// others are measured.
+pub fn measure(name: Name, extent: Extent<'_>, program: &Path, folder: &Path) -> Result<()> {
+    let Extent { only, blocks, seconds } = extent;
     ensure!(
         name != Name::Player || dnsperf::is_there(),
         "dnsperf is missing; `cargo xtask test --only packages` installs it"
@@ -83,14 +100,20 @@ pub fn measure(name: Name, blocks: u32, seconds: f64, program: &Path, folder: &P
     kqps::write_queries(&queries, QUERIES, false)?;
     let bench = Bench { kqps: Kqps::new(program)?, seconds, queries: &queries, scratch: scratch.path() };
 
-    let mut found = Vec::new();
-    for row in rows::of(name) {
-        found.push(block::compare(&bench, row, blocks)?);
+    let (mut found, mut failed) = (Vec::new(), Vec::new());
+    for row in rows::of(name).into_iter().filter(|row| only.is_none_or(|only| row.what.contains(only))) {
+        match block::compare(&bench, row, blocks) {
+            Ok(compared) => found.push(compared),
+            Err(error) => failed.push(format!("{error:#}")),
+        }
     }
     let precise = match name {
-        Name::Player => precision::measure(&bench, blocks)?,
-        Name::Echo | Name::Auth => Vec::new(),
+        Name::Player if only.is_none() => precision::measure(&bench, blocks)?,
+        _ => Vec::new(),
     };
+    ensure!(!found.is_empty() || !failed.is_empty(), "no row has these words");
     report::print(&found, &precise);
-    report::write(&folder.join(format!("{name:?}.json").to_lowercase()), &bench, blocks, &found, &precise)
+    report::write(&folder.join(format!("{name:?}.json").to_lowercase()), &bench, blocks, &found, &precise)?;
+    ensure!(failed.is_empty(), "not measured:\n  {}", failed.join("\n  "));
+    Ok(())
 }

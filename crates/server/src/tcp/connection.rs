@@ -149,7 +149,7 @@ impl<S> Connection<S> {
         }
         let kept = self.partial.len();
         let filled = self.read(&mut desk.input)?;
-        let used = self.answer(desk, filled, now)?;
+        let (used, is_dns) = self.answer(desk, filled, now);
         self.partial.clear();
         if used < filled {
             self.partial.extend_from_slice(&desk.input[used..filled]);
@@ -157,8 +157,14 @@ impl<S> Connection<S> {
             // An idle connection holds no memory.
             self.partial = Vec::new();
         }
-        if !desk.output.is_empty() {
+        let has_output = !desk.output.is_empty();
+        if has_output {
             self.write(&desk.output, now)?;
+        }
+        if !is_dns {
+            return Err(End::NotDns);
+        }
+        if has_output {
             return Ok(true);
         }
         if first_message(&self.partial).is_some() {
@@ -194,20 +200,21 @@ impl<S> Connection<S> {
     }
 
     /// Answers whole queries from the input and goes on with what is being streamed, until there is enough to
-    /// write; returns how much of the input was used.
+    /// write; returns how much of the input was used, and whether what comes next may be DNS.
     fn answer<A: StreamAnswer<Stream = S>>(
         &mut self,
         desk: &mut Desk<A>,
         filled: usize,
         now: Instant,
-    ) -> Result<usize, End> {
+    ) -> (usize, bool) {
         let Desk { answer, counts, input, message, output } = desk;
         output.clear();
-        let mut used = 0;
+        let (mut used, mut is_dns) = (0, true);
         while output.len() < OUTPUT_MOST && self.streams.len() < STREAMS {
             let Some(query) = first_message(&input[used..filled]) else { break };
             if query.len() < HEADER_BYTES {
-                return Err(End::NotDns);
+                is_dns = false;
+                break;
             }
             used += LENGTH_BYTES + query.len();
             self.active = now;
@@ -232,7 +239,7 @@ impl<S> Connection<S> {
                 None => drop(self.streams.pop_front()),
             }
         }
-        Ok(used)
+        (used, is_dns)
     }
 
     /// Writes what earlier turns left; whether all of it could be.

@@ -3,7 +3,7 @@
 
 use kqps_message::{rcode, rtype};
 
-use crate::name::Name;
+use crate::name::{self, Name};
 use crate::respond::Transport;
 use crate::respond::proof::Proofs;
 use crate::respond::writer::{Full, Owner, Section, Writer};
@@ -37,6 +37,8 @@ pub(crate) struct Reply<'r, 'z> {
     pub proofs: Option<Proofs<'z>>,
     /// Hosts whose addresses are written, if any are.
     pub hosts: Option<[Option<Node<'z>>; HOSTS_MAX]>,
+    /// The DNAME records that are written, if any are.
+    pub renames: Option<[Option<Node<'z>>; ALIASES_MAX]>,
     pub rcode: u16,
     pub is_authoritative: bool,
     pub is_truncated: bool,
@@ -212,8 +214,22 @@ impl<'z> Reply<'_, 'z> {
     #[inline(never)]
     fn rename(&mut self, node: Node<'z>, labels: usize) -> Result<Step<'z>, Full> {
         let Some(dname) = node.rrset(rtype::DNAME) else { return Ok(Step::End(End::Elsewhere)) };
-        self.writer.rrset(Owner::Named(node.name()), &dname, None, self.dnssec_ok)?;
         let (kept, target) = (self.name.start(labels), dname.first());
+        let renames = self.renames.get_or_insert([None; ALIASES_MAX]);
+        match renames.iter_mut().find(|known| known.is_none_or(|known| known.is_at(node))) {
+            // An RRset stands once in a section (RFC 2181, section 5).
+            Some(Some(_)) | None => {
+                let leads_below_itself = self.other.set(target)
+                    && self.other.above(node.name(), name::labels(node.name())).is_some();
+                if leads_below_itself {
+                    return Ok(Step::End(End::Elsewhere));
+                }
+            }
+            Some(free) => {
+                *free = Some(node);
+                self.writer.rrset(Owner::Named(node.name()), &dname, None, self.dnssec_ok)?;
+            }
+        }
         if kept + target.len() > 255 {
             self.rcode = YXDOMAIN;
             return Ok(Step::End(End::Elsewhere));

@@ -14,11 +14,19 @@ pub(crate) struct Names {
     places: [u16; KNOWN_MAX],
     known: usize,
     name: Name,
+    /// Whether names that differ in case are different.
+    in_case: bool,
 }
 
 impl Names {
     pub(crate) fn new() -> Self {
-        Self { hashes: [0; KNOWN_MAX], places: [0; KNOWN_MAX], known: 0, name: Name::root() }
+        let name = Name::root();
+        Self { hashes: [0; KNOWN_MAX], places: [0; KNOWN_MAX], known: 0, name, in_case: false }
+    }
+
+    /// For messages whose names keep their case (RFC 5936, section 3.4).
+    pub(crate) fn in_case() -> Self {
+        Self { in_case: true, ..Self::new() }
     }
 
     /// How many suffixes are known; [`Names::forget`] takes it.
@@ -69,7 +77,7 @@ impl Names {
         known
             .filter(|&(&known, _)| known == hash)
             .map(|(_, &place)| place)
-            .find(|&place| stands(message, usize::from(place), self.name.suffix(labels)))
+            .find(|&place| stands(message, usize::from(place), self.name.suffix(labels), self.in_case))
     }
 }
 
@@ -92,8 +100,8 @@ fn note(
     }
 }
 
-/// Whether `name` stands at `at` in a message that we wrote.
-fn stands(message: &[u8], mut at: usize, name: &[u8]) -> bool {
+/// Whether `name` stands at `at` in a message that we wrote, if need be in the same case.
+fn stands(message: &[u8], mut at: usize, name: &[u8], in_case: bool) -> bool {
     let mut rest = name;
     loop {
         match message.get(at) {
@@ -106,7 +114,8 @@ fn stands(message: &[u8], mut at: usize, name: &[u8]) -> bool {
                 let Some((expected, more)) = rest.split_at_checked(1 + usize::from(length)) else {
                     return false;
                 };
-                if !label.is_some_and(|label| label.eq_ignore_ascii_case(expected)) {
+                let Some(label) = label else { return false };
+                if label != expected && (in_case || !label.eq_ignore_ascii_case(expected)) {
                     return false;
                 }
                 if length == 0 {
@@ -140,6 +149,18 @@ mod tests {
         }
         let expected = b"\x03www\x07example\x03org\0\x04mail\xc0\x10\xc0\x0c\0\xc0\x18";
         assert_eq!(message[12..at].escape_ascii().to_string(), expected.escape_ascii().to_string());
+    }
+
+    #[test]
+    fn a_transfer_keeps_the_case() {
+        let mut names = Names::in_case();
+        let mut message = [0; 100];
+        let mut at = 0;
+        for wire in [&b"\x03www\x03org\0"[..], b"\x03www\x03ORG\0", b"\x03ftp\x03ORG\0", b"\x03org\0"] {
+            at = names.put(&mut message, at, 100, wire).expect("room");
+        }
+        let expected = b"\x03www\x03org\0\x03www\x03ORG\0\x03ftp\xc0\x0d\xc0\x04";
+        assert_eq!(message[..at].escape_ascii().to_string(), expected.escape_ascii().to_string());
     }
 
     #[test]

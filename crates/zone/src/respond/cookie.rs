@@ -27,6 +27,8 @@ pub(crate) struct Cookie {
     client: [u8; CLIENT_BYTES],
     /// The server's part, if it has the length that ours have.
     server: Option<[u8; SERVER_BYTES]>,
+    /// Whether there is no server's part at all.
+    is_first: bool,
 }
 
 /// A cookie's length is none that RFC 7873, section 4, allows: 8, or 16 to 40.
@@ -38,6 +40,8 @@ pub(crate) struct Malformed;
 pub(crate) struct Checked {
     /// Whether a server with our secret gave it to this client lately.
     pub is_good: bool,
+    /// Whether the client has none from a server yet.
+    pub is_first: bool,
     /// The cookie to reply with.
     pub reply: [u8; BYTES],
 }
@@ -47,7 +51,7 @@ impl Cookie {
     pub(crate) fn read(value: &[u8]) -> Result<Self, Malformed> {
         let (&client, server) = value.split_first_chunk().ok_or(Malformed)?;
         if server.is_empty() || (8..=SERVER_BYTES_MAX).contains(&server.len()) {
-            return Ok(Self { client, server: server.try_into().ok() });
+            return Ok(Self { client, server: server.try_into().ok(), is_first: server.is_empty() });
         }
         Err(Malformed)
     }
@@ -65,10 +69,11 @@ impl Cookie {
                 let is_fresh = age_s <= FRESH_MAX_S || age_s > AGE_MAX_S;
                 let reply =
                     if is_fresh { made } else { self.make(secret, [VERSION, 0, 0, 0], now_s, address) };
-                return Checked { is_good: true, reply };
+                return Checked { is_good: true, is_first: false, reply };
             }
         }
-        Checked { is_good: false, reply: self.make(secret, [VERSION, 0, 0, 0], now_s, address) }
+        let reply = self.make(secret, [VERSION, 0, 0, 0], now_s, address);
+        Checked { is_good: false, is_first: self.is_first, reply }
     }
 
     /// The cookie for a client at `address` (RFC 9018, section 4.4).

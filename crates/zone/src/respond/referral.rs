@@ -103,6 +103,7 @@ impl<'z> Reply<'_, 'z> {
             // An alias leads to the records of the same type at its target (RFC 9460, section 4.1).
             if is_service
                 && data.starts_with(&[0, 0])
+                && !name::same(host, self.name.wire())
                 && let Some(next) = node.rrset(rrset.rtype)
             {
                 let _ = self.writer.rrset(Owner::Named(host), &next, None, self.dnssec_ok);

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use kqps_message::header::{AA, HEADER_BYTES, QR};
+use kqps_message::header::{AA, HEADER_BYTES, QR, RD};
 use kqps_message::rtype;
 
+use crate::respond::OPCODE;
 use crate::respond::compress::Names;
 use crate::respond::writer::{Full, Writer};
 use crate::zone::Zone;
@@ -48,10 +49,10 @@ impl Transfer {
     /// A transfer of `zone` in reply to a query of which `question` is header and question.
     pub(crate) fn new(zone: Arc<Zone>, question: &[u8], opt: Option<Box<[u8]>>) -> Self {
         let mut head: Box<[u8]> = question.into();
-        head[2] |= QR | AA;
+        head[2] = QR | AA | head[2] & (OPCODE | RD);
         head[3] = 0;
         head[4..HEADER_BYTES].copy_from_slice(&[0, 1, 0, 0, 0, 0, 0, u8::from(opt.is_some())]);
-        Self { zone, head, opt, names: Box::new(Names::new()), place: Place::First }
+        Self { zone, head, opt, names: Box::new(Names::in_case()), place: Place::First }
     }
 
     /// Writes the next message to the front of `buffer`, which should have 65,535 bytes, and returns its length;

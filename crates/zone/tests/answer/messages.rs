@@ -138,6 +138,41 @@ fn what_is_malformed_is_said_to_be() {
 }
 
 #[test]
+fn looking_ahead_changes_no_answer() {
+    let server = &mut server();
+    let mut queries: Vec<Vec<u8>> = ["www", "WWW", "nothing", "x.dname", "alias", "a.b.c.wild", "sub", "www"]
+        .iter()
+        .flat_map(|name| [&PLAIN, &DO].map(|ask| query(&format!("{name}.example. A"), ask)))
+        .collect();
+    queries.extend([
+        query("example.net. A", &PLAIN),
+        query(". NS", &PLAIN),
+        vec![0; 12],
+        vec![0xff; 40],
+        vec![],
+    ]);
+    queries.push(query("www.example. A", &PLAIN)[..20].to_vec());
+    let told = |server: &mut Server, query: &[u8]| {
+        let (outcome, buffer) = server.respond(query, Transport::Udp);
+        let Outcome::Reply(bytes) = outcome else { return Vec::new() };
+        buffer[..bytes].to_vec()
+    };
+    let expected: Vec<_> = queries.iter().map(|query| told(server, query)).collect();
+    assert!(expected.iter().filter(|reply| !reply.is_empty()).count() > 18);
+    // As foreseen; the other way round; and with some left out.
+    for (backwards, step) in [(false, 1), (true, 1), (false, 3)] {
+        let mut order: Vec<usize> = (0..queries.len()).step_by(step).collect();
+        if backwards {
+            order.reverse();
+        }
+        server.responder.foresee(&server.zones, queries.iter().map(|query| &query[..]));
+        for at in order {
+            assert_eq!(told(server, &queries[at]), expected[at], "{at}");
+        }
+    }
+}
+
+#[test]
 fn edns_is_answered_with_edns() {
     let server = &mut server();
     assert_eq!(counts(&server.reply(&query("www.example. A", &PLAIN), Transport::Udp))[3], 0);
@@ -306,6 +341,17 @@ fn cookies() {
     nothing[5] = 0;
     let reply = server.reply(&nothing, Transport::Udp);
     assert_eq!((rcode(&reply), counts(&reply), &options(&reply)[4..]), (0, [0, 0, 0, 1], &cookie[..]));
+    for (server_part, expected) in [(&cookie[8..], 0), (&forged[8..], 23), (&[1; 8], 23)] {
+        let mut option = [&[0, 10, 0, 8 + server_part.len() as u8], &b"12345678"[..], server_part].concat();
+        let mut nothing = with_options(query("www.example. A", &PLAIN)[..12].to_vec(), 0, &option);
+        nothing[5] = 0;
+        assert_eq!(rcode(&server.reply(&nothing, Transport::Udp)), expected, "{option:?}");
+        // In a version of EDNS that nobody knows, nobody knows what a cookie is.
+        option[4] ^= 1;
+        let reply =
+            server.reply(&with_options(query("www.example. A", &PLAIN), 1 << 16, &option), Transport::Udp);
+        assert_eq!((rcode(&reply), options(&reply).len()), (16, 0));
+    }
 
     let strict = Settings { must_cookie_be_good: true, ..settings };
     let server = &mut Server::with([zone("example.", &fixture("example"))], strict);
@@ -350,13 +396,15 @@ fn transfers() {
     assert_eq!(server.ask("example.net. AXFR", &TCP), "NOTAUTH\n");
 
     for room in [700, 2000, 65_535] {
-        let (outcome, _) = server.respond(&query("example. AXFR", &TCP), Transport::Tcp);
+        let mut odd = query("example. AXFR", &TCP);
+        (odd[2], odd[3]) = (odd[2] | 0x06, 0xff);
+        let (outcome, _) = server.respond(&odd, Transport::Tcp);
         let Outcome::Transfer(mut transfer) = outcome else { panic!("{outcome:?}") };
         let mut buffer = vec![0; room];
         let mut sent = Vec::new();
         while let Some(bytes) = transfer.next(&mut buffer) {
             let message = &buffer[..bytes];
-            assert_eq!((rcode(message), counts(message)[0]), (0, 1));
+            assert_eq!((&message[2..4], counts(message)[0]), (&[0x85, 0][..], 1));
             sent.extend(section(message, 0).iter().map(whole));
         }
         assert!(sent.first() == sent.last() && sent[0].1 == 6);

@@ -174,6 +174,35 @@ fn referrals() {
     );
 }
 
+/// Each DNAME record stands once, however often a chain comes below it, and what leads below itself ends.
+fn rename_twice() {
+    let text = "example. 300 IN SOA ns1.example. hostmaster.example. 7 7200 3600 1209600 300
+        example. 300 IN NS ns1.example.
+        d.example. 60 IN DNAME t.example.
+        a.t.example. 60 IN CNAME b.d.example.
+        b.t.example. 60 IN A 192.0.2.1
+        deep.example. 60 IN DNAME x.deep.example.";
+    let text: Vec<_> = text.lines().map(str::trim).collect();
+    let server = &mut Server::new([zone("example.", &text.join("\n"))]);
+    check(
+        server,
+        "a.d.example. A",
+        "NOERROR aa
+         an a.d.example. 60 CNAME a.t.example.
+         an a.t.example. 60 CNAME b.d.example.
+         an b.d.example. 60 CNAME b.t.example.
+         an b.t.example. 60 A 192.0.2.1
+         an d.example. 60 DNAME t.example.",
+    );
+    check(
+        server,
+        "a.deep.example. A",
+        "NOERROR aa
+         an a.deep.example. 60 CNAME a.x.deep.example.
+         an deep.example. 60 DNAME x.deep.example.",
+    );
+}
+
 #[test]
 fn renamed_subtrees() {
     let server = &mut server();
@@ -195,6 +224,7 @@ fn renamed_subtrees() {
     );
     check(server, "dname.example. DNAME", "NOERROR aa\nan dname.example. 3600 DNAME target.example.");
     check(server, "dname.example. TXT", "NOERROR aa\nan dname.example. 3600 TXT \"beside\"");
+    rename_twice();
     let label = "x".repeat(60);
     let long = format!("{label}.{label}.{label}.{}.dname.example. A", "y".repeat(56));
     check(server, &long, "YXDOMAIN aa\nan dname.example. 3600 DNAME target.example.");

@@ -67,8 +67,9 @@ fn what_is_no_message_ends_its_connection_only() {
     let address = server.addresses[0];
     let mut other = connect(address);
     let mut stream = connect(address);
-    stream.write_all(&[0, 11]).unwrap();
-    stream.write_all(&[0; 11]).unwrap();
+    // What came before it is answered (RFC 7766, section 6.2.1.1).
+    stream.write_all(&[&framed(&query(6, "www.auth.test", A))[..], &[0, 11], &[0; 11]].concat()).unwrap();
+    assert_eq!(next(&mut stream).id(), 6);
     assert!(is_closed(&mut stream));
     // A response gets no answer, and what follows it does.
     let mut response = query(7, "www.auth.test", A);
