@@ -64,7 +64,8 @@ pub fn answer(bytes: &[u8]) {
         must_cookie_be_good: choice & 16 != 0,
         transfers: choice & 32 != 0,
     };
-    let room = if choice & 64 == 0 { 65_535 } else { query.len() + usize::from(choice >> 7) * 20 };
+    let most = if transport == Transport::Udp { 4096 } else { 65_535 };
+    let room = if choice & 64 == 0 { most } else { query.len() + usize::from(choice >> 7) * 20 };
     let asker = Asker { address: IpAddr::V6(Ipv6Addr::LOCALHOST), transport, now_s: 1_800_000_000 };
     let mut responder = Responder::new(settings);
     let mut buffer = query.to_vec();

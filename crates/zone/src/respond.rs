@@ -147,7 +147,7 @@ impl Responder {
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
-            foreseen: Foreseen::new(),
+            foreseen: Foreseen::default(),
             name: Name::root(),
             other: Name::root(),
             names: Names::new(),

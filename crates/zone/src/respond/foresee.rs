@@ -18,18 +18,15 @@ const AHEAD: usize = 64;
 const WORTHWHILE: usize = 2;
 
 /// The names of a batch, taken apart once for looking ahead and for the answer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Foreseen {
-    names: Box<[Name]>,
+    /// As many as the largest batch so far had.
+    names: Vec<Name>,
     count: usize,
     next: usize,
 }
 
 impl Foreseen {
-    pub(crate) fn new() -> Self {
-        Self { names: vec![Name::root(); AHEAD].into(), count: 0, next: 0 }
-    }
-
     /// What most probably is the name of the next query. If it is not, it is room for that.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<&mut Name> {
@@ -51,6 +48,9 @@ impl Responder {
         (*count, *next) = (0, 0);
         if queries.len() < WORTHWHILE {
             return;
+        }
+        if names.len() < queries.len().min(AHEAD) {
+            names.resize_with(queries.len().min(AHEAD), Name::root);
         }
         let mut sighted: [Option<(&Zone, u64)>; AHEAD] = [None; AHEAD];
         for ((query, name), sighted) in queries.zip(&mut *names).zip(&mut sighted) {
