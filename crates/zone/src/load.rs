@@ -5,7 +5,6 @@
 mod remark;
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry as MapEntry;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -47,8 +46,6 @@ pub struct Progress {
 pub struct Loaded {
     /// The zones to be served from now on.
     pub zones: Zones,
-    /// Records of the zones that were loaded.
-    pub records: u64,
     /// What is to be said of zones, in the order of their sources; nothing of those in which all is well.
     pub reports: Vec<Report>,
 }
@@ -56,8 +53,6 @@ pub struct Loaded {
 /// What is to be said of one zone.
 #[derive(Debug)]
 pub struct Report {
-    /// The zone in wire form, where it is known.
-    pub apex: Option<Box<[u8]>>,
     /// Its master file.
     pub path: PathBuf,
     /// What is served of it.
@@ -90,58 +85,88 @@ const SIZED_MAX: usize = 10_000;
 
 /// Loads zones. `old` are those that were served before.
 pub fn load(sources: &[Source], old: Option<&Zones>, options: &LoadOptions<'_>) -> Loaded {
-    let work = Work::new(sources, options);
+    let work = Work::new(sources, old, options);
     let mut outcomes = work.small();
     work.big(&mut outcomes);
-    assemble(sources, outcomes, old)
+    let outcomes = sources.iter().zip(outcomes).filter_map(|(source, outcome)| Some((source, outcome?)));
+    Assembly::new(old, outcomes.collect()).finish()
 }
 
 /// Zones of what came of each source, with those from before in place of what is not right now.
-fn assemble(sources: &[Source], outcomes: Vec<Option<Outcome>>, old: Option<&Zones>) -> Loaded {
-    let mut first: HashMap<Vec<u8>, &Path> = HashMap::with_capacity(sources.len());
-    let mut entries = Vec::with_capacity(sources.len());
-    let mut records = 0;
-    let mut reports = Vec::new();
-    for (source, outcome) in sources.iter().zip(outcomes) {
-        let Some(mut outcome) = outcome else { continue };
-        let known = outcome.apex.as_ref().map(|apex| first.entry(apex.to_ascii_lowercase()));
-        let served = match known {
-            Some(MapEntry::Occupied(first)) => {
-                let first = first.get().to_path_buf();
-                outcome.errors.push(LoadRemark::Twice { path: source.path.clone(), first });
-                Served::Other
-            }
-            Some(MapEntry::Vacant(place)) => {
-                place.insert(&source.path);
-                let (served, entry) = entry(&mut outcome, old);
-                records += if let (Served::New, Entry::Loaded(zone)) = (served, &entry) {
-                    zone.records()
-                } else {
-                    0
-                };
-                entries.push(entry);
-                served
-            }
-            None => Served::Nothing,
-        };
-        if !outcome.errors.is_empty() || !outcome.warnings.is_empty() {
-            let Outcome { apex, errors, more_errors, warnings, .. } = outcome;
-            let path = source.path.clone();
-            reports.push(Report { apex, path, served, errors, more_errors, warnings });
-        }
-    }
-    Loaded { zones: Zones::build(entries.into_iter()), records, reports }
+struct Assembly<'a> {
+    old: Option<&'a Zones>,
+    outcomes: Vec<(&'a Source, Outcome)>,
+    /// The file of each zone, by its apex in small letters.
+    files: HashMap<Vec<u8>, &'a Path>,
 }
 
-/// What is served of a zone.
-fn entry(outcome: &mut Outcome, old: Option<&Zones>) -> (Served, Entry) {
-    if let Some(zone) = outcome.zone.take() {
-        return (Served::New, Entry::Loaded(Arc::new(zone)));
+impl<'a> Assembly<'a> {
+    fn new(old: Option<&'a Zones>, outcomes: Vec<(&'a Source, Outcome)>) -> Self {
+        let mut files = HashMap::with_capacity(outcomes.len());
+        // A file that is not right does not stand in the way of another one that is.
+        for (source, outcome) in &outcomes {
+            if let Some(zone) = &outcome.zone {
+                files.entry(zone.apex().to_ascii_lowercase()).or_insert(&*source.path);
+            }
+        }
+        Self { old, outcomes, files }
     }
-    let apex = outcome.apex.clone().unwrap_or_default();
-    match old.and_then(|old| old.get(&apex)) {
-        Some(Entry::Loaded(zone)) => (Served::Old, Entry::Loaded(Arc::clone(zone))),
-        _ => (Served::Nothing, Entry::Broken(apex)),
+
+    fn finish(mut self) -> Loaded {
+        let mut entries = Vec::with_capacity(self.outcomes.len());
+        let mut told = HashMap::new();
+        let mut reports = Vec::new();
+        for (source, mut outcome) in std::mem::take(&mut self.outcomes) {
+            let (served, entry) = self.served(source, &mut outcome);
+            if let Some(Entry::Loaded(zone)) = &entry
+                && source.apex.is_none()
+                && source.file_name().is_none_or(|name| !name.eq_ignore_ascii_case(zone.apex()))
+            {
+                told.insert(source.path.clone(), zone.apex().into());
+            }
+            entries.extend(entry);
+            if !outcome.errors.is_empty() || !outcome.warnings.is_empty() {
+                let Outcome { errors, more_errors, warnings, .. } = outcome;
+                let path = source.path.clone();
+                reports.push(Report { path, served, errors, more_errors, warnings });
+            }
+        }
+        Loaded { zones: Zones::build(entries.into_iter()).remembering(told), reports }
+    }
+
+    /// What is served of a source.
+    fn served(&mut self, source: &'a Source, outcome: &mut Outcome) -> (Served, Option<Entry>) {
+        let Some(apex) = self.apex(source, outcome) else {
+            outcome.errors.push(LoadRemark::NoName(source.path.clone()));
+            return (Served::Nothing, None);
+        };
+        let file = *self.files.entry(apex.to_ascii_lowercase()).or_insert(&source.path);
+        if !std::ptr::eq(file, source.path.as_path()) {
+            let (path, first) = (source.path.clone(), file.to_path_buf());
+            outcome.errors.push(LoadRemark::Twice { path, first });
+            return (Served::Other, None);
+        }
+        if let Some(zone) = outcome.zone.take() {
+            return (Served::New, Some(Entry::Loaded(Arc::new(zone))));
+        }
+        match self.old.and_then(|old| old.get(&apex)) {
+            Some(Entry::Loaded(zone)) => (Served::Old, Some(Entry::Loaded(Arc::clone(zone)))),
+            _ => (Served::Nothing, Some(Entry::Broken(apex))),
+        }
+    }
+
+    /// Which zone a source is. A file that is not right is not believed that it is of another zone now: what was
+    /// served of it before stays.
+    fn apex(&self, source: &Source, outcome: &Outcome) -> Option<Box<[u8]>> {
+        if outcome.zone.is_some() || source.apex.is_some() {
+            return outcome.apex.clone();
+        }
+        let before = self.old.and_then(|old| old.told_by(&source.path)).map(Box::from);
+        let stays = |apex: &[u8]| {
+            self.old.is_some_and(|old| matches!(old.get(apex), Some(Entry::Loaded(_))))
+                && !self.files.contains_key(&apex.to_ascii_lowercase())
+        };
+        before.or_else(|| source.file_name().filter(|name| stays(name))).or_else(|| outcome.apex.clone())
     }
 }
 
@@ -169,6 +194,7 @@ struct Outcome {
 
 struct Work<'a> {
     sources: &'a [Source],
+    old: Option<&'a Zones>,
     options: &'a LoadOptions<'a>,
     zones_done: AtomicUsize,
     bytes_done: AtomicU64,
@@ -176,11 +202,12 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    fn new(sources: &'a [Source], options: &'a LoadOptions<'a>) -> Self {
+    fn new(sources: &'a [Source], old: Option<&'a Zones>, options: &'a LoadOptions<'a>) -> Self {
         let bytes = (sources.len() <= SIZED_MAX).then(|| {
             sources.iter().filter_map(|source| fs::metadata(&source.path).ok()).map(|file| file.len()).sum()
         });
-        Self { sources, options, zones_done: AtomicUsize::new(0), bytes_done: AtomicU64::new(0), bytes }
+        let (zones_done, bytes_done) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Self { sources, old, options, zones_done, bytes_done, bytes }
     }
 
     /// Loads the small zones, one on each thread at a time. What is left are big ones.
@@ -231,13 +258,19 @@ impl<'a> Work<'a> {
             Ok(Some(text)) => self.compile(source, text, threads, &mut outcome),
             Ok(None) => return None,
             Err(error) => {
-                outcome.apex = outcome.apex.or_else(|| source.file_name());
+                outcome.apex = outcome.apex.or_else(|| self.supposed(source));
                 outcome.errors.push(LoadRemark::Read { path: source.path.clone(), error });
             }
         }
         self.zones_done.fetch_add(1, Ordering::Relaxed);
         self.tell(0);
         Some(outcome)
+    }
+
+    /// The zone of a file that does not tell it: the one that it told before, or the one that it is named for.
+    fn supposed(&self, source: &Source) -> Option<Box<[u8]>> {
+        let before = self.old.and_then(|old| old.told_by(&source.path));
+        before.map(Box::from).or_else(|| source.file_name())
     }
 
     fn tell(&self, bytes: u64) {
@@ -261,12 +294,10 @@ impl<'a> Work<'a> {
         };
         let apex = outcome.apex.take().or_else(|| {
             let file_name = source.file_name();
-            master::apex(&text, &source.path, file_name.as_deref().unwrap_or(b"\0"), &master).or(file_name)
+            master::apex(&text, &source.path, file_name.as_deref().unwrap_or(b"\0"), &master)
+                .or_else(|| self.supposed(source))
         });
-        let Some(apex) = apex else {
-            outcome.errors.push(LoadRemark::NoName(source.path.clone()));
-            return;
-        };
+        let Some(apex) = apex else { return };
         let reading = master::read(&text, &source.path, &apex, &master);
         drop(text);
         let mut builder = Builder::new(&apex);

@@ -1,5 +1,7 @@
 //! Which of many zones answers for a name: the one whose apex is the name's nearest ancestor.
 
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::name::{Name, same};
@@ -32,6 +34,9 @@ pub struct Zones {
     index: Index,
     /// A bit for every number of labels that an apex has.
     depths: u128,
+    /// The zones, in wire form, of files that tell another one than their own name does. A reload needs to know
+    /// them once such a file tells nothing any more.
+    told: HashMap<PathBuf, Box<[u8]>>,
 }
 
 impl Zones {
@@ -59,7 +64,18 @@ impl Zones {
         let index = Index::build(
             kept.iter().enumerate().map(|(place, &(hash, _))| ((hash >> 32) as u32, place as u32)),
         );
-        Self { entries: kept.into_iter().map(|(_, entry)| entry).collect(), index, depths }
+        let entries = kept.into_iter().map(|(_, entry)| entry).collect();
+        Self { entries, index, depths, told: HashMap::new() }
+    }
+
+    /// The same zones, which keep in mind what these files told.
+    pub(crate) fn remembering(self, told: HashMap<PathBuf, Box<[u8]>>) -> Self {
+        Self { told, ..self }
+    }
+
+    /// The zone that this file told, in wire form, where that was another one than its name tells.
+    pub(crate) fn told_by(&self, path: &Path) -> Option<&[u8]> {
+        self.told.get(path).map(|apex| &**apex)
     }
 
     /// How many zones there are.
@@ -121,7 +137,15 @@ impl Zones {
                 Entry::Broken(apex) => apex.len(),
             })
             .sum();
-        size_of::<Self>() + size_of_val(&*self.entries) + self.index.memory_bytes() + zones
+        let told = self
+            .told
+            .iter()
+            .map(|(path, apex)| size_of_val(&(path, apex)) + path.as_os_str().len() + apex.len());
+        size_of::<Self>()
+            + size_of_val(&*self.entries)
+            + self.index.memory_bytes()
+            + zones
+            + told.sum::<usize>()
     }
 }
 

@@ -29,6 +29,11 @@ fn serial(zones: &Zones, apex: &str) -> Option<u32> {
     }
 }
 
+fn records(zones: &Zones) -> u64 {
+    let loaded = |entry: &Entry| if let Entry::Loaded(zone) = entry { zone.records() } else { 0 };
+    zones.iter().map(loaded).sum()
+}
+
 fn zone(serial: u32) -> String {
     format!("$TTL 60\n@ SOA ns host {serial} 1 1 1 1\n@ NS ns\nns A 192.0.2.1\n")
 }
@@ -60,7 +65,7 @@ fn the_file_or_its_name_tells_the_zone() {
     sources[3].apex = Some(wire("d.example").into());
     let loaded = load_all(&sources, None);
     assert_eq!(told(folder.path(), &loaded), []);
-    assert_eq!((loaded.zones.len(), loaded.records), (4, 12));
+    assert_eq!((loaded.zones.len(), records(&loaded.zones)), (4, 12));
     for (apex, expected) in [("A.example", 1), ("b.example", 2), ("c.example", 3), ("d.example", 4)] {
         assert_eq!(serial(&loaded.zones, apex), Some(expected));
     }
@@ -118,6 +123,82 @@ fn a_broken_file_keeps_the_old_zone_or_breaks_it() {
     );
 }
 
+/// The names of these files are not those of their zones, or are no names.
+#[test]
+fn a_file_that_tells_no_zone_any_more_keeps_the_one_that_it_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let told = |name: &str, serial: u32| format!("$ORIGIN {name}.\n{}", zone(serial));
+    for broken in [
+        String::new(),
+        "$ORIGIN a..b\n".to_owned() + &zone(2),
+        told("a", 2).replace("host 2", "host"),
+        // Nor is one believed that tells another zone and is wrong after that.
+        told("other", 2) + "x A y\n",
+    ] {
+        for file in ["db.a", "x..y.zone", "named.zone"] {
+            fs::write(at(file), told("a", 1)).unwrap();
+            let sources = [Source { apex: None, path: at(file) }];
+            let mut zones = load_all(&sources, None).zones;
+            fs::write(at(file), &broken).unwrap();
+            // What is kept is not forgotten when it is kept once more.
+            for _ in 0..2 {
+                let again = load_all(&sources, Some(&zones));
+                assert_eq!(
+                    again.reports.iter().map(|report| report.served).collect::<Vec<_>>(),
+                    [Served::Old]
+                );
+                zones = again.zones;
+                assert_eq!((serial(&zones, "a"), zones.len()), (Some(1), 1), "{file}: {broken}");
+            }
+            fs::remove_file(at(file)).unwrap();
+            let zones = load_all(&sources, Some(&zones)).zones;
+            assert_eq!((serial(&zones, "a"), zones.len()), (Some(1), 1), "{file}");
+            fs::write(at(file), told("b", 3)).unwrap();
+            let zones = load_all(&sources, Some(&zones)).zones;
+            assert_eq!((serial(&zones, "b"), zones.len()), (Some(3), 1), "{file}");
+        }
+    }
+    fs::write(at("a.zone"), zone(1)).unwrap();
+    let sources = [Source { apex: None, path: at("a.zone") }];
+    let zones = load_all(&sources, None).zones;
+    fs::write(at("a.zone"), told("other", 2) + "x A y\n").unwrap();
+    let zones = load_all(&sources, Some(&zones)).zones;
+    assert_eq!((serial(&zones, "a"), zones.len()), (Some(1), 1));
+}
+
+#[test]
+fn a_file_that_nothing_names_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let [none, empty] = ["none", "empty"].map(|name| folder.path().join(format!("{name}..x.zone")));
+    fs::write(&empty, "").unwrap();
+    let sources = [none, empty].map(|path| Source { apex: None, path });
+    let loaded = load_all(&sources, None);
+    assert!(loaded.zones.is_empty());
+    let told = told(folder.path(), &loaded);
+    assert_eq!(told.iter().map(|(_, remarks)| remarks.len()).collect::<Vec<_>>(), [2, 1]);
+    for ((served, remarks), name) in told.iter().zip(["none", "empty"]) {
+        let last = remarks.last().unwrap();
+        assert_eq!(*served, Served::Nothing);
+        assert!(last.starts_with(&format!("{name}..x.zone: queries for this zone are refused")), "{last}");
+    }
+}
+
+#[test]
+fn a_broken_file_gives_way_to_a_whole_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("a"), zone(1)).unwrap();
+    let first = load_all(&Sources::of(folder.path()).unwrap().zones, None).zones;
+    // The zone has moved to another file, which comes later.
+    fs::write(at("a"), "").unwrap();
+    fs::write(at("b"), "$ORIGIN a.\n".to_owned() + &zone(2)).unwrap();
+    let second = load_all(&Sources::of(folder.path()).unwrap().zones, Some(&first));
+    assert_eq!((serial(&second.zones, "a"), second.zones.len()), (Some(2), 1));
+    assert_eq!(told(folder.path(), &second).len(), 1);
+    assert_eq!(second.reports[0].served, Served::Other);
+}
+
 #[test]
 fn many_zones_and_big_ones_are_loaded_side_by_side() {
     let folder = tempfile::tempdir().unwrap();
@@ -137,7 +218,7 @@ fn many_zones_and_big_ones_are_loaded_side_by_side() {
         &LoadOptions { threads: 2, progress: &|progress| seen.lock().unwrap().push(progress) },
     );
     assert_eq!(told(folder.path(), &loaded), []);
-    assert_eq!(loaded.records, 301 * 3 + 400_000);
+    assert_eq!(records(&loaded.zones), 301 * 3 + 400_000);
     assert_eq!(serial(&loaded.zones, "z299.example"), Some(299));
     assert_eq!(serial(&loaded.zones, "big.example"), Some(7));
     let seen = seen.into_inner().unwrap();

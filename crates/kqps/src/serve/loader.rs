@@ -36,7 +36,7 @@ fn load_all(wish: &Wish<'_>) -> Result<(Zones, Told), String> {
     let bar = (wish.speaks && std::io::stderr().is_terminal()).then(bar);
     let progress = |progress| show(bar.as_ref(), progress);
     let options = LoadOptions { threads: wish.threads, progress: &progress };
-    let Loaded { zones, reports, .. } = load(&sources, wish.old, &options);
+    let Loaded { zones, reports } = load(&sources, wish.old, &options);
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }

@@ -19,8 +19,8 @@ pub enum LoadRemark {
     },
     /// Neither the file nor its name tells which zone it is.
     #[error(
-        "{}: no zone is named, the file does not begin with a SOA record, and its own name is no name of a zone; \
-         write NAME=FILE",
+        "{}: queries for this zone are refused, since nothing tells its name: no SOA record comes first, and the \
+         file's own name is no name of a zone; write NAME=FILE",
         .0.display()
     )]
     NoName(PathBuf),
