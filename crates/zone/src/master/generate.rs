@@ -17,8 +17,16 @@ use super::{name, rdata};
 /// A number is filled up to so many digits at most.
 const WIDTH_MAX: usize = 255;
 
-/// Reads the rest of the directive and makes its records, all of which bear its line.
+/// Reads the rest of the directive and makes its records, all of which bear its line. A line after it that begins
+/// with a blank inherits the owner of the record before it.
 pub(super) fn run(reader: &mut Reader<'_>, line: u32) -> Parsed<()> {
+    let owner = std::mem::take(&mut reader.owner);
+    let outcome = records(reader, line);
+    reader.owner = owner;
+    outcome
+}
+
+fn records(reader: &mut Reader<'_>, line: u32) -> Parsed<()> {
     let range_token = reader.lexer.plain(RANGE_EXPECTED)?;
     let range = Range::parse(&range_token)?;
     if range.count() > u64::from(reader.file.options.generated_max) {
@@ -187,15 +195,23 @@ fn expand(parts: &[Part], number: u32, at: usize, out: &mut Vec<u8>) -> Parsed<(
         match part {
             Part::Text(text) => out.extend_from_slice(text),
             &Part::Number { offset, width, radix } => {
-                let value = u64::try_from(i64::from(number) + offset)
-                    .map_err(|_| Trouble::rule(at, "the offset makes a number negative"))?;
+                let signed = i64::from(number) + offset;
+                let value = match u64::try_from(signed) {
+                    Ok(value) => value,
+                    // Its digits are those of the distance from zero.
+                    Err(_) if radix == b'd' => 0,
+                    Err(_) => {
+                        let rule = "the offset makes a number negative, which only the radix d can show";
+                        return Err(Trouble::rule(at, rule));
+                    }
+                };
                 let written = match radix {
                     b'o' => write!(out, "{value:0width$o}"),
                     b'x' => write!(out, "{value:0width$x}"),
                     b'X' => write!(out, "{value:0width$X}"),
                     b'n' => nibbles(value, width, b"0123456789abcdef", out),
                     b'N' => nibbles(value, width, b"0123456789ABCDEF", out),
-                    _ => write!(out, "{value:0width$}"),
+                    _ => write!(out, "{signed:0width$}"),
                 };
                 written.map_err(|_| Trouble::rule(at, "there is no memory for this"))?;
             }

@@ -105,6 +105,7 @@ fn generate_makes_a_record_for_each_number() {
             "$GENERATE 20-20 a${0}.${-19}.${5,4}.${0,3,d} 1 A 10.0.0.1",
             &["a20.1.0025.020.example. 1 A 0a000001 @1"],
         ),
+        ("$GENERATE 1-1 a${-5}.${-5,4,d} 1 A 10.0.0.1", &["a-4.-004.example. 1 A 0a000001 @1"]),
         (
             "$GENERATE 171-171 ${0,0,x}.${0,4,X}.${0,0,o} 1 A 10.0.0.1",
             &["ab.00AB.253.example. 1 A 0a000001 @1"],
@@ -113,8 +114,8 @@ fn generate_makes_a_record_for_each_number() {
         // An even width ends with a dot, as in BIND.
         ("$GENERATE 1-1 ${0,4,n} 1 A 10.0.0.1", &["1.0. 1 A 0a000001 @1"]),
         (
-            "$GENERATE 1-1 @ 1 TYPE65280 \\# 1 0$\n  2 A 10.0.0.1",
-            &["example. 1 TYPE65280 01 @1", "example. 2 A 0a000001 @2"],
+            "b 1 A 10.0.0.1\n$GENERATE 1-1 @ 1 TYPE65280 \\# 1 0$\n  2 A 10.0.0.2",
+            &["b.example. 1 A 0a000001 @1", "example. 1 TYPE65280 01 @2", "b.example. 2 A 0a000002 @3"],
         ),
         (
             "$TTL 8\n$GENERATE 1-1 a$ A ( 10.0.0.$ ; one\n)\nb A 10.0.0.1",

@@ -117,7 +117,14 @@ fn each_error_of_structure_has_its_place() {
         ("$FOO x", "1:1: expected $ORIGIN, $TTL, $INCLUDE or $GENERATE, found \"$FOO\""),
         ("$GENERATE 2-1 a$ 1 A 10.0.0.1", "1:11: expected a range as in 1-254 or 0-100/2, found \"2-1\""),
         ("$GENERATE 1-2/0 a$ 1 A 10.0.0.1", "1:11: expected a range as in 1-254 or 0-100/2, found \"1-2/0\""),
-        ("$GENERATE 0-1 a${-1} 1 A 10.0.0.1", "1:15: the offset makes a number negative"),
+        (
+            "$GENERATE 0-1 a${-1,0,x} 1 A 10.0.0.1",
+            "1:15: the offset makes a number negative, which only the radix d can show",
+        ),
+        (
+            "$GENERATE 1-1 a 1 A 10.0.0.1\n 1 A 10.0.0.2",
+            "2:2: this line begins with a blank, but no record before it has an owner to inherit",
+        ),
         (
             "$GENERATE 0-1 a${0,1,q} 1 A 10.0.0.1",
             "1:15: expected ${OFFSET,WIDTH,RADIX} with a radix of d, o, x, X, n or N, found \"a${0,1,q}\"",
