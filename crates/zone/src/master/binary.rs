@@ -106,11 +106,10 @@ pub(super) fn base32hex(token: &Token<'_>, out: &mut Vec<u8>) -> Parsed<()> {
     Ok(())
 }
 
-/// Appends the bytes in base 64 that follow up to the entry's end, in one word or many. `optional` says
-/// whether there may be none.
-pub(super) fn base64_rest(lexer: &mut Lexer<'_>, optional: bool, out: &mut Vec<u8>) -> Parsed<()> {
+/// Appends the bytes in base 64 that follow up to the entry's end, in one word or many.
+pub(super) fn base64_rest(lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Parsed<()> {
     let mut base64 = Base64::default();
-    let mut any = optional;
+    let mut any = false;
     while let Some(token) = lexer.next()? {
         any = true;
         base64.add(&token, out)?;
@@ -186,11 +185,15 @@ impl Base64 {
 mod tests {
     use super::*;
 
-    type Reader = fn(&mut Lexer<'_>, bool, &mut Vec<u8>) -> Parsed<()>;
+    type Reader = fn(&mut Lexer<'_>, &mut Vec<u8>) -> Parsed<()>;
+
+    fn hex_rest(lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Parsed<()> {
+        super::hex_rest(lexer, false, out)
+    }
 
     fn rest(reader: Reader, text: &str) -> Parsed<Vec<u8>> {
         let mut out = Vec::new();
-        reader(&mut Lexer::new(text.as_bytes()), false, &mut out).map(|()| out)
+        reader(&mut Lexer::new(text.as_bytes()), &mut out).map(|()| out)
     }
 
     /// The vectors of RFC 4648, section 10.

@@ -7,7 +7,7 @@ use kqps_message::name;
 
 use super::error::{Parsed, Trouble};
 use super::lexer::{Lexer, Token};
-use super::mnemonic::{ALGORITHMS, CERTIFICATES, mnemonic};
+use super::mnemonic::{ALGORITHMS, CERTIFICATES, SCHEMES, mnemonic};
 use super::{binary, number, text, types};
 
 /// One field.
@@ -48,16 +48,18 @@ pub(super) enum Field {
     Algorithm,
     /// The number of a kind of certificate, or its mnemonic.
     Certificate,
+    /// The number of a scheme of DSYNC, or its mnemonic.
+    Scheme,
     /// Six or eight bytes as hexadecimal pairs with hyphens between (RFC 7043).
     Eui48,
     Eui64,
-    /// Four groups of four hexadecimal digits with colons between (RFC 6742).
+    /// Four groups of one to four hexadecimal digits with colons between (RFC 6742).
     Locator,
 }
 
 use Field::{
-    Algorithm, Base64, Certificate, Eui48, Eui64, Hash, Hex, Ipv4, Ipv6, Locator, Name, Period, Salt, String,
-    Strings, Tag, Text, Time, Type, Types, U8, U16, U32,
+    Algorithm, Base64, Certificate, Eui48, Eui64, Hash, Hex, Ipv4, Ipv6, Locator, Name, Period, Salt, Scheme,
+    String, Strings, Tag, Text, Time, Type, Types, U8, U16, U32,
 };
 
 /// The fields of a type's data. None where it is no such sequence, or not known.
@@ -113,7 +115,7 @@ pub(super) fn of(rtype: u16) -> Option<&'static [Field]> {
         // ZONEMD
         63 => &[U32, U8, U8, Hex],
         // DSYNC
-        66 => &[Type, U8, U16, Name],
+        66 => &[Type, Scheme, U16, Name],
         // NID, L64
         104 | 106 => &[U16, Locator],
         // L32
@@ -156,26 +158,19 @@ pub(super) fn read(field: Field, lexer: &mut Lexer<'_>, origin: &[u8], out: &mut
         Ipv4 => word(lexer, IPV4_EXPECTED, out, ipv4)?,
         Ipv6 => word(lexer, IPV6_EXPECTED, out, ipv6)?,
         Hex => binary::hex_rest(lexer, false, out)?,
-        Base64 => binary::base64_rest(lexer, false, out)?,
+        Base64 => binary::base64_rest(lexer, out)?,
         Salt => salt(&lexer.plain(SALT_EXPECTED)?, out)?,
         Hash => with_length(&lexer.plain("a hash in base 32")?, out, binary::base32hex)?,
         Type => word(lexer, "a type", out, |text| types::parse(text).map(u16::to_be_bytes))?,
         Types => types::bitmap(lexer, out)?,
-        Algorithm => word(lexer, ALGORITHM_EXPECTED, out, |text| {
-            mnemonic(text, ALGORITHMS).and_then(|number| u8::try_from(number).ok()).map(|number| [number])
-        })?,
+        Algorithm => word(lexer, ALGORITHM_EXPECTED, out, |text| byte(mnemonic(text, ALGORITHMS)?))?,
         Certificate => word(lexer, "a kind of certificate", out, |text| {
             mnemonic(text, CERTIFICATES).map(u16::to_be_bytes)
         })?,
-        Eui48 => word(lexer, "six bytes as in 00-00-5e-00-53-2a", out, |text| grouped::<6>(text, b'-', 2))?,
-        Eui64 => {
-            word(lexer, "eight bytes as in 00-00-5e-ef-10-00-00-2a", out, |text| {
-                grouped::<8>(text, b'-', 2)
-            })?;
-        }
-        Locator => {
-            word(lexer, "64 bits as in 2001:0DB8:1140:1000", out, |text| grouped::<8>(text, b':', 4))?;
-        }
+        Scheme => word(lexer, SCHEME_EXPECTED, out, |text| byte(mnemonic(text, SCHEMES)?))?,
+        Eui48 => word(lexer, "six bytes as in 00-00-5e-00-53-2a", out, pairs::<6>)?,
+        Eui64 => word(lexer, "eight bytes as in 00-00-5e-ef-10-00-00-2a", out, pairs::<8>)?,
+        Locator => word(lexer, "64 bits as in 2001:0DB8:1140:1000", out, locator)?,
     }
     Ok(())
 }
@@ -190,6 +185,11 @@ const IPV4_EXPECTED: &str = "an IPv4 address";
 const IPV6_EXPECTED: &str = "an IPv6 address";
 const SALT_EXPECTED: &str = "a salt in hexadecimal digits, or - for none";
 const ALGORITHM_EXPECTED: &str = "the number or the mnemonic of a DNSSEC algorithm";
+const SCHEME_EXPECTED: &str = "the number of a scheme, or NOTIFY";
+
+fn byte(number: u16) -> Option<[u8; 1]> {
+    u8::try_from(number).ok().map(|number| [number])
+}
 
 /// Reads a word that stands for a fixed number of bytes.
 #[inline]
@@ -269,22 +269,31 @@ fn with_length(
     Ok(())
 }
 
-/// `N` bytes in groups of so many hexadecimal digits, with a separator between.
-fn grouped<const N: usize>(text: &[u8], separator: u8, digits: usize) -> Option<[u8; N]> {
+/// `N` bytes as pairs of hexadecimal digits with hyphens between.
+fn pairs<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let mut bytes = [0; N];
-    let groups = N * 2 / digits;
-    if text.len() != N * 2 + groups - 1 {
-        return None;
+    let mut groups = text.split(|&byte| byte == b'-');
+    for byte in &mut bytes {
+        let group = groups.next().filter(|group| group.len() == 2)?;
+        *byte = u8::try_from(hex(group)?).ok()?;
     }
-    for (index, group) in text.split(|&byte| byte == separator).enumerate() {
-        if group.len() != digits || index == groups || !group.iter().all(u8::is_ascii_hexdigit) {
-            return None;
-        }
-        let value = u16::from_str_radix(std::str::from_utf8(group).ok()?, 16).ok()?.to_be_bytes();
-        let bytes_each = digits / 2;
-        bytes[index * bytes_each..][..bytes_each].copy_from_slice(&value[2 - bytes_each..]);
+    groups.next().is_none().then_some(bytes)
+}
+
+/// 64 bits as four groups of up to four hexadecimal digits with colons between.
+fn locator(text: &[u8]) -> Option<[u8; 8]> {
+    let mut bytes = [0; 8];
+    let mut groups = text.split(|&byte| byte == b':');
+    for pair in bytes.as_chunks_mut::<2>().0 {
+        *pair = hex(groups.next()?)?.to_be_bytes();
     }
-    Some(bytes)
+    groups.next().is_none().then_some(bytes)
+}
+
+/// One to four hexadecimal digits.
+fn hex(digits: &[u8]) -> Option<u16> {
+    let are_digits = digits.len() <= 4 && digits.iter().all(u8::is_ascii_hexdigit);
+    u16::from_str_radix(std::str::from_utf8(digits).ok().filter(|_| are_digits)?, 16).ok()
 }
 
 /// Whether these bytes are such fields and nothing more.
@@ -301,7 +310,7 @@ pub(super) fn are(fields: &[Field], mut wire: &[u8]) -> bool {
 fn wire_bytes(field: Field, wire: &[u8]) -> Option<usize> {
     let with_length = || wire.first().map(|&length| 1 + usize::from(length));
     Some(match field {
-        U8 | Algorithm => 1,
+        U8 | Algorithm | Scheme => 1,
         U16 | Type | Certificate => 2,
         U32 | Period | Time => 4,
         Ipv4 => size_of::<Ipv4Addr>(),
@@ -364,14 +373,26 @@ mod tests {
     }
 
     #[test]
-    fn groups_have_all_their_digits() {
-        assert_eq!(grouped::<6>(b"00-00-5e-00-53-2a", b'-', 2), Some([0, 0, 0x5e, 0, 0x53, 0x2a]));
-        assert_eq!(
-            grouped::<8>(b"0014:4fff:ff20:ee64", b':', 4),
-            Some([0, 0x14, 0x4f, 255, 255, 0x20, 0xee, 0x64])
-        );
-        for bad in ["00-00-5e-00-53", "00-00-5e-00-53-2g", "000-0-5e-00-53-2a", "00-00-5e-00-53-2a-"] {
-            assert_eq!(grouped::<6>(bad.as_bytes(), b'-', 2), None, "{bad}");
+    fn bytes_are_pairs_of_digits() {
+        assert_eq!(pairs(b"00-00-5e-00-53-2a"), Some([0, 0, 0x5e, 0, 0x53, 0x2a]));
+        for bad in [
+            "00-00-5e-00-53",
+            "00-00-5e-00-53-2g",
+            "000-0-5e-00-53-2a",
+            "00-00-5e-00-53-2a-",
+            "00-00-5e-0-53-2a",
+            "00-00-5e-+1-53-2a",
+        ] {
+            assert_eq!(pairs::<6>(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn groups_of_a_locator_may_be_short() {
+        assert_eq!(locator(b"0014:4fff:ff20:ee64"), Some([0, 0x14, 0x4f, 255, 255, 0x20, 0xee, 0x64]));
+        assert_eq!(locator(b"14:4fFf:0:e"), Some([0, 0x14, 0x4f, 255, 0, 0, 0, 0xe]));
+        for bad in ["1:2:3", "1:2:3:4:5", "1::3:4", "1:2:3:00004", "1:2:3:g", "1:2:3:+4", ""] {
+            assert_eq!(locator(bad.as_bytes()), None, "{bad}");
         }
     }
 }

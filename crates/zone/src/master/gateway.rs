@@ -14,7 +14,8 @@ pub(super) fn read_ipseckey(lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<
     }
     let (kind, algorithm) = (out[start + 1], out[start + 2]);
     gateway(kind, lexer, origin, out)?;
-    binary::base64_rest(lexer, algorithm == 0, out)
+    // Algorithm 0 says that there is no key (section 2.4).
+    if algorithm == 0 { Ok(()) } else { binary::base64_rest(lexer, out) }
 }
 
 /// Precedence, discovery bit, kind of relay, relay.

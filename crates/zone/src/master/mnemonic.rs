@@ -37,6 +37,9 @@ pub(super) const CERTIFICATES: &[(&str, u16)] = &[
     ("OID", 254),
 ];
 
+/// RFC 9859, section 2.2.
+pub(super) const SCHEMES: &[(&str, u16)] = &[("NOTIFY", 1)];
+
 /// A number below 65536, or what a mnemonic stands for.
 pub(super) fn mnemonic(text: &[u8], table: &[(&str, u16)]) -> Option<u16> {
     if text.first().is_some_and(u8::is_ascii_digit) {

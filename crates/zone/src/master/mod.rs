@@ -1,7 +1,8 @@
 //! Master files (RFC 1035, section 5): text to records.
 //!
 //! Known are `$ORIGIN`, `$TTL` (RFC 2308), `$INCLUDE` and BIND's `$GENERATE`; TTLs with units; the data of every
-//! type that has a text form in `fields.rs` and beside it, and of any type in the form of RFC 3597. Records of
+//! type that has a text form in `fields.rs` and beside it, and of any type in the form of RFC 3597. Those are the types
+//! that the crate `domain` knows and more; WKS, NSAP, A6, NXT and DOA have only the form of RFC 3597 here. Records of
 //! signed zones are read as they stand. The only class is IN.
 //!
 //! Nothing here opens a file: whoever calls says how. Whether the records make a zone is decided where they

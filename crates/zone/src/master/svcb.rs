@@ -82,7 +82,8 @@ fn parameter(token: Token<'_>, lexer: &mut Lexer<'_>) -> Parsed<Parameter> {
     let expected = "a parameter as in port=53, or the end of the record";
     let equals = memchr::memchr(b'=', token.text);
     let name = &token.text[..equals.unwrap_or(token.text.len())];
-    let Some(key) = key(name).filter(|_| !token.quoted()) else {
+    let (named, numbered) = if token.quoted() { (None, None) } else { (named(name), numbered(name)) };
+    let Some(key) = named.or(numbered) else {
         return Err(Trouble::expected(expected, token.text, token.at));
     };
     let given = match equals {
@@ -91,22 +92,41 @@ fn parameter(token: Token<'_>, lexer: &mut Lexer<'_>) -> Parsed<Parameter> {
         Some(equals) if equals + 1 == token.text.len() && lexer.byte() == Some(b'"') => lexer.next()?,
         Some(equals) => Some(Token::new(&token.text[equals + 1..], token.at + equals + 1)),
     };
-    let value = value(key, given, token.at)?;
-    Ok(Parameter { key, value, at: token.at })
+    let at = token.at;
+    let value = if named.is_some() { value(key, given, at)? } else { opaque(key, given, at)? };
+    Ok(Parameter { key, value, at })
 }
 
-/// The key by its name, or as `keyNNNNN` without leading zeros. Key 65535 is reserved.
-fn key(name: &[u8]) -> Option<u16> {
+/// A key by its name.
+fn named(name: &[u8]) -> Option<u16> {
     let known = KEYS.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name));
-    known.map(|&(_, key)| key).or_else(|| {
-        let digits = name.split_at_checked(3).filter(|(key, _)| key.eq_ignore_ascii_case(b"key"))?.1;
-        let canonical =
-            digits.iter().all(u8::is_ascii_digit) && (digits == b"0" || !digits.starts_with(b"0"));
-        let key = std::str::from_utf8(digits).ok().filter(|_| canonical)?.parse().ok()?;
-        (key != u16::MAX).then_some(key)
-    })
+    known.map(|&(_, key)| key)
 }
 
+/// A key as `keyNNNNN` without leading zeros. Key 65535 is reserved.
+fn numbered(name: &[u8]) -> Option<u16> {
+    let digits = name.split_at_checked(3).filter(|(key, _)| key.eq_ignore_ascii_case(b"key"))?.1;
+    let canonical = digits.iter().all(u8::is_ascii_digit) && (digits == b"0" || !digits.starts_with(b"0"));
+    let key = std::str::from_utf8(digits).ok().filter(|_| canonical)?.parse().ok()?;
+    (key != u16::MAX).then_some(key)
+}
+
+/// The value of a key that is given by its number: a string whose bytes are the wire form, also where the key has
+/// a name (section 2.1).
+fn opaque(key: u16, given: Option<Token<'_>>, at: usize) -> Parsed<Vec<u8>> {
+    let mut wire = Vec::new();
+    let at = given.as_ref().map_or(at, |token| token.at);
+    if let Some(token) = given {
+        text::append(&token, &mut wire)?;
+    }
+    if is_value(key, &wire) {
+        Ok(wire)
+    } else {
+        Err(Trouble::rule(at, "these bytes are no value of this key"))
+    }
+}
+
+/// The value of a key that is given by its name.
 fn value(key: u16, given: Option<Token<'_>>, at: usize) -> Parsed<Vec<u8>> {
     let mut wire = Vec::new();
     if matches!(key, NO_DEFAULT_ALPN | OHTTP) {
@@ -115,11 +135,7 @@ fn value(key: u16, given: Option<Token<'_>>, at: usize) -> Parsed<Vec<u8>> {
             Some(token) => Err(Trouble::rule(token.at, "this key has no value")),
         };
     }
-    let Some(token) = given else {
-        // Only keys that are not known may do without (section 2.1).
-        let known = KEYS.iter().any(|&(_, known)| known == key);
-        return if known { Err(Trouble::ended("= and a value", at)) } else { Ok(wire) };
-    };
+    let token = given.ok_or_else(|| Trouble::ended("= and a value", at))?;
     match key {
         MANDATORY => mandatory(&token, &mut wire)?,
         ALPN => alpn(&token, &mut wire)?,
@@ -158,7 +174,9 @@ fn each<const N: usize>(
 /// Keys in ascending order, none twice, and not `mandatory` itself (section 8).
 fn mandatory(token: &Token<'_>, wire: &mut Vec<u8>) -> Parsed<()> {
     let expected = "keys with commas between";
-    each(token, expected, wire, |text| key(text).filter(|&key| key != MANDATORY).map(u16::to_be_bytes))?;
+    each(token, expected, wire, |text| {
+        named(text).or(numbered(text)).filter(|&key| key != MANDATORY).map(u16::to_be_bytes)
+    })?;
     let (keys, _) = wire.as_chunks_mut::<2>();
     keys.sort_unstable();
     if keys.array_windows().any(|[a, b]| a == b) {
@@ -192,7 +210,33 @@ fn alpn(token: &Token<'_>, wire: &mut Vec<u8>) -> Parsed<()> {
     }
 }
 
-/// Whether these bytes are such data: parameters in order of their keys, none twice.
+/// Whether these bytes are a value of this key; of a key that is not known any are.
+fn is_value(key: u16, wire: &[u8]) -> bool {
+    let is_list_of = |bytes: usize| !wire.is_empty() && wire.len().is_multiple_of(bytes);
+    match key {
+        MANDATORY => {
+            let (keys, _) = wire.as_chunks::<2>();
+            is_list_of(2) && keys[0] != [0, 0] && keys.is_sorted_by(|one, other| one < other)
+        }
+        ALPN => {
+            let mut rest = wire;
+            while let [length, tail @ ..] = rest {
+                let after = tail.get(usize::from(*length)..).filter(|_| *length > 0);
+                let Some(after) = after else { return false };
+                rest = after;
+            }
+            rest.is_empty() && !wire.is_empty()
+        }
+        NO_DEFAULT_ALPN | OHTTP => wire.is_empty(),
+        PORT => wire.len() == 2,
+        IPV4HINT => is_list_of(4),
+        IPV6HINT => is_list_of(16),
+        TLS_SUPPORTED_GROUPS => is_list_of(2),
+        _ => true,
+    }
+}
+
+/// Whether these bytes are such data: parameters in order of their keys, none twice, each with a value of its own.
 pub(super) fn is(wire: &[u8]) -> bool {
     let Some(target) = wire.get(2..) else { return false };
     let Some(mut rest) = fields::name_bytes(target).and_then(|bytes| target.get(bytes..)) else {
@@ -200,12 +244,13 @@ pub(super) fn is(wire: &[u8]) -> bool {
     };
     let mut least = 0;
     while let [k0, k1, l0, l1, tail @ ..] = rest {
-        let key = u32::from(u16::from_be_bytes([*k0, *k1]));
-        let Some(after) = tail.get(usize::from(u16::from_be_bytes([*l0, *l1]))..) else { return false };
-        if key < least {
+        let key = u16::from_be_bytes([*k0, *k1]);
+        let bytes = usize::from(u16::from_be_bytes([*l0, *l1]));
+        let Some((value, after)) = tail.split_at_checked(bytes) else { return false };
+        if u32::from(key) < least || !is_value(key, value) {
             return false;
         }
-        least = key + 1;
+        least = u32::from(key) + 1;
         rest = after;
     }
     rest.is_empty()
