@@ -314,6 +314,9 @@ fn assemble(
         }
         _ => return refused(rcode::REFUSED, writer),
     }
+    if query.qtype == rtype::AXFR && transport == Transport::Udp {
+        return refused(rcode::NOTIMP, writer);
+    }
     let entry = answer::for_name(zones, name, query.qtype);
     // What is no zone here cannot be transferred (RFC 5936, section 2.2.1).
     let is_apex = entry.is_some_and(|entry| entry.apex().len() == name.wire().len());
@@ -372,7 +375,6 @@ fn meta(
     const TKEY: u16 = 249;
     match query.qtype {
         TKEY | rtype::TSIG => Some(Verdict::refusal(rcode::FORMERR)),
-        rtype::AXFR if transport == Transport::Udp => Some(Verdict::refusal(rcode::NOTIMP)),
         rtype::IXFR if query.serial.is_none() => Some(Verdict::refusal(rcode::FORMERR)),
         rtype::IXFR if transport == Transport::Udp || settings.transfers => {
             let soa: Option<Rrset<'_>> = zone.top().rrset(rtype::SOA);

@@ -33,7 +33,7 @@ const TC: u16 = 0x0200;
 /// A chain that has so many links is one that never ends.
 const ENDLESS_LINKS: usize = 8;
 
-const TABLE: [Row; 8] = [
+const TABLE: [Row; 10] = [
     Row {
         name: "which of a name's RRsets answer ANY (RFC 8482, section 4.1), and which signatures RRSIG",
         parts: &[Part::Answer],
@@ -103,9 +103,28 @@ const TABLE: [Row; 8] = [
         },
     },
     Row {
-        name: "how many links of an endless chain are sent (RFC 1034, section 5.2.2: it is to be noticed)",
-        parts: &[Part::Tc, Part::Answer],
-        is_free: |case| case.ours.answer.chain.len() >= ENDLESS_LINKS && case.is_same_chain(),
+        name: "how many links of a long or endless chain are sent (RFC 1034, section 5.2.2: it is to be noticed)",
+        parts: &[Part::Tc, Part::Answer, Part::Authority],
+        is_free: |case| {
+            let chain = &case.ours.answer.chain;
+            (chain.len() >= ENDLESS_LINKS || is_circle(chain)) && case.is_same_chain()
+        },
+    },
+    Row {
+        name: "TC where the addresses of servers within the delegated zone do not fit (RFC 9471, section 3.1)",
+        parts: &[Part::Tc, Part::Additional],
+        is_free: |case| {
+            let (authority, additional) = (&case.ours.authority.records, &case.ours.additional.records);
+            let cut = authority.iter().find(|record| record.rtype == Rtype::NS.to_int());
+            case.ours.bits & TC != 0
+                && case.ours.answer.records.is_empty()
+                && cut.is_some_and(|cut| additional.iter().all(|record| record.owner.ends_with(&cut.owner)))
+        },
+    },
+    Row {
+        name: "whether NOTIMP or FORMERR comes first (RFC 1035, section 4.1.1, has both and no order)",
+        parts: &[Part::Rcode],
+        is_free: |case| case.query.opcode() != 0 && case.is_rcode(Rcode::NOTIMP),
     },
 ];
 
@@ -135,6 +154,12 @@ impl Case<'_> {
             .map(|peer| &peer.answer.chain)
             .all(|peers| ours.starts_with(peers) || peers.starts_with(ours))
     }
+}
+
+/// Whether a chain comes back to where it was.
+fn is_circle(chain: &[Record]) -> bool {
+    let leads_back = |last: &Record| chain.iter().any(|link| link.owner.eq_ignore_ascii_case(&last.data));
+    chain.last().is_some_and(leads_back)
 }
 
 /// Whether a record tells how to reach what the data of answers names, or their owner.

@@ -26,6 +26,11 @@ pub(super) struct Query {
 }
 
 impl Query {
+    /// The four bits of its header that say what it wants.
+    pub(super) fn opcode(&self) -> u8 {
+        self.bytes.get(2).map_or(0, |byte| byte >> 3 & 0x0f)
+    }
+
     /// By which a reply is known to be its own.
     pub(super) fn id(index: u64) -> u16 {
         index as u16
