@@ -96,6 +96,7 @@ impl Builder {
             parts: gathered.iter_mut().map(|gathered| std::mem::take(&mut gathered.part)).collect(),
             top: top.unwrap_or_default(),
             denial: Denial::None,
+            idle_nsec3: None,
             has_wildcards: gathered.iter().any(|gathered| gathered.has_wildcards),
             records: gathered.iter().map(|gathered| gathered.records).sum(),
         };
@@ -120,12 +121,15 @@ impl Builder {
             chain::build(&self.batches, nsec3, zone.top().rrset(rtype::NSEC3PARAM), faults);
         drop(self);
         zone.records += records;
-        zone.denial = if records > 0 {
+        if chain.is_empty() {
+            zone.denial = nsec(&zone, &gathered);
+        }
+        if records > 0 && matches!(zone.denial, Denial::None) {
             chain::connect(&mut zone.parts, &chain, threads);
-            Denial::Nsec3(chain)
-        } else {
-            nsec(&zone, &gathered)
-        };
+            zone.denial = Denial::Nsec3(chain);
+        } else if records > 0 {
+            zone.idle_nsec3 = Some(Box::new(chain));
+        }
         Some(zone)
     }
 }

@@ -32,6 +32,12 @@ pub(crate) fn letters(hash: &[u8; HASH_BYTES]) -> [u8; 32] {
     letters
 }
 
+/// Whether letters of either case are a hash.
+pub(crate) fn is_hash(letters: &[u8]) -> bool {
+    letters.len() == 32
+        && letters.iter().all(|letter| matches!(letter, b'0'..=b'9' | b'a'..=b'v' | b'A'..=b'V'))
+}
+
 /// The hash that letters of either case stand for; none where they are no hash.
 pub(crate) fn parse(letters: &[u8]) -> Option<[u8; HASH_BYTES]> {
     let mut hash = [0; HASH_BYTES];
@@ -69,7 +75,12 @@ mod tests {
 
     #[test]
     fn what_is_no_hash_is_refused() {
-        assert_eq!(parse(b"0p9mhaveqvm6t7vbl5lop2u3t2rp3to"), None);
-        assert_eq!(parse(b"0p9mhaveqvm6t7vbl5lop2u3t2rp3tow"), None);
+        for letters in [&b"0p9mhaveqvm6t7vbl5lop2u3t2rp3to"[..], b"0p9mhaveqvm6t7vbl5lop2u3t2rp3tow"] {
+            assert_eq!((parse(letters), is_hash(letters)), (None, false));
+        }
+        for letter in 0..=u8::MAX {
+            let letters = [letter; 32];
+            assert_eq!(is_hash(&letters), parse(&letters).is_some(), "{letter}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use kqps_message::rtype;
 
 use crate::hash;
 use crate::name::{Name, same};
-use denial::Denial;
+use denial::{Chain, Denial};
 use node::{CUT, DNAME, Node, OCCLUDED};
 use part::Part;
 
@@ -25,6 +25,9 @@ pub struct Zone {
     /// Where the apex is.
     pub(crate) top: NodeRef,
     pub(crate) denial: Denial,
+    /// NSEC3 records of a zone that denies by NSEC since its apex announces no chain of them: a signer is building
+    /// it, or has given it up (RFC 5155, sections 10.4 and 10.5). They are only transferred.
+    pub(crate) idle_nsec3: Option<Box<Chain>>,
     /// Whether a name begins with the label `*`.
     pub(crate) has_wildcards: bool,
     pub(crate) records: u64,
@@ -88,8 +91,17 @@ impl Zone {
             Denial::Nsec(order) => size_of_val(&**order),
             Denial::Nsec3(chain) => chain.memory_bytes(),
         };
+        let idle = self.idle_nsec3.as_ref().map_or(0, |chain| size_of::<Chain>() + chain.memory_bytes());
         let parts: usize = self.parts.iter().map(Part::memory_bytes).sum();
-        size_of::<Self>() + self.apex.len() + size_of_val(&*self.parts) + parts + denial
+        size_of::<Self>() + self.apex.len() + size_of_val(&*self.parts) + parts + denial + idle
+    }
+
+    /// Its NSEC3 records, whether they are used or not.
+    pub(crate) fn nsec3(&self) -> Option<&Chain> {
+        match &self.denial {
+            Denial::Nsec3(chain) => Some(chain),
+            _ => self.idle_nsec3.as_deref(),
+        }
     }
 
     /// The node of its apex.

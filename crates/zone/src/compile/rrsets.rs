@@ -191,10 +191,11 @@ fn check(held: &[Held<'_>], is_apex: bool, faults: &mut Faults) {
         if of_type(rtype::NS).next().is_none() {
             faults.add(0, What::NoNs);
         }
-        match of_type(rtype::SOA).map(|held| held.record).collect::<Vec<_>>()[..] {
-            [] => faults.add(0, What::NoSoa),
-            [first, .., last] if first.data != last.data => faults.add(last.line, What::SeveralSoa),
-            _ => {}
+        if of_type(rtype::SOA).next().is_none() {
+            faults.add(0, What::NoSoa);
+        }
+        if let Some(line) = differing(rtype::SOA, held) {
+            faults.add(line, What::SeveralSoa);
         }
     } else if let Some(soa) = of_type(rtype::SOA).next() {
         faults.add(soa.record.line, What::SoaBelowApex(Owner::new(soa.record.owner)));

@@ -6,6 +6,8 @@ use kqps_message::rtype;
 use crate::batch::{Batch, Record};
 use crate::compile::fault::{Faults, Owner, What};
 use crate::name::Name;
+use crate::nsec3;
+use crate::zone::denial::LABEL_BYTES;
 use crate::zone::part::address;
 
 /// A batch's number has so many bits, and a suffix's start the rest.
@@ -52,7 +54,8 @@ impl Entry {
 pub(crate) struct Scattered {
     /// Those of every part.
     pub parts: Vec<Vec<Entry>>,
-    /// The NSEC3 records and the signatures over them, which are no names of the zone (RFC 5155, section 7.2.8).
+    /// The NSEC3 records and the signatures over them, whose owners are no names of the zone (RFC 5155, section
+    /// 7.2.8).
     pub nsec3: Vec<Entry>,
     pub faults: Faults,
 }
@@ -82,7 +85,7 @@ pub(crate) fn scatter(apex: Apex<'_>, batch: &Batch, number: usize, part_bits: u
             out.faults.add(0, What::TooLarge);
             return out;
         };
-        if above == 1 && is_nsec3(&record) {
+        if above == 1 && is_link(&record) {
             out.nsec3.push(entry);
             continue;
         }
@@ -99,9 +102,11 @@ pub(crate) fn scatter(apex: Apex<'_>, batch: &Batch, number: usize, part_bits: u
     out
 }
 
-fn is_nsec3(record: &Record<'_>) -> bool {
-    record.rtype == rtype::NSEC3
-        || record.rtype == rtype::RRSIG && record.data.starts_with(&rtype::NSEC3.to_be_bytes())
+/// Whether a record just below the apex is of an NSEC3 chain. One whose owner is no hash is a record like others.
+fn is_link(record: &Record<'_>) -> bool {
+    let is_nsec3 = record.rtype == rtype::NSEC3
+        || record.rtype == rtype::RRSIG && record.data.starts_with(&rtype::NSEC3.to_be_bytes());
+    is_nsec3 && record.owner.get(1..LABEL_BYTES).is_some_and(nsec3::is_hash) && record.owner[0] == 32
 }
 
 /// Remembers the ancestors that were entered last, since names of one parent mostly come together. One that was

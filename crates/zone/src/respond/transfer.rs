@@ -9,7 +9,6 @@ use crate::respond::OPCODE;
 use crate::respond::compress::Names;
 use crate::respond::writer::{Full, Writer};
 use crate::zone::Zone;
-use crate::zone::denial::Denial;
 use crate::zone::node::{self, Rrset};
 use crate::zone::part::Part;
 
@@ -98,7 +97,7 @@ fn put(zone: &Zone, place: Place, writer: &mut Writer<'_>) -> Result<Place, Full
             put_node(zone, memory, (part, at, rrset, byte), writer)
         }
         Place::Link { at, byte } => {
-            let Denial::Nsec3(chain) = &zone.denial else { return Ok(Place::Last) };
+            let Some(chain) = zone.nsec3() else { return Ok(Place::Last) };
             let Some((link, next)) = chain.links(at).next() else { return Ok(Place::Last) };
             let Some(record) = record_at(&link.rrset, byte) else {
                 return Ok(Place::Link { at: next, byte: 0 });

@@ -46,6 +46,11 @@ impl Chain {
         Self { memory: memory.into(), order: order.into(), salt: salt.into(), iterations }
     }
 
+    /// Whether no record is of the chain that the apex announces.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
     /// The hash of a name in wire form (RFC 5155, section 5).
     pub(crate) fn hash(&self, name: &[u8]) -> [u8; HASH_BYTES] {
         crate::nsec3::hash(name, &self.salt, self.iterations)

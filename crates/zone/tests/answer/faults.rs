@@ -63,6 +63,12 @@ fn errors_are_found() {
         "the zone has more than one SOA record",
     );
     check(
+        "example. 60 IN SOA ns.example. h.example. 2 2 3 4 5\nexample. 60 IN SOA ns.example. h.example. 1 2 3 4 5",
+        4,
+        Error,
+        "the zone has more than one SOA record",
+    );
+    check(
         "a.example. 60 IN SOA ns.example. h.example. 2 2 3 4 5",
         4,
         Error,

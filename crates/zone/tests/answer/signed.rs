@@ -1,6 +1,8 @@
 //! What signed zones answer: the fixtures, which `tests/zones/sign.sh` made.
 
-use crate::support::{DO, EDNS, Server, fixture, lines, query, section, zone};
+use kqps_zone::{Entry, Outcome, Settings, Transport};
+
+use crate::support::{DO, EDNS, Server, TCP, fixture, lines, query, section, zone};
 
 fn server(name: &str) -> Server {
     Server::new([zone("example.", &fixture(name))])
@@ -132,4 +134,53 @@ fn a_denial_that_does_not_fit_is_truncated() {
     let reply = server.reply(&query("a.b.nothing.example. A", &ask), ask.transport);
     assert!(reply.len() <= 512 && reply[2] & 2 != 0);
     assert!(section(&reply, 1).iter().all(|record| record.rtype() != domain::base::iana::Rtype::OPT));
+}
+
+/// All records of a zone, one SOA record left out.
+fn transferred(zone: Entry) -> usize {
+    let mut server = Server::with([zone], Settings { transfers: true, ..Settings::default() });
+    let (outcome, _) = server.respond(&query("example. AXFR", &TCP), Transport::Tcp);
+    let Outcome::Transfer(mut transfer) = outcome else { panic!("{outcome:?}") };
+    let mut buffer = vec![0; 65_535];
+    let mut records = 0;
+    while let Some(bytes) = transfer.next(&mut buffer) {
+        records += section(&buffer[..bytes], 0).len();
+    }
+    records - 1
+}
+
+/// A signer that changes from NSEC to NSEC3 announces the new chain when it is whole (RFC 5155, section 10.4).
+#[test]
+fn a_chain_that_is_not_announced_is_only_transferred() {
+    let nsec3 = fixture("nsec3");
+    let chain: Vec<&str> = nsec3.lines().filter(|line| line.contains("NSEC3\t")).collect();
+    assert!(chain.len() > 20 && !chain.concat().contains("NSEC3PARAM\t"));
+    let text = format!("{}{}\n", fixture("nsec"), chain.join("\n"));
+    let mut plain = server("nsec");
+    let mut changing = Server::new([zone("example.", &text)]);
+    for question in [
+        "www.example. MX",
+        "nothing.example. A",
+        "x.wild.example. A",
+        "sub.example. A",
+        "example. NSEC3PARAM",
+    ] {
+        let expected = plain.ask(question, &DO);
+        assert!(expected.contains(" NSEC "), "{expected}");
+        assert_eq!(changing.ask(question, &DO), expected, "{question}");
+    }
+    assert_eq!(transferred(zone("example.", &text)), text.lines().count());
+    // Nor is one used that is announced but not there.
+    let other = text + "example. 0 IN NSEC3PARAM 1 0 7 -\n";
+    let expected = plain.ask("nothing.example. A", &DO);
+    assert_eq!(Server::new([zone("example.", &other)]).ask("nothing.example. A", &DO), expected);
+}
+
+#[test]
+fn an_nsec3_record_whose_owner_is_no_hash_is_like_others() {
+    let text =
+        fixture("nsec3") + "nohash.example. 300 IN NSEC3 1 0 3 AABBCCDD 59Q7LQ5DKQIQBG2L1U57BRQL8EFNUSS4 A\n";
+    let answer = Server::new([zone("example.", &text)]).ask("nohash.example. NSEC3", &EDNS);
+    assert!(answer.contains("an nohash.example. 300 NSEC3 1 0 3 AABBCCDD"), "{answer}");
+    assert_eq!(transferred(zone("example.", &text)), text.lines().count());
 }
