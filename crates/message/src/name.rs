@@ -108,8 +108,9 @@ fn extend(wire: &mut Vec<u8>, start: usize, label: usize, bytes: &[u8]) -> Resul
     Ok(())
 }
 
-/// Reads what follows a backslash: the byte that is meant, and how many bytes it took with the backslash.
-fn unescape(rest: &[u8]) -> Result<(u8, usize), NameFault> {
+/// Reads what follows a backslash in a name or a character string: the byte that is meant, and how many bytes it
+/// took with the backslash.
+pub fn unescape(rest: &[u8]) -> Result<(u8, usize), NameFault> {
     match rest {
         [] => Err(NameFault::LoneBackslash),
         [a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', ..] => {

@@ -13,6 +13,7 @@ pub mod load;
 pub mod master;
 mod name;
 mod nsec3;
+mod position;
 pub mod respond;
 pub mod source;
 pub mod zone;

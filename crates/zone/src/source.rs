@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use kqps_message::name::{self, NameFault};
 
+use crate::position::line_and_column;
+
 /// A zone and its master file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
@@ -95,9 +97,9 @@ impl Sources {
     /// hidden files, and what editors, signers and servers put beside zones (`~`, `.bak`, `.jnl`, `.key`,
     /// `.private`, `.state`, `dsset-…`, `keyset-…`).
     ///
-    /// A list has a line `NAME FILE` for each zone; what follows `#` or `;` is a comment. A list with a brace in
-    /// it is a configuration of BIND: its primary zones are taken, also from its `view`s and `include`d files,
-    /// with the `directory` of its options. Files are relative to the list.
+    /// A list has a line `NAME FILE` for each zone; a `#` or `;` at its start or after a blank begins a comment. What
+    /// begins with a statement of a configuration of BIND is one: its primary zones are taken, also from its
+    /// `view`s and `include`d files, with the `directory` of its options. Files are relative to the list.
     pub fn of(path: &Path) -> Result<Self, SourceError> {
         let failed = |error| SourceError::Read { path: path.to_owned(), error };
         if fs::metadata(path).map_err(failed)?.is_dir() {
@@ -106,6 +108,12 @@ impl Sources {
         let text = fs::read(path).map_err(failed)?;
         if catalogue::is_one(&text) { catalogue::read(path, &text) } else { list::read(path, &text) }
     }
+}
+
+/// Something wrong at a byte of a list or a configuration.
+fn wrong(path: &Path, text: &[u8], at: usize, what: &str) -> SourceError {
+    let (line, column) = line_and_column(text, at);
+    SourceError::Line { path: path.to_owned(), line, column, what: what.to_owned() }
 }
 
 fn directory(path: &Path) -> Result<Vec<Source>, SourceError> {

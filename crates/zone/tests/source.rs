@@ -89,6 +89,38 @@ fn a_list_has_a_zone_on_each_line() {
     }
 }
 
+#[test]
+fn marks_of_comments_and_configurations_may_be_in_a_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("list");
+    for (text, expected) in [
+        ("a.example x#1;2 # y\n", "a.example.=x#1;2"),
+        ("\t; {old} zones\na.example x", "a.example.=x"),
+        ("# options {\na.example x ; {\n", "a.example.=x"),
+        ("a.example /zones/{a}/x", "a.example.=/zones/{a}/x"),
+        ("zone x", "zone.=x"),
+        ("zone x ; {\n", "zone.=x"),
+        ("include x\n", "include.=x"),
+    ] {
+        fs::write(&list, text).unwrap();
+        assert_eq!(shown(folder.path(), &Sources::of(&list).unwrap()), [expected], "{text}");
+    }
+}
+
+#[test]
+fn the_case_of_keywords_does_not_matter() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("more"), "VIEW v { Zone b.example in { Type MASTER; file b; }; };").unwrap();
+    fs::write(
+        at("conf"),
+        "Include \"more\"; OPTIONS { Directory zones; }; ZONE a.example { FILE a; type Primary; };",
+    )
+    .unwrap();
+    let sources = Sources::of(&at("conf")).unwrap();
+    assert_eq!(shown(folder.path(), &sources), ["b.example.=zones/b", "a.example.=zones/a"]);
+}
+
 const NAMED_CONF: &str = r#"
 // What a user of BIND has.
 include "options.conf";
@@ -133,6 +165,7 @@ fn what_is_wrong_in_a_configuration_has_its_place() {
         ("options {\n /* };", "2:2: this is never closed"),
         ("acl x { {\n", "1:8: this block is never closed"),
         ("options {};\n } ;", "2:2: expected a semicolon, found }"),
+        ("zone \"a { type primary; };", "1:6: this is never closed"),
         ("{ }", "1:1: expected a statement, found {"),
         ("options {}; zone a", "1:13: this statement has no semicolon"),
         ("options {}; include;", "1:13: expected the name of a file after include"),

@@ -46,7 +46,7 @@ pub enum Wrong {
         /// What is there: the word in quotation marks, or the end of the line.
         found: Box<str>,
     },
-    /// A name is none.
+    /// A name is none, or an escape, which names and strings have alike.
     #[error("{0}")]
     Name(NameFault),
     /// A rule of the format is broken, which this sentence says.

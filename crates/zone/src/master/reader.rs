@@ -12,6 +12,7 @@ use super::heading::{Heading, TTL_MAX_S, Ttl, default_ttl};
 use super::lexer::Lexer;
 use super::{Options, generate, include, name, rdata, text};
 use crate::batch::{Batch, Record, TTL_OPEN};
+use crate::position::line_and_column;
 
 /// Room that is made for a batch before one knows what comes, at most.
 const BATCH_BYTES: usize = 4 << 20;
@@ -320,12 +321,11 @@ impl<'a> Reader<'a> {
 
     #[cold]
     fn remark(&self, trouble: Trouble) -> Remark {
-        let before = &self.text[..trouble.at().min(self.text.len())];
-        let line_start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
+        let (line, column) = line_and_column(self.text, trouble.at());
         Remark {
             path: Arc::clone(&self.file.path),
-            line: self.first_line + memchr::memchr_iter(b'\n', before).count() as u32,
-            column: (before.len() - line_start + 1) as u32,
+            line: self.first_line + line as u32 - 1,
+            column: column as u32,
             wrong: trouble.into_wrong(),
         }
     }

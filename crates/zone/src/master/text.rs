@@ -1,6 +1,8 @@
 //! Character strings (RFC 1035, section 5.1): bytes, of which some are written as escapes.
 
-use super::error::{Parsed, Trouble};
+use kqps_message::name;
+
+use super::error::{Parsed, Trouble, Wrong};
 use super::lexer::Token;
 
 /// Appends the bytes that a word stands for.
@@ -20,20 +22,8 @@ pub(super) fn append(token: &Token<'_>, out: &mut Vec<u8>) -> Parsed<()> {
             at += plain;
             continue;
         }
-        let (byte, taken) = match rest[1..] {
-            [a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', ..] => {
-                let value = u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0');
-                let byte = u8::try_from(value)
-                    .map_err(|_| Trouble::rule(token.text_at + at, "an escape is above \\255"))?;
-                (byte, 4)
-            }
-            [b'0'..=b'9', ..] => {
-                let rule = "a backslash and a digit must be followed by two more digits";
-                return Err(Trouble::rule(token.text_at + at, rule));
-            }
-            [byte, ..] => (byte, 2),
-            [] => return Err(Trouble::rule(token.text_at + at, "nothing follows the backslash")),
-        };
+        let (byte, taken) = name::unescape(&rest[1..])
+            .map_err(|fault| Trouble::new(token.text_at + at, Wrong::Name(fault)))?;
         out.push(byte);
         at += taken;
     }

@@ -1,26 +1,69 @@
 //! Configurations of BIND, as far as they tell which zones there are: `zone NAME [CLASS] { type primary; file
 //! "…"; };` at the top or in a `view`, `include`, and `directory` in `options` (BIND 9 Administrator Reference
-//! Manual, "Configuration Reference"). Everything else is passed over.
+//! Manual, "Configuration Reference"). The case of keywords does not matter. Everything else is passed over.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Source, SourceError, Sources, apex};
+use super::{Source, SourceError, Sources, apex, wrong};
 
 /// Configurations included one within another.
 const DEPTH_MAX: usize = 16;
 
-/// Whether a text is such a configuration: no list of zones has a brace.
+/// What can stand at the top of a configuration, each with a block, beside `include`.
+const STATEMENTS: &[&str] = &[
+    "acl",
+    "controls",
+    "dlz",
+    "dnssec-policy",
+    "dyndb",
+    "http",
+    "key",
+    "key-store",
+    "logging",
+    "lwres",
+    "managed-keys",
+    "masters",
+    "options",
+    "parental-agents",
+    "plugin",
+    "primaries",
+    "remote-servers",
+    "server",
+    "statistics-channels",
+    "tls",
+    "trust-anchors",
+    "trusted-keys",
+    "view",
+    "zone",
+];
+
+/// Whether a text is such a configuration: it begins with one of its statements, up to the brace of its block or,
+/// for `include`, the semicolon. A list that happens to begin with a zone of that name does not.
 pub(super) fn is_one(text: &[u8]) -> bool {
     let mut words = Words { text, at: 0 };
-    while let Ok(Some(word)) = words.next() {
-        if word.kind == Kind::Open {
-            return true;
+    let first = match words.next() {
+        Ok(Some(first)) if first.kind == Kind::Word => first,
+        // A brace is the beginning of nothing, but no list has it there.
+        first => return matches!(first, Ok(Some(Word { kind: Kind::Open, .. })) | Err(_)),
+    };
+    let ends_with = if first.is("include") {
+        Kind::End
+    } else if STATEMENTS.iter().any(|statement| first.is(statement)) {
+        Kind::Open
+    } else {
+        return false;
+    };
+    loop {
+        match words.next() {
+            Ok(Some(word)) if word.kind == Kind::Word => {}
+            Ok(next) => return next.is_some_and(|word| word.kind == ends_with),
+            // What is never closed is told of a configuration.
+            Err(_) => return true,
         }
     }
-    false
 }
 
 pub(super) fn read(path: &Path, text: &[u8]) -> Result<Sources, SourceError> {
@@ -62,7 +105,7 @@ impl Found {
     ) -> Result<(), SourceError> {
         while let Some(statement) = config.statement(depth)? {
             let first = statement.words[0];
-            match (first.text, statement.has_block) {
+            match (&*first.text.to_ascii_lowercase(), statement.has_block) {
                 (b"zone", true) => self.zone(config, &statement)?,
                 (b"view", true) if depth == 0 => {
                     self.statements(config, depth + 1, includes_left)?;
@@ -72,7 +115,7 @@ impl Found {
                     while let Some(option) = config.statement(1)? {
                         match option.words[..] {
                             _ if option.has_block => config.pass_block()?,
-                            [Word { text: b"directory", .. }, directory] => {
+                            [option, directory] if option.is("directory") => {
                                 self.directory = self.folder.join(OsStr::from_bytes(directory.text));
                             }
                             _ => {}
@@ -106,8 +149,8 @@ impl Found {
         while let Some(option) = config.statement(1)? {
             match option.words[..] {
                 _ if option.has_block => config.pass_block()?,
-                [Word { text: b"type", .. }, word] => kind = Some(word),
-                [Word { text: b"file", .. }, word] => file = Some(word),
+                [option, word] if option.is("type") => kind = Some(word),
+                [option, word] if option.is("file") => file = Some(word),
                 _ => {}
             }
         }
@@ -115,8 +158,8 @@ impl Found {
         let Some(name) = statement.words.get(1) else {
             return Err(config.wrong(first.at, "expected the zone's name after zone"));
         };
-        let is_in = statement.words.get(2).is_none_or(|class| class.text.eq_ignore_ascii_case(b"in"));
-        if !is_in || !kind.is_some_and(|kind| matches!(kind.text, b"master" | b"primary")) {
+        let is_in = statement.words.get(2).is_none_or(|class| class.is("in"));
+        if !is_in || !kind.is_some_and(|kind| kind.is("master") || kind.is("primary")) {
             self.sources.left_out += 1;
             return Ok(());
         }
@@ -187,14 +230,7 @@ impl<'a> Config<'a> {
     }
 
     fn wrong(&self, at: usize, what: &str) -> SourceError {
-        let before = &self.words.text[..at.min(self.words.text.len())];
-        let line_start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
-        SourceError::Line {
-            path: self.path.to_owned(),
-            line: memchr::memchr_iter(b'\n', before).count() + 1,
-            column: before.len() - line_start + 1,
-            what: what.to_owned(),
-        }
+        wrong(self.path, self.words.text, at, what)
     }
 }
 
@@ -213,6 +249,13 @@ struct Word<'a> {
     kind: Kind,
     text: &'a [u8],
     at: usize,
+}
+
+impl Word<'_> {
+    /// Whether it is this keyword, in whatever case.
+    fn is(&self, keyword: &str) -> bool {
+        self.text.eq_ignore_ascii_case(keyword.as_bytes())
+    }
 }
 
 /// Cuts a configuration into words, quoted strings and punctuation, without its comments.

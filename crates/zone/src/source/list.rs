@@ -4,29 +4,25 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::{Source, SourceError, Sources, apex};
+use super::{Source, SourceError, Sources, apex, wrong};
 
 pub(super) fn read(path: &Path, text: &[u8]) -> Result<Sources, SourceError> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut sources = Sources::default();
-    for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
-        let content = line.split(|byte| matches!(byte, b'#' | b';')).next().unwrap_or_default().trim_ascii();
+    let mut next = 0;
+    for line in text.split_inclusive(|&byte| byte == b'\n') {
+        let start = next + line.len() - line.trim_ascii_start().len();
+        next += line.len();
+        let content = without_comment(line).trim_ascii();
         if content.is_empty() {
             continue;
         }
-        let wrong = |at: &[u8], what: String| SourceError::Line {
-            path: path.to_owned(),
-            line: index + 1,
-            // `at` is a part of the line, so that their lengths tell where it begins.
-            column: line.len() - line.trim_ascii_start().len() + content.len() - at.len() + 1,
-            what,
-        };
         let blank = content.iter().position(u8::is_ascii_whitespace);
         let (name, file) = content.split_at(blank.unwrap_or(content.len()));
         let file = file.trim_ascii_start();
-        let apex = apex(name).map_err(|fault| wrong(content, fault.to_string()))?;
+        let apex = apex(name).map_err(|fault| wrong(path, text, start, &fault.to_string()))?;
         if file.is_empty() {
-            return Err(wrong(file, "expected the zone's file after its name".to_owned()));
+            return Err(wrong(path, text, start + content.len(), "expected the zone's file after its name"));
         }
         sources.zones.push(Source { apex: Some(apex), path: folder.join(OsStr::from_bytes(file)) });
     }
@@ -34,4 +30,12 @@ pub(super) fn read(path: &Path, text: &[u8]) -> Result<Sources, SourceError> {
         return Err(SourceError::None(path.to_owned()));
     }
     Ok(sources)
+}
+
+/// What comes before a `#` or `;` at the start of a line or after a blank; in a name or a path they are letters.
+fn without_comment(line: &[u8]) -> &[u8] {
+    let begins = |at: usize| {
+        matches!(line[at], b'#' | b';') && at.checked_sub(1).is_none_or(|at| line[at].is_ascii_whitespace())
+    };
+    &line[..(0..line.len()).find(|&at| begins(at)).unwrap_or(line.len())]
 }

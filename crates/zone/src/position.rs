@@ -1,0 +1,20 @@
+//! Where in a text something stands, as people count.
+
+/// The line of a byte, and its place on that line, both counted from 1; at most the text's end.
+pub(crate) fn line_and_column(text: &[u8], at: usize) -> (usize, usize) {
+    let before = &text[..at.min(text.len())];
+    let line_start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
+    (memchr::memchr_iter(b'\n', before).count() + 1, before.len() - line_start + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_bytes_are_counted_from_one() {
+        for (at, expected) in [(0, (1, 1)), (1, (1, 2)), (2, (1, 3)), (3, (2, 1)), (4, (3, 1)), (9, (3, 2))] {
+            assert_eq!(line_and_column(b"ab\n\nc", at), expected, "{at}");
+        }
+    }
+}
