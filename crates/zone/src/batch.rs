@@ -1,6 +1,9 @@
 //! Records on their way from a master file to a compiled zone: many of them in one piece of memory, so that
 //! threads can hand them on without an allocation for each.
 
+use std::path::Path;
+use std::sync::Arc;
+
 /// One record of a zone. Its class is IN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
@@ -27,12 +30,30 @@ pub(crate) const TTL_OPEN: u32 = u32::MAX;
 pub struct Batch {
     bytes: Vec<u8>,
     records: usize,
+    last_line: u32,
+    file: Option<Arc<Path>>,
 }
 
 impl Batch {
     /// A batch with room for so many bytes before it has to grow.
     pub fn with_capacity(bytes: usize) -> Self {
-        Self { bytes: Vec::with_capacity(bytes), records: 0 }
+        Self { bytes: Vec::with_capacity(bytes), ..Self::default() }
+    }
+
+    /// The same records, of a file that the zone's own one includes.
+    pub(crate) fn included_from(self, file: Arc<Path>) -> Self {
+        Self { file: Some(file), ..self }
+    }
+
+    /// The file that they are in, where it is included by the zone's own one.
+    pub fn file(&self) -> Option<&Arc<Path>> {
+        self.file.as_ref()
+    }
+
+    /// The lines of the first and the last record; none where there is no record.
+    pub(crate) fn lines(&self) -> Option<(u32, u32)> {
+        let (first, _) = self.at(0)?;
+        Some((first.line, self.last_line))
     }
 
     /// How many records it holds.
@@ -61,6 +82,7 @@ impl Batch {
         self.bytes.extend_from_slice(record.owner);
         self.bytes.extend_from_slice(record.data);
         self.records += 1;
+        self.last_line = record.line;
         true
     }
 
@@ -87,6 +109,16 @@ impl Batch {
             if record.ttl_s == TTL_OPEN {
                 self.bytes[position + 4..position + 8].copy_from_slice(&ttl_s.to_le_bytes());
             }
+            position = next;
+        }
+    }
+
+    /// Adds this to the line of each record, modulo 2^32.
+    pub(crate) fn shift_lines(&mut self, shift: u32) {
+        let mut position = 0;
+        while let Some((record, next)) = self.at(position) {
+            let line = record.line.wrapping_add(shift);
+            self.bytes[position..position + 4].copy_from_slice(&line.to_le_bytes());
             position = next;
         }
     }

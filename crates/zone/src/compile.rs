@@ -5,6 +5,7 @@
 mod chain;
 mod fault;
 mod gather;
+mod lines;
 mod occlusion;
 mod parallel;
 mod rrsets;
@@ -20,6 +21,7 @@ use crate::zone::{NodeRef, Zone};
 use fault::Faults;
 pub use fault::{Fault, Owner, Severity, What};
 use gather::{Gathered, Ground};
+use lines::Lines;
 use scatter::{Apex, Entry, Scattered};
 
 /// A part has about so many records: their entries fit into a core's own cache.
@@ -32,6 +34,7 @@ const PART_BITS_MAX: u32 = 12;
 pub struct Builder {
     origin: Box<[u8]>,
     batches: Vec<Batch>,
+    lines: Lines,
 }
 
 /// What became of a zone's records.
@@ -41,17 +44,22 @@ pub struct Compiled {
     pub zone: Option<Zone>,
     /// What was wrong, by line; at most the first 20 errors and 20 warnings.
     pub faults: Vec<Fault>,
+    /// Whether there were more errors.
+    pub more_errors: bool,
+    /// Whether there were more warnings.
+    pub more_warnings: bool,
 }
 
 impl Builder {
     /// A zone whose apex is `origin`, in wire form.
     pub fn new(origin: &[u8]) -> Self {
-        Self { origin: origin.into(), batches: Vec::new() }
+        Self { origin: origin.into(), batches: Vec::new(), lines: Lines::default() }
     }
 
     /// Adds records, which come after those that were added before.
-    pub fn add(&mut self, batch: Batch) {
+    pub fn add(&mut self, mut batch: Batch) {
         if !batch.is_empty() {
+            self.lines.place(&mut batch);
             self.batches.push(batch);
         }
     }
@@ -62,16 +70,19 @@ impl Builder {
     }
 
     /// Compiles the zone on up to `threads` threads.
-    pub fn finish(self, threads: usize) -> Compiled {
+    pub fn finish(mut self, threads: usize) -> Compiled {
+        let lines = std::mem::take(&mut self.lines);
         let mut name = Name::root();
         let mut faults = Faults::default();
-        if !name.set(&self.origin) || name.wire().len() != self.origin.len() {
+        let zone = if name.set(&self.origin) && name.wire().len() == self.origin.len() {
+            self.compile(name.labels(), threads, &mut faults)
+        } else {
             faults.add(0, What::NoSoa);
-            return Compiled { zone: None, faults: faults.told() };
-        }
-        let zone = self.compile(name.labels(), threads, &mut faults);
+            None
+        };
         let zone = zone.filter(|_| !faults.has_errors());
-        Compiled { zone, faults: faults.told() }
+        let (faults, [more_errors, more_warnings]) = faults.told(&lines);
+        Compiled { zone, faults, more_errors, more_warnings }
     }
 
     fn compile(self, apex_labels: usize, threads: usize, faults: &mut Faults) -> Option<Zone> {

@@ -59,10 +59,12 @@ pub struct Report {
     pub served: Served,
     /// What is wrong, at most 20 of it.
     pub errors: Vec<LoadRemark>,
-    /// Whether there may be more errors, which were not looked for.
+    /// Whether there are more errors, or may be some that were not looked for.
     pub more_errors: bool,
     /// What does not keep it from being served, at most 20 of either kind.
     pub warnings: Vec<LoadRemark>,
+    /// Whether there are more warnings.
+    pub more_warnings: bool,
 }
 
 /// What is served of a zone.
@@ -126,9 +128,9 @@ impl<'a> Assembly<'a> {
             }
             entries.extend(entry);
             if !outcome.errors.is_empty() || !outcome.warnings.is_empty() {
-                let Outcome { errors, more_errors, warnings, .. } = outcome;
+                let Outcome { errors, more_errors, warnings, more_warnings, .. } = outcome;
                 let path = source.path.clone();
-                reports.push(Report { path, served, errors, more_errors, warnings });
+                reports.push(Report { path, served, errors, more_errors, warnings, more_warnings });
             }
         }
         Loaded { zones: Zones::build(entries.into_iter()).remembering(told), reports }
@@ -190,6 +192,7 @@ struct Outcome {
     errors: Vec<LoadRemark>,
     more_errors: bool,
     warnings: Vec<LoadRemark>,
+    more_warnings: bool,
 }
 
 struct Work<'a> {
@@ -253,6 +256,7 @@ impl<'a> Work<'a> {
             errors: Vec::new(),
             more_errors: false,
             warnings: Vec::new(),
+            more_warnings: false,
         };
         match read(&source.path, bytes_max) {
             Ok(Some(text)) => self.compile(source, text, threads, &mut outcome),
@@ -304,6 +308,7 @@ impl<'a> Work<'a> {
         outcome.apex = Some(apex);
         outcome.more_errors = reading.more_errors;
         outcome.errors = reading.errors.into_iter().map(LoadRemark::Master).collect();
+        outcome.more_warnings = reading.more_warnings;
         outcome.warnings = reading.warnings.into_iter().map(LoadRemark::Master).collect();
         if !outcome.errors.is_empty() {
             return;
@@ -317,8 +322,11 @@ impl<'a> Work<'a> {
                 Severity::Error => &mut outcome.errors,
                 Severity::Warning => &mut outcome.warnings,
             };
-            remarks.push(LoadRemark::Zone { path: source.path.clone(), fault });
+            let path = fault.file.as_deref().unwrap_or(&source.path).to_owned();
+            remarks.push(LoadRemark::Zone { path, fault });
         }
+        outcome.more_errors |= compiled.more_errors;
+        outcome.more_warnings |= compiled.more_warnings;
         outcome.zone = compiled.zone;
     }
 }

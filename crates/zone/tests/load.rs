@@ -200,6 +200,56 @@ fn a_broken_file_gives_way_to_a_whole_one() {
 }
 
 #[test]
+fn a_fault_is_told_of_the_file_in_which_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let last = "b.c. A 192.0.2.1\ng CNAME ns\ng A 192.0.2.2\n";
+    write("a.zone", &(zone(1) + "\n$INCLUDE one\nd.c. A 192.0.2.1\n$INCLUDE one e\n" + last));
+    write("one", "\n\nx A 192.0.2.1\n$INCLUDE two\ny CNAME x\n\ny TXT t\n");
+    write("two", "two.c. A 192.0.2.1\nd NS ns\nx.d TXT x\n");
+    let loaded = load_all(&[Source { apex: None, path: folder.path().join("a.zone") }], None);
+    let told = told(folder.path(), &loaded);
+    let expected = [
+        "two:1: two.c. is not in this zone",
+        "one:7: y.a. has a CNAME record and others beside it",
+        "a.zone:7: d.c. is not in this zone",
+        "two:1: two.c. is not in this zone",
+        "one:7: y.e.a. has a CNAME record and others beside it",
+        "a.zone:9: b.c. is not in this zone",
+        "a.zone:11: g.a. has a CNAME record and others beside it",
+        "two:3: x.d.a. is hidden by a delegation or DNAME record above it",
+        "two:2: the name server ns.e.a. has no address in this zone",
+        "two:3: x.d.e.a. is hidden by a delegation or DNAME record above it",
+    ];
+    assert_eq!(told[0].1, expected);
+}
+
+#[test]
+fn that_there_is_more_than_is_told_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.zone");
+    let outside = |count: usize| "b.c. A 192.0.2.1\n".repeat(count);
+    let differing = |count: u32| {
+        (0..count).fold(String::new(), |text, n| text + &format!("x{n} 1 A 192.0.2.1\nx{n} 2 A 192.0.2.2\n"))
+    };
+    let large = |count: usize| "l 2147483648 A 192.0.2.1\n".repeat(count);
+    for (more, errors, warnings) in [
+        (outside(20), false, false),
+        (outside(21), true, false),
+        (differing(20), false, false),
+        (differing(21), false, true),
+        (large(20), false, false),
+        (large(21), false, true),
+    ] {
+        fs::write(&path, zone(1) + &more).unwrap();
+        let loaded = load_all(&[Source { apex: None, path: path.clone() }], None);
+        let report = &loaded.reports[0];
+        assert_eq!((report.more_errors, report.more_warnings), (errors, warnings), "{more}");
+        assert_eq!(report.errors.len().max(report.warnings.len()), 20);
+    }
+}
+
+#[test]
 fn many_zones_and_big_ones_are_loaded_side_by_side() {
     let folder = tempfile::tempdir().unwrap();
     for number in 0..300 {

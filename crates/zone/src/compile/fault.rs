@@ -1,8 +1,12 @@
 //! What can be wrong with the records of a zone, and on which line.
 
 use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
 
 use kqps_message::{name, rtype};
+
+use crate::compile::lines::Lines;
 
 /// How bad a fault is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,6 +24,8 @@ pub struct Fault {
     pub line: u32,
     /// What is wrong.
     pub what: What,
+    /// The file of the line, where it is included by the zone's own one.
+    pub file: Option<Arc<Path>>,
 }
 
 impl Fault {
@@ -129,39 +135,52 @@ const TOLD_MAX: usize = 20;
 
 /// Collects faults, keeping of each severity those with the lowest lines.
 #[derive(Debug, Default)]
-pub(crate) struct Faults(Vec<Fault>);
+pub(crate) struct Faults {
+    found: Vec<Fault>,
+    /// Whether there were more of each severity.
+    more: [bool; 2],
+}
 
 impl Faults {
     pub(crate) fn add(&mut self, line: u32, what: What) {
-        self.0.push(Fault { line, what });
-        if self.0.len() >= 16 * TOLD_MAX {
+        self.found.push(Fault { line, what, file: None });
+        if self.found.len() >= 16 * TOLD_MAX {
             self.sift();
         }
     }
 
     pub(crate) fn join(&mut self, other: Self) {
-        self.0.extend(other.0);
+        self.found.extend(other.found);
+        for (mine, theirs) in self.more.iter_mut().zip(other.more) {
+            *mine |= theirs;
+        }
         self.sift();
     }
 
     /// Keeps the first of each severity, by line.
     fn sift(&mut self) {
-        self.0.sort_unstable();
-        self.0.dedup();
+        self.found.sort_unstable();
+        self.found.dedup();
         let mut told = [0; 2];
-        self.0.retain(|fault| {
-            let count = &mut told[fault.severity() as usize];
-            *count += 1;
-            *count <= TOLD_MAX
+        let more = &mut self.more;
+        self.found.retain(|fault| {
+            let severity = fault.severity() as usize;
+            told[severity] += 1;
+            more[severity] |= told[severity] > TOLD_MAX;
+            told[severity] <= TOLD_MAX
         });
     }
 
     pub(crate) fn has_errors(&self) -> bool {
-        self.0.iter().any(|fault| fault.severity() == Severity::Error)
+        self.found.iter().any(|fault| fault.severity() == Severity::Error)
     }
 
-    pub(crate) fn told(mut self) -> Vec<Fault> {
+    /// What is to be told, with files and their lines; and whether there was more of each severity.
+    pub(crate) fn told(mut self, lines: &Lines) -> (Vec<Fault>, [bool; 2]) {
         self.sift();
-        self.0
+        for fault in &mut self.found {
+            (fault.file, fault.line) = lines.find(fault.line);
+        }
+        (self.found, self.more)
     }
 }

@@ -38,7 +38,7 @@ pub enum LoadRemark {
     /// Something in the records of the zone. What is true of the whole zone has no line.
     #[error("{}{}: {fault}", path.display(), line(fault))]
     Zone {
-        /// The zone's own file.
+        /// The zone's own file, or the one that it includes.
         path: PathBuf,
         /// What it is.
         fault: Fault,

@@ -11,12 +11,7 @@ use super::parallel;
 use super::reader::{File, Harvest, Start};
 
 /// Reads the file of this name, or says why it cannot be. Also how it ended.
-pub(super) fn read(
-    file: &File<'_>,
-    name: &[u8],
-    line: u32,
-    start: Start,
-) -> Result<(Harvest, Start), Box<str>> {
+pub(super) fn read(file: &File<'_>, name: &[u8], start: Start) -> Result<(Harvest, Start), Box<str>> {
     let folder = file.path.parent().unwrap_or(Path::new(""));
     let path = tidied(&folder.join(OsStr::from_bytes(name)));
     let chain = || std::iter::successors(Some(file), |file| file.includer);
@@ -28,8 +23,7 @@ pub(super) fn read(
         return Err(format!("files are included {depth_max} deep already").into());
     }
     let text = (file.options.open)(&path).map_err(|error| error.to_string())?;
-    let included =
-        File { path: Arc::from(path), options: file.options, includer: Some(file), line: Some(line) };
+    let included = File { path: Arc::from(path), options: file.options, includer: Some(file) };
     Ok(parallel::read(&included, &text, start))
 }
 

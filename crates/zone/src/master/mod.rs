@@ -76,6 +76,8 @@ pub struct Reading {
     pub more_errors: bool,
     /// What is not as it should be but does not matter, at most [`ERRORS_MAX`].
     pub warnings: Vec<Remark>,
+    /// Whether there are more warnings.
+    pub more_warnings: bool,
 }
 
 /// Reads the text of a master file. `origin` is what relative names end with before the first `$ORIGIN`, a
@@ -87,6 +89,7 @@ pub fn read(text: &[u8], path: &Path, origin: &[u8], options: &Options<'_>) -> R
         errors: harvest.errors,
         more_errors: harvest.gave_up,
         warnings: harvest.warnings,
+        more_warnings: harvest.more_warnings,
     }
 }
 
@@ -99,7 +102,7 @@ pub fn apex(text: &[u8], path: &Path, origin: &[u8], options: &Options<'_>) -> O
 }
 
 fn file<'a>(path: &Path, options: &'a Options<'a>) -> File<'a> {
-    File { path: Arc::from(path), options, includer: None, line: None }
+    File { path: Arc::from(path), options, includer: None }
 }
 
 fn start(origin: &[u8]) -> Start {

@@ -25,9 +25,6 @@ pub(super) struct File<'a> {
     pub(super) options: &'a Options<'a>,
     /// The file that includes it.
     pub(super) includer: Option<&'a File<'a>>,
-    /// The line that its records bear: that of the zone's own file on which they are included. None for that
-    /// file itself, whose lines are its own.
-    pub(super) line: Option<u32>,
 }
 
 /// What directives set for the entries after them.
@@ -65,6 +62,8 @@ pub(super) struct Harvest {
     /// Whether reading ended early because there were too many errors.
     pub(super) gave_up: bool,
     pub(super) warnings: Vec<Remark>,
+    /// Whether there were more of them.
+    pub(super) more_warnings: bool,
     /// Whether some records have [`TTL_OPEN`].
     pub(super) ttl_open: bool,
 }
@@ -78,6 +77,7 @@ impl Harvest {
         self.batches.extend(other.batches);
         self.errors.extend(other.errors);
         self.warnings.extend(other.warnings);
+        self.more_warnings |= other.more_warnings || self.warnings.len() > ERRORS_MAX;
         self.warnings.truncate(ERRORS_MAX);
         self.ttl_open |= other.ttl_open;
         self.gave_up |= other.gave_up || self.errors.len() > ERRORS_MAX;
@@ -201,7 +201,6 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(super) fn push(&mut self, heading: &Heading, line: u32, at: usize) -> Parsed<()> {
         let ttl_s = self.ttl(heading, at)?;
-        let line = self.file.line.unwrap_or(line);
         let record = Record { owner: &self.owner, rtype: heading.rtype, ttl_s, data: &self.data, line };
         if !self.batch.push(&record) {
             return Err(Trouble::rule(at, "the record is longer than a message can carry"));
@@ -252,6 +251,8 @@ impl<'a> Reader<'a> {
         if self.harvest.warnings.len() < ERRORS_MAX {
             let warning = self.remark(Trouble::rule(ttl.at, rule));
             self.harvest.warnings.push(warning);
+        } else {
+            self.harvest.more_warnings = true;
         }
         0
     }
@@ -270,7 +271,7 @@ impl<'a> Reader<'a> {
                 self.lexer.end()?;
                 self.state.default_ttl_s = Some(self.limited(ttl));
             }
-            Some(Directive::Include) => self.include(line)?,
+            Some(Directive::Include) => self.include()?,
             Some(Directive::Generate) => generate::run(self, line)?,
             None => {
                 let expected = "$ORIGIN, $TTL, $INCLUDE or $GENERATE";
@@ -280,7 +281,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn include(&mut self, line: u32) -> Parsed<()> {
+    fn include(&mut self) -> Parsed<()> {
         let token = self.lexer.need("the name of a file")?;
         let mut path = Vec::new();
         text::append(&token, &mut path)?;
@@ -295,8 +296,7 @@ impl<'a> Reader<'a> {
             owner: self.owner.clone(),
         };
         self.close_batch();
-        let line = self.file.line.unwrap_or(line);
-        let (harvest, end) = include::read(self.file, &path, line, start)
+        let (harvest, end) = include::read(self.file, &path, start)
             .map_err(|reason| Trouble::new(token.at, Wrong::Include { path: quoted(&path), reason }))?;
         self.harvest.add(harvest);
         self.state.default_ttl_s = end.state.default_ttl_s;
@@ -306,7 +306,11 @@ impl<'a> Reader<'a> {
 
     fn close_batch(&mut self) {
         if !self.batch.is_empty() {
-            self.harvest.batches.push(std::mem::take(&mut self.batch));
+            let batch = std::mem::take(&mut self.batch);
+            self.harvest.batches.push(match self.file.includer {
+                None => batch,
+                Some(_) => batch.included_from(Arc::clone(&self.file.path)),
+            });
         }
     }
 

@@ -38,16 +38,15 @@ fn an_included_file_leaves_origin_and_owner_as_they_were() {
         ("zones/two", "@ A 10.2.0.1\nc A 10.2.0.2"),
     ]);
     assert_eq!(told(&reading.errors), [""; 0]);
-    // Records of included files bear the line of the zone's own file on which they come in.
     let expected = [
         "a.example. 9 A 0a000001 @2",
-        "a.example. 9 A 0a010001 @3",
-        "b.one. 5 A 0a010002 @3",
-        "one. 5 A 0a020001 @3",
-        "c.one. 5 A 0a020002 @3",
+        "a.example. 9 A 0a010001 @zones/sub/one:1",
+        "b.one. 5 A 0a010002 @zones/sub/one:4",
+        "one. 5 A 0a020001 @zones/two:1",
+        "c.one. 5 A 0a020002 @zones/two:2",
         "a.example. 5 A 0a000002 @4",
-        "x.example. 5 A 0a020001 @5",
-        "c.x.example. 5 A 0a020002 @5",
+        "x.example. 5 A 0a020001 @zones/two:1",
+        "c.x.example. 5 A 0a020002 @zones/two:2",
         "a.example. 5 A 0a000003 @6",
         "b.example. 5 A 0a000004 @7",
     ];

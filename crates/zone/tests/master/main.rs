@@ -35,17 +35,20 @@ fn read(text: &[u8]) -> Reading {
     master::read(text, Path::new("zone"), EXAMPLE, &ALONE)
 }
 
-/// Every record on a line: its owner, TTL, type and data in hexadecimal digits, and `@` with its line.
+/// Every record on a line: its owner, TTL, type and data in hexadecimal digits, and `@` with its line, before which
+/// comes the file where it is an included one.
 fn shown(reading: &Reading) -> Vec<String> {
-    let records = reading.batches.iter().flat_map(|batch| batch.records());
-    records
-        .map(|(_, record)| {
+    let batches = reading.batches.iter();
+    batches
+        .flat_map(|batch| batch.records().map(move |(_, record)| (batch.file(), record)))
+        .map(|(file, record)| {
             let (owner, rtype) = (name::Shown(record.owner), rtype::Shown(record.rtype));
             let mut shown = format!("{owner} {} {rtype} ", record.ttl_s);
             for byte in record.data {
                 let _ = write!(shown, "{byte:02x}");
             }
-            shown + &format!(" @{}", record.line)
+            let file = file.map(|file| format!("{}:", file.display())).unwrap_or_default();
+            shown + &format!(" @{file}{}", record.line)
         })
         .collect()
 }
