@@ -21,7 +21,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "[ORIGIN=]FILE", required_unless_present = "zones")]
     zone: Vec<PathBuf>,
 
-    /// A directory of master files, a list with `ORIGIN FILE` on each line, or a configuration of BIND
+    /// A directory of master files, without those below it; a list with `ORIGIN FILE` on each line, such as the zones.list
+    /// of `kqps gen zone`; or a configuration of BIND
     #[arg(long, value_name = "DIR|LIST")]
     zones: Vec<PathBuf>,
 
