@@ -32,7 +32,10 @@ impl Load for Loader {
 
 fn load_all(wish: &Wish<'_>) -> Result<(Zones, Told), String> {
     let begin = Instant::now();
-    let sources = sources(wish.settings).map_err(|error| error.to_string())?;
+    let (sources, left_out) = sources(wish.settings).map_err(|error| error.to_string())?;
+    if left_out > 0 && wish.speaks && wish.old.is_none() {
+        eprintln!("kqps: {left_out} zones are left out: they are not primary, or not of class IN");
+    }
     let bar = (wish.speaks && std::io::stderr().is_terminal()).then(bar);
     let progress = |progress| show(bar.as_ref(), progress);
     let options = LoadOptions { threads: wish.threads, progress: &progress };
@@ -40,11 +43,11 @@ fn load_all(wish: &Wish<'_>) -> Result<(Zones, Told), String> {
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
-    if wish.speaks {
-        tell(&reports);
-    }
     let mut told = Told { load_s: begin.elapsed().as_secs_f64(), ..Told::default() };
     told.kept = reports.iter().filter(|report| report.served == Served::Old).count() as u64;
+    if wish.speaks {
+        tell(reports);
+    }
     told.memory_bytes = zones.memory_bytes() as u64;
     for entry in zones.iter() {
         match entry {
@@ -61,25 +64,34 @@ fn load_all(wish: &Wish<'_>) -> Result<(Zones, Told), String> {
     Ok((zones, told))
 }
 
-fn sources(settings: &Settings) -> Result<Vec<Source>, SourceError> {
+/// The zones that a server is to have, and how many of configurations are none for it.
+fn sources(settings: &Settings) -> Result<(Vec<Source>, usize), SourceError> {
     let mut sources = Vec::new();
+    let mut left_out = 0;
     for argument in &settings.zones {
         sources.push(Source::of_argument(argument)?);
     }
     for list in &settings.lists {
-        sources.extend(Sources::of(list)?.zones);
+        let found = Sources::of(list)?;
+        sources.extend(found.zones);
+        left_out += found.left_out;
     }
-    Ok(sources)
+    Ok((sources, left_out))
 }
 
-/// Tells what is wrong.
-fn tell(reports: &[Report]) {
+/// Tells what is wrong, of files with errors first.
+fn tell(mut reports: Vec<Report>) {
+    reports.sort_by_key(|report| report.errors.is_empty());
     for report in reports.iter().take(FILES_TOLD) {
+        let more = |is_more: bool, what: &str| {
+            if is_more {
+                eprintln!("kqps: {}: there are more {what}, which are not told", report.path.display());
+            }
+        };
         report.errors.iter().for_each(|error| eprintln!("kqps: {error}"));
-        if report.more_errors {
-            eprintln!("kqps: {}: there are more errors, which are not told", report.path.display());
-        }
+        more(report.more_errors, "errors");
         report.warnings.iter().for_each(|warning| eprintln!("kqps: warning: {warning}"));
+        more(report.more_warnings, "warnings");
     }
     let more = reports.len().saturating_sub(FILES_TOLD);
     if more > 0 {

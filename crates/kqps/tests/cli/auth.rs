@@ -239,6 +239,44 @@ fn a_zone_that_did_not_load_answers_servfail() {
     assert!(errors.contains(&format!("{}:4:6: ", broken.display())), "{errors}");
 }
 
+#[test]
+fn errors_are_told_before_the_warnings_of_other_zones() {
+    let folder = tempfile::tempdir().unwrap();
+    let zone = |more: &str| format!("$TTL 60\n@ SOA ns host 1 1 1 1 1\n@ NS ns\nns A 192.0.2.1\n{more}");
+    for number in 10..40 {
+        fs::write(folder.path().join(format!("a{number}.test")), zone("ns 61 A 192.0.2.2\n")).unwrap();
+    }
+    let broken = folder.path().join("b.test");
+    fs::write(&broken, zone(&"x A y\n".repeat(21))).unwrap();
+    let server =
+        Running::start_as("auth", &["--zones", folder.path().to_str().unwrap(), "--listen", "127.0.0.1:0"]);
+    let (_, errors) = server.stop_saying(Signal::Terminate);
+    let lines: Vec<&str> = errors.lines().collect();
+    assert!(lines[0].starts_with(&format!("kqps: {}:5:5: ", broken.display())), "{errors}");
+    assert_eq!(lines[20], format!("kqps: {}: there are more errors, which are not told", broken.display()));
+    assert_eq!(lines.last(), Some(&"kqps: 11 more files have errors or warnings"));
+}
+
+#[test]
+fn what_is_left_out_of_a_configuration_is_told_at_the_start() {
+    let rig = Rig::new();
+    let path = rig.folder.path().join("named.conf");
+    let primary = "zone auth.test { type primary; file auth.test.zone; };\n";
+    let others = "zone . { type hint; file x; };\nzone b { type secondary; file y; };\n";
+    for (text, expected) in
+        [(primary.to_owned(), ""), (primary.to_owned() + others, "kqps: 2 zones are left out: ")]
+    {
+        fs::write(&path, text).unwrap();
+        let mut server =
+            Running::start_as("auth", &["--zones", path.to_str().unwrap(), "--listen", "127.0.0.1:0"]);
+        // Not again with each reload.
+        reload::reload(&mut server);
+        let (_, errors) = server.stop_saying(Signal::Terminate);
+        assert!(errors.starts_with(expected), "{errors}");
+        assert_eq!(errors.lines().count(), usize::from(!expected.is_empty()), "{errors}");
+    }
+}
+
 /// A query that asks for what servers tell of themselves only if they are told to.
 fn curious(id: u16, name: &str) -> Vec<u8> {
     let mut bytes = query_edns(id, name, TXT, 1232);

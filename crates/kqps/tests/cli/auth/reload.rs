@@ -32,7 +32,7 @@ fn version_of(reply: &Reply) -> u8 {
     named
 }
 
-fn reload(server: &mut Running) -> Value {
+pub(super) fn reload(server: &mut Running) -> Value {
     signal(server.child.id(), Signal::HangUp).unwrap();
     let told = server.next_line().unwrap();
     assert_eq!(told["kind"], "reloaded");
@@ -122,6 +122,28 @@ fn a_broken_file_keeps_the_old_zone() {
         let (_, errors) = server.stop_saying(Signal::Terminate);
         let place = format!("{}:8:", rig.zone().display());
         assert_eq!(errors.matches(&place).count(), 1, "{errors}");
+    }
+}
+
+/// Nothing but its text tells which zone this file is.
+#[test]
+fn an_emptied_file_keeps_the_zone_that_it_told() {
+    let rig = Rig::new();
+    let path = rig.folder.path().join("db.auth");
+    for processes in ["1", "2"] {
+        fs::write(&path, version(1)).unwrap();
+        let arguments =
+            ["--zone", path.to_str().unwrap(), "--listen", "127.0.0.1:0", "--processes", processes];
+        let mut server = Running::start_as("auth", &arguments);
+        for _ in 0..2 {
+            fs::write(&path, "").unwrap();
+            let told = reload(&mut server);
+            assert_eq!((&told["zones"], &told["kept"], &told["broken"]), (&1.into(), &1.into(), &0.into()));
+            assert_eq!(version_of(&ask(server.addresses[0], &query(1, "www.auth.test", A))), 1);
+        }
+        fs::write(&path, version(2)).unwrap();
+        assert_eq!(reload(&mut server)["kept"], 0);
+        assert_eq!(version_of(&ask(server.addresses[0], &query(1, "www.auth.test", A))), 2);
     }
 }
 
