@@ -28,7 +28,7 @@ const PEAK: &[&str] = &["-c", "8", "-q", "500", "-T", "1"];
 
 /// Finds the peak before and after the flood, so that a host that becomes faster or slower meanwhile does not decide.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    let (zone, queries) = bench.zone("10k")?;
+    let (zone, queries) = bench.zone(10_000)?;
     let (_auth, address) = bench.kqps.auth(&zone, "mmsg")?;
     let play = |flags: &[&str], more: &[&str]| play(bench, address, &queries, &[flags, more].concat());
 
