@@ -94,7 +94,7 @@ impl Wanted {
     pub fn recipe(&self, seed: u64) -> Result<Recipe, RecipeError> {
         let mut recipe = match &self.recipe {
             Some(name) => Recipe::named(name, &[])?,
-            None => one_zone(),
+            None => one_zone(USUAL_RECORDS),
         };
         recipe.zones = self.zones.unwrap_or(recipe.zones);
         if let Some(records) = self.records {
@@ -112,13 +112,13 @@ impl Wanted {
     }
 }
 
-/// One zone of address records.
-fn one_zone() -> Recipe {
+/// One zone of so many address records, at least 1, and queries for its names, a few of which do not exist.
+pub fn one_zone(records: u64) -> Recipe {
     let outcomes =
         Outcomes { noerror: 1.0 - NXDOMAIN_SHARE, nxdomain: NXDOMAIN_SHARE, ..Outcomes::default() };
     Recipe {
         origin: "bench.test.".into(),
-        records: USUAL_RECORDS,
+        records,
         names: Labels { label_bytes: Some(LABEL_BYTES), ..Labels::default() },
         queries: Asked { outcomes, ..Asked::default() },
         ..Recipe::default()

@@ -15,16 +15,17 @@ mod starved;
 mod witnessed;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
+use kqps_dataset::generate;
 use kqps_kernel::probe::probe_one;
+use kqps_lab::materials::one_zone;
 use tempfile::TempDir;
 
 use crate::kqps::{self, Kqps};
-use crate::{shell, workspace};
+use crate::workspace;
 
 /// What is proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -116,20 +117,12 @@ impl Bench {
     }
 
     /// A zone of address records, and queries for its names with the rcodes that are expected.
-    fn zone(&self, records: u32) -> Result<(PathBuf, PathBuf)> {
-        let recipe = self.folder.path().join("recipe.toml");
-        // Names of one length leave in segmented sends, so that the player can do more than any server.
-        std::fs::write(
-            &recipe,
-            format!("origin = \"example.test.\"\nrecords = {records}\nnames.label_bytes = 12\n"),
-        )?;
-        let generate = |what: &str, more: &[&str]| {
-            let path = self.folder.path().join(what);
-            let mut command = Command::new(&self.kqps.program);
-            command.args(["gen", what, "--recipe"]).arg(&recipe).args(more).arg("-o").arg(&path);
-            shell::run(&mut command).map(|()| path)
-        };
-        Ok((generate("zone", &[])?, generate("queries", &["-n", "100k"])?))
+    fn zone(&self, records: u64) -> Result<(PathBuf, PathBuf)> {
+        let recipe = one_zone(records);
+        let (zone, queries) = (self.folder.path().join("zone"), self.folder.path().join("queries"));
+        generate::zone(&recipe, &zone)?;
+        generate::queries(&recipe, QUERIES.into(), &queries)?;
+        Ok((zone, queries))
     }
 
     /// One of two values, by size.

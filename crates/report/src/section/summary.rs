@@ -51,6 +51,9 @@ pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Summary> {
         let (index, best) = *own.iter().max_by(|(_, a), (_, b)| rate(a).total_cmp(&rate(b)))?;
         let settings = match own.len() {
             1 => String::new(),
+            several if best.median_qps.is_none() => {
+                format!("none of {several} cells has a number; one of them: {}", best.name)
+            }
             several => format!("fastest of {several} cells: {}", best.name),
         };
         Some(Row {
