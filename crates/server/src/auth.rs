@@ -32,8 +32,13 @@ pub struct Settings {
     pub cookie_secret: Option<[u8; 16]>,
     /// Whether whole zones are told to those who ask.
     pub transfers: bool,
-    /// What connections may take; none without TCP.
-    pub tcp: Option<tcp::Limits>,
+    /// Whether connections are taken by TCP, at the addresses of UDP.
+    pub tcp: bool,
+    /// Unix sockets by which connections are taken. Worker processes are not told: they inherit the sockets.
+    #[serde(skip)]
+    pub unix: Vec<PathBuf>,
+    /// What connections may take.
+    pub limits: tcp::Limits,
 }
 
 impl Settings {

@@ -1,6 +1,5 @@
 //! The part of a server that is in one process: threads, and what they answer from.
 
-use std::net::TcpListener;
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ use crate::io::Model;
 use crate::report::Report;
 use crate::serve::{News, ServeError, Until};
 use crate::service::Service;
+use crate::sockets::ListeningSocket;
 use crate::threads::{Assigned, Connections, Threads};
 
 /// What a process is to do.
@@ -19,7 +19,7 @@ pub(crate) struct Task {
     pub(crate) model: Model,
     pub(crate) service: Service,
     pub(crate) assigned: Vec<Assigned>,
-    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) listeners: Vec<ListeningSocket>,
     /// Its number, and how many there are.
     pub(crate) process: usize,
     pub(crate) processes: usize,
@@ -41,11 +41,11 @@ impl Crew {
                 Ok(Self { threads, keeper: None })
             }
             Service::Auth(settings) => {
-                let limits = settings.tcp;
+                let limits = settings.limits;
                 // Several processes load the same at the same time.
                 let threads = affinity::allowed()?.len().div_ceil(task.processes);
                 let keeper = Keeper::new(settings, load.clone(), threads, task.process == 0)?;
-                let connections = limits.map(|limits| {
+                let connections = (!listeners.is_empty()).then(|| {
                     let answer = keeper.stream_answer();
                     Connections { listeners, limits, answer }
                 });

@@ -11,7 +11,6 @@ mod member;
 mod word;
 
 use std::io::{self, Read as _, Write as _};
-use std::net::TcpListener;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::Arc;
 
@@ -25,10 +24,10 @@ use crate::report::Report;
 use crate::serve::{News, ServeError, Until};
 use crate::service::Service;
 use crate::setup::Setup;
-use crate::sockets::Endpoint;
+use crate::sockets::{Endpoint, ListeningSocket};
 use crate::threads::Assigned;
 use member::Member;
-use word::{Description, Word, WorkerDescription};
+use word::{Description, ListenerDescription, Word, WorkerDescription};
 
 /// What this process is to do, as its parent says.
 pub(crate) fn read_task() -> io::Result<Task> {
@@ -45,7 +44,12 @@ pub(crate) fn read_task() -> io::Result<Task> {
         let endpoints = worker.endpoints.iter().map(endpoint).collect::<io::Result<_>>()?;
         Ok(Assigned { cpu: worker.cpu, endpoints })
     };
-    let listener = |&number: &RawFd| -> io::Result<_> { Ok(TcpListener::from(handed_down(number)?)) };
+    let listener = |listener: &ListenerDescription| -> io::Result<_> {
+        Ok(match *listener {
+            ListenerDescription::Tcp(number) => ListeningSocket::Tcp(handed_down(number)?.into()),
+            ListenerDescription::Unix(number) => ListeningSocket::Unix(handed_down(number)?.into()),
+        })
+    };
     Ok(Task {
         model: told.io.parse().map_err(io::Error::other)?,
         service: told.service,
@@ -92,7 +96,7 @@ impl Family {
         setup: &Setup,
         service: &Service,
         assigned: &[Assigned],
-        listeners: &[TcpListener],
+        listeners: &[ListeningSocket],
     ) -> Result<Self, ServeError> {
         let mut family = Self { members: Vec::new(), told: None };
         for (process, workers) in assigned.chunks(setup.threads as usize).enumerate() {

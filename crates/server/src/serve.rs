@@ -4,6 +4,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, RawFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::family::{self, Family};
 use crate::report::Report;
 use crate::service::Service;
 use crate::setup::{Setup, Sockets};
-use crate::sockets::{self, BindError};
+use crate::sockets::{self, BindError, SocketFile};
 use crate::threads::Assigned;
 
 /// Why a server could not run.
@@ -36,7 +37,7 @@ pub enum ServeError {
         /// What is missing.
         reason: String,
     },
-    /// An address could not be listened on.
+    /// An address, or a file of a Unix socket, could not be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
     /// There is no zone to answer from.
@@ -53,7 +54,7 @@ pub enum ServeError {
         error: io::Error,
     },
     /// The thread that serves connections could not start or go on.
-    #[error("serving TCP: {0}")]
+    #[error("serving connections: {0}")]
     Connections(io::Error),
     /// A worker process ended by itself, or did not end.
     #[error("worker process {process} {how}")]
@@ -71,6 +72,7 @@ pub enum ServeError {
 /// A server that can answer.
 pub struct Server {
     addresses: Vec<SocketAddr>,
+    files: Vec<SocketFile>,
     receivers: Vec<Arc<UdpSocket>>,
     signals: Signals,
     workers: Workers,
@@ -88,7 +90,7 @@ impl Server {
     pub fn start(setup: &Setup, service: Service, load: &Arc<dyn Load>) -> Result<Self, ServeError> {
         check(setup)?;
         let signals = Signals::take()?;
-        let bound = sockets::bind(setup, service.takes_connections())?;
+        let bound = sockets::bind(setup, service.takes_tcp(), service.unix())?;
         let assigned: Vec<Assigned> = bound
             .workers
             .into_iter()
@@ -102,12 +104,18 @@ impl Server {
         } else {
             Workers::Processes(Family::start(setup, &service, &assigned, &bound.listeners)?)
         };
-        Ok(Self { addresses: bound.addresses, receivers: bound.receivers, signals, workers })
+        let (addresses, files, receivers) = (bound.addresses, bound.files, bound.receivers);
+        Ok(Self { addresses, files, receivers, signals, workers })
     }
 
     /// The addresses listened on.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// The Unix sockets by which connections are taken.
+    pub fn unix(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(SocketFile::path)
     }
 
     /// What was loaded, by a service that has zones.

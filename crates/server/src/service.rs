@@ -1,5 +1,7 @@
 //! What a server does with queries.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::auth;
@@ -15,8 +17,16 @@ pub enum Service {
 }
 
 impl Service {
-    /// Whether it takes connections.
-    pub(crate) fn takes_connections(&self) -> bool {
-        matches!(self, Self::Auth(auth::Settings { tcp: Some(_), .. }))
+    /// Whether it takes connections by TCP.
+    pub(crate) fn takes_tcp(&self) -> bool {
+        matches!(self, Self::Auth(auth::Settings { tcp: true, .. }))
+    }
+
+    /// The Unix sockets by which it takes connections.
+    pub(crate) fn unix(&self) -> &[PathBuf] {
+        match self {
+            Self::Echo(_) => &[],
+            Self::Auth(settings) => &settings.unix,
+        }
     }
 }

@@ -6,13 +6,20 @@
 //! the kernel pass it over for packets from anybody else (net/ipv4/udp.c, `compute_score`). A connected
 //! socket still sends to whomever a call names.
 
+mod unix;
+
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use kqps_kernel::{UdpOptions, UdpSocket, steer, tcp};
 
 use crate::setup::{Reply, Setup, Sockets};
+
+pub use unix::SocketFile;
 
 /// One address that a worker serves.
 #[derive(Clone, Debug)]
@@ -32,25 +39,46 @@ pub struct Bound {
     pub workers: Vec<Vec<Endpoint>>,
     /// Every receiving socket once.
     pub receivers: Vec<Arc<UdpSocket>>,
-    /// Where connections come in, for a server that takes them: at the same addresses.
-    pub listeners: Vec<TcpListener>,
+    /// Where connections come in, for a server that takes them: at the same addresses, and at Unix sockets.
+    pub listeners: Vec<ListeningSocket>,
+    /// The files of the Unix sockets.
+    pub files: Vec<SocketFile>,
 }
 
-/// An address could not be listened on.
+/// A socket by which connections come in.
+#[derive(Debug)]
+pub enum ListeningSocket {
+    /// From clients.
+    Tcp(TcpListener),
+    /// From processes of this host.
+    Unix(UnixListener),
+}
+
+impl AsFd for ListeningSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(socket) => socket.as_fd(),
+            Self::Unix(socket) => socket.as_fd(),
+        }
+    }
+}
+
+/// An address, or a file of a Unix socket, could not be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {reason}")]
+#[error("cannot listen on {place}: {reason}")]
 pub struct BindError {
-    address: SocketAddr,
+    place: String,
     reason: String,
 }
 
 /// How often a free port of UDP may turn out to be taken for TCP.
 const PORTS_TRIED: usize = 20;
 
-/// Binds all sockets that a setup calls for, and those of TCP beside them where it is wished.
-pub fn bind(setup: &Setup, with_tcp: bool) -> Result<Bound, BindError> {
+/// Binds all sockets that a setup calls for, those of TCP beside them where it is wished, and Unix sockets.
+pub fn bind(setup: &Setup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bound, BindError> {
     let workers = vec![Vec::new(); setup.workers() as usize];
-    let mut bound = Bound { addresses: Vec::new(), workers, receivers: Vec::new(), listeners: Vec::new() };
+    let (addresses, receivers, listeners, files) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut bound = Bound { addresses, workers, receivers, listeners, files };
     for &address in &setup.listen {
         let mut add = |address, worker: &mut [Vec<Endpoint>]| -> io::Result<()> {
             let (receivers, listener) = open(setup, address, worker.len(), with_tcp)?;
@@ -64,7 +92,7 @@ pub fn bind(setup: &Setup, with_tcp: bool) -> Result<Bound, BindError> {
                 worker.push(Endpoint { receiver, sender });
             }
             bound.receivers.extend(receivers);
-            bound.listeners.extend(listener);
+            bound.listeners.extend(listener.map(ListeningSocket::Tcp));
             Ok(())
         };
         if setup.sockets == Sockets::PortEach {
@@ -76,6 +104,11 @@ pub fn bind(setup: &Setup, with_tcp: bool) -> Result<Bound, BindError> {
             add(address, &mut bound.workers).map_err(|error| refused(address, &error))?;
         }
     }
+    for path in unix {
+        let (listener, file) = unix::listen(path)?;
+        bound.listeners.push(ListeningSocket::Unix(listener));
+        bound.files.push(file);
+    }
     Ok(bound)
 }
 
@@ -86,7 +119,7 @@ fn refused(address: SocketAddr, error: &io::Error) -> BindError {
         io::ErrorKind::AddrNotAvailable => "this host has no such address".to_owned(),
         _ => error.to_string(),
     };
-    BindError { address, reason }
+    BindError { place: address.to_string(), reason }
 }
 
 /// The address of a worker with a port of its own; port 0 stays 0, and each worker gets a free one.
@@ -94,7 +127,7 @@ fn port_of(address: SocketAddr, worker: u16) -> Result<SocketAddr, BindError> {
     let port = match address.port() {
         0 => 0,
         port => port.checked_add(worker).ok_or_else(|| BindError {
-            address,
+            place: address.to_string(),
             reason: format!("worker {worker} would need a port above 65535"),
         })?,
     };

@@ -1,17 +1,21 @@
-//! DNS over TCP (RFC 7766), beside UDP on the same addresses: one thread in each process serves all connections,
-//! and is told by events which of them can go on. Connections are limited in all and per client, what a
-//! connection holds in memory is bounded, and one that makes no progress is closed, whether it says nothing,
-//! sends byte by byte, does not read its replies, or has vanished.
+//! DNS over TCP (RFC 7766), beside UDP on the same addresses, and in the same framing over Unix sockets: one thread
+//! in each process serves all connections, and is told by events which of them can go on. Connections are limited in
+//! all and per client, what a connection holds in memory is bounded, and one that makes no progress is closed,
+//! whether it says nothing, sends byte by byte, does not read its replies, or has vanished.
+//!
+//! Who may use a Unix socket is trusted: a process of this host that asks for many clients, and writes many queries
+//! at once.
 
-mod clients;
+pub(crate) mod clients;
 mod connection;
 mod counts;
 mod house;
-mod listener;
+pub(crate) mod listener;
+pub(crate) mod stream;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, TcpListener};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -26,6 +30,7 @@ pub use counts::TcpReport;
 pub(crate) use counts::add_counts;
 
 use crate::counts::Cause;
+use crate::sockets::ListeningSocket;
 use crate::worker::Going;
 use house::House;
 
@@ -39,7 +44,7 @@ pub struct Limits {
     /// been idle longest, or is closed where none is idle.
     pub connections: usize,
     /// Connections of one client at one time, at least 1: an IPv4 address, or the first 64 bits of an IPv6
-    /// address. A further one is closed.
+    /// address. A further one is closed. Peers at Unix sockets may have as many as there may be in all.
     pub per_client: usize,
 }
 
@@ -50,12 +55,13 @@ pub trait StreamAnswer {
     type Stream;
 
     /// Turns a query into its reply in place; says how long that is, or begins a reply of many messages, or says
-    /// why there is none. The buffer has room for the longest message.
+    /// why there is none. The buffer has room for the longest message. A query that came by a Unix socket has no
+    /// client that is known.
     fn answer(
         &mut self,
         buffer: &mut [u8],
         query_bytes: usize,
-        client: IpAddr,
+        client: Option<IpAddr>,
     ) -> Result<Said<Self::Stream>, Cause>;
 
     /// Writes the next message of a reply, and returns its length; none after the last.
@@ -83,7 +89,7 @@ pub(crate) struct Tcp {
 impl Tcp {
     /// Starts it, on these cores or, where there are none, on any.
     pub(crate) fn start<A: StreamAnswer + Send + 'static>(
-        listeners: Vec<TcpListener>,
+        listeners: Vec<ListeningSocket>,
         limits: Limits,
         cpus: Vec<u32>,
         answer: A,

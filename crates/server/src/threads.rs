@@ -1,7 +1,6 @@
 //! The threads of one process: its workers, and the one that serves connections.
 
 use std::io::{self, PipeReader, Read as _};
-use std::net::TcpListener;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +11,7 @@ use crate::answer::Answer;
 use crate::io::Model;
 use crate::report::Report;
 use crate::serve::ServeError;
-use crate::sockets::Endpoint;
+use crate::sockets::{Endpoint, ListeningSocket};
 use crate::tcp::{Limits, StreamAnswer, Tcp};
 use crate::worker::{self, Going, Started};
 
@@ -105,7 +104,7 @@ impl Drop for Threads {
 
 /// How connections are served.
 pub(crate) struct Connections<A> {
-    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) listeners: Vec<ListeningSocket>,
     pub(crate) limits: Limits,
     pub(crate) answer: A,
 }

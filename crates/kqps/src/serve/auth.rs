@@ -9,7 +9,14 @@ use anyhow::Context as _;
 use kqps_server::{Service, auth, tcp};
 
 use super::options::Serving;
+use crate::exit::bad_input;
 use crate::value::{parse_duration, parse_size};
+
+/// How long a connection may make no progress, unless it is said.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Connections at one time, unless it is said.
+const CONNECTIONS: u32 = 4096;
 
 /// Answer from zones: an authoritative name server
 #[derive(clap::Args)]
@@ -42,7 +49,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "SECRET", num_args = 0..=1, require_equals = true, default_missing_value = "random", value_parser = parse_secret)]
     cookies: Option<Secret>,
 
-    /// Tell whole zones to whoever asks for them by TCP (AXFR)
+    /// Tell whole zones to whoever asks for them by a connection (AXFR)
     #[arg(long)]
     transfers: bool,
 
@@ -50,20 +57,25 @@ pub(super) struct Args {
     #[arg(long, value_name = "BYTES", default_value = "1232", value_parser = parse_payload)]
     payload: u16,
 
-    /// Close a connection that makes no progress for this long
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_idle)]
-    tcp_idle: Duration,
+    /// Take connections at this Unix socket too, framed as by TCP, from a process that asks for many clients; can be
+    /// repeated. The file of a server that is gone is replaced
+    #[arg(long, value_name = "PATH")]
+    unix: Vec<PathBuf>,
 
-    /// Connections at one time, of each process; more take the place of idle ones
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
-    tcp_connections: u32,
+    /// Close a connection that makes no progress for this long [default: 10s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_idle)]
+    tcp_idle: Option<Duration>,
+
+    /// Connections at one time, of each process; more take the place of idle ones [default: 4096]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    tcp_connections: Option<u32>,
 
     /// Connections of one client at one time, of each process; more are closed
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     tcp_per_client: u32,
 
-    /// Answer by UDP only
-    #[arg(long, conflicts_with_all = ["tcp_idle", "tcp_connections", "tcp_per_client"])]
+    /// Take no connections by TCP
+    #[arg(long, conflicts_with = "tcp_per_client")]
     no_tcp: bool,
 }
 
@@ -77,9 +89,10 @@ enum Secret {
 impl Args {
     pub(super) fn service(&self) -> anyhow::Result<Service> {
         let bytes = |text: &Option<String>| text.as_ref().map(|text| text.clone().into_bytes());
+        self.check_connections()?;
         let limits = tcp::Limits {
-            idle: self.tcp_idle,
-            connections: self.tcp_connections as usize,
+            idle: self.tcp_idle.unwrap_or(IDLE),
+            connections: self.tcp_connections.unwrap_or(CONNECTIONS) as usize,
             per_client: self.tcp_per_client as usize,
         };
         Ok(Service::Auth(auth::Settings {
@@ -91,8 +104,28 @@ impl Args {
             identity: bytes(&self.identity),
             cookie_secret: self.cookies.map(Secret::bytes).transpose()?,
             transfers: self.transfers,
-            tcp: (!self.no_tcp).then_some(limits),
+            tcp: !self.no_tcp,
+            unix: self.unix.clone(),
+            limits,
         }))
+    }
+
+    /// Whether what is said about connections can be together.
+    fn check_connections(&self) -> anyhow::Result<()> {
+        if self.no_tcp && self.unix.is_empty() {
+            let said = [
+                ("--tcp-idle", self.tcp_idle.is_some()),
+                ("--tcp-connections", self.tcp_connections.is_some()),
+            ];
+            if let Some((option, _)) = said.iter().find(|(_, is_said)| *is_said) {
+                return Err(bad_input(format!(
+                    "{option} is about connections: with --no-tcp it needs --unix"
+                )));
+            }
+        }
+        let repeated = self.unix.iter().enumerate().find(|(at, path)| self.unix[..*at].contains(path));
+        repeated
+            .map_or(Ok(()), |(_, path)| Err(bad_input(format!("--unix {} is given twice", path.display()))))
     }
 }
 

@@ -1,8 +1,10 @@
 //! What a server says: that it can answer, what it loaded again, and on stop what it counted.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 
 use kqps_server::auth::Told;
 use kqps_server::tcp::TcpReport;
@@ -14,6 +16,8 @@ use serde::Serialize;
 #[serde(tag = "kind", rename = "ready")]
 struct Ready<'a> {
     addresses: &'a [SocketAddr],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unix: Vec<Cow<'a, str>>,
     #[serde(flatten)]
     told: Option<&'a Told>,
 }
@@ -30,13 +34,17 @@ struct Reloaded<'a> {
 pub(super) fn ready(out: &mut impl Write, json: bool, setup: &Setup, server: &Server) -> io::Result<()> {
     let (addresses, told) = (server.addresses(), server.told());
     if json {
-        return writeln!(out, "{}", serde_json::to_string(&Ready { addresses, told })?);
+        let unix = server.unix().map(Path::to_string_lossy).collect();
+        return writeln!(out, "{}", serde_json::to_string(&Ready { addresses, unix, told })?);
     }
     if let Some(told) = told {
         writeln!(out, "Loaded {}", loaded(told))?;
     }
     for address in addresses {
         writeln!(out, "Listening on {address} ({}, {} workers)", setup.io.name(), setup.workers())?;
+    }
+    for path in server.unix() {
+        writeln!(out, "Listening on {} (Unix stream)", path.display())?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ mod connections;
 mod dns;
 mod reload;
 mod transfer;
+mod unix;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,7 +1,7 @@
 //! Queries to a worker's responder, with the zones as they are at that moment.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
@@ -20,7 +20,7 @@ const RCODES: usize = 16;
 /// Answers UDP queries from the zones.
 pub(crate) struct Auth(Inner);
 
-/// Answers TCP queries from the zones.
+/// Answers queries that come by connections from the zones.
 pub(crate) struct AuthStream(Inner);
 
 struct Inner {
@@ -107,9 +107,11 @@ impl StreamAnswer for AuthStream {
         &mut self,
         buffer: &mut [u8],
         query_bytes: usize,
-        client: IpAddr,
+        client: Option<IpAddr>,
     ) -> Result<Said<Box<Transfer>>, Cause> {
-        self.0.respond(buffer, query_bytes, client, Transport::Tcp)
+        // All who ask by Unix sockets share one cookie, as all behind a forwarder on this host do.
+        let address = client.unwrap_or(Ipv4Addr::LOCALHOST.into());
+        self.0.respond(buffer, query_bytes, address, Transport::Tcp)
     }
 
     fn next(&mut self, stream: &mut Box<Transfer>, buffer: &mut [u8]) -> Option<usize> {

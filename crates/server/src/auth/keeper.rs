@@ -63,7 +63,7 @@ impl Keeper {
         Auth::new(self.shared.zones.clone(), self.responder())
     }
 
-    /// One that answers TCP.
+    /// One that answers what comes by connections.
     pub(crate) fn stream_answer(&self) -> AuthStream {
         AuthStream::new(self.shared.zones.clone(), self.responder())
     }

@@ -1,7 +1,6 @@
 //! One worker process.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
 use std::os::fd::{AsRawFd, RawFd};
 use std::process::{Child as Process, ChildStdout, Command, Stdio};
 use std::sync::Arc;
@@ -9,12 +8,13 @@ use std::sync::Arc;
 use kqps_kernel::poll::PollSet;
 use kqps_kernel::process::{hand_down, tie};
 
-use super::word::{Description, Word, WorkerDescription};
+use super::word::{Description, ListenerDescription, Word, WorkerDescription};
 use crate::auth::Told;
 use crate::report::Report;
 use crate::serve::ServeError;
 use crate::service::Service;
 use crate::setup::Setup;
+use crate::sockets::ListeningSocket;
 use crate::threads::Assigned;
 
 /// The arguments that make kqps a worker process.
@@ -37,7 +37,7 @@ impl Member {
         service: &Service,
         process: usize,
         workers: &[Assigned],
-        listeners: &[TcpListener],
+        listeners: &[ListeningSocket],
     ) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         let mut describe = |worker: &Assigned| -> io::Result<WorkerDescription> {
@@ -51,8 +51,14 @@ impl Member {
             Ok(WorkerDescription { cpu: worker.cpu, endpoints })
         };
         let workers = workers.iter().map(&mut describe).collect::<io::Result<_>>()?;
-        let listeners =
-            listeners.iter().map(|listener| hand_down(&mut command, listener)).collect::<io::Result<_>>()?;
+        let describe = |listener: &ListeningSocket| -> io::Result<ListenerDescription> {
+            let number = hand_down(&mut command, listener)?;
+            Ok(match listener {
+                ListeningSocket::Tcp(_) => ListenerDescription::Tcp(number),
+                ListeningSocket::Unix(_) => ListenerDescription::Unix(number),
+            })
+        };
+        let listeners = listeners.iter().map(describe).collect::<io::Result<_>>()?;
         let description = Description {
             io: setup.io.name().to_owned(),
             service: service.clone(),

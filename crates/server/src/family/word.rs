@@ -16,7 +16,14 @@ pub(super) struct Description {
     pub(super) process: usize,
     pub(super) processes: usize,
     pub(super) workers: Vec<WorkerDescription>,
-    pub(super) listeners: Vec<RawFd>,
+    pub(super) listeners: Vec<ListenerDescription>,
+}
+
+/// A listening socket, by its kind.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum ListenerDescription {
+    Tcp(RawFd),
+    Unix(RawFd),
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -4,19 +4,19 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Connections by client.
-pub(super) struct Clients {
+pub(crate) struct Clients {
     most: usize,
     connections: HashMap<IpAddr, usize>,
 }
 
 impl Clients {
     /// None so far; each may have so many.
-    pub(super) fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self { most, connections: HashMap::new() }
     }
 
     /// One more connection from here, unless that is too many.
-    pub(super) fn enter(&mut self, address: IpAddr) -> bool {
+    pub(crate) fn enter(&mut self, address: IpAddr) -> bool {
         let connections = self.connections.entry(client(address)).or_default();
         let may = *connections < self.most;
         *connections += usize::from(may);
@@ -24,7 +24,7 @@ impl Clients {
     }
 
     /// One of those that entered has gone.
-    pub(super) fn leave(&mut self, address: IpAddr) {
+    pub(crate) fn leave(&mut self, address: IpAddr) {
         let client = client(address);
         if let Some(connections) = self.connections.get_mut(&client) {
             *connections -= 1;

@@ -3,7 +3,7 @@
 //!
 //! What it keeps between turns is bounded: queries that are not answered yet, at most as long as one message,
 //! and replies that the peer did not take, at most [`OUTPUT_MOST`] and one message. While there are such
-//! replies nothing more is read, and TCP makes the peer wait.
+//! replies nothing more is read, and the socket makes the peer wait.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -11,9 +11,10 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use kqps_message::header::HEADER_BYTES;
-use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
 
 use super::counts::{End, TcpCounts};
+use super::stream::Stream;
 use super::{Said, StreamAnswer};
 
 /// The longest message, bytes (RFC 1035, section 4.2.2: its length has 16 bits).
@@ -71,8 +72,9 @@ pub(super) enum Turn {
 /// A connection that is open.
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
 pub(super) struct Connection<S> {
-    pub(super) stream: TcpStream,
-    pub(super) client: IpAddr,
+    stream: Stream,
+    /// Whose it is; nobody's where it came by a Unix socket.
+    pub(super) client: Option<IpAddr>,
     /// When it last made progress.
     pub(super) active: Instant,
     /// When that is looked at again.
@@ -92,10 +94,12 @@ pub(super) struct Connection<S> {
     written: usize,
     taken_bytes: usize,
     streams: VecDeque<S>,
+    /// What of its socket is watched, once anything is.
+    watched: Option<Interest>,
 }
 
 impl<S> Connection<S> {
-    pub(super) fn new(stream: TcpStream, client: IpAddr, now: Instant, deadline: Instant) -> Self {
+    pub(super) fn new(stream: Stream, client: Option<IpAddr>, now: Instant, deadline: Instant) -> Self {
         Self {
             stream,
             client,
@@ -111,6 +115,17 @@ impl<S> Connection<S> {
             written: 0,
             taken_bytes: 0,
             streams: VecDeque::new(),
+            watched: None,
+        }
+    }
+
+    /// Has that watched which it waits for.
+    pub(super) fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        let interest = self.stream.interest(!self.unsent.is_empty());
+        match self.watched.replace(interest) {
+            None => registry.register(&mut self.stream, token, interest),
+            Some(watched) if watched != interest => registry.reregister(&mut self.stream, token, interest),
+            Some(_) => Ok(()),
         }
     }
 

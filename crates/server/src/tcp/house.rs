@@ -2,18 +2,19 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpStream;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Poll, Token, Waker};
 
 use super::clients::Clients;
 use super::connection::{Connection, Desk, Turn};
 use super::counts::{End, TcpReport};
 use super::listener::{Accepted, Listener};
+use super::stream::Stream;
 use super::{Limits, StreamAnswer};
+use crate::sockets::ListeningSocket;
 use crate::worker::Going;
 
 /// Events taken by one call.
@@ -45,7 +46,7 @@ pub(super) struct House<A: StreamAnswer> {
 
 impl<A: StreamAnswer> House<A> {
     pub(super) fn new(
-        listeners: Vec<TcpListener>,
+        listeners: Vec<ListeningSocket>,
         limits: Limits,
         answer: A,
     ) -> io::Result<(Self, Arc<Waker>)> {
@@ -133,7 +134,7 @@ impl<A: StreamAnswer> House<A> {
                     break;
                 }
                 match self.listeners[number].accept() {
-                    Accepted::Connection(stream, address) => self.welcome(stream, address, now),
+                    Accepted::Connection(stream, client) => self.welcome(stream, client, now),
                     Accepted::Nobody => break,
                     Accepted::NotNow => {
                         self.displace();
@@ -146,37 +147,44 @@ impl<A: StreamAnswer> House<A> {
     }
 
     /// Takes a connection in, or closes it at once.
-    fn welcome(&mut self, mut stream: TcpStream, address: SocketAddr, now: Instant) {
+    fn welcome(&mut self, stream: Stream, client: Option<IpAddr>, now: Instant) {
         self.desk.counts.connections += 1;
-        let client = address.ip();
-        if !self.clients.enter(client) {
+        if client.is_some_and(|client| !self.clients.enter(client)) {
             return self.desk.counts.end(End::Client);
         }
         if self.connections.len() - self.free.len() >= self.limits.connections && !self.displace() {
-            self.clients.leave(client);
+            self.leave(client);
             return self.desk.counts.end(End::Full);
         }
         let place = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
         });
-        let token = Token(self.listeners.len() + 1 + place);
-        // Replies are written as a whole, and nothing is gained by holding a small one back.
-        let set_up = stream.set_nodelay(true).and_then(|()| {
-            let interest = Interest::READABLE | Interest::WRITABLE;
-            self.poll.registry().register(&mut stream, token, interest)
-        });
-        if set_up.is_err() {
-            self.free.push(place);
-            self.clients.leave(client);
-            return self.desk.counts.end(End::Broken);
-        }
+        let set_up = stream.hold_nothing_back();
         let deadline = now + self.limits.idle;
         let mut connection = Connection::new(stream, client, now, deadline);
+        let token = self.token(place);
+        if set_up.and_then(|()| connection.watch(self.poll.registry(), token)).is_err() {
+            self.free.push(place);
+            self.leave(client);
+            return self.desk.counts.end(End::Broken);
+        }
         connection.queued = true;
         self.connections[place] = Some(connection);
         self.deadlines.insert((deadline, place));
         self.ready.push_back(place);
+    }
+
+    /// The token of the connection in this place.
+    fn token(&self, place: usize) -> Token {
+        Token(self.listeners.len() + 1 + place)
+    }
+
+    /// One of a client's connections has gone.
+    fn leave(&mut self, client: Option<IpAddr>) {
+        if let Some(client) = client {
+            self.clients.leave(client);
+        }
     }
 
     /// Closes the connection that has been idle longest; whether there was one.
@@ -192,10 +200,15 @@ impl<A: StreamAnswer> House<A> {
     }
 
     fn turn(&mut self, place: usize, now: Instant) {
+        let token = self.token(place);
         let Some(connection) = &mut self.connections[place] else { return };
         connection.queued = false;
         match connection.turn(&mut self.desk, now) {
-            Turn::Waits => {}
+            Turn::Waits => {
+                if connection.watch(self.poll.registry(), token).is_err() {
+                    self.end(place, End::Broken);
+                }
+            }
             Turn::Again => {
                 connection.queued = true;
                 self.ready.push_back(place);
@@ -223,7 +236,7 @@ impl<A: StreamAnswer> House<A> {
     fn end(&mut self, place: usize, end: End) {
         let Some(connection) = self.connections[place].take() else { return };
         self.deadlines.remove(&(connection.deadline, place));
-        self.clients.leave(connection.client);
+        self.leave(connection.client);
         self.free.push(place);
         self.desk.counts.end(end);
         // Whoever broke it, or does not read, cannot be told anything.

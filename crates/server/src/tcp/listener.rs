@@ -1,22 +1,30 @@
 //! Where connections come in.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 
-use mio::net::{TcpListener, TcpStream};
+use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 
+use super::stream::Stream;
+use crate::sockets::ListeningSocket;
+
 /// A listening socket that is watched.
-pub(super) struct Listener {
-    socket: TcpListener,
+pub(crate) struct Listener {
+    socket: Socket,
     /// Whether somebody may be waiting.
-    pub(super) waiting: bool,
+    pub(crate) waiting: bool,
+}
+
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
 }
 
 /// What accepting led to.
-pub(super) enum Accepted {
-    /// A connection.
-    Connection(TcpStream, SocketAddr),
+pub(crate) enum Accepted {
+    /// A connection, and the address of its client; none where it came by a Unix socket.
+    Connection(Stream, Option<IpAddr>),
     /// Nobody is waiting any more.
     Nobody,
     /// The system has no room for more, or something else that passes.
@@ -24,17 +32,28 @@ pub(super) enum Accepted {
 }
 
 impl Listener {
-    pub(super) fn new(socket: std::net::TcpListener, registry: &Registry, token: Token) -> io::Result<Self> {
-        socket.set_nonblocking(true)?;
-        let mut socket = TcpListener::from_std(socket);
-        registry.register(&mut socket, token, Interest::READABLE)?;
+    pub(crate) fn new(socket: ListeningSocket, registry: &Registry, token: Token) -> io::Result<Self> {
+        let socket = match socket {
+            ListeningSocket::Tcp(socket) => {
+                socket.set_nonblocking(true)?;
+                let mut socket = TcpListener::from_std(socket);
+                registry.register(&mut socket, token, Interest::READABLE)?;
+                Socket::Tcp(socket)
+            }
+            ListeningSocket::Unix(socket) => {
+                socket.set_nonblocking(true)?;
+                let mut socket = UnixListener::from_std(socket);
+                registry.register(&mut socket, token, Interest::READABLE)?;
+                Socket::Unix(socket)
+            }
+        };
         Ok(Self { socket, waiting: true })
     }
 
-    pub(super) fn accept(&mut self) -> Accepted {
+    pub(crate) fn accept(&mut self) -> Accepted {
         loop {
             match self.socket.accept() {
-                Ok((stream, address)) => return Accepted::Connection(stream, address),
+                Ok((stream, client)) => return Accepted::Connection(stream, client),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => {
                         self.waiting = false;
@@ -46,5 +65,17 @@ impl Listener {
                 },
             }
         }
+    }
+}
+
+impl Socket {
+    fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
+        Ok(match self {
+            Self::Tcp(socket) => {
+                let (stream, address) = socket.accept()?;
+                (Stream::Tcp(stream), Some(address.ip()))
+            }
+            Self::Unix(socket) => (Stream::Unix(socket.accept()?.0), None),
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! Queries and replies of the tests, by hand: what is tested is not asked how it reads them.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use super::PATIENCE;
@@ -122,7 +122,7 @@ pub(crate) fn framed(message: &[u8]) -> Vec<u8> {
 }
 
 /// The next reply of a connection.
-pub(crate) fn next(stream: &mut TcpStream) -> Reply {
+pub(crate) fn next(stream: &mut impl Read) -> Reply {
     let mut length = [0; 2];
     stream.read_exact(&mut length).unwrap();
     let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
@@ -131,7 +131,7 @@ pub(crate) fn next(stream: &mut TcpStream) -> Reply {
 }
 
 /// Asks by a connection and awaits the reply.
-pub(crate) fn ask_by(stream: &mut TcpStream, query: &[u8]) -> Reply {
+pub(crate) fn ask_by(stream: &mut (impl Read + Write), query: &[u8]) -> Reply {
     stream.write_all(&framed(query)).unwrap();
     next(stream)
 }

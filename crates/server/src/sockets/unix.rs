@@ -1,0 +1,77 @@
+//! Unix sockets that listen. Their names are files, which stay when a server is killed: such a file is in nobody's
+//! way, and is replaced. One at which a program listens is not, nor is a file that is no socket.
+
+use std::fs::{Metadata, remove_file, symlink_metadata};
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use mio::net::UnixStream;
+
+use super::BindError;
+
+/// The file of a Unix socket, which is removed when this is dropped.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    /// Its name, as it was given.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Somebody may have put another in its place. One that cannot be removed is replaced by the next server.
+        if symlink_metadata(&self.path).is_ok_and(|now| identity(&now) == self.identity) {
+            let _ = remove_file(&self.path);
+        }
+    }
+}
+
+/// Listens at a file that is made for it.
+pub(super) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), BindError> {
+    let refused = |reason| BindError { place: path.display().to_string(), reason };
+    let listener = match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            remove_stale(path).map_err(refused)?;
+            UnixListener::bind(path)
+        }
+        listener => listener,
+    };
+    let made = listener.and_then(|listener| Ok((listener, identity(&symlink_metadata(path)?))));
+    match made {
+        Ok((listener, identity)) => Ok((listener, SocketFile { path: path.to_owned(), identity })),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(refused("the folder does not exist".to_owned()))
+        }
+        Err(error) => Err(refused(error.to_string())),
+    }
+}
+
+/// Removes a socket's file if nobody listens there; the error says why it stays.
+fn remove_stale(path: &Path) -> Result<(), String> {
+    let found = symlink_metadata(path).map_err(|error| error.to_string())?;
+    if !found.file_type().is_socket() {
+        return Err("a file that is no socket is there; remove it, or choose another --unix".to_owned());
+    }
+    // It does not wait, even where nobody accepts.
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            remove_file(path).map_err(|error| format!("the file of a server that is gone stays: {error}"))
+        }
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(format!("whether another program listens there cannot be seen: {error}"))
+        }
+        _ => Err("another program listens there; choose another --unix".to_owned()),
+    }
+}
+
+fn identity(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
+}
