@@ -2,8 +2,10 @@
 
 mod auth;
 mod echo;
+mod front;
 mod loader;
 mod options;
+mod status;
 mod words;
 
 use std::io;
@@ -29,6 +31,8 @@ pub(crate) struct Args {
 enum ServerKind {
     Echo(Box<echo::Args>),
     Auth(Box<auth::Args>),
+    Front(Box<front::Args>),
+    Status(status::Args),
     /// Be a worker process of another kqps, as it says on standard input
     #[command(hide = true)]
     Worker,
@@ -36,22 +40,26 @@ enum ServerKind {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.server {
-        ServerKind::Echo(echo) => serve(&echo.serving, echo.service()),
-        ServerKind::Auth(auth) => serve(&auth.serving, auth.service()?),
+        ServerKind::Echo(echo) => serve(&echo.serving, echo.service(), Loader::default()),
+        ServerKind::Auth(auth) => serve(&auth.serving, auth.service()?, Loader::default()),
+        ServerKind::Front(front) => {
+            serve(&front.serving, front.service()?, Loader { policy: front.config() })
+        }
+        ServerKind::Status(status) => status.run(),
         ServerKind::Worker => {
-            kqps_server::serve::run_as_child(&loader())?;
+            kqps_server::serve::run_as_child(&shared(Loader::default()))?;
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-fn loader() -> Arc<dyn Load> {
-    Arc::new(Loader)
+fn shared(loader: Loader) -> Arc<dyn Load> {
+    Arc::new(loader)
 }
 
-fn serve(serving: &Serving, service: Service) -> anyhow::Result<ExitCode> {
+fn serve(serving: &Serving, service: Service, loader: Loader) -> anyhow::Result<ExitCode> {
     let setup = serving.setup()?;
-    let server = Server::start(&setup, service, &loader()).map_err(|error| match error {
+    let server = Server::start(&setup, service, &shared(loader)).map_err(|error| match error {
         ServeError::Setup(why) | ServeError::Zones(why) => bad_input(why),
         error => error.into(),
     })?;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use kqps_zone::{Zones, respond};
 use serde::{Deserialize, Serialize};
 
+use crate::front::Policy;
 use crate::tcp;
 
 pub(crate) use answer::{Auth, AuthStream};
@@ -97,8 +98,11 @@ pub struct Wish<'a> {
     pub speaks: bool,
 }
 
-/// Loads zones, and tells the user what is wrong with them. The error says why nothing could be loaded.
+/// Loads what a server goes by, and tells the user what is wrong with it. The error says why nothing could be loaded.
 pub trait Load: Send + Sync {
     /// Loads all zones. Called in a thread that may take its time.
     fn load(&self, wish: Wish<'_>) -> Result<(Zones, Told), String>;
+
+    /// Reads the policy of a front again; none where it cannot be used, which the user is told.
+    fn policy(&self) -> Option<Policy>;
 }

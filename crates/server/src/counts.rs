@@ -16,10 +16,27 @@ pub enum Cause {
     IsResponse,
     /// It came from port 0.
     PortZero,
+    /// It came when too many others were waiting for their answers.
+    OverloadNewest,
+    /// It gave its place to one that came later.
+    OverloadOldest,
+    /// Its client's connection had ended before it was answered.
+    ClientGone,
+    /// The server was stopped before it was answered.
+    Stopped,
 }
 
 impl Cause {
-    const ALL: [Self; 4] = [Self::QueryTooShort, Self::QueryTooLong, Self::IsResponse, Self::PortZero];
+    const ALL: [Self; 8] = [
+        Self::QueryTooShort,
+        Self::QueryTooLong,
+        Self::IsResponse,
+        Self::PortZero,
+        Self::OverloadNewest,
+        Self::OverloadOldest,
+        Self::ClientGone,
+        Self::Stopped,
+    ];
 
     /// Its name in reports.
     pub fn name(self) -> &'static str {
@@ -28,6 +45,10 @@ impl Cause {
             Self::QueryTooLong => "query-too-long",
             Self::IsResponse => "is-response",
             Self::PortZero => "port-zero",
+            Self::OverloadNewest => "overload-newest",
+            Self::OverloadOldest => "overload-oldest",
+            Self::ClientGone => "client-gone",
+            Self::Stopped => "stopped",
         }
     }
 }
@@ -56,6 +77,15 @@ impl Counts {
     pub fn sent(&mut self, outcome: io::Result<()>) {
         match outcome {
             Ok(()) => self.answered += 1,
+            Err(error) => self.refused(&error, 1),
+        }
+    }
+
+    /// The kernel took so many replies, or refused one.
+    #[inline]
+    pub(crate) fn took(&mut self, outcome: io::Result<usize>) {
+        match outcome {
+            Ok(replies) => self.answered += replies as u64,
             Err(error) => self.refused(&error, 1),
         }
     }

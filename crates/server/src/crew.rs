@@ -7,12 +7,14 @@ use kqps_kernel::affinity;
 use kqps_kernel::signal::Signals;
 
 use crate::auth::{AuthStream, Keeper, Load, Told};
+use crate::front::Board;
 use crate::io::Model;
 use crate::report::Report;
 use crate::serve::{News, ServeError, Until};
 use crate::service::Service;
 use crate::sockets::ListeningSocket;
 use crate::threads::{Assigned, Connections, Threads};
+use crate::worker;
 
 /// What a process is to do.
 pub(crate) struct Task {
@@ -25,20 +27,34 @@ pub(crate) struct Task {
     pub(crate) processes: usize,
 }
 
-/// The threads of this process, and its zones where it has any.
+/// The threads of this process, and what they go by.
 pub(crate) struct Crew {
     threads: Threads,
-    keeper: Option<Keeper>,
+    kept: Kept,
+}
+
+/// What the workers go by, and what SIGHUP has read again.
+enum Kept {
+    Nothing,
+    Zones(Keeper),
+    Policy(Board, Arc<dyn Load>),
 }
 
 impl Crew {
     /// Loads what there is to load, starts all threads, and returns when they can answer.
     pub(crate) fn start(task: Task, load: &Arc<dyn Load>) -> Result<Self, ServeError> {
         let Task { model, assigned, listeners, .. } = task;
+        let alone = None::<Connections<AuthStream>>;
         match task.service {
             Service::Echo(echo) => {
-                let threads = Threads::start(model, assigned, || echo, None::<Connections<AuthStream>>)?;
-                Ok(Self { threads, keeper: None })
+                let start = |number, assigned, going| worker::start(number, model, assigned, echo, going);
+                Ok(Self { threads: Threads::start(model, assigned, start, alone)?, kept: Kept::Nothing })
+            }
+            Service::Front(settings) => {
+                let mut board = Board::new(*settings)?;
+                let start = |number, assigned, going| board.start(number, model, assigned, &listeners, going);
+                let threads = Threads::start(model, assigned, start, alone)?;
+                Ok(Self { threads, kept: Kept::Policy(board, load.clone()) })
             }
             Service::Auth(settings) => {
                 let limits = settings.limits;
@@ -49,15 +65,20 @@ impl Crew {
                     let answer = keeper.stream_answer();
                     Connections { listeners, limits, answer }
                 });
-                let threads = Threads::start(model, assigned, || keeper.answer(), connections)?;
-                Ok(Self { threads, keeper: Some(keeper) })
+                let start =
+                    |number, assigned, going| worker::start(number, model, assigned, keeper.answer(), going);
+                let threads = Threads::start(model, assigned, start, connections)?;
+                Ok(Self { threads, kept: Kept::Zones(keeper) })
             }
         }
     }
 
     /// What was loaded.
     pub(crate) fn told(&self) -> Option<&Told> {
-        self.keeper.as_ref().map(|keeper| &keeper.told)
+        match &self.kept {
+            Kept::Zones(keeper) => Some(&keeper.told),
+            Kept::Nothing | Kept::Policy(..) => None,
+        }
     }
 
     /// Serves until it is told to end, or one of the threads has ended; says what is loaded meanwhile.
@@ -69,10 +90,15 @@ impl Crew {
     ) -> Result<Report, ServeError> {
         loop {
             let mut descriptors = vec![self.threads.descriptor()];
-            descriptors.extend(self.keeper.as_ref().map(|keeper| keeper.news.as_raw_fd()));
-            match (until.wait(signals, &descriptors)?, &mut self.keeper) {
-                (News::HangUp, Some(keeper)) => keeper.reload()?,
-                (News::From(1), Some(keeper)) => {
+            if let Kept::Zones(keeper) = &self.kept {
+                descriptors.push(keeper.news.as_raw_fd());
+            }
+            match (until.wait(signals, &descriptors)?, &mut self.kept) {
+                (News::HangUp, Kept::Zones(keeper)) => keeper.reload()?,
+                (News::HangUp, Kept::Policy(board, load)) => {
+                    load.policy().map_or(Ok(()), |policy| board.adopt(policy))?;
+                }
+                (News::From(1), Kept::Zones(keeper)) => {
                     if let Some(told) = keeper.loaded_again()? {
                         heard(told);
                     }

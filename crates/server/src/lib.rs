@@ -11,6 +11,7 @@ pub mod answer;
 pub mod auth;
 pub mod counts;
 pub mod echo;
+pub mod front;
 pub mod io;
 pub mod report;
 pub mod serve;
@@ -21,6 +22,7 @@ pub mod tcp;
 
 mod crew;
 mod family;
+mod runs;
 mod threads;
 mod worker;
 

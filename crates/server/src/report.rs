@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::front::{BackEndReports, add_back_ends};
 use crate::tcp::{TcpReport, add_counts};
 use crate::worker::Counted;
 
@@ -26,6 +27,9 @@ pub struct Report {
     /// What came by connections, which the counts above leave out; from a server that has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpReport>,
+    /// What became of queries at each back end, by its name; from a front.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub back_ends: BackEndReports,
     /// The workers in order.
     pub workers: Vec<WorkerReport>,
 }
@@ -46,10 +50,19 @@ pub struct WorkerReport {
 impl Report {
     /// Adds a worker that has ended.
     pub(crate) fn add_worker(&mut self, cpu: Option<u32>, counted: Counted) {
-        let Counted { counts, response_rcodes } = counted;
+        let Counted { counts, response_rcodes, tcp, back_ends } = counted;
         let (received, answered, dropped) = (counts.received, counts.answered, counts.dropped());
         let workers = vec![WorkerReport { cpu, received, answered, dropped: dropped.clone() }];
-        self.add(Self { received, answered, dropped, response_rcodes, workers, ..Self::default() });
+        self.add(Self {
+            received,
+            answered,
+            dropped,
+            response_rcodes,
+            tcp,
+            back_ends,
+            workers,
+            socket_drops: 0,
+        });
     }
 
     /// Adds the workers of another process.
@@ -60,6 +73,7 @@ impl Report {
         self.workers.extend(other.workers);
         add_counts(&mut self.dropped, other.dropped);
         add_counts(&mut self.response_rcodes, other.response_rcodes);
+        add_back_ends(&mut self.back_ends, &other.back_ends);
         if let Some(tcp) = other.tcp {
             self.tcp.get_or_insert_default().add(tcp);
         }

@@ -17,6 +17,7 @@ use kqps_kernel::signal::Signals;
 use crate::auth::{Load, Told};
 use crate::crew::{Crew, Task};
 use crate::family::{self, Family};
+use crate::io::Model;
 use crate::report::Report;
 use crate::service::Service;
 use crate::setup::{Setup, Sockets};
@@ -88,7 +89,7 @@ impl Server {
     /// end a program, so it is to be called before other threads are started. `load` is what loads zones, for a
     /// service that has any.
     pub fn start(setup: &Setup, service: Service, load: &Arc<dyn Load>) -> Result<Self, ServeError> {
-        check(setup)?;
+        check(setup, &service)?;
         let signals = Signals::take()?;
         let bound = sockets::bind(setup, service.takes_tcp(), service.unix())?;
         let assigned: Vec<Assigned> = bound
@@ -188,12 +189,24 @@ impl Until {
 }
 
 /// Settings that the types allow and that cannot work.
-fn check(setup: &Setup) -> Result<(), ServeError> {
+fn check(setup: &Setup, service: &Service) -> Result<(), ServeError> {
     let model = setup.io.name();
     setup.io.available().map_err(|reason| ServeError::Unavailable { model, reason })?;
     if setup.listen.len() > 1 && !setup.io.serves_many() {
         let why = format!("--io {model} waits on one socket and cannot serve several --listen addresses");
         return Err(ServeError::Setup(why));
+    }
+    if let Service::Front(_) = service {
+        if setup.processes > 1 {
+            return Err(ServeError::Setup(
+                "a front has threads and no worker processes: use --threads".to_owned(),
+            ));
+        }
+        if !matches!(setup.io, Model::Mmsg | Model::Segment) {
+            return Err(ServeError::Setup(format!(
+                "--io {model} cannot hand queries on: use mmsg or segment"
+            )));
+        }
     }
     if setup.steer && setup.sockets != Sockets::ReusePort {
         return Err(ServeError::Setup("--steer needs --sockets reuseport".to_owned()));

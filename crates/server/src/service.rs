@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::auth;
 use crate::echo::Echo;
+use crate::front;
 
 /// A kind of server, with its own settings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -14,18 +15,24 @@ pub enum Service {
     Echo(Echo),
     /// Answers from zones.
     Auth(auth::Settings),
+    /// Hands them to others that answer.
+    Front(Box<front::Settings>),
 }
 
 impl Service {
     /// Whether it takes connections by TCP.
     pub(crate) fn takes_tcp(&self) -> bool {
-        matches!(self, Self::Auth(auth::Settings { tcp: true, .. }))
+        match self {
+            Self::Echo(_) => false,
+            Self::Auth(settings) => settings.tcp,
+            Self::Front(settings) => settings.tcp,
+        }
     }
 
     /// The Unix sockets by which it takes connections.
     pub(crate) fn unix(&self) -> &[PathBuf] {
         match self {
-            Self::Echo(_) => &[],
+            Self::Echo(_) | Self::Front(_) => &[],
             Self::Auth(settings) => &settings.unix,
         }
     }

@@ -21,6 +21,8 @@ use crate::setup::{Reply, Setup, Sockets};
 
 pub use unix::SocketFile;
 
+pub(crate) use unix::listen as listen_unix;
+
 /// One address that a worker serves.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
@@ -52,6 +54,16 @@ pub enum ListeningSocket {
     Tcp(TcpListener),
     /// From processes of this host.
     Unix(UnixListener),
+}
+
+impl ListeningSocket {
+    /// A second handle on the same socket.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Tcp(socket) => Self::Tcp(socket.try_clone()?),
+            Self::Unix(socket) => Self::Unix(socket.try_clone()?),
+        })
+    }
 }
 
 impl AsFd for ListeningSocket {
@@ -112,7 +124,8 @@ pub fn bind(setup: &Setup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bound, Bi
     Ok(bound)
 }
 
-fn refused(address: SocketAddr, error: &io::Error) -> BindError {
+/// Why an address cannot be listened on, in words.
+pub(crate) fn refused(address: SocketAddr, error: &io::Error) -> BindError {
     let reason = match error.kind() {
         io::ErrorKind::AddrInUse => "another program listens there; choose another --listen".to_owned(),
         io::ErrorKind::PermissionDenied => format!("{error}; ports below 1024 need the right to bind them"),

@@ -6,12 +6,12 @@
 //! Who may use a Unix socket is trusted: a process of this host that asks for many clients, and writes many queries
 //! at once.
 
-pub(crate) mod clients;
+mod clients;
 mod connection;
 mod counts;
 mod house;
-pub(crate) mod listener;
-pub(crate) mod stream;
+mod listener;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,7 +27,10 @@ use serde::{Deserialize, Serialize};
 
 pub use counts::TcpReport;
 
-pub(crate) use counts::add_counts;
+pub(crate) use clients::Clients;
+pub(crate) use counts::{End, TcpCounts, add_counts};
+pub(crate) use listener::{Accepted, Listener};
+pub(crate) use stream::Stream;
 
 use crate::counts::Cause;
 use crate::sockets::ListeningSocket;

@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kqps_kernel::UdpSocket;
 
-use crate::answer::Answer;
 use crate::io::Model;
 use crate::report::Report;
 use crate::serve::ServeError;
 use crate::sockets::{Endpoint, ListeningSocket};
 use crate::tcp::{Limits, StreamAnswer, Tcp};
-use crate::worker::{self, Going, Started};
+use crate::worker::{Going, Started};
 
 /// What one worker is given.
 pub(crate) struct Assigned {
@@ -33,12 +32,12 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// Starts a thread for every worker and one for connections where that is wished, and returns when all can
+    /// Starts every worker by `start` and a thread for connections where that is wished, and returns when all can
     /// answer.
-    pub(crate) fn start<A: Answer + Send + 'static>(
+    pub(crate) fn start(
         model: Model,
         assigned: Vec<Assigned>,
-        answer: impl Fn() -> A,
+        mut start: impl FnMut(usize, Assigned, Going) -> io::Result<Started>,
         connections: Option<Connections<impl StreamAnswer<Stream: Send> + Send + 'static>>,
     ) -> Result<Self, ServeError> {
         let (news, tell) = io::pipe()?;
@@ -51,10 +50,9 @@ impl Threads {
             let going = Going::new(threads.stop.clone(), tell.try_clone()?);
             threads.tcp = Some(Tcp::start(listeners, limits, cpus, answer, going)?);
         }
-        for (number, Assigned { cpu, endpoints }) in assigned.into_iter().enumerate() {
+        for (number, assigned) in assigned.into_iter().enumerate() {
             let going = Going::new(threads.stop.clone(), tell.try_clone()?);
-            let started = worker::start(number, model, cpu, endpoints, answer(), going)?;
-            threads.started.push(started);
+            threads.started.push(start(number, assigned, going)?);
         }
         let mut ready = vec![0; threads.started.len() + usize::from(threads.tcp.is_some())];
         threads.news.read_exact(&mut ready)?;

@@ -10,8 +10,11 @@ use kqps_kernel::affinity::pin_thread;
 
 use crate::answer::Answer;
 use crate::counts::Counts;
+use crate::front::BackEndReports;
 use crate::io::{self as models, Model};
 use crate::sockets::Endpoint;
+use crate::tcp::TcpReport;
+use crate::threads::Assigned;
 
 /// What a loop works with.
 pub(crate) struct Worker<A> {
@@ -60,25 +63,31 @@ pub(crate) struct Started {
 }
 
 /// What a worker leaves behind.
+#[derive(Default)]
 pub(crate) struct Counted {
     pub(crate) counts: Counts,
     pub(crate) response_rcodes: BTreeMap<String, u64>,
+    /// What came by connections, of a worker that serves those itself.
+    pub(crate) tcp: Option<TcpReport>,
+    /// What became of queries at back ends.
+    pub(crate) back_ends: BackEndReports,
 }
 
 /// Starts a worker thread on its core.
 pub(crate) fn start<A: Answer + Send + 'static>(
     number: usize,
     model: Model,
-    cpu: Option<u32>,
-    endpoints: Vec<Endpoint>,
+    assigned: Assigned,
     answer: A,
     going: Going,
 ) -> io::Result<Started> {
+    let Assigned { cpu, endpoints } = assigned;
     let thread = std::thread::Builder::new().name(format!("worker {number}")).spawn(move || {
         let mut worker = Worker { endpoints, answer, counts: Counts::default(), going };
         cpu.map_or(Ok(()), pin_thread)?;
         models::run(model, &mut worker)?;
-        Ok(Counted { response_rcodes: worker.answer.response_rcodes(), counts: worker.counts })
+        let response_rcodes = worker.answer.response_rcodes();
+        Ok(Counted { response_rcodes, counts: worker.counts, ..Counted::default() })
     })?;
     Ok(Started { cpu, thread })
 }

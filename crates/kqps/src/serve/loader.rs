@@ -1,19 +1,28 @@
-//! Loads the zones of `kqps serve auth`, shows how far it is, and tells what is wrong with them.
+//! Loads what servers go by, and tells what is wrong with it: the zones of `kqps serve auth`, of which it shows how
+//! far it is, and the policy of `kqps serve front`.
 
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use kqps_server::auth::{Load, Settings, Told, Wish};
+use kqps_server::front::Policy;
 use kqps_zone::load::{LoadOptions, Loaded, Progress, Report, Served, load};
 use kqps_zone::source::{Source, SourceError, Sources};
 use kqps_zone::{Entry, Zones};
+
+use super::front;
 
 /// Files that are told of as they are; more of them would be a flood.
 const FILES_TOLD: usize = 20;
 
 /// Loads what a server is asked to serve.
-pub(super) struct Loader;
+#[derive(Default)]
+pub(super) struct Loader {
+    /// The file of a front's policy.
+    pub(super) policy: Option<PathBuf>,
+}
 
 impl Load for Loader {
     fn load(&self, wish: Wish<'_>) -> Result<(Zones, Told), String> {
@@ -27,6 +36,21 @@ impl Load for Loader {
             eprintln!("kqps: {why}; all zones stay as they were");
         }
         loaded
+    }
+
+    fn policy(&self) -> Option<Policy> {
+        let Some(path) = &self.policy else {
+            eprintln!("kqps: there is no --config to read again; all back ends stay as they were");
+            return None;
+        };
+        let policy = front::read(path);
+        match &policy {
+            Ok(policy) => {
+                eprintln!("kqps: {}: {} back ends from now on", path.display(), policy.back_ends.len())
+            }
+            Err(error) => eprintln!("kqps: {error}; all back ends stay as they were"),
+        }
+        policy.ok()
     }
 }
 

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use kqps_server::auth::Told;
+use kqps_server::front::BackEndReport;
 use kqps_server::tcp::TcpReport;
 use kqps_server::{Report, Server, Setup};
 use serde::Serialize;
@@ -93,7 +94,28 @@ pub(super) fn counts(out: &mut impl Write, json: bool, report: &Report) -> io::R
             )?;
         }
     }
-    report.tcp.as_ref().map_or(Ok(()), |tcp| connections(out, tcp))
+    report.tcp.as_ref().map_or(Ok(()), |tcp| connections(out, tcp))?;
+    report.back_ends.iter().try_for_each(|(name, counts)| back_end(out, name, counts))
+}
+
+fn back_end(out: &mut impl Write, name: &str, counts: &BackEndReport) -> io::Result<()> {
+    let BackEndReport { url, sent, answered, checks, .. } = counts;
+    let title = if name == url { name.to_owned() } else { format!("{name} ({url})") };
+    writeln!(out, "Back end {title}: sent {sent} ({checks} checks), answered {answered}")?;
+    let rest = [
+        (counts.timed_out, "not answered in time"),
+        (counts.cut_off, "under way when it went down"),
+        (counts.displaced, "gave their place to later ones"),
+        (counts.unsettled, "under way at the end"),
+        (counts.second_tries, "sent were second tries"),
+        (counts.send_refused, "refused by the kernel"),
+        (counts.unsolicited, "messages that answer no query"),
+        (counts.mismatched, "messages that answer another question"),
+        (counts.garbled, "messages that are none"),
+        (counts.downs, "times down"),
+    ];
+    let mut seen = rest.into_iter().filter(|(count, _)| *count > 0);
+    seen.try_for_each(|(count, what)| writeln!(out, "  {what}: {count}"))
 }
 
 fn connections(out: &mut impl Write, tcp: &TcpReport) -> io::Result<()> {

@@ -8,7 +8,7 @@ use crate::counts::{Cause, Counts};
 
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     /// The peer closed it, and all was said.
     Peer,
     /// The peer or the network broke it.
@@ -59,23 +59,23 @@ impl End {
 
 /// Counts of one process, kept by its one thread.
 #[derive(Debug, Default)]
-pub(super) struct TcpCounts {
-    pub(super) connections: u64,
-    pub(super) queries: Counts,
-    pub(super) transfers: u64,
+pub(crate) struct TcpCounts {
+    pub(crate) connections: u64,
+    pub(crate) queries: Counts,
+    pub(crate) transfers: u64,
     ended: [u64; End::ALL.len()],
 }
 
 impl TcpCounts {
-    pub(super) fn end(&mut self, end: End) {
+    pub(crate) fn end(&mut self, end: End) {
         self.ended[end as usize] += 1;
     }
 
-    pub(super) fn drop(&mut self, cause: Cause) {
+    pub(crate) fn drop(&mut self, cause: Cause) {
         self.queries.drop(cause);
     }
 
-    pub(super) fn report(&self) -> TcpReport {
+    pub(crate) fn report(&self) -> TcpReport {
         let ended = End::ALL.iter().map(|&end| (end.name().to_owned(), self.ended[end as usize]));
         TcpReport {
             connections: self.connections,

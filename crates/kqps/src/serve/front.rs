@@ -1,0 +1,268 @@
+//! `kqps serve front`.
+
+mod file;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use clap::builder::PossibleValuesParser;
+use kqps_message::{query, rtype};
+use kqps_server::front::policy::{BackEnd, Choice, Target};
+use kqps_server::front::{self, Checks, Policy, Settings};
+use kqps_server::{Service, tcp};
+
+use super::options::Serving;
+use crate::exit::bad_input;
+use crate::value::{parse_duration, parse_size};
+
+pub(super) use file::read;
+
+/// How one of several back ends is chosen, unless it is said.
+const CHOICE: Choice = Choice::LeastOutstanding;
+
+/// Hand queries to name servers in batches, and their answers back: a receptionist before them
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    pub(super) serving: Serving,
+
+    /// A server that answers: udp://ADDR[:PORT], tcp://ADDR[:PORT] or unix:PATH; can be repeated
+    #[arg(long, value_name = "[NAME=]URL[,weight=N]", required_unless_present = "config")]
+    backend: Vec<BackEndArgument>,
+
+    /// How one of them is chosen [default: least-outstanding]
+    #[arg(long, value_name = "POLICY", value_parser = PossibleValuesParser::new(Choice::ALL.map(Choice::name)))]
+    policy: Option<String>,
+
+    /// Back ends, policy and rules in a TOML file, which SIGHUP has read again
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["backend", "policy"])]
+    config: Option<PathBuf>,
+
+    /// Queries handed to a back end in one call
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    batch: u32,
+
+    /// Microseconds that the first query of a batch waits for more while others keep coming in
+    #[arg(long, value_name = "US", default_value_t = 200, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    flush_us: u64,
+
+    /// How long a client waits; a back end has half of it to answer, and another one the rest
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_some_time)]
+    timeout: Duration,
+
+    /// Connections of each worker to each back end that is reached by connections
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    backend_connections: u32,
+
+    /// Sockets of each worker to each back end that is reached by datagrams
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    backend_sockets: u32,
+
+    /// Receive and send buffer of each of those sockets
+    #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_size)]
+    backend_buffer: u64,
+
+    /// Queries under way at most, of each worker
+    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..=65_000))]
+    outstanding: u32,
+
+    /// Queries under way at one back end at most, of each worker
+    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(1..=65_000))]
+    backend_outstanding: u32,
+
+    /// Which query gets no answer where more come
+    #[arg(long, value_enum, default_value = "newest")]
+    overload: Overload,
+
+    /// The question that checks a back end, which any reply answers
+    #[arg(long, value_name = "NAME[/TYPE]", default_value = "./SOA", value_parser = parse_check)]
+    check: Vec<Vec<u8>>,
+
+    /// How often a back end is checked
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_some_time)]
+    check_interval: Duration,
+
+    /// Checks in a row that fail before a back end is down
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    fall: u32,
+
+    /// Checks in a row that pass before it is up again
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    rise: u32,
+
+    /// A back end that answers nothing for so long, while it has queries, is down
+    #[arg(long, value_name = "DURATION", default_value = "400ms", value_parser = parse_some_time)]
+    silence: Duration,
+
+    /// Close a client's connection that makes no progress for this long
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_some_time)]
+    tcp_idle: Duration,
+
+    /// Clients' connections at one time, of each worker; more take the place of idle ones
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
+    tcp_connections: u32,
+
+    /// Connections of one client at one time, of each worker; more are closed
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    tcp_per_client: u32,
+
+    /// Take clients by UDP only
+    #[arg(long, conflicts_with_all = ["tcp_idle", "tcp_connections", "tcp_per_client"])]
+    no_tcp: bool,
+
+    /// Tell counts to whoever connects to this Unix socket: `kqps serve status PATH`
+    #[arg(long, value_name = "PATH")]
+    status: Option<PathBuf>,
+
+    /// Tell counts to Prometheus: http://ADDR:PORT/metrics
+    #[arg(long, value_name = "ADDR:PORT")]
+    metrics: Option<SocketAddr>,
+}
+
+/// Which query goes where too many are under way.
+#[derive(Clone, Copy, ValueEnum)]
+enum Overload {
+    /// The one that has just come
+    Newest,
+    /// The one that has waited longest
+    Oldest,
+}
+
+/// A back end as the command line names it.
+#[derive(Clone)]
+struct BackEndArgument {
+    name: Option<String>,
+    target: Target,
+    weight: u32,
+}
+
+impl Args {
+    pub(super) fn service(&self) -> anyhow::Result<Service> {
+        let policy = match &self.config {
+            Some(path) => read(path).map_err(bad_input)?,
+            None => self.policy()?,
+        };
+        Ok(Service::Front(Box::new(Settings {
+            policy,
+            checks: Checks {
+                query: self.check.concat(),
+                interval: self.check_interval,
+                fall: self.fall,
+                rise: self.rise,
+                silence: self.silence,
+            },
+            batch: self.batch as usize,
+            flush: Duration::from_micros(self.flush_us),
+            timeout: self.timeout,
+            connections: self.backend_connections as usize,
+            sockets: self.backend_sockets as usize,
+            outstanding: self.outstanding as usize,
+            back_end_outstanding: self.backend_outstanding as usize,
+            overload: match self.overload {
+                Overload::Newest => front::Overload::Newest,
+                Overload::Oldest => front::Overload::Oldest,
+            },
+            buffer_bytes: usize::try_from(self.backend_buffer)?,
+            tcp: !self.no_tcp,
+            limits: tcp::Limits {
+                idle: self.tcp_idle,
+                connections: self.tcp_connections as usize,
+                per_client: self.tcp_per_client as usize,
+            },
+            status: self.status.clone(),
+            metrics: self.metrics,
+        })))
+    }
+
+    /// The file that SIGHUP has read again.
+    pub(super) fn config(&self) -> Option<PathBuf> {
+        self.config.clone()
+    }
+
+    fn policy(&self) -> anyhow::Result<Policy> {
+        let choice = self.policy.as_deref().map_or(Ok(CHOICE), str::parse).map_err(bad_input)?;
+        let mut back_ends: Vec<BackEnd> = Vec::new();
+        for argument in &self.backend {
+            let BackEndArgument { name, target, weight } = argument.clone();
+            let name = name.unwrap_or_else(|| target.to_string());
+            if back_ends.iter().any(|other| other.name == name) {
+                return Err(bad_input(format!("--backend: there are two of the name {name}")));
+            }
+            back_ends.push(BackEnd { name, target, weight });
+        }
+        Ok(Policy { back_ends, choice, rules: Vec::new() })
+    }
+}
+
+impl FromStr for BackEndArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (text, weight) = match text.rsplit_once(",weight=") {
+            Some((text, weight)) => (text, parse_weight(weight)?),
+            None => (text, 1),
+        };
+        // A name has no colon, which every URL has before anything that could be an equals sign.
+        let (name, url) = match text.split_once('=') {
+            Some((name, url)) if !name.contains(':') => (Some(name), url),
+            _ => (None, text),
+        };
+        if name.is_some_and(str::is_empty) {
+            return Err("a name is missing before the equals sign".to_owned());
+        }
+        Ok(Self { name: name.map(str::to_owned), target: url.parse()?, weight })
+    }
+}
+
+fn parse_weight(text: &str) -> Result<u32, String> {
+    let weight = text.parse().ok().filter(|weight| (1..=file::WEIGHT_MOST).contains(weight));
+    weight.ok_or_else(|| format!("`{text}` is no weight: expected 1 to {}", file::WEIGHT_MOST))
+}
+
+fn parse_some_time(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text)?;
+    if time.is_zero() { Err("expected more than nothing".to_owned()) } else { Ok(time) }
+}
+
+/// The message that asks `NAME[/TYPE]`, without RD: it is meant for the back end itself.
+fn parse_check(text: &str) -> Result<Vec<u8>, String> {
+    let (name, qtype) = text.rsplit_once('/').unwrap_or((text, "SOA"));
+    let qtype = rtype::parse(qtype.as_bytes()).ok_or_else(|| format!("`{qtype}` is no type"))?;
+    let mut message = Vec::new();
+    query::write(&mut message, name.as_bytes(), qtype, None).map_err(|error| error.to_string())?;
+    message[2] = 0;
+    Ok(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_back_end_is_a_url_with_a_name_and_a_weight() {
+        let read = |text: &str| {
+            let BackEndArgument { name, target, weight } = text.parse()?;
+            Ok::<_, String>((name, target.to_string(), weight))
+        };
+        assert_eq!(read("udp://127.0.0.1:5301"), Ok((None, "udp://127.0.0.1:5301".to_owned(), 1)));
+        let named = Ok((Some("nsd".to_owned()), "tcp://[::1]:53".to_owned(), 3));
+        assert_eq!(read("nsd=tcp://[::1]:53,weight=3"), named);
+        assert_eq!(read("unix:/run/a=b"), Ok((None, "unix:/run/a=b".to_owned(), 1)));
+        assert!(read("=udp://127.0.0.1").unwrap_err().contains("a name is missing"));
+        assert!(read("udp://127.0.0.1,weight=0").unwrap_err().contains("is no weight"));
+        assert!(read("127.0.0.1").unwrap_err().contains("expected udp://"));
+    }
+
+    #[test]
+    fn a_check_is_a_question() {
+        let soa = b"\0\0\0\0\0\x01\0\0\0\0\0\0\x04test\0\0\x06\0\x01".to_vec();
+        assert_eq!(parse_check("test"), Ok(soa.clone()));
+        assert_eq!(parse_check("test./soa"), Ok(soa));
+        assert_eq!(parse_check("./A").unwrap()[12..], *b"\0\0\x01\0\x01");
+        assert!(parse_check("test/NOTYPE").is_err());
+        assert!(parse_check("a..b").is_err());
+    }
+}

@@ -1,0 +1,239 @@
+//! A back end as one worker has it: its connections or sockets, its health, its counts.
+
+use mio::{Registry, Token};
+
+use super::choose::name_hash;
+use super::counts::BackEndReport;
+use super::datagrams::Datagrams;
+use super::health::Health;
+use super::policy::{self, Target};
+use super::stream::StreamLink;
+use super::token::{Source, token};
+use super::{Ready, Settings};
+
+/// A back end and what leads to it.
+pub(super) struct BackEnd {
+    pub(super) name: String,
+    pub(super) target: Target,
+    pub(super) weight: u32,
+    pub(super) name_hash: u64,
+    /// It gets no more queries, and goes when those that it has are settled.
+    pub(super) drains: bool,
+    pub(super) health: Health,
+    /// Connections; one that is reached by datagrams has one too, for queries whose clients came by TCP.
+    pub(super) streams: Vec<StreamLink>,
+    /// None for one that is reached by connections only.
+    pub(super) datagrams: Option<Datagrams>,
+    /// When it last answered, nanoseconds.
+    pub(super) heard_ns: u64,
+    /// When it is checked next.
+    pub(super) check_ns: u64,
+    /// Links whose end was found out and not dealt with.
+    pub(super) broken: Vec<(u16, Trouble)>,
+    /// The connection that takes the next query.
+    turn: usize,
+    pub(super) counts: BackEndReport,
+}
+
+/// What happened to a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// It ended as connections do.
+    Ended,
+    /// It broke, or could not be opened.
+    Broken,
+    /// What came by it was no DNS.
+    Garbled,
+}
+
+/// Which kind of link a query is to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Whichever is usual.
+    Usual,
+    /// A connection, since the client came by one and takes long replies.
+    Stream,
+}
+
+impl BackEnd {
+    /// Makes it, with its sockets open and its connections closed.
+    pub(super) fn new(
+        number: usize,
+        back_end: &policy::BackEnd,
+        settings: &Settings,
+        registry: &Registry,
+    ) -> std::io::Result<Self> {
+        let (connections, datagrams) = match back_end.target {
+            Target::Udp(address) => {
+                let token = |socket| token(Source::Datagrams, number, socket);
+                let (sockets, bytes) = (settings.sockets, settings.buffer_bytes);
+                (1, Some(Datagrams::open(address, sockets, settings.batch, bytes, registry, token)?))
+            }
+            Target::Tcp(_) | Target::Unix(_) => (settings.connections, None),
+        };
+        let link = |link| -> Token { token(Source::Stream, number, link) };
+        Ok(Self {
+            name: back_end.name.clone(),
+            target: back_end.target.clone(),
+            weight: back_end.weight,
+            name_hash: name_hash(back_end.name.as_bytes()),
+            drains: false,
+            health: Health::new(),
+            streams: (0..connections).map(|number| StreamLink::new(link(number))).collect(),
+            datagrams,
+            heard_ns: 0,
+            check_ns: 0,
+            broken: Vec::new(),
+            turn: 0,
+            counts: BackEndReport { url: back_end.target.to_string(), ..BackEndReport::default() },
+        })
+    }
+
+    /// Whether queries may be sent to it.
+    pub(super) fn is_usable(&self, way: Way) -> bool {
+        self.health.is_up()
+            && !self.drains
+            && match (way, &self.datagrams) {
+                (Way::Usual, Some(_)) => true,
+                _ => self.streams.iter().any(StreamLink::takes),
+            }
+    }
+
+    /// The link that takes a query of this length: a connection's number, or a socket's behind those.
+    #[inline]
+    pub(super) fn link(&mut self, way: Way, bytes: usize) -> Option<u16> {
+        if way == Way::Usual
+            && let Some(datagrams) = &mut self.datagrams
+        {
+            if datagrams.current(bytes).is_none() {
+                self.counts.flushes += 1;
+                let flushed = datagrams.flush();
+                self.counts.send_refused += flushed.refused;
+            }
+            let socket = datagrams.current(bytes)?;
+            return Some((self.streams.len() + socket) as u16);
+        }
+        let count = self.streams.len();
+        let found =
+            (0..count).map(|step| (self.turn + step) % count).find(|&link| self.streams[link].takes());
+        found.map(|link| link as u16)
+    }
+
+    /// Gives a query an ID on a link, and puts it into the queue there; the ID, and how many stand in the queue.
+    #[inline]
+    pub(super) fn push(
+        &mut self,
+        link: u16,
+        place: u16,
+        bytes: &[u8],
+        ready: &mut Ready<'_>,
+    ) -> (u16, usize) {
+        let link = usize::from(link);
+        self.counts.sent += 1;
+        match (link.checked_sub(self.streams.len()), &mut self.datagrams) {
+            (Some(socket), Some(datagrams)) => {
+                let id = datagrams.sockets[socket].ids.give(place, ready.chance);
+                (id, datagrams.push(bytes, id, ready.now_ns))
+            }
+            _ => {
+                let stream = &mut self.streams[link];
+                let id = stream.ids.give(place, ready.chance);
+                (id, stream.push(bytes, id, ready.now_ns))
+            }
+        }
+    }
+
+    /// The query that has an ID on a link.
+    #[inline]
+    pub(super) fn query(&self, link: u16, id: u16) -> Option<u16> {
+        self.ids(link).query(id)
+    }
+
+    /// The ID is free again.
+    #[inline]
+    pub(super) fn free(&mut self, link: u16, id: u16) {
+        let streams = self.streams.len();
+        match (usize::from(link).checked_sub(streams), &mut self.datagrams) {
+            (Some(socket), Some(datagrams)) => datagrams.sockets[socket].ids.free(id),
+            _ => self.streams[usize::from(link)].ids.free(id),
+        }
+    }
+
+    fn ids(&self, link: u16) -> &super::ids::Ids {
+        match (usize::from(link).checked_sub(self.streams.len()), &self.datagrams) {
+            (Some(socket), Some(datagrams)) => &datagrams.sockets[socket].ids,
+            _ => &self.streams[usize::from(link)].ids,
+        }
+    }
+
+    /// Hands all queues to the kernel that are not empty and whose first query came before `before_ns`.
+    #[inline]
+    pub(super) fn flush(&mut self, before_ns: u64, registry: &Registry) {
+        let is_due = |since: Option<u64>| since.is_some_and(|since_ns| since_ns <= before_ns);
+        for link in 0..self.streams.len() {
+            let stream = &self.streams[link];
+            if is_due(stream.waits_since_ns()) || stream.can_write() && stream.waits_since_ns().is_none() {
+                self.flush_stream(link, registry);
+            }
+        }
+        if self.datagrams.as_ref().is_some_and(|datagrams| is_due(datagrams.waits_since_ns())) {
+            self.flush_datagrams();
+        }
+    }
+
+    /// The same for one link, whenever its first query came.
+    pub(super) fn flush_link(&mut self, link: u16, registry: &Registry) {
+        if usize::from(link) < self.streams.len() {
+            self.flush_stream(usize::from(link), registry);
+        } else {
+            self.flush_datagrams();
+        }
+    }
+
+    fn flush_stream(&mut self, link: usize, registry: &Registry) {
+        self.counts.flushes += 1;
+        // The next batch goes by the next connection.
+        self.turn = (link + 1) % self.streams.len();
+        if self.streams[link].flush(registry).is_err() {
+            self.broken.push((link as u16, Trouble::Broken));
+        }
+    }
+
+    fn flush_datagrams(&mut self) {
+        let Some(datagrams) = &mut self.datagrams else { return };
+        self.counts.flushes += 1;
+        let flushed = datagrams.flush();
+        self.counts.send_refused += flushed.refused;
+        if flushed.nobody {
+            self.broken.push((self.streams.len() as u16, Trouble::Broken));
+        }
+    }
+
+    /// Opens the connections that are to be open. True for those that are from now on.
+    pub(super) fn open(&mut self, registry: &Registry, now_ns: u64) -> bool {
+        let mut is_new = false;
+        for (number, stream) in self.streams.iter_mut().enumerate() {
+            match stream.open(&self.target, registry, now_ns) {
+                Ok(is_open) => {
+                    self.counts.connections += u64::from(is_open);
+                    is_new |= is_open;
+                }
+                Err(_) => self.broken.push((number as u16, Trouble::Broken)),
+            }
+        }
+        is_new
+    }
+
+    /// Whether it has said more than was taken.
+    pub(super) fn has_more(&self) -> bool {
+        let sockets = self.datagrams.iter().flat_map(|datagrams| &datagrams.sockets);
+        self.streams.iter().any(StreamLink::is_readable)
+            || sockets.into_iter().any(|socket| socket.is_readable)
+    }
+
+    /// When it is to be looked at again though nothing happens, nanoseconds.
+    pub(super) fn due_ns(&self) -> u64 {
+        let streams = self.streams.iter().filter_map(StreamLink::due_ns).min();
+        streams.map_or(self.check_ns, |due_ns| due_ns.min(self.check_ns))
+    }
+}

@@ -1,0 +1,123 @@
+//! What stands between the workers of a front and whoever runs it: starts them, hands them another policy, and keeps
+//! what they count where it can be asked for.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kqps_kernel::affinity::pin_thread;
+use mio::{Poll, Waker};
+
+use super::status::Telling;
+use super::token::{Source, token};
+use super::turn::Front;
+use super::{Policy, Settings};
+use crate::io::Model;
+use crate::report::Report;
+use crate::serve::ServeError;
+use crate::sockets::ListeningSocket;
+use crate::threads::Assigned;
+use crate::worker::{Counted, Going, Started};
+
+/// The front as its process has it.
+pub(crate) struct Board {
+    settings: Arc<Settings>,
+    shared: Arc<Shared>,
+    wakers: Vec<Waker>,
+    /// Tells counts as long as it is kept.
+    telling: Telling,
+}
+
+/// What workers and others both look at.
+#[derive(Default)]
+pub(super) struct Shared {
+    /// The policy that was loaded last, and how many were.
+    policy: Mutex<Option<Arc<Policy>>>,
+    policies: AtomicU64,
+    /// What each worker counted when it last said so.
+    told: Mutex<Vec<Report>>,
+}
+
+/// A worker's end of it.
+pub(super) struct Notice {
+    shared: Arc<Shared>,
+    number: usize,
+    cpu: Option<u32>,
+    policies: u64,
+    /// Whether anybody could ask for counts.
+    is_asked: bool,
+}
+
+impl Board {
+    pub(crate) fn new(settings: Settings) -> Result<Self, ServeError> {
+        let shared = Arc::<Shared>::default();
+        let telling = Telling::start(&settings, &shared)?;
+        Ok(Self { settings: Arc::new(settings), shared, wakers: Vec::new(), telling })
+    }
+
+    /// Starts a worker.
+    pub(crate) fn start(
+        &mut self,
+        number: usize,
+        model: Model,
+        assigned: Assigned,
+        listeners: &[ListeningSocket],
+        going: Going,
+    ) -> io::Result<Started> {
+        let Assigned { cpu, endpoints } = assigned;
+        let listeners = listeners.iter().map(ListeningSocket::try_clone).collect::<io::Result<_>>()?;
+        let poll = Poll::new()?;
+        self.wakers.push(Waker::new(poll.registry(), token(Source::Waker, 0, 0))?);
+        let is_asked = self.telling.is_asked();
+        let notice = Notice { shared: self.shared.clone(), number, cpu, policies: 0, is_asked };
+        let (settings, with_segments) = (self.settings.clone(), model.takes_segments());
+        let thread = std::thread::Builder::new().name(format!("front {number}")).spawn(move || {
+            cpu.map_or(Ok(()), pin_thread)?;
+            Front::new(&settings, endpoints, listeners, with_segments, poll, notice, going)?.run()
+        })?;
+        Ok(Started { cpu, thread })
+    }
+
+    /// Hands all workers another policy.
+    pub(crate) fn adopt(&self, policy: Policy) -> io::Result<()> {
+        *self.shared.policy.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(policy));
+        self.shared.policies.fetch_add(1, Ordering::Release);
+        self.wakers.iter().try_for_each(Waker::wake)
+    }
+}
+
+impl Shared {
+    /// What all workers counted when they last said so.
+    pub(super) fn report(&self) -> Report {
+        let mut report = Report::default();
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.iter().for_each(|worker| report.add(worker.clone()));
+        report
+    }
+}
+
+impl Notice {
+    /// The policy to go by from now on, if there is another one.
+    pub(super) fn policy(&mut self) -> Option<Arc<Policy>> {
+        let policies = self.shared.policies.load(Ordering::Acquire);
+        if policies == self.policies {
+            return None;
+        }
+        self.policies = policies;
+        self.shared.policy.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Keeps what was counted, where anybody could ask for it.
+    pub(super) fn tell(&self, counted: impl FnOnce() -> Counted) {
+        if !self.is_asked {
+            return;
+        }
+        let mut report = Report::default();
+        report.add_worker(self.cpu, counted());
+        let mut told = self.shared.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() <= self.number {
+            told.resize(self.number + 1, Report::default());
+        }
+        told[self.number] = report;
+    }
+}

@@ -1,0 +1,424 @@
+//! Clients that come by connections (RFC 7766): whole queries are cut out of what they send and handed on, replies
+//! are joined into few writes, in the order in which they come. What a connection holds is bounded, and one that
+//! makes no progress is closed, as everywhere ([`crate::tcp`]).
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::IpAddr;
+
+use mio::event::{Event, Source as _};
+use mio::{Interest, Registry, Token};
+
+use super::queries::Caller;
+use super::stream::{FRAME_BYTES, first_frame};
+use super::token::{Source, token};
+use crate::counts::Cause;
+use crate::sockets::ListeningSocket;
+use crate::tcp::{Accepted, Clients, End, Limits, Listener, Stream, TcpCounts};
+
+/// Connections accepted before those that are open have their turn.
+const ACCEPTS: usize = 64;
+
+/// How long nobody is accepted after the system had no room for one more, nanoseconds.
+const PAUSE_NS: u64 = 100_000_000;
+
+/// Queries of one connection that are outstanding at once; what follows waits to be read.
+const OUTSTANDING_MOST: usize = 1024;
+
+/// Bytes of replies that a connection may leave unread before it is closed.
+const OUTPUT_MOST: usize = 1 << 20;
+
+/// Nothing more is read from a connection that has so many bytes of replies to take.
+const OUTPUT_PAUSE: usize = 1 << 16;
+
+/// Replies taken in this many bytes are progress, even if more are waiting: less might be a client that reads only
+/// to hold its place.
+const PROGRESS_BYTES: usize = 16 * 1024;
+
+/// Memory for replies that a connection keeps while it has none.
+const KEPT_BYTES: usize = 4096;
+
+/// How often connections without progress are looked for, nanoseconds.
+const LOOK_NS: u64 = 250_000_000;
+
+/// The connections of one worker.
+pub(super) struct TcpClients {
+    listeners: Vec<Listener>,
+    limits: Limits,
+    places: Vec<Place>,
+    free: Vec<u32>,
+    clients: Clients,
+    pub(super) counts: TcpCounts,
+    /// The places of those that can go on, and of those that have something to write.
+    ready: VecDeque<u32>,
+    unwritten: Vec<u32>,
+    paused_until_ns: u64,
+    look_ns: u64,
+}
+
+/// Where a connection can be.
+#[derive(Default)]
+struct Place {
+    connection: Option<Connection>,
+    /// How many were here before.
+    turn: u32,
+}
+
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
+struct Connection {
+    stream: Stream,
+    client: Option<IpAddr>,
+    /// What was read and is not handed on.
+    input: Vec<u8>,
+    /// Replies, of which the first `written` bytes are written.
+    output: Vec<u8>,
+    written: usize,
+    taken_bytes: usize,
+    /// Its queries that are not answered.
+    outstanding: usize,
+    /// When it last made progress, nanoseconds.
+    active_ns: u64,
+    is_readable: bool,
+    /// The client sends nothing more.
+    is_at_end: bool,
+    is_full: bool,
+    is_queued: bool,
+    is_unwritten: bool,
+}
+
+impl TcpClients {
+    /// Takes connections from these.
+    pub(super) fn new(
+        listeners: Vec<ListeningSocket>,
+        limits: Limits,
+        registry: &Registry,
+    ) -> io::Result<Self> {
+        let watched = |(number, socket)| Listener::new(socket, registry, token(Source::Listener, 0, number));
+        Ok(Self {
+            listeners: listeners.into_iter().enumerate().map(watched).collect::<io::Result<_>>()?,
+            limits,
+            places: Vec::new(),
+            free: Vec::new(),
+            clients: Clients::new(limits.per_client),
+            counts: TcpCounts::default(),
+            ready: VecDeque::new(),
+            unwritten: Vec::new(),
+            paused_until_ns: 0,
+            look_ns: 0,
+        })
+    }
+
+    /// Somebody may be waiting at this listener.
+    pub(super) fn note_listener(&mut self, number: usize) {
+        self.listeners[number].waiting = true;
+    }
+
+    /// Something happened to the connection in this place.
+    pub(super) fn note(&mut self, place: usize, event: &Event) {
+        let Some(Place { connection: Some(connection), .. }) = self.places.get_mut(place) else { return };
+        connection.is_readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        if event.is_writable() {
+            connection.is_full = false;
+            if connection.written < connection.output.len() && !connection.is_unwritten {
+                connection.is_unwritten = true;
+                self.unwritten.push(place as u32);
+            }
+        }
+        self.queue(place as u32);
+    }
+
+    fn queue(&mut self, place: u32) {
+        let Some(connection) = &mut self.places[place as usize].connection else { return };
+        if !connection.is_queued {
+            connection.is_queued = true;
+            self.ready.push_back(place);
+        }
+    }
+
+    /// When there is something to do though nothing happens, nanoseconds; none while nobody is connected.
+    pub(super) fn due_ns(&self, now_ns: u64) -> Option<u64> {
+        if !self.ready.is_empty() {
+            return Some(now_ns);
+        }
+        let is_waiting = self.listeners.iter().any(|listener| listener.waiting);
+        let accept_ns = is_waiting.then_some(self.paused_until_ns);
+        let look_ns = (self.places.len() > self.free.len()).then_some(self.look_ns);
+        [accept_ns, look_ns].into_iter().flatten().min()
+    }
+
+    /// Takes in whoever waits.
+    pub(super) fn accept(&mut self, registry: &Registry, now_ns: u64) {
+        if now_ns < self.paused_until_ns {
+            return;
+        }
+        for number in 0..self.listeners.len() {
+            for _ in 0..ACCEPTS {
+                if !self.listeners[number].waiting {
+                    break;
+                }
+                match self.listeners[number].accept() {
+                    Accepted::Connection(stream, client) => self.welcome(stream, client, registry, now_ns),
+                    Accepted::Nobody => break,
+                    Accepted::NotNow => {
+                        self.displace();
+                        self.paused_until_ns = now_ns + PAUSE_NS;
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn welcome(&mut self, mut stream: Stream, client: Option<IpAddr>, registry: &Registry, now_ns: u64) {
+        self.counts.connections += 1;
+        if client.is_some_and(|client| !self.clients.enter(client)) {
+            return self.counts.end(End::Client);
+        }
+        let leave = |clients: &mut Clients| client.into_iter().for_each(|client| clients.leave(client));
+        if self.places.len() - self.free.len() >= self.limits.connections && !self.displace() {
+            leave(&mut self.clients);
+            return self.counts.end(End::Full);
+        }
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place::default());
+            (self.places.len() - 1) as u32
+        });
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let token: Token = token(Source::Client, 0, place as usize);
+        let set_up = stream.hold_nothing_back().and_then(|()| stream.register(registry, token, interest));
+        if set_up.is_err() {
+            self.free.push(place);
+            leave(&mut self.clients);
+            return self.counts.end(End::Broken);
+        }
+        self.places[place as usize].connection = Some(Connection {
+            stream,
+            client,
+            input: Vec::new(),
+            output: Vec::new(),
+            written: 0,
+            taken_bytes: 0,
+            outstanding: 0,
+            active_ns: now_ns,
+            // A query often comes with the connection.
+            is_readable: true,
+            is_at_end: false,
+            is_full: false,
+            is_queued: false,
+            is_unwritten: false,
+        });
+        self.queue(place);
+    }
+
+    /// Closes the connection that has been idle longest; whether there was one.
+    fn displace(&mut self) -> bool {
+        let open = self.places.iter().enumerate();
+        let open = open.filter_map(|(place, Place { connection, .. })| Some((place, connection.as_ref()?)));
+        let idle = open.filter(|(_, connection)| connection.is_idle());
+        let longest = idle.min_by_key(|(_, connection)| connection.active_ns).map(|(place, _)| place);
+        if let Some(place) = longest {
+            self.end(place as u32, End::Displaced);
+        }
+        longest.is_some()
+    }
+
+    /// How many can go on now.
+    pub(super) fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// The next that can go on: fills the input with what it sent and was not handed on; how many bytes that is, and
+    /// how many more queries it may have outstanding.
+    pub(super) fn read(&mut self, input: &mut [u8]) -> Option<(Caller, usize, usize)> {
+        let place = self.ready.pop_front()?;
+        let Place { connection, turn } = &mut self.places[place as usize];
+        let (connection, turn) = (connection.as_mut()?, *turn);
+        connection.is_queued = false;
+        match connection.fill(input) {
+            Ok(filled) => {
+                let more = if connection.is_paused() { 0 } else { OUTSTANDING_MOST - connection.outstanding };
+                Some((Caller { place, turn }, filled, more))
+            }
+            Err(end) => {
+                self.end(place, end);
+                None
+            }
+        }
+    }
+
+    /// One of its queries is handed on.
+    pub(super) fn begin(&mut self, caller: Caller, now_ns: u64) {
+        self.counts.queries.received += 1;
+        if let Some(connection) = self.connection(caller) {
+            connection.outstanding += 1;
+            connection.active_ns = now_ns;
+        }
+    }
+
+    /// This is left of what was read, unless that is no DNS.
+    pub(super) fn keep(&mut self, caller: Caller, rest: &[u8], is_dns: bool) {
+        let Some(connection) = self.connection(caller) else { return };
+        connection.input.clear();
+        if rest.is_empty() {
+            // An idle connection holds no memory.
+            connection.input = Vec::new();
+        }
+        connection.input.extend_from_slice(rest);
+        let goes_on = connection.has_more() && !connection.is_paused();
+        let is_over = connection.is_over();
+        if !is_dns {
+            self.end(caller.place, End::NotDns);
+        } else if is_over {
+            self.end(caller.place, End::Peer);
+        } else if goes_on {
+            self.queue(caller.place);
+        }
+    }
+
+    fn connection(&mut self, Caller { place, turn }: Caller) -> Option<&mut Connection> {
+        let place = self.places.get_mut(place as usize).filter(|place| place.turn == turn)?;
+        place.connection.as_mut()
+    }
+
+    /// Puts a reply behind those that wait to be written, after `restore` has made it the client's.
+    pub(super) fn reply(&mut self, caller: Caller, reply: &[u8], restore: impl FnOnce(&mut [u8])) {
+        let Some(connection) = self.connection(caller) else { return self.counts.drop(Cause::ClientGone) };
+        connection.outstanding -= 1;
+        connection.output.extend_from_slice(&(reply.len() as u16).to_be_bytes());
+        let start = connection.output.len();
+        connection.output.extend_from_slice(reply);
+        restore(&mut connection.output[start..]);
+        if !connection.is_unwritten {
+            connection.is_unwritten = true;
+            self.unwritten.push(caller.place);
+        }
+        self.counts.queries.answered += 1;
+    }
+
+    /// A query gets no reply.
+    pub(super) fn drop(&mut self, caller: Caller, cause: Cause) {
+        self.counts.drop(cause);
+        if let Some(connection) = self.connection(caller) {
+            connection.outstanding -= 1;
+        }
+    }
+
+    /// Hands replies to the kernel, as far as it takes them.
+    pub(super) fn write(&mut self, now_ns: u64) {
+        for place in std::mem::take(&mut self.unwritten) {
+            let Some(connection) = &mut self.places[place as usize].connection else { continue };
+            connection.is_unwritten = false;
+            match connection.write(now_ns) {
+                Err(end) => self.end(place, end),
+                Ok(()) if connection.is_over() => self.end(place, End::Peer),
+                // It may have waited for that.
+                Ok(()) if !connection.is_paused() && connection.has_more() => self.queue(place),
+                Ok(()) => {}
+            }
+        }
+    }
+
+    /// Closes those that made no progress in time.
+    pub(super) fn look(&mut self, now_ns: u64) {
+        if now_ns < self.look_ns {
+            return;
+        }
+        self.look_ns = now_ns + LOOK_NS;
+        let idle_ns = self.limits.idle.as_nanos() as u64;
+        for place in 0..self.places.len() {
+            let Some(connection) = &self.places[place].connection else { continue };
+            if now_ns.saturating_sub(connection.active_ns) >= idle_ns {
+                let is_read = connection.output.is_empty();
+                self.end(place as u32, if is_read { End::Idle } else { End::Slow });
+            }
+        }
+    }
+
+    fn end(&mut self, place: u32, end: End) {
+        let at = &mut self.places[place as usize];
+        let Some(connection) = at.connection.take() else { return };
+        at.turn = at.turn.wrapping_add(1);
+        if let Some(client) = connection.client {
+            self.clients.leave(client);
+        }
+        self.free.push(place);
+        self.counts.end(end);
+    }
+
+    /// Closes all.
+    pub(super) fn close(&mut self) {
+        (0..self.places.len() as u32).for_each(|place| self.end(place, End::Stopped));
+    }
+}
+
+impl Connection {
+    /// Whether nothing is under way.
+    fn is_idle(&self) -> bool {
+        self.outstanding == 0 && self.input.is_empty() && self.output.is_empty()
+    }
+
+    /// Whether the client has said everything and heard everything.
+    fn is_over(&self) -> bool {
+        self.is_at_end && self.outstanding == 0 && self.output.is_empty() && !self.has_frame()
+    }
+
+    /// Whether it has to wait for its replies before it may ask more.
+    fn is_paused(&self) -> bool {
+        self.outstanding >= OUTSTANDING_MOST || self.output.len() - self.written >= OUTPUT_PAUSE
+    }
+
+    fn has_more(&self) -> bool {
+        self.is_readable || self.has_frame()
+    }
+
+    fn has_frame(&self) -> bool {
+        !matches!(first_frame(&self.input), Ok(None))
+    }
+
+    /// Fills the input with what was kept and, unless that is a whole query or more, with what can be read.
+    fn fill(&mut self, input: &mut [u8]) -> Result<usize, End> {
+        let kept = self.input.len();
+        input[..kept].copy_from_slice(&self.input);
+        if !self.is_readable || self.is_at_end || self.is_paused() || self.has_frame() {
+            return Ok(kept);
+        }
+        let room = &mut input[kept..][..FRAME_BYTES];
+        match self.stream.read(room) {
+            Ok(0) => self.is_at_end = true,
+            Ok(bytes) => return Ok(kept + bytes),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_readable = false,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return Err(End::Broken),
+        }
+        Ok(kept)
+    }
+
+    fn write(&mut self, now_ns: u64) -> Result<(), End> {
+        while !self.is_full && self.written < self.output.len() {
+            match self.stream.write(&self.output[self.written..]) {
+                Ok(bytes) => {
+                    self.written += bytes;
+                    self.taken_bytes += bytes;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_full = true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(End::Broken),
+            }
+        }
+        if self.written == self.output.len() || self.taken_bytes >= PROGRESS_BYTES {
+            self.active_ns = now_ns;
+            self.taken_bytes = 0;
+        }
+        if self.written == self.output.len() {
+            self.output.clear();
+            self.output.shrink_to(KEPT_BYTES);
+            self.written = 0;
+        } else if self.output.len() - self.written > OUTPUT_MOST {
+            return Err(End::Slow);
+        } else if self.written > OUTPUT_MOST {
+            self.output.drain(..self.written);
+            self.written = 0;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,205 @@
+//! Counts while the front runs: as one JSON object to whoever connects to a Unix socket, and as text for Prometheus
+//! to whoever asks by HTTP. Each has a thread of its own, which only reads what the workers left for it.
+
+use std::fmt;
+use std::io::Write as _;
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kqps_kernel::tcp;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+use tiny_http::{Header, Response, Server};
+
+use super::Settings;
+use super::board::Shared;
+use super::counts::BackEndReport;
+use crate::report::Report;
+use crate::serve::ServeError;
+use crate::sockets::{SocketFile, listen_unix, refused};
+
+/// How long whoever asked may take to read.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The media type of the text (OpenMetrics 1.0).
+const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The threads that tell. They end with the process; the file of the socket goes with this.
+pub(super) struct Telling {
+    file: Option<SocketFile>,
+    by_http: bool,
+}
+
+impl Telling {
+    /// Listens where the settings say so.
+    pub(super) fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Self, ServeError> {
+        let mut file = None;
+        if let Some(path) = &settings.status {
+            let (listener, listening) = listen_unix(path)?;
+            file = Some(listening);
+            let shared = shared.clone();
+            std::thread::Builder::new().name("status".to_owned()).spawn(move || serve(&listener, &shared))?;
+        }
+        if let Some(address) = settings.metrics {
+            let listener = tcp::listen(address).map_err(|error| refused(address, &error))?;
+            let server = Server::from_listener(listener, None)
+                .map_err(|error| ServeError::Io(std::io::Error::other(error.to_string())))?;
+            let shared = shared.clone();
+            std::thread::Builder::new()
+                .name("metrics".to_owned())
+                .spawn(move || serve_http(&server, &shared))?;
+        }
+        Ok(Self { file, by_http: settings.metrics.is_some() })
+    }
+
+    /// Whether anybody can ask.
+    pub(super) fn is_asked(&self) -> bool {
+        self.file.is_some() || self.by_http
+    }
+}
+
+fn serve(listener: &UnixListener, shared: &Shared) {
+    for stream in listener.incoming() {
+        let Ok(mut stream) = stream else {
+            // No descriptor is free; one may be soon.
+            std::thread::sleep(PATIENCE);
+            continue;
+        };
+        // Whoever does not read it has no use for it.
+        let _ = stream.set_write_timeout(Some(PATIENCE)).and_then(|()| {
+            let report = serde_json::to_string(&shared.report())?;
+            writeln!(stream, "{report}")
+        });
+    }
+}
+
+fn serve_http(server: &Server, shared: &Shared) {
+    for request in server.incoming_requests() {
+        // Whoever has gone has no use for it.
+        let _ = if request.url() == "/metrics" {
+            let media_type = Header::from_bytes("Content-Type", MEDIA_TYPE).expect("the header is valid");
+            request.respond(Response::from_string(text(shared.report())).with_header(media_type))
+        } else {
+            request.respond(Response::from_string("see /metrics\n").with_status_code(404))
+        };
+    }
+}
+
+/// A report as Prometheus reads it.
+fn text(report: Report) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Told(report)));
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    encode(&mut text, &registry).expect("a string takes text");
+    text
+}
+
+#[derive(Debug)]
+struct Told(Report);
+
+impl Collector for Told {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Self(report) = self;
+        let tcp = report.tcp.clone().unwrap_or_default();
+        let by_transport = |udp: u64, tcp: u64| [("udp", udp), ("tcp", tcp)];
+        let counters = [
+            ("kqps_front_queries", "Queries of clients", by_transport(report.received, tcp.received)),
+            ("kqps_front_answers", "Replies to clients", by_transport(report.answered, tcp.answered)),
+        ];
+        for (name, help, values) in counters {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (transport, value) in values {
+                ConstCounter::new(value).encode(family.encode_family(&[("transport", transport)])?)?;
+            }
+        }
+        let mut family = encoder.encode_descriptor(
+            "kqps_front_dropped",
+            "Queries of clients that got no answer",
+            None,
+            MetricType::Counter,
+        )?;
+        for (transport, dropped) in [("udp", &report.dropped), ("tcp", &tcp.dropped)] {
+            for (cause, &count) in dropped {
+                let labels = [("transport", transport), ("cause", cause.as_str())];
+                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let mut family = encoder.encode_descriptor(
+            "kqps_front_replies",
+            "Replies to clients by rcode",
+            None,
+            MetricType::Counter,
+        )?;
+        for (rcode, &count) in &report.response_rcodes {
+            ConstCounter::new(count).encode(family.encode_family(&[("rcode", rcode.as_str())])?)?;
+        }
+        back_ends(&mut encoder, report)
+    }
+}
+
+/// A figure of each back end: its name, what it is, and where it stands.
+type BackEndFigure = (&'static str, &'static str, fn(&BackEndReport) -> u64);
+
+fn back_ends(encoder: &mut DescriptorEncoder<'_>, report: &Report) -> fmt::Result {
+    let mut up = encoder.encode_descriptor(
+        "kqps_front_back_end_up",
+        "Workers that would send it a query",
+        None,
+        MetricType::Gauge,
+    )?;
+    for (name, counts) in &report.back_ends {
+        ConstGauge::new(counts.up as i64).encode(up.encode_family(&[("back_end", name.as_str())])?)?;
+    }
+    let figures: [BackEndFigure; 10] = [
+        ("sent", "Queries handed to it", |counts| counts.sent),
+        ("answered", "Queries that it answered", |counts| counts.answered),
+        ("timed_out", "Queries that it did not answer in time", |counts| counts.timed_out),
+        ("cut_off", "Queries that were under way when it went down", |counts| counts.cut_off),
+        ("displaced", "Queries that gave their place to later ones", |counts| counts.displaced),
+        ("second_tries", "Queries that another one had not answered", |counts| counts.second_tries),
+        ("unsolicited", "Messages that answer no query", |counts| counts.unsolicited),
+        ("mismatched", "Messages that answer another question", |counts| counts.mismatched),
+        ("downs", "How often it was found to be down", |counts| counts.downs),
+        ("connections", "Connections opened to it", |counts| counts.connections),
+    ];
+    for (name, help, figure) in figures {
+        let name = format!("kqps_front_back_end_{name}");
+        let mut family = encoder.encode_descriptor(&name, help, None, MetricType::Counter)?;
+        for (back_end, counts) in &report.back_ends {
+            let labels = [("back_end", back_end.as_str())];
+            ConstCounter::new(figure(counts)).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_told_to_prometheus() {
+        let mut report = Report { received: 7, answered: 6, ..Report::default() };
+        report.dropped.insert("stopped".to_owned(), 1);
+        let counts = BackEndReport { up: 1, sent: 9, ..BackEndReport::default() };
+        report.back_ends.insert("nsd".to_owned(), counts);
+        let text = text(report);
+        for line in [
+            "# TYPE kqps_front_queries counter",
+            "kqps_front_queries_total{transport=\"udp\"} 7",
+            "kqps_front_dropped_total{transport=\"udp\",cause=\"stopped\"} 1",
+            "kqps_front_back_end_up{back_end=\"nsd\"} 1",
+            "kqps_front_back_end_sent_total{back_end=\"nsd\"} 9",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in {text}");
+        }
+    }
+}

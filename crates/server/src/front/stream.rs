@@ -1,0 +1,308 @@
+//! One connection to a back end: queries are put one behind the other and written in one call, and replies are cut
+//! out of what comes back, in whatever order that is (RFC 7766, sections 6.2.1.1 and 7). It is opened ahead, kept,
+//! and opened again when it has ended, each time later than the time before.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+
+use kqps_message::header::HEADER_BYTES;
+use mio::event::{Event, Source as _};
+use mio::net::{TcpStream, UnixStream};
+use mio::{Registry, Token};
+
+use super::ids::{IDS_MOST, Ids};
+use super::policy::Target;
+use crate::tcp::Stream;
+
+/// The bytes of a message's length.
+const LENGTH_BYTES: usize = 2;
+
+/// The longest message with its length before it, bytes (RFC 1035, section 4.2.2).
+pub(super) const FRAME_BYTES: usize = LENGTH_BYTES + u16::MAX as usize;
+
+/// No more queries are taken while so many bytes of them wait for the back end to read.
+const QUEUE_MOST: usize = 1 << 20;
+
+/// How long opening may take, nanoseconds.
+const OPENING_NS: u64 = 1_000_000_000;
+
+/// How long it stays closed after it failed, at first and at most, nanoseconds; doubled each time in between.
+const AGAIN_FIRST_NS: u64 = 50_000_000;
+const AGAIN_MOST_NS: u64 = 1_000_000_000;
+
+/// A connection, and what is under way on it.
+pub(super) struct StreamLink {
+    state: State,
+    token: Token,
+    pub(super) ids: Ids,
+    /// Queries with their lengths, of which the first `written` bytes are written.
+    queue: Vec<u8>,
+    written: usize,
+    /// Those of them that are not flushed, and when the first of them came.
+    queued: usize,
+    queued_ns: u64,
+    /// The kernel had no room.
+    is_full: bool,
+    /// It is watched for having room again.
+    is_watched: bool,
+    /// The beginning of a reply.
+    partial: Vec<u8>,
+    is_readable: bool,
+    wait_ns: u64,
+}
+
+enum State {
+    Closed { until_ns: u64 },
+    Opening { stream: Stream, until_ns: u64 },
+    Open(Stream),
+}
+
+/// It has ended, or what comes by it is no DNS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// The back end ended it between two messages.
+    Ended,
+    /// It is broken: refused, reset, cut off in the middle of a message, or what came was no message.
+    Broken,
+}
+
+impl StreamLink {
+    /// Closed, to be opened at once.
+    pub(super) fn new(token: Token) -> Self {
+        Self {
+            state: State::Closed { until_ns: 0 },
+            token,
+            ids: Ids::new(),
+            queue: Vec::new(),
+            written: 0,
+            queued: 0,
+            queued_ns: 0,
+            is_full: false,
+            is_watched: false,
+            partial: Vec::new(),
+            is_readable: false,
+            wait_ns: 0,
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
+    /// Whether it takes one more query.
+    #[inline]
+    pub(super) fn takes(&self) -> bool {
+        self.is_open() && self.ids.used() < IDS_MOST && self.queue.len() - self.written < QUEUE_MOST
+    }
+
+    /// Opens it where it is time for that, and gives up where opening takes too long. True where it is open from now
+    /// on.
+    pub(super) fn open(&mut self, target: &Target, registry: &Registry, now_ns: u64) -> Result<bool, Gone> {
+        match self.state {
+            State::Closed { until_ns } if until_ns <= now_ns => {}
+            State::Opening { until_ns, .. } if until_ns <= now_ns => return Err(Gone::Broken),
+            _ => return Ok(false),
+        }
+        let mut stream = connect(target).map_err(|_| Gone::Broken)?;
+        stream.register(registry, self.token, stream.interest(false)).map_err(|_| Gone::Broken)?;
+        let is_open = matches!(stream, Stream::Unix(_));
+        self.state = if is_open {
+            State::Open(stream)
+        } else {
+            State::Opening { stream, until_ns: now_ns + OPENING_NS }
+        };
+        Ok(is_open)
+    }
+
+    /// When it is to be looked at again though nothing happens.
+    pub(super) fn due_ns(&self) -> Option<u64> {
+        match self.state {
+            State::Closed { until_ns } | State::Opening { until_ns, .. } => Some(until_ns),
+            State::Open(_) => None,
+        }
+    }
+
+    /// Something happened to it. True where it is open from now on.
+    pub(super) fn note(&mut self, event: &Event) -> Result<bool, Gone> {
+        self.is_readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        if event.is_writable() {
+            self.is_full = false;
+        }
+        self.state = match std::mem::replace(&mut self.state, State::Closed { until_ns: 0 }) {
+            State::Opening { stream, until_ns } => match is_connected(&stream) {
+                Ok(true) => State::Open(stream),
+                Ok(false) => State::Opening { stream, until_ns },
+                Err(_) => return Err(Gone::Broken),
+            },
+            same => return self.stays(same),
+        };
+        Ok(self.is_open())
+    }
+
+    fn stays(&mut self, state: State) -> Result<bool, Gone> {
+        self.state = state;
+        Ok(false)
+    }
+
+    /// It works: the next time that it fails it is opened again soon.
+    pub(super) fn is_good(&mut self) {
+        self.wait_ns = 0;
+    }
+
+    /// Puts a query with this ID into the queue; how many stand in it. To be called where [`Self::takes`] says so.
+    #[inline]
+    pub(super) fn push(&mut self, query: &[u8], id: u16, now_ns: u64) -> usize {
+        if self.queued == 0 {
+            self.queued_ns = now_ns;
+        }
+        self.queued += 1;
+        self.queue.extend_from_slice(&(query.len() as u16).to_be_bytes());
+        self.queue.extend_from_slice(&id.to_be_bytes());
+        self.queue.extend_from_slice(&query[LENGTH_BYTES..]);
+        self.queued
+    }
+
+    /// When the first query that is not flushed came.
+    pub(super) fn waits_since_ns(&self) -> Option<u64> {
+        (self.queued > 0).then_some(self.queued_ns)
+    }
+
+    /// Whether there is something that the kernel would take.
+    pub(super) fn can_write(&self) -> bool {
+        !self.is_full && self.written < self.queue.len()
+    }
+
+    /// Hands the queue to the kernel, as far as it takes it.
+    pub(super) fn flush(&mut self, registry: &Registry) -> Result<(), Gone> {
+        self.queued = 0;
+        let State::Open(stream) = &mut self.state else { return Ok(()) };
+        while !self.is_full && self.written < self.queue.len() {
+            match stream.write(&self.queue[self.written..]) {
+                Ok(bytes) => self.written += bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_full = true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(Gone::Broken),
+            }
+        }
+        if self.is_full != self.is_watched {
+            self.is_watched = self.is_full;
+            stream
+                .reregister(registry, self.token, stream.interest(self.is_full))
+                .map_err(|_| Gone::Broken)?;
+        }
+        if self.written == self.queue.len() {
+            self.queue.clear();
+            self.written = 0;
+        } else if self.written > QUEUE_MOST {
+            self.queue.drain(..self.written);
+            self.written = 0;
+        }
+        Ok(())
+    }
+
+    /// Whether there may be something to read.
+    pub(super) fn is_readable(&self) -> bool {
+        self.is_readable && self.is_open()
+    }
+
+    /// Fills the input, which has room for a frame and more, behind what was kept of it; how many bytes it holds.
+    /// What is left of them is to be kept by [`Self::keep`].
+    pub(super) fn read(&mut self, input: &mut [u8]) -> Result<usize, Gone> {
+        let kept = self.partial.len();
+        input[..kept].copy_from_slice(&self.partial);
+        let State::Open(stream) = &mut self.state else { return Ok(kept) };
+        loop {
+            let room = &mut input[kept..];
+            match stream.read(room) {
+                Ok(0) => return Err(if kept == 0 { Gone::Ended } else { Gone::Broken }),
+                Ok(bytes) => {
+                    // Less than asked for is all there was (epoll(7)), but for the end, which is told again.
+                    self.is_readable = bytes == room.len();
+                    return Ok(kept + bytes);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.is_readable = false;
+                    return Ok(kept);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(Gone::Broken),
+            }
+        }
+    }
+
+    /// Keeps the beginning of a frame for the next time.
+    pub(super) fn keep(&mut self, rest: &[u8]) {
+        self.partial.clear();
+        self.partial.extend_from_slice(rest);
+    }
+
+    /// Closes it and forgets all that was under way; it is to be opened again, later each time unless it was good
+    /// in between.
+    pub(super) fn close(&mut self, registry: &Registry, now_ns: u64) {
+        let state = std::mem::replace(&mut self.state, State::Closed { until_ns: now_ns + self.wait_ns });
+        if let State::Opening { mut stream, .. } | State::Open(mut stream) = state {
+            // It is closed next, which ends all interest in it.
+            let _ = stream.deregister(registry);
+        }
+        self.wait_ns = (self.wait_ns * 2).clamp(AGAIN_FIRST_NS, AGAIN_MOST_NS);
+        self.ids = Ids::new();
+        self.queue = Vec::new();
+        (self.written, self.queued) = (0, 0);
+        self.partial = Vec::new();
+        (self.is_readable, self.is_full, self.is_watched) = (false, false, false);
+    }
+}
+
+/// Whether a connection that was being opened is there; an error where it is refused.
+fn is_connected(stream: &Stream) -> io::Result<bool> {
+    let Stream::Tcp(stream) = stream else { return Ok(true) };
+    if let Some(error) = stream.take_error()? {
+        return Err(error);
+    }
+    match stream.peer_addr() {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotConnected => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn connect(target: &Target) -> io::Result<Stream> {
+    match target {
+        Target::Udp(address) | Target::Tcp(address) => {
+            let stream = TcpStream::connect(*address)?;
+            // Whole batches are written, and nothing is gained by holding a small one back.
+            stream.set_nodelay(true)?;
+            Ok(Stream::Tcp(stream))
+        }
+        Target::Unix(path) => UnixStream::connect(path).map(Stream::Unix),
+    }
+}
+
+/// Cuts the first message off: the message, and the bytes that it took with its length. None where it is not there
+/// as a whole; an error where its length says that it has no header.
+#[inline]
+pub(super) fn first_frame(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Gone> {
+    let Some((length, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+    let length = usize::from(u16::from_be_bytes(*length));
+    if length < HEADER_BYTES {
+        return Err(Gone::Broken);
+    }
+    Ok(rest.get(..length).map(|message| (message, LENGTH_BYTES + length)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_cut_one_by_one() {
+        let bytes = [&[0, 12][..], &[1; 12], &[0, 13], &[2; 13], &[0, 14], &[3; 5]].concat();
+        let (first, used) = first_frame(&bytes).unwrap().unwrap();
+        assert_eq!((first, used), (&[1; 12][..], 14));
+        let (second, more) = first_frame(&bytes[used..]).unwrap().unwrap();
+        assert_eq!((second, more), (&[2; 13][..], 15));
+        assert_eq!(first_frame(&bytes[used + more..]), Ok(None));
+        assert_eq!(first_frame(&bytes[..1]), Ok(None));
+        assert_eq!(first_frame(&[]), Ok(None));
+        assert_eq!(first_frame(&[0, 11]), Err(Gone::Broken));
+    }
+}
