@@ -142,7 +142,9 @@ mod tests {
 
     fn runs(lengths: &[usize], longest: usize) -> Vec<Vec<usize>> {
         let mut waiting = Runs::new(100, 200_000);
-        lengths.iter().for_each(|&bytes| waiting.keep(bytes));
+        for &bytes in lengths {
+            waiting.keep(bytes);
+        }
         waiting.pieces.sort_unstable_by_key(|piece| std::cmp::Reverse(piece.bytes()));
         let (mut rest, mut runs) = (&waiting.pieces[..], Vec::new());
         while !rest.is_empty() {

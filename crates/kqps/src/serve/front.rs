@@ -29,7 +29,7 @@ pub(super) struct Args {
     #[command(flatten)]
     pub(super) serving: Serving,
 
-    /// A server that answers: udp://ADDR[:PORT], tcp://ADDR[:PORT] or unix:PATH; can be repeated
+    /// A server that answers: `udp://ADDR[:PORT]`, `tcp://ADDR[:PORT]` or `unix:PATH`; can be repeated
     #[arg(long, value_name = "[NAME=]URL[,weight=N]", required_unless_present = "config")]
     backend: Vec<BackEndArgument>,
 
@@ -117,7 +117,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "PATH")]
     status: Option<PathBuf>,
 
-    /// Tell counts to Prometheus: http://ADDR:PORT/metrics
+    /// Tell counts to Prometheus, at /metrics of this address
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
 }

@@ -65,20 +65,20 @@ impl Asked {
 
     /// The name asked, of the query that this was read from.
     #[inline]
-    pub(super) fn name<'q>(&self, query: &'q [u8]) -> &'q [u8] {
+    pub(super) fn name(self, query: &[u8]) -> &[u8] {
         &query[HEADER_BYTES..][..usize::from(self.name_bytes)]
     }
 
     /// The question, of the same.
     #[inline]
-    pub(super) fn question<'q>(&self, query: &'q [u8]) -> &'q [u8] {
+    pub(super) fn question(self, query: &[u8]) -> &[u8] {
         &query[HEADER_BYTES..self.end()]
     }
 
     /// Gives a reply the ID and the question of its query, in the client's own case: the back end knew it by another
     /// ID, and may have changed the case, at which the client may look.
     #[inline]
-    pub(super) fn restore(&self, query: &[u8], reply: &mut [u8]) {
+    pub(super) fn restore(self, query: &[u8], reply: &mut [u8]) {
         reply[..2].copy_from_slice(&query[..2]);
         if reply[5] == 1 {
             reply[HEADER_BYTES..self.end()].copy_from_slice(self.question(query));
@@ -87,7 +87,7 @@ impl Asked {
 
     /// Where the question ends.
     #[inline]
-    pub(super) fn end(&self) -> usize {
+    pub(super) fn end(self) -> usize {
         HEADER_BYTES + usize::from(self.name_bytes) + QUESTION_TAIL_BYTES
     }
 }
@@ -108,7 +108,7 @@ fn name_end(query: &[u8]) -> Option<usize> {
 /// Writes the reply of the front's own to a query, which has a header: ID, opcode, RD, CD and the question, where
 /// it can be read, are the query's. Returns its length. `reply` has room for the query.
 pub(super) fn refuse(query: &[u8], rcode: u16, reply: &mut [u8]) -> usize {
-    let end = Asked::of(query).map_or_else(|_| whole_question(query), |asked| asked.end());
+    let end = Asked::of(query).map_or_else(|_| whole_question(query), Asked::end);
     reply[..end].copy_from_slice(&query[..end]);
     reply[2] = query[2] & (OPCODE | RD) | QR;
     reply[3] = query[3] & CD | rcode as u8;
@@ -133,7 +133,7 @@ pub(super) fn payload_bytes(query: &[u8]) -> usize {
 
 /// Cuts a reply that does not fit to its header and question, with TC set (RFC 2181, section 9), and the OPT
 /// record of whoever answered where the client sent one (RFC 6891, section 7). Returns its length.
-pub(super) fn truncate(query: &[u8], asked: &Asked, reply: &mut [u8]) -> usize {
+pub(super) fn truncate(query: &[u8], asked: Asked, reply: &mut [u8]) -> usize {
     let opt = match (edns::find(query), edns::find(reply)) {
         (Ok(Some(_)), Ok(Some(opt))) => Some((opt.class, opt.ttl_s)),
         _ => None,
@@ -154,7 +154,7 @@ pub(super) fn truncate(query: &[u8], asked: &Asked, reply: &mut [u8]) -> usize {
 /// Whether a message is the reply to a query: it repeats the question, or is an error of a server that could not
 /// read that far.
 #[inline]
-pub(super) fn is_reply_to(query: &[u8], asked: &Asked, reply: &[u8]) -> bool {
+pub(super) fn is_reply_to(query: &[u8], asked: Asked, reply: &[u8]) -> bool {
     let Some(header) = Header::of(reply) else { return false };
     if !header.is_reply() || header.opcode() != (query[2] & OPCODE) >> 3 {
         return false;
@@ -197,7 +197,7 @@ mod tests {
         (12..whole.len()).for_each(|cut| assert_eq!(Asked::of(&whole[..cut]), formerr));
         let pointer = [&whole[..12], b"\xc0\x0c\0\x01\0\x01"].concat();
         assert_eq!(Asked::of(&pointer), formerr);
-        let long = [&whole[..12], &b"\x3f".repeat(1), &[b'a'; 63][..]].concat();
+        let long = [&whole[..12], &b"\x3f"[..], &[b'a'; 63]].concat();
         let long = [&long[..], &long[12..], &long[12..], &long[12..], b"\0\0\x01\0\x01"].concat();
         assert_eq!(Asked::of(&long), formerr);
         let mut transfer = whole;
@@ -229,7 +229,7 @@ mod tests {
             let answer = [b"\xc0\x0c\0\x1c\0\x01\0\0\0\x01\0\x10", &[7; 16][..]].concat();
             let mut reply = [&query[..26], &answer, OPT].concat();
             (reply[2], reply[7], reply[11]) = (QR, 1, 1);
-            let bytes = truncate(&query, &asked, &mut reply);
+            let bytes = truncate(&query, asked, &mut reply);
             let head = [0xab, 0xcd, QR | TC, 0, 0, 1, 0, 0, 0, 0, 0, u8::from(!rest.is_empty())];
             assert_eq!(reply[..bytes], [&head, &query[12..26], expected_tail].concat());
         }
@@ -240,17 +240,17 @@ mod tests {
         let query = query([0, 0], b"");
         let asked = Asked::of(&query).unwrap();
         let mut reply = query.clone();
-        assert!(!is_reply_to(&query, &asked, &reply), "a query is none");
+        assert!(!is_reply_to(&query, asked, &reply), "a query is none");
         reply[2] |= QR;
-        assert!(is_reply_to(&query, &asked, &reply));
+        assert!(is_reply_to(&query, asked, &reply));
         reply[13] = b'W';
-        assert!(is_reply_to(&query, &asked, &reply), "in another case");
+        assert!(is_reply_to(&query, asked, &reply), "in another case");
         reply[13] = b'x';
-        assert!(!is_reply_to(&query, &asked, &reply));
-        assert!(!is_reply_to(&query, &asked, &reply[..12]));
+        assert!(!is_reply_to(&query, asked, &reply));
+        assert!(!is_reply_to(&query, asked, &reply[..12]));
         reply[5] = 0;
-        assert!(!is_reply_to(&query, &asked, &reply));
+        assert!(!is_reply_to(&query, asked, &reply));
         reply[3] = 1;
-        assert!(is_reply_to(&query, &asked, &reply[..12]), "FORMERR without a question");
+        assert!(is_reply_to(&query, asked, &reply[..12]), "FORMERR without a question");
     }
 }

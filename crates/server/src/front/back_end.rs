@@ -6,6 +6,7 @@ use super::choose::name_hash;
 use super::counts::BackEndReport;
 use super::datagrams::Datagrams;
 use super::health::Health;
+use super::ids::Ids;
 use super::policy::{self, Target};
 use super::stream::StreamLink;
 use super::token::{Source, token};
@@ -128,41 +129,34 @@ impl BackEnd {
         bytes: &[u8],
         ready: &mut Ready<'_>,
     ) -> (u16, usize) {
-        let link = usize::from(link);
         self.counts.sent += 1;
-        match (link.checked_sub(self.streams.len()), &mut self.datagrams) {
-            (Some(socket), Some(datagrams)) => {
-                let id = datagrams.sockets[socket].ids.give(place, ready.chance);
-                (id, datagrams.push(bytes, id, ready.now_ns))
+        let id = self.ids_mut(link).give(place, ready.chance);
+        let queued = match &mut self.datagrams {
+            Some(datagrams) if usize::from(link) >= self.streams.len() => {
+                datagrams.push(bytes, id, ready.now_ns)
             }
-            _ => {
-                let stream = &mut self.streams[link];
-                let id = stream.ids.give(place, ready.chance);
-                (id, stream.push(bytes, id, ready.now_ns))
-            }
-        }
+            _ => self.streams[usize::from(link)].push(bytes, id, ready.now_ns),
+        };
+        (id, queued)
     }
 
     /// The query that has an ID on a link.
     #[inline]
-    pub(super) fn query(&self, link: u16, id: u16) -> Option<u16> {
-        self.ids(link).query(id)
+    pub(super) fn query(&mut self, link: u16, id: u16) -> Option<u16> {
+        self.ids_mut(link).query(id)
     }
 
     /// The ID is free again.
     #[inline]
     pub(super) fn free(&mut self, link: u16, id: u16) {
-        let streams = self.streams.len();
-        match (usize::from(link).checked_sub(streams), &mut self.datagrams) {
-            (Some(socket), Some(datagrams)) => datagrams.sockets[socket].ids.free(id),
-            _ => self.streams[usize::from(link)].ids.free(id),
-        }
+        self.ids_mut(link).free(id);
     }
 
-    fn ids(&self, link: u16) -> &super::ids::Ids {
-        match (usize::from(link).checked_sub(self.streams.len()), &self.datagrams) {
-            (Some(socket), Some(datagrams)) => &datagrams.sockets[socket].ids,
-            _ => &self.streams[usize::from(link)].ids,
+    fn ids_mut(&mut self, link: u16) -> &mut Ids {
+        let (link, streams) = (usize::from(link), self.streams.len());
+        match &mut self.datagrams {
+            Some(datagrams) if link >= streams => &mut datagrams.sockets[link - streams].ids,
+            _ => &mut self.streams[link].ids,
         }
     }
 

@@ -78,7 +78,7 @@ fn highest(candidates: &[Candidate], name: u64) -> u16 {
     highest.map_or(candidates[0].back_end, |candidate| candidate.back_end)
 }
 
-/// The finishing step of MurmurHash3 (public domain), after which every bit depends on all.
+/// The finishing step of `MurmurHash3` (public domain), after which every bit depends on all.
 fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     bits = (bits ^ (bits >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);

@@ -77,7 +77,7 @@ pub struct Rule {
 
 impl Policy {
     /// The rule that a query falls under; none where all back ends are open to it.
-    pub(super) fn rule(&self, query: &[u8], asked: &Asked) -> Option<usize> {
+    pub(super) fn rule(&self, query: &[u8], asked: Asked) -> Option<usize> {
         if self.rules.is_empty() {
             return None;
         }
@@ -86,7 +86,7 @@ impl Policy {
 }
 
 impl Rule {
-    fn fits(&self, query: &[u8], asked: &Asked) -> bool {
+    fn fits(&self, query: &[u8], asked: Asked) -> bool {
         let wants_recursion = query[2] & RD != 0;
         self.recursion_desired.is_none_or(|desired| desired == wants_recursion)
             && (self.types.is_empty() || self.types.contains(&asked.qtype))
@@ -245,7 +245,7 @@ mod tests {
         };
         let found = |flags: u8, question: &[u8]| {
             let query = [&[0, 0, flags, 0, 0, 1, 0, 0, 0, 0, 0, 0], question].concat();
-            policy.rule(&query, &Asked::of(&query).unwrap())
+            policy.rule(&query, Asked::of(&query).unwrap())
         };
         assert_eq!(found(RD, b"\x04test\0\0\x01\0\x01"), Some(0));
         assert_eq!(found(0, b"\x01a\x04TEST\0\0\x1c\0\x01"), Some(1));

@@ -47,7 +47,7 @@ impl Post {
         &mut self,
         receiver: Receiver,
         query: &[u8],
-        asked: &Asked,
+        asked: Asked,
         reply: &[u8],
         counts: &mut Counts,
     ) {

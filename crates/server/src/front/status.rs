@@ -27,7 +27,7 @@ use crate::sockets::{SocketFile, listen_unix, refused};
 /// How long whoever asked may take to read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The media type of the text (OpenMetrics 1.0).
+/// The media type of the text (`OpenMetrics` 1.0).
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The threads that tell. They end with the process; the file of the socket goes with this.

@@ -127,20 +127,15 @@ impl StreamLink {
         if event.is_writable() {
             self.is_full = false;
         }
-        self.state = match std::mem::replace(&mut self.state, State::Closed { until_ns: 0 }) {
-            State::Opening { stream, until_ns } => match is_connected(&stream) {
-                Ok(true) => State::Open(stream),
-                Ok(false) => State::Opening { stream, until_ns },
-                Err(_) => return Err(Gone::Broken),
-            },
-            same => return self.stays(same),
-        };
-        Ok(self.is_open())
-    }
-
-    fn stays(&mut self, state: State) -> Result<bool, Gone> {
-        self.state = state;
-        Ok(false)
+        let State::Opening { stream, .. } = &self.state else { return Ok(false) };
+        if !is_connected(stream).map_err(|_| Gone::Broken)? {
+            return Ok(false);
+        }
+        let closed = State::Closed { until_ns: 0 };
+        if let State::Opening { stream, .. } = std::mem::replace(&mut self.state, closed) {
+            self.state = State::Open(stream);
+        }
+        Ok(true)
     }
 
     /// It works: the next time that it fails it is opened again soon.

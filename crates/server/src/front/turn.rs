@@ -97,7 +97,7 @@ impl Front {
         self.desk.look();
         self.going.ready()?;
         while self.going.on() {
-            match self.poll.poll(&mut events, self.patience()) {
+            match self.poll.poll(&mut events, Some(self.patience())) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 Err(_) => events.clear(),
                 Ok(()) => {}
@@ -112,7 +112,7 @@ impl Front {
     }
 
     /// How long there is nothing to do unless something happens.
-    fn patience(&self) -> Option<Duration> {
+    fn patience(&self) -> Duration {
         let now_ns = self.desk.now_ns;
         let due_ns = if self.more.contains(&true) || self.desk.has_more() {
             now_ns
@@ -121,7 +121,7 @@ impl Front {
         };
         let left_ns = due_ns.saturating_sub(now_ns);
         // Polling counts in milliseconds, and rounded down it would come back too early, again and again.
-        Some(Duration::from_nanos(if left_ns == 0 { 0 } else { left_ns + 1_000_000 }))
+        Duration::from_nanos(if left_ns == 0 { 0 } else { left_ns + 1_000_000 })
     }
 
     /// Deals with what happened: at back ends at once, at clients next.

@@ -1,0 +1,87 @@
+//! What a query comes to where no back end answers it: a second try, an rcode of the front's own, or nothing.
+
+use kqps_message::rcode;
+
+use super::Desk;
+use crate::counts::Cause;
+use crate::echo::QUERY_BYTES;
+use crate::front::asked;
+use crate::front::counts::Lost;
+use crate::front::post::Receiver;
+use crate::front::queries::{Client, Query};
+
+impl Desk {
+    /// Takes a query back from its back end.
+    #[inline]
+    pub(in crate::front) fn withdraw(&mut self, place: u16, why: Lost) {
+        let at = self.queries.get(place).at;
+        self.queries.take_back(place);
+        if let Some(back_end) = &mut self.back_ends[usize::from(at.back_end)] {
+            back_end.free(at.link, at.id);
+            back_end.counts.lose(why);
+        }
+    }
+
+    /// A query came to nothing at its back end: it is tried once more, at another where that one may be at fault, or
+    /// its client hears that nobody can answer it.
+    pub(in crate::front) fn fail(&mut self, place: u16, why: Lost) {
+        self.withdraw(place, why);
+        let Query { tries, client, at, .. } = *self.queries.get(place);
+        if client == Client::Check {
+            return self.give_up(place);
+        }
+        if tries > 1 {
+            return self.give_up(place);
+        }
+        self.dispatch(place, (why == Lost::TimedOut).then_some(at.back_end));
+    }
+
+    /// Nobody can answer a query.
+    pub(in crate::front) fn give_up(&mut self, place: u16) {
+        let Query { client, at, .. } = *self.queries.get(place);
+        if client == Client::Check {
+            let checks = &self.settings.checks;
+            let back_end = self.back_ends[usize::from(at.back_end)].as_mut();
+            if back_end.is_some_and(|back_end| back_end.health.failed(checks)) {
+                self.note_down(usize::from(at.back_end));
+            }
+            return self.queries.forget(place);
+        }
+        let bytes = std::mem::take(&mut self.queries.get_mut(place).bytes);
+        self.refuse(client, &bytes, rcode::SERVFAIL);
+        self.queries.get_mut(place).bytes = bytes;
+        self.queries.forget(place);
+    }
+
+    /// A query that no back end is asked.
+    pub(in crate::front) fn refuse(&mut self, client: Client, query: &[u8], rcode: u16) {
+        self.rcodes[usize::from(rcode)] += 1;
+        match client {
+            Client::Udp { endpoint, to, from } => {
+                let post = &mut self.posts[usize::from(endpoint)];
+                post.refuse(Receiver { to, from }, query, rcode, &mut self.counts);
+            }
+            Client::Tcp(caller) => {
+                let mut reply = [0; QUERY_BYTES];
+                let bytes = asked::refuse(query, rcode, &mut reply);
+                self.clients.reply(caller, &reply[..bytes], |_| {});
+            }
+            Client::Check => {}
+        }
+    }
+
+    /// A query gets no answer.
+    pub(in crate::front) fn drop(&mut self, client: Client, cause: Cause) {
+        match client {
+            Client::Udp { .. } => self.counts.drop(cause),
+            Client::Tcp(caller) => self.clients.drop(caller, cause),
+            Client::Check => {}
+        }
+    }
+
+    /// A query that is outstanding nowhere gets no answer.
+    pub(in crate::front) fn forget(&mut self, place: u16, cause: Cause) {
+        self.drop(self.queries.get(place).client, cause);
+        self.queries.forget(place);
+    }
+}

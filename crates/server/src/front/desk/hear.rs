@@ -1,0 +1,187 @@
+//! What has come from back ends and by clients' connections, cut into messages. A back end's message goes to the
+//! client that asked, if it is the reply to what was asked: the link, the ID there and the question have to agree.
+
+use kqps_kernel::batch::RecvBatch;
+use mio::event::Event;
+
+use super::Desk;
+use crate::front::asked;
+use crate::front::back_end::{BackEnd, Trouble};
+use crate::front::counts::Bad;
+use crate::front::post::Receiver;
+use crate::front::queries::Client;
+use crate::front::stream::{Gone, first_frame};
+
+/// Rounds of reading from one back end before others have their turn.
+const ROUNDS: usize = 8;
+
+impl Desk {
+    /// Something happened to a back end's connection.
+    pub(in crate::front) fn note_stream(&mut self, number: usize, link: usize, event: &Event) {
+        let Some(Some(back_end)) = self.back_ends.get_mut(number) else { return };
+        match back_end.streams[link].note(event) {
+            Ok(false) => {}
+            Ok(true) => {
+                back_end.counts.connections += 1;
+                // What cannot be used until it is checked is checked at once.
+                if back_end.datagrams.is_none() {
+                    self.check(number);
+                }
+            }
+            Err(_) => back_end.broken.push((link as u16, Trouble::Broken)),
+        }
+        self.heard_from(number);
+    }
+
+    /// Something has come to a back end's socket.
+    pub(in crate::front) fn note_datagrams(&mut self, number: usize, socket: usize) {
+        let Some(Some(back_end)) = self.back_ends.get_mut(number) else { return };
+        if let Some(datagrams) = &mut back_end.datagrams {
+            datagrams.sockets[socket].is_readable = true;
+        }
+        self.heard_from(number);
+    }
+
+    pub(in crate::front) fn heard_from(&mut self, number: usize) {
+        if !self.talking.contains(&number) {
+            self.talking.push(number);
+        }
+    }
+
+    /// Takes what has come from back ends, and hands it on.
+    pub(in crate::front) fn hear_back_ends(&mut self, input: &mut [u8], replies: &mut RecvBatch) {
+        for number in std::mem::take(&mut self.talking) {
+            let Some(back_end) = &self.back_ends[number] else { continue };
+            let sockets = back_end.datagrams.as_ref().map_or(0, |datagrams| datagrams.sockets.len());
+            for link in 0..back_end.streams.len() {
+                self.hear_stream(number, link, input);
+            }
+            for socket in 0..sockets {
+                self.hear_datagrams(number, socket, replies);
+            }
+            if self.back_ends[number].as_ref().is_some_and(BackEnd::has_more) {
+                self.talking.push(number);
+            }
+        }
+    }
+
+    /// Takes what has come by a back end's connection, and hands it on.
+    pub(in crate::front) fn hear_stream(&mut self, number: usize, link: usize, input: &mut [u8]) {
+        for _ in 0..ROUNDS {
+            let Some(back_end) = &mut self.back_ends[number] else { return };
+            if !back_end.streams[link].is_readable() {
+                return;
+            }
+            let trouble = match back_end.streams[link].read(input) {
+                Ok(filled) => self.cut(number, link, &input[..filled]),
+                Err(Gone::Ended) => Some(Trouble::Ended),
+                Err(Gone::Broken) => Some(Trouble::Broken),
+            };
+            if let Some(trouble) = trouble
+                && let Some(back_end) = &mut self.back_ends[number]
+            {
+                back_end.broken.push((link as u16, trouble));
+                return;
+            }
+        }
+    }
+
+    /// Hands on the whole replies of these bytes, and keeps the rest.
+    pub(in crate::front) fn cut(&mut self, number: usize, link: usize, mut bytes: &[u8]) -> Option<Trouble> {
+        loop {
+            match first_frame(bytes) {
+                Ok(Some((message, used))) => {
+                    self.hear(number, link as u16, message);
+                    bytes = &bytes[used..];
+                }
+                Ok(None) => {
+                    let back_end = self.back_ends[number].as_mut()?;
+                    back_end.streams[link].keep(bytes);
+                    return None;
+                }
+                Err(_) => return Some(Trouble::Garbled),
+            }
+        }
+    }
+
+    /// Takes what has come to one of a back end's sockets, and hands it on.
+    pub(in crate::front) fn hear_datagrams(&mut self, number: usize, socket: usize, replies: &mut RecvBatch) {
+        for _ in 0..ROUNDS {
+            let Some(back_end) = &mut self.back_ends[number] else { return };
+            let link = (back_end.streams.len() + socket) as u16;
+            let Some(datagrams) = &mut back_end.datagrams else { return };
+            if !datagrams.sockets[socket].is_readable {
+                return;
+            }
+            match datagrams.recv(socket, replies) {
+                Ok(count) => {
+                    for index in 0..count {
+                        let message = replies.message(index);
+                        for reply in message.bytes.chunks(message.segment_bytes) {
+                            self.hear(number, link, reply);
+                        }
+                    }
+                }
+                Err(_) => back_end.broken.push((link, Trouble::Broken)),
+            }
+        }
+    }
+
+    /// A message of a back end: the reply to a query, or nothing that anybody waits for.
+    #[inline]
+    pub(in crate::front) fn hear(&mut self, number: usize, link: u16, message: &[u8]) {
+        let Some(back_end) = &mut self.back_ends[number] else { return };
+        let Some(&[high, low]) = message.first_chunk() else { return back_end.counts.bad(Bad::Garbled) };
+        let id = u16::from_be_bytes([high, low]);
+        let Some(place) = back_end.query(link, id) else { return back_end.counts.bad(Bad::Unsolicited) };
+        let query = self.queries.get(place);
+        if !asked::is_reply_to(&query.bytes, query.asked, message) {
+            return back_end.counts.bad(Bad::Mismatched);
+        }
+        back_end.free(link, id);
+        back_end.heard_ns = self.now_ns;
+        back_end.counts.answered += 1;
+        if let Some(stream) = back_end.streams.get_mut(usize::from(link)) {
+            stream.is_good();
+        }
+        match query.client {
+            Client::Udp { endpoint, to, from } => {
+                let post = &mut self.posts[usize::from(endpoint)];
+                post.hand_on(Receiver { to, from }, &query.bytes, query.asked, message, &mut self.counts);
+                self.rcodes[usize::from(message[3] & 0x0f)] += 1;
+            }
+            Client::Tcp(caller) => {
+                let restore = |reply: &mut [u8]| query.asked.restore(&query.bytes, reply);
+                self.clients.reply(caller, message, restore);
+                self.rcodes[usize::from(message[3] & 0x0f)] += 1;
+            }
+            Client::Check => back_end.health.passed(&self.settings.checks),
+        }
+        self.queries.take_back(place);
+        self.queries.forget(place);
+    }
+
+    /// Takes what clients have sent by their connections.
+    pub(in crate::front) fn hear_clients(&mut self, input: &mut [u8]) {
+        for _ in 0..self.clients.ready() {
+            let Some((caller, filled, mut most)) = self.clients.read(input) else { continue };
+            let (mut bytes, mut is_dns) = (&input[..filled], true);
+            while most > 0 {
+                match first_frame(bytes) {
+                    Ok(Some((query, used))) => {
+                        self.clients.begin(caller, self.now_ns);
+                        self.take(Client::Tcp(caller), query);
+                        bytes = &bytes[used..];
+                        most -= 1;
+                    }
+                    Ok(None) => break,
+                    Err(_) => {
+                        is_dns = false;
+                        break;
+                    }
+                }
+            }
+            self.clients.keep(caller, bytes, is_dns);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Which back ends there are: another policy keeps those that it has too, brings others, and lets the rest finish
+//! what they have.
+
+use std::io;
+use std::sync::Arc;
+
+use super::Desk;
+use crate::front::back_end::BackEnd;
+use crate::front::counts::add_back_ends;
+use crate::front::policy::{self, Policy};
+
+impl Desk {
+    /// Goes by another policy from now on: back ends that it has too stay as they are, new ones are opened, and
+    /// those that it has no more finish what they have.
+    pub(in crate::front) fn adopt(&mut self, policy: Arc<Policy>) -> io::Result<()> {
+        let mut numbers = Vec::new();
+        for wanted in &policy.back_ends {
+            let is_it = |known: &Option<BackEnd>| {
+                let known = known.as_ref().filter(|known| !known.drains);
+                known.is_some_and(|known| known.name == wanted.name && known.target == wanted.target)
+            };
+            let number = match self.back_ends.iter().position(is_it) {
+                Some(number) => number,
+                None => self.settle_in(wanted)?,
+            };
+            if let Some(back_end) = &mut self.back_ends[number] {
+                back_end.weight = wanted.weight;
+            }
+            numbers.push(number as u16);
+        }
+        for (number, back_end) in self.back_ends.iter_mut().enumerate() {
+            if let Some(back_end) = back_end {
+                back_end.drains = !numbers.contains(&(number as u16));
+            }
+        }
+        self.numbers = numbers;
+        self.turns = vec![0; policy.rules.len() + 1];
+        self.policy = policy;
+        Ok(())
+    }
+
+    pub(in crate::front) fn settle_in(&mut self, wanted: &policy::BackEnd) -> io::Result<usize> {
+        let free = self.back_ends.iter().position(Option::is_none);
+        let number = free.unwrap_or(self.back_ends.len());
+        let mut back_end = BackEnd::new(number, wanted, &self.settings, &self.registry)?;
+        back_end.open(&self.registry, self.now_ns);
+        back_end.heard_ns = self.now_ns;
+        if number == self.back_ends.len() {
+            self.back_ends.push(None);
+        }
+        self.back_ends[number] = Some(back_end);
+        self.queries.make_list(number);
+        Ok(number)
+    }
+
+    /// A back end that finished has gone.
+    pub(in crate::front) fn see_off(&mut self, number: usize) {
+        let Some(mut back_end) = self.back_ends[number].take() else { return };
+        for stream in &mut back_end.streams {
+            stream.close(&self.registry, self.now_ns);
+        }
+        add_back_ends(&mut self.gone, &[(back_end.name, back_end.counts)].into());
+    }
+}

@@ -1,0 +1,125 @@
+//! What is looked at from time to time: queries that were not answered, back ends that have gone silent, links that
+//! have ended, checks that are due. And what follows from what is found.
+
+use super::{Desk, has_trouble};
+use crate::front::Ready;
+use crate::front::asked::Asked;
+use crate::front::back_end::{Trouble, Way};
+use crate::front::counts::{Bad, Lost};
+use crate::front::queries::{Client, Whereabouts};
+use crate::front::stream::StreamLink;
+
+impl Desk {
+    /// What is due: queries that were not answered in time, back ends that have gone silent, checks, connections to
+    /// open, back ends that have finished.
+    pub(in crate::front) fn look(&mut self) {
+        for number in 0..self.back_ends.len() {
+            self.time_out(number);
+            self.look_at(number);
+        }
+        self.mend();
+    }
+
+    pub(in crate::front) fn time_out(&mut self, number: usize) {
+        let try_ns = self.settings.try_ns();
+        while let Some(place) = self.queries.oldest_at(number) {
+            if self.now_ns.saturating_sub(self.queries.get(place).sent_ns) < try_ns {
+                return;
+            }
+            self.fail(place, Lost::TimedOut);
+        }
+    }
+
+    pub(in crate::front) fn look_at(&mut self, number: usize) {
+        let oldest_ns = self.queries.oldest_at(number).map(|place| self.queries.get(place).sent_ns);
+        let Some(back_end) = &mut self.back_ends[number] else { return };
+        let silence_ns = self.settings.checks.silence.as_nanos() as u64;
+        let since_ns = oldest_ns.map(|oldest_ns| oldest_ns.max(back_end.heard_ns));
+        let is_silent = since_ns.is_some_and(|since_ns| self.now_ns.saturating_sub(since_ns) >= silence_ns);
+        if is_silent && back_end.health.fell() {
+            return self.note_down(number);
+        }
+        if back_end.drains {
+            if oldest_ns.is_none() {
+                self.see_off(number);
+            }
+            return;
+        }
+        let is_new = back_end.open(&self.registry, self.now_ns);
+        if back_end.check_ns <= self.now_ns || is_new {
+            back_end.check_ns = self.now_ns + self.settings.checks.interval.as_nanos() as u64;
+            self.check(number);
+        }
+    }
+
+    /// Asks a back end whether it is well.
+    pub(in crate::front) fn check(&mut self, number: usize) {
+        let query = &self.settings.checks.query;
+        let (Ok(asked), Some(back_end)) = (Asked::of(query), &mut self.back_ends[number]) else { return };
+        let Some(link) = back_end.link(Way::Usual, query.len()) else { return };
+        let Some(place) = self.queries.add(Client::Check, query, asked, None) else { return };
+        let mut ready = Ready { chance: &mut self.chance, now_ns: self.now_ns };
+        let (id, _) = back_end.push(link, place, query, &mut ready);
+        back_end.counts.checks += 1;
+        self.queries.send(place, Whereabouts { back_end: number as u16, link, id }, self.now_ns);
+    }
+
+    /// Deals with links that have ended, and with what was under way on them, until there are none.
+    pub(in crate::front) fn mend(&mut self) {
+        while let Some(number) = self.back_ends.iter().position(|back_end| has_trouble(back_end.as_ref())) {
+            let Some(back_end) = &mut self.back_ends[number] else { return };
+            let Some((link, trouble)) = back_end.broken.pop() else { return };
+            if trouble == Trouble::Garbled {
+                back_end.counts.bad(Bad::Garbled);
+            }
+            let is_datagrams = usize::from(link) >= back_end.streams.len();
+            let was_open = is_datagrams || back_end.streams[usize::from(link)].is_open();
+            if let Some(stream) = back_end.streams.get_mut(usize::from(link)) {
+                stream.close(&self.registry, self.now_ns);
+            }
+            // The connection beside datagrams may be refused by a server that is well.
+            let counts_for_health = is_datagrams || back_end.datagrams.is_none();
+            let is_cut_off = !back_end.streams.iter().any(StreamLink::is_open);
+            let is_down = match trouble {
+                Trouble::Ended => false,
+                Trouble::Broken => is_datagrams || !was_open && is_cut_off,
+                Trouble::Garbled => is_cut_off,
+            };
+            if counts_for_health && is_down && back_end.health.fell() {
+                self.note_down(number);
+            }
+            self.cut_off(number, |at| at == link || is_datagrams && at >= link);
+        }
+    }
+
+    /// What is under way on these links of a back end came to nothing.
+    pub(in crate::front) fn cut_off(&mut self, number: usize, of_link: impl Fn(u16) -> bool) {
+        let mut lost = std::mem::take(&mut self.lost);
+        lost.extend(self.queries.of(number).filter(|&place| of_link(self.queries.get(place).at.link)));
+        for place in lost.drain(..) {
+            // Making room for one of them may have settled another.
+            let at = self.queries.get(place).at;
+            if usize::from(at.back_end) == number && of_link(at.link) && self.queries.is_outstanding(place) {
+                self.fail(place, Lost::CutOff);
+            }
+        }
+        self.lost = lost;
+    }
+
+    /// A back end has just been found to be down: it gets no more queries, and those that it has are tried elsewhere.
+    pub(in crate::front) fn note_down(&mut self, number: usize) {
+        let Some(back_end) = &mut self.back_ends[number] else { return };
+        back_end.counts.downs += 1;
+        for link in 0..back_end.streams.len() {
+            if back_end.streams[link].is_open() {
+                back_end.streams[link].close(&self.registry, self.now_ns);
+            }
+        }
+        self.cut_off(number, |_| true);
+        if let Some(Some(back_end)) = self.back_ends.get_mut(number)
+            && let Some(datagrams) = &mut back_end.datagrams
+        {
+            datagrams.reset();
+        }
+    }
+}
