@@ -46,7 +46,7 @@ impl Load for Loader {
         let policy = front::read(path);
         match &policy {
             Ok(policy) => {
-                eprintln!("kqps: {}: {} back ends from now on", path.display(), policy.back_ends.len())
+                eprintln!("kqps: {}: {} back ends from now on", path.display(), policy.back_ends.len());
             }
             Err(error) => eprintln!("kqps: {error}; all back ends stay as they were"),
         }
