@@ -2,7 +2,7 @@
 //! replies leave from the same buffers, many of them submitted by one system call.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd};
@@ -198,7 +198,7 @@ impl Ring {
     }
 
     /// The address that the datagram was sent to; with [`crate::UdpOptions::pktinfo`].
-    fn asked(&mut self, buffer: &Buffer) -> Option<LocalAddress> {
+    pub fn asked(&mut self, buffer: &Buffer) -> Option<LocalAddress> {
         self.told(buffer).to
     }
 
@@ -271,6 +271,13 @@ impl Ring {
             done_or_busy(self.ring.submit())?;
         }
         Ok(())
+    }
+}
+
+impl AsRawFd for Ring {
+    /// Can be polled: readable when something is finished.
+    fn as_raw_fd(&self) -> RawFd {
+        self.ring.as_raw_fd()
     }
 }
 

@@ -7,7 +7,7 @@
 //! - [`policy`] says whom a query may go to, `choose` picks one of those.
 //! - `desk` leads a query from its client to a back end and back; `queries` holds what is under way, `ids` its
 //!   numbers on each link, `stream` and `datagrams` are the links, `health` says whether a back end is used.
-//! - `turn` is the loop; `clients` and `post` are its clients' side.
+//! - `turn` is the loop; `intake`, `clients` and `post` are its clients' side.
 //! - `board` starts the workers, hands them another policy, and tells what they count while they run.
 
 mod asked;
@@ -20,6 +20,7 @@ mod datagrams;
 mod desk;
 mod health;
 mod ids;
+mod intake;
 pub mod policy;
 mod post;
 mod queries;
@@ -50,7 +51,7 @@ pub struct Settings {
     pub policy: Policy,
     /// How back ends are checked.
     pub checks: Checks,
-    /// Queries handed to a back end in one call, at least 1.
+    /// Queries handed to a back end in one call, and replies handed to clients, at least 1.
     pub batch: usize,
     /// How long the first query of a batch waits for more while others keep coming in. When no more come in, none
     /// waits.

@@ -202,9 +202,9 @@ fn check(setup: &Setup, service: &Service) -> Result<(), ServeError> {
                 "a front has threads and no worker processes: use --threads".to_owned(),
             ));
         }
-        if !matches!(setup.io, Model::Mmsg | Model::Segment) {
+        if !matches!(setup.io, Model::Mmsg | Model::Segment | Model::Uring) {
             return Err(ServeError::Setup(format!(
-                "--io {model} cannot hand queries on: use mmsg or segment"
+                "--io {model} cannot hand queries on: use mmsg, segment or uring"
             )));
         }
     }

@@ -41,7 +41,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["backend", "policy"])]
     config: Option<PathBuf>,
 
-    /// Queries handed to a back end in one call
+    /// Queries handed to a back end in one call, and replies to clients
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     batch: u32,
 

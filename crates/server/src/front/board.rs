@@ -70,10 +70,10 @@ impl Board {
         self.wakers.push(Waker::new(poll.registry(), token(Source::Waker, 0, 0))?);
         let is_asked = self.telling.is_asked();
         let notice = Notice { shared: self.shared.clone(), number, cpu, policies: 0, is_asked };
-        let (settings, with_segments) = (self.settings.clone(), model.takes_segments());
+        let settings = self.settings.clone();
         let thread = std::thread::Builder::new().name(format!("front {number}")).spawn(move || {
             cpu.map_or(Ok(()), pin_thread)?;
-            Front::new(&settings, endpoints, listeners, with_segments, poll, notice, going)?.run()
+            Front::new(&settings, endpoints, listeners, model, poll, notice, going)?.run()
         })?;
         Ok(Started { cpu, thread })
     }

@@ -20,6 +20,9 @@ pub(super) struct Post {
     endpoint: Endpoint,
     runs: Runs,
     longest: Longest,
+    /// Replies that wait, and how many of them are sent at once.
+    waiting: usize,
+    batch: usize,
 }
 
 /// Where a reply goes.
@@ -31,9 +34,9 @@ pub(super) struct Receiver {
 
 impl Post {
     /// With segments, equal replies to one client leave as one message.
-    pub(super) fn new(endpoint: Endpoint, with_segments: bool) -> Self {
+    pub(super) fn new(endpoint: Endpoint, with_segments: bool, batch: usize) -> Self {
         let longest = if with_segments { Longest::ANY } else { Longest::ONE };
-        Self { endpoint, runs: Runs::new(REPLIES, REPLIES_BYTES), longest }
+        Self { endpoint, runs: Runs::new(REPLIES, REPLIES_BYTES), longest, waiting: 0, batch }
     }
 
     pub(super) fn endpoint(&self) -> &Endpoint {
@@ -59,14 +62,14 @@ impl Post {
         } else {
             reply.len()
         };
-        self.runs.keep(bytes);
+        self.keep(bytes, counts);
     }
 
     /// Tells a client an rcode of the front's own.
     pub(super) fn refuse(&mut self, receiver: Receiver, query: &[u8], rcode: u16, counts: &mut Counts) {
         let room = self.room(receiver, query.len(), counts);
         let bytes = asked::refuse(query, rcode, room);
-        self.runs.keep(bytes);
+        self.keep(bytes, counts);
     }
 
     #[inline]
@@ -78,9 +81,19 @@ impl Post {
         self.runs.room()
     }
 
+    #[inline]
+    fn keep(&mut self, bytes: usize, counts: &mut Counts) {
+        self.runs.keep(bytes);
+        self.waiting += 1;
+        if self.waiting >= self.batch {
+            self.send(counts);
+        }
+    }
+
     /// Sends what waits.
     #[inline]
     pub(super) fn send(&mut self, counts: &mut Counts) {
+        self.waiting = 0;
         self.runs.send(&self.endpoint.sender, &mut self.longest, |outcome| counts.took(outcome));
     }
 }

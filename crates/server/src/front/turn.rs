@@ -3,36 +3,28 @@
 //! few calls.
 
 use std::io::{self, ErrorKind};
-use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kqps_kernel::Wait;
 use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES};
 use kqps_kernel::clock::now_ns;
 use kqps_kernel::poll::FOREVER_NS;
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll};
+use mio::{Events, Poll};
 
 use super::Settings;
 use super::board::Notice;
 use super::clients::TcpClients;
 use super::desk::Desk;
+use super::intake::Intake;
 use super::post::Post;
-use super::queries::Client;
 use super::stream::FRAME_BYTES;
-use super::token::{Source, source, token};
-use crate::counts::Cause;
-use crate::echo::QUERY_BYTES;
+use super::token::{Source, source};
+use crate::io::Model;
 use crate::sockets::{Endpoint, ListeningSocket};
 use crate::worker::{Counted, Going};
 
 /// Events taken by one call.
 const EVENTS: usize = 256;
-
-/// Datagrams taken from clients by one call, and messages of many.
-const DATAGRAMS: usize = 64;
-const SEGMENTED: usize = 8;
 
 /// Messages taken from a back end's socket by one call.
 const REPLIES: usize = 32;
@@ -49,11 +41,9 @@ pub(super) struct Front {
     desk: Desk,
     notice: Notice,
     going: Going,
-    queries: RecvBatch,
+    intake: Intake,
     replies: RecvBatch,
     input: Box<[u8]>,
-    /// Endpoints that may have more queries.
-    more: Vec<bool>,
     look_ns: u64,
     tell_ns: u64,
 }
@@ -64,31 +54,21 @@ impl Front {
         settings: &Arc<Settings>,
         endpoints: Vec<Endpoint>,
         listeners: Vec<ListeningSocket>,
-        with_segments: bool,
+        model: Model,
         poll: Poll,
         notice: Notice,
         going: Going,
     ) -> io::Result<Self> {
-        for (number, endpoint) in endpoints.iter().enumerate() {
-            let receiver = endpoint.receiver.as_raw_fd();
-            let token = token(Source::Endpoint, 0, number);
-            poll.registry().register(&mut SourceFd(&receiver), token, Interest::READABLE)?;
-        }
+        let intake = Intake::new(model, &endpoints, poll.registry())?;
         let clients = TcpClients::new(listeners, settings.limits, poll.registry())?;
-        let more = vec![true; endpoints.len()];
-        let posts = endpoints.into_iter().map(|endpoint| Post::new(endpoint, with_segments)).collect();
+        let post = |endpoint| Post::new(endpoint, model.takes_segments(), settings.batch);
+        let posts = endpoints.into_iter().map(post).collect();
         let mut desk = Desk::new(settings.clone(), posts, clients, poll.registry().try_clone()?)?;
         desk.now_ns = now_ns();
         desk.adopt(Arc::new(settings.policy.clone()))?;
-        let queries = if with_segments {
-            RecvBatch::new(SEGMENTED, SEGMENTED_BYTES)
-        } else {
-            // One byte more than the longest query, so that a longer one is known for what it is.
-            RecvBatch::new(DATAGRAMS, QUERY_BYTES + 1)
-        };
         let replies = RecvBatch::new(REPLIES, SEGMENTED_BYTES);
         let input = vec![0; 2 * FRAME_BYTES].into();
-        Ok(Self { poll, desk, notice, going, queries, replies, input, more, look_ns: 0, tell_ns: 0 })
+        Ok(Self { poll, desk, notice, going, intake, replies, input, look_ns: 0, tell_ns: 0 })
     }
 
     /// Serves until it is told to stop.
@@ -104,7 +84,9 @@ impl Front {
             }
             self.desk.now_ns = now_ns();
             self.note(&events);
-            self.hear_clients()?;
+            self.intake.take(&mut self.desk)?;
+            self.desk.accept();
+            self.desk.hear_clients(&mut self.input);
             self.finish();
         }
         self.desk.stop();
@@ -114,7 +96,7 @@ impl Front {
     /// How long there is nothing to do unless something happens.
     fn patience(&self) -> Duration {
         let now_ns = self.desk.now_ns;
-        let due_ns = if self.more.contains(&true) || self.desk.has_more() {
+        let due_ns = if self.intake.has_more() || self.desk.has_more() {
             now_ns
         } else {
             self.look_ns.min(self.desk.clients.due_ns(now_ns).unwrap_or(FOREVER_NS))
@@ -130,7 +112,7 @@ impl Front {
             let (kind, high, low) = source(event.token());
             match kind {
                 Source::Waker => self.look_ns = 0,
-                Source::Endpoint => self.more[low] = true,
+                Source::Endpoint => self.intake.note(low),
                 Source::Listener => self.desk.clients.note_listener(low),
                 Source::Client => self.desk.clients.note(low, event),
                 Source::Stream => self.desk.note_stream(high, low, event),
@@ -140,41 +122,10 @@ impl Front {
         self.desk.hear_back_ends(&mut self.input, &mut self.replies);
     }
 
-    /// Takes queries: one call for each endpoint that may have some, and what has come by connections.
-    fn hear_clients(&mut self) -> io::Result<()> {
-        for number in 0..self.more.len() {
-            if !self.more[number] {
-                continue;
-            }
-            let receiver = self.desk.posts[number].endpoint().receiver.clone();
-            let count = self.queries.recv(&receiver, Wait::No)?;
-            self.more[number] = count == self.queries.capacity();
-            for index in 0..count {
-                let message = self.queries.message(index);
-                let client = Client::Udp { endpoint: number as u16, to: message.from, from: message.to };
-                if message.bytes.is_empty() {
-                    self.desk.counts.received += 1;
-                    self.desk.counts.drop(Cause::QueryTooShort);
-                }
-                for query in message.bytes.chunks(message.segment_bytes) {
-                    self.desk.counts.received += 1;
-                    if message.from.port() == 0 {
-                        self.desk.counts.drop(Cause::PortZero);
-                    } else {
-                        self.desk.take(client, query);
-                    }
-                }
-            }
-        }
-        self.desk.accept();
-        self.desk.hear_clients(&mut self.input);
-        Ok(())
-    }
-
     /// Hands on what waits, and looks at what is due.
     fn finish(&mut self) {
         let now_ns = self.desk.now_ns;
-        let is_dry = !self.more.contains(&true) && self.desk.clients.ready() == 0;
+        let is_dry = !self.intake.has_more() && self.desk.clients.ready() == 0;
         let flush_ns = self.desk.settings.flush.as_nanos() as u64;
         self.desk.flush(if is_dry { now_ns } else { now_ns.saturating_sub(flush_ns) });
         if self.desk.has_trouble() {

@@ -1,0 +1,171 @@
+//! How datagrams of clients are taken in: by calls that take many, with or without segments, or by receives of
+//! `io_uring` that go on for ever. Each fills buffers of its own, from which the desk copies what it keeps.
+
+use std::io;
+use std::os::fd::AsRawFd as _;
+
+use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, Wait};
+use kqps_kernel::uring::{Completion, Ring};
+use kqps_kernel::{Address, LocalAddress};
+use mio::unix::SourceFd;
+use mio::{Interest, Registry};
+
+use super::desk::Desk;
+use super::queries::Client;
+use super::token::{Source, token};
+use crate::counts::Cause;
+use crate::echo::QUERY_BYTES;
+use crate::io::Model;
+use crate::sockets::Endpoint;
+
+/// Room for one datagram: one byte more than the longest query, so that a longer one is known for what it is.
+const DATAGRAM_BYTES: usize = QUERY_BYTES + 1;
+
+/// Datagrams taken by one call, and messages of many.
+const DATAGRAMS: usize = 64;
+const SEGMENTED: usize = 8;
+
+/// Buffers of a ring.
+const BUFFERS: u16 = 512;
+
+/// Completions taken from a ring before back ends have their turn.
+const COMPLETIONS: usize = 256;
+
+/// Where clients' datagrams come from.
+pub(super) enum Intake {
+    Calls(Calls),
+    Ring(Box<Armed>),
+}
+
+/// `recvmmsg` on each socket that has something.
+pub(super) struct Calls {
+    batch: RecvBatch,
+    /// Endpoints that may have more.
+    more: Vec<bool>,
+}
+
+/// A ring with a receive on each socket.
+pub(super) struct Armed {
+    ring: Ring,
+    has_more: bool,
+}
+
+impl Intake {
+    /// Watches the endpoints.
+    pub(super) fn new(model: Model, endpoints: &[Endpoint], registry: &Registry) -> io::Result<Self> {
+        if model == Model::Uring {
+            let mut ring = Ring::new(BUFFERS, DATAGRAM_BYTES)?;
+            for (endpoint, key) in endpoints.iter().zip(0..) {
+                ring.receive(&endpoint.receiver, key)?;
+            }
+            ring.watch_wake(&endpoints[0].receiver)?;
+            let token = token(Source::Endpoint, 0, 0);
+            registry.register(&mut SourceFd(&ring.as_raw_fd()), token, Interest::READABLE)?;
+            return Ok(Self::Ring(Box::new(Armed { ring, has_more: true })));
+        }
+        for (number, endpoint) in endpoints.iter().enumerate() {
+            let receiver = endpoint.receiver.as_raw_fd();
+            let token = token(Source::Endpoint, 0, number);
+            registry.register(&mut SourceFd(&receiver), token, Interest::READABLE)?;
+        }
+        let batch = if model.takes_segments() {
+            RecvBatch::new(SEGMENTED, SEGMENTED_BYTES)
+        } else {
+            RecvBatch::new(DATAGRAMS, DATAGRAM_BYTES)
+        };
+        Ok(Self::Calls(Calls { batch, more: vec![true; endpoints.len()] }))
+    }
+
+    /// Something has come to this endpoint.
+    pub(super) fn note(&mut self, endpoint: usize) {
+        match self {
+            Self::Calls(calls) => calls.more[endpoint] = true,
+            Self::Ring(armed) => armed.has_more = true,
+        }
+    }
+
+    /// Whether there may be something that was not taken.
+    pub(super) fn has_more(&self) -> bool {
+        match self {
+            Self::Calls(calls) => calls.more.contains(&true),
+            Self::Ring(armed) => armed.has_more,
+        }
+    }
+
+    /// Takes what one call for each endpoint, or one look at the ring, tells.
+    pub(super) fn take(&mut self, desk: &mut Desk) -> io::Result<()> {
+        match self {
+            Self::Calls(calls) => calls.take(desk),
+            Self::Ring(armed) => armed.take(desk),
+        }
+    }
+}
+
+impl Calls {
+    fn take(&mut self, desk: &mut Desk) -> io::Result<()> {
+        for number in 0..self.more.len() {
+            if !self.more[number] {
+                continue;
+            }
+            let receiver = desk.posts[number].endpoint().receiver.clone();
+            let count = self.batch.recv(&receiver, Wait::No)?;
+            self.more[number] = count == self.batch.capacity();
+            for index in 0..count {
+                let message = self.batch.message(index);
+                if message.bytes.is_empty() {
+                    hand_over(desk, number, message.from, message.to, &[]);
+                }
+                for query in message.bytes.chunks(message.segment_bytes) {
+                    hand_over(desk, number, message.from, message.to, query);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Armed {
+    fn take(&mut self, desk: &mut Desk) -> io::Result<()> {
+        if !self.has_more {
+            return Ok(());
+        }
+        self.ring.submit_and_look()?;
+        for _ in 0..COMPLETIONS {
+            let Some(completion) = self.ring.completion() else {
+                self.has_more = false;
+                break;
+            };
+            match completion {
+                Completion::Received { key, buffer, armed } => {
+                    let to = self.ring.asked(&buffer);
+                    let (place, bytes, from) = self.ring.slot(&buffer);
+                    hand_over(desk, key as usize, from, to, &place[..bytes]);
+                    self.ring.give_back(buffer);
+                    if !armed {
+                        self.receive(desk, key)?;
+                    }
+                }
+                // The kernel found no free buffer; now there are some.
+                Completion::Unarmed(key, None) => self.receive(desk, key)?,
+                // A socket whose readers were woken takes nothing more: the front is being stopped.
+                Completion::Unarmed(..) | Completion::Woken | Completion::Sent(..) => {}
+            }
+        }
+        // What was asked for anew is handed to the kernel, and may be finished already.
+        self.ring.submit_and_look()
+    }
+
+    fn receive(&mut self, desk: &Desk, key: u32) -> io::Result<()> {
+        self.has_more = true;
+        self.ring.receive(&desk.posts[key as usize].endpoint().receiver, key)
+    }
+}
+
+#[inline]
+fn hand_over(desk: &mut Desk, endpoint: usize, from: Address, to: Option<LocalAddress>, query: &[u8]) {
+    desk.counts.received += 1;
+    if from.port() == 0 {
+        return desk.counts.drop(Cause::PortZero);
+    }
+    desk.take(Client::Udp { endpoint: endpoint as u16, to: from, from: to }, query);
+}
