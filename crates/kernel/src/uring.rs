@@ -2,7 +2,7 @@
 //! replies leave from the same buffers, many of them submitted by one system call.
 
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd};
@@ -11,6 +11,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 use crate::address::{Address, LocalAddress};
 use crate::control::{self, CONTROL_BYTES, Control};
 use crate::memory::{Block, Zeroed};
+use crate::sys::check;
 use crate::udp::UdpSocket;
 
 /// A ring with its provided buffers.
@@ -114,6 +115,18 @@ impl Ring {
             opcode::PollAdd::new(Fd(socket.as_raw_fd()), libc::POLLRDHUP as u32).build().user_data(WOKEN);
         // SAFETY: polling touches no memory of ours.
         unsafe { self.push(&entry) }
+    }
+
+    /// A descriptor that becomes readable each time that there is something to look at, for whoever waits by polling.
+    /// It is never read: an edge is all that it tells. The ring's own descriptor tells nothing before completions are
+    /// looked at, which with deferred task work is too late.
+    pub fn bell(&mut self) -> io::Result<OwnedFd> {
+        // SAFETY: the call touches no memory.
+        let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+        // SAFETY: the descriptor was just opened, and nobody else knows it.
+        let bell = unsafe { OwnedFd::from_raw_fd(fd) };
+        self.ring.submitter().register_eventfd(bell.as_raw_fd())?;
+        Ok(bell)
     }
 
     /// Submits what was asked for, and waits until something is finished or a signal comes.
@@ -271,13 +284,6 @@ impl Ring {
             done_or_busy(self.ring.submit())?;
         }
         Ok(())
-    }
-}
-
-impl AsRawFd for Ring {
-    /// Can be polled: readable when something is finished.
-    fn as_raw_fd(&self) -> RawFd {
-        self.ring.as_raw_fd()
     }
 }
 

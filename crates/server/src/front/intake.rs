@@ -2,7 +2,7 @@
 //! `io_uring` that go on for ever. Each fills buffers of its own, from which the desk copies what it keeps.
 
 use std::io;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, Wait};
 use kqps_kernel::uring::{Completion, Ring};
@@ -47,6 +47,8 @@ pub(super) struct Calls {
 /// A ring with a receive on each socket.
 pub(super) struct Armed {
     ring: Ring,
+    /// Rings when there is something to look at.
+    _bell: OwnedFd,
     has_more: bool,
 }
 
@@ -60,8 +62,9 @@ impl Intake {
             }
             ring.watch_wake(&endpoints[0].receiver)?;
             let token = token(Source::Endpoint, 0, 0);
-            registry.register(&mut SourceFd(&ring.as_raw_fd()), token, Interest::READABLE)?;
-            return Ok(Self::Ring(Box::new(Armed { ring, has_more: true })));
+            let bell = ring.bell()?;
+            registry.register(&mut SourceFd(&bell.as_raw_fd()), token, Interest::READABLE)?;
+            return Ok(Self::Ring(Box::new(Armed { ring, _bell: bell, has_more: true })));
         }
         for (number, endpoint) in endpoints.iter().enumerate() {
             let receiver = endpoint.receiver.as_raw_fd();
