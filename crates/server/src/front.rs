@@ -56,7 +56,8 @@ pub struct Settings {
     /// How long the first query of a batch waits for more while others keep coming in. When no more come in, none
     /// waits.
     pub flush: Duration,
-    /// How long a client waits for its answer; a back end has half of that, and another one the other half.
+    /// How long a client waits for its answer; a back end has half of that, and another one, if there is one, the
+    /// other half.
     pub timeout: Duration,
     /// Connections to each back end that is reached by connections, at least 1.
     pub connections: usize,
@@ -87,13 +88,6 @@ pub enum Overload {
     Newest,
     /// The one that has waited longest.
     Oldest,
-}
-
-impl Settings {
-    /// How long one back end has to answer, nanoseconds.
-    fn try_ns(&self) -> u64 {
-        self.timeout.as_nanos() as u64 / 2
-    }
 }
 
 /// What sending a query takes.

@@ -27,6 +27,8 @@ pub(super) struct BackEnd {
     pub(super) datagrams: Option<Datagrams>,
     /// When it last answered, nanoseconds.
     pub(super) heard_ns: u64,
+    /// When it was silent for so long that it was asked whether it is well.
+    pub(super) suspected_ns: Option<u64>,
     /// When it is checked next.
     pub(super) check_ns: u64,
     /// Links whose end was found out and not dealt with.
@@ -83,6 +85,7 @@ impl BackEnd {
             streams: (0..connections).map(|number| StreamLink::new(link(number))).collect(),
             datagrams,
             heard_ns: 0,
+            suspected_ns: None,
             check_ns: 0,
             broken: Vec::new(),
             turn: 0,

@@ -23,6 +23,7 @@ use super::ids::Chance;
 use super::policy::Policy;
 use super::post::Post;
 use super::queries::{Client, Queries, Whereabouts};
+use super::stream::StreamLink;
 use super::{Overload, Ready, Settings};
 use crate::counts::{Cause, Counts};
 
@@ -223,6 +224,11 @@ impl Desk {
     /// Whether a back end has said more than was taken.
     pub(super) fn has_more(&self) -> bool {
         !self.talking.is_empty()
+    }
+
+    /// Whether a connection is being opened.
+    pub(super) fn is_opening(&self) -> bool {
+        self.back_ends.iter().flatten().flat_map(|back_end| &back_end.streams).any(StreamLink::is_opening)
     }
 
     /// When something is due though nothing happens, nanoseconds.

@@ -47,7 +47,9 @@ pub(super) struct StreamLink {
     /// The beginning of a reply.
     partial: Vec<u8>,
     is_readable: bool,
+    /// How long it stays closed when it ends.
     wait_ns: u64,
+    opened_ns: u64,
 }
 
 enum State {
@@ -81,7 +83,13 @@ impl StreamLink {
             partial: Vec::new(),
             is_readable: false,
             wait_ns: 0,
+            opened_ns: 0,
         }
+    }
+
+    /// Whether it is being opened.
+    pub(super) fn is_opening(&self) -> bool {
+        matches!(self.state, State::Opening { .. })
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -104,6 +112,7 @@ impl StreamLink {
         }
         let mut stream = connect(target).map_err(|_| Gone::Broken)?;
         stream.register(registry, self.token, stream.interest(false)).map_err(|_| Gone::Broken)?;
+        self.opened_ns = now_ns;
         let is_open = matches!(stream, Stream::Unix(_));
         self.state = if is_open {
             State::Open(stream)
@@ -136,11 +145,6 @@ impl StreamLink {
             self.state = State::Open(stream);
         }
         Ok(true)
-    }
-
-    /// It works: the next time that it fails it is opened again soon.
-    pub(super) fn is_good(&mut self) {
-        self.wait_ns = 0;
     }
 
     /// Puts a query with this ID into the queue; how many stand in it. To be called where [`Self::takes`] says so.
@@ -230,9 +234,12 @@ impl StreamLink {
         self.partial.extend_from_slice(rest);
     }
 
-    /// Closes it and forgets all that was under way; it is to be opened again, later each time unless it was good
-    /// in between.
+    /// Closes it and forgets all that was under way; it is to be opened again, later each time unless it was open
+    /// for a while.
     pub(super) fn close(&mut self, registry: &Registry, now_ns: u64) {
+        if self.is_open() && now_ns.saturating_sub(self.opened_ns) >= AGAIN_MOST_NS {
+            self.wait_ns = 0;
+        }
         let state = std::mem::replace(&mut self.state, State::Closed { until_ns: now_ns + self.wait_ns });
         if let State::Opening { mut stream, .. } | State::Open(mut stream) = state {
             // It is closed next, which ends all interest in it.

@@ -32,6 +32,9 @@ const REPLIES: usize = 32;
 /// How often what is due is looked for while queries are under way, nanoseconds.
 const TICK_NS: u64 = 10_000_000;
 
+/// How long opening connections is waited for at the start, nanoseconds.
+const OPENING_NS: u64 = 500_000_000;
+
 /// How often counts are told while there is something to do, nanoseconds.
 const TELL_NS: u64 = 100_000_000;
 
@@ -74,7 +77,7 @@ impl Front {
     /// Serves until it is told to stop.
     pub(super) fn run(mut self) -> io::Result<Counted> {
         let mut events = Events::with_capacity(EVENTS);
-        self.desk.look();
+        self.open(&mut events)?;
         self.going.ready()?;
         while self.going.on() {
             match self.poll.poll(&mut events, Some(self.patience())) {
@@ -91,6 +94,23 @@ impl Front {
         }
         self.desk.stop();
         Ok(self.counted())
+    }
+
+    /// Opens connections to back ends, and waits for each until it is open or has failed.
+    fn open(&mut self, events: &mut Events) -> io::Result<()> {
+        let end_ns = now_ns() + OPENING_NS;
+        self.desk.look();
+        while self.desk.is_opening() && self.desk.now_ns < end_ns && self.going.on() {
+            match self.poll.poll(events, Some(Duration::from_nanos(TICK_NS))) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+                Err(_) => events.clear(),
+                Ok(()) => {}
+            }
+            self.desk.now_ns = now_ns();
+            self.note(events);
+            self.desk.look();
+        }
+        Ok(())
     }
 
     /// How long there is nothing to do unless something happens.

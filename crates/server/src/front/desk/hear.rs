@@ -141,9 +141,6 @@ impl Desk {
         back_end.free(link, id);
         back_end.heard_ns = self.now_ns;
         back_end.counts.answered += 1;
-        if let Some(stream) = back_end.streams.get_mut(usize::from(link)) {
-            stream.is_good();
-        }
         match query.client {
             Client::Udp { endpoint, to, from } => {
                 let post = &mut self.posts[usize::from(endpoint)];

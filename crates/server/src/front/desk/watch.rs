@@ -20,8 +20,15 @@ impl Desk {
         self.mend();
     }
 
+    /// How long a back end has to answer, nanoseconds: half of the time that the client waits, so that another has the
+    /// other half; all of it where there is no other.
+    fn try_ns(&self) -> u64 {
+        let timeout_ns = self.settings.timeout.as_nanos() as u64;
+        if self.numbers.len() > 1 { timeout_ns / 2 } else { timeout_ns }
+    }
+
     pub(in crate::front) fn time_out(&mut self, number: usize) {
-        let try_ns = self.settings.try_ns();
+        let try_ns = self.try_ns();
         while let Some(place) = self.queries.oldest_at(number) {
             if self.now_ns.saturating_sub(self.queries.get(place).sent_ns) < try_ns {
                 return;
@@ -31,16 +38,13 @@ impl Desk {
     }
 
     pub(in crate::front) fn look_at(&mut self, number: usize) {
-        let oldest_ns = self.queries.oldest_at(number).map(|place| self.queries.get(place).sent_ns);
-        let Some(back_end) = &mut self.back_ends[number] else { return };
-        let silence_ns = self.settings.checks.silence.as_nanos() as u64;
-        let since_ns = oldest_ns.map(|oldest_ns| oldest_ns.max(back_end.heard_ns));
-        let is_silent = since_ns.is_some_and(|since_ns| self.now_ns.saturating_sub(since_ns) >= silence_ns);
-        if is_silent && back_end.health.fell() {
+        if self.is_silent(number) {
             return self.note_down(number);
         }
+        let has_queries = self.queries.at(number) > 0;
+        let Some(back_end) = &mut self.back_ends[number] else { return };
         if back_end.drains {
-            if oldest_ns.is_none() {
+            if !has_queries {
                 self.see_off(number);
             }
             return;
@@ -50,6 +54,26 @@ impl Desk {
             back_end.check_ns = self.now_ns + self.settings.checks.interval.as_nanos() as u64;
             self.check(number);
         }
+    }
+
+    /// Whether a back end that was up is down, since it has said nothing for too long. A query may take its time; so
+    /// after half of that time the back end is asked whether it is well, and has the other half to say so.
+    fn is_silent(&mut self, number: usize) -> bool {
+        let oldest_ns = self.queries.oldest_at(number).map(|place| self.queries.get(place).sent_ns);
+        let half_ns = self.settings.checks.silence.as_nanos() as u64 / 2;
+        let Some(back_end) = &mut self.back_ends[number] else { return false };
+        let silent_ns =
+            oldest_ns.map_or(0, |sent_ns| self.now_ns.saturating_sub(sent_ns.max(back_end.heard_ns)));
+        if silent_ns < half_ns {
+            back_end.suspected_ns = None;
+            return false;
+        }
+        let Some(suspected_ns) = back_end.suspected_ns else {
+            back_end.suspected_ns = Some(self.now_ns);
+            self.check(number);
+            return false;
+        };
+        self.now_ns - suspected_ns >= half_ns && back_end.health.fell()
     }
 
     /// Asks a back end whether it is well.
