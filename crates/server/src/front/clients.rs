@@ -300,6 +300,8 @@ impl TcpClients {
         self.counts.drop(cause);
         if let Some(connection) = self.connection(caller) {
             connection.outstanding -= 1;
+            // It may have waited for that, and no reply will move it on.
+            self.queue(caller.place);
         }
     }
 
@@ -368,7 +370,7 @@ impl Connection {
     }
 
     fn has_more(&self) -> bool {
-        self.is_readable || self.has_frame()
+        self.is_readable && !self.is_at_end || self.has_frame()
     }
 
     fn has_frame(&self) -> bool {
