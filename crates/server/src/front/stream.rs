@@ -47,6 +47,8 @@ pub(super) struct StreamLink {
     /// The beginning of a reply.
     partial: Vec<u8>,
     is_readable: bool,
+    /// The back end sends nothing more than what can be read.
+    is_ending: bool,
     /// How long it stays closed when it ends.
     wait_ns: u64,
     opened_ns: u64,
@@ -82,6 +84,7 @@ impl StreamLink {
             is_watched: false,
             partial: Vec::new(),
             is_readable: false,
+            is_ending: false,
             wait_ns: 0,
             opened_ns: 0,
         }
@@ -132,7 +135,8 @@ impl StreamLink {
 
     /// Something happened to it. True where it is open from now on.
     pub(super) fn note(&mut self, event: &Event) -> Result<bool, Gone> {
-        self.is_readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        self.is_ending |= event.is_read_closed() || event.is_error();
+        self.is_readable |= event.is_readable() || self.is_ending;
         if event.is_writable() {
             self.is_full = false;
         }
@@ -214,8 +218,9 @@ impl StreamLink {
             match stream.read(room) {
                 Ok(0) => return Err(if kept == 0 { Gone::Ended } else { Gone::Broken }),
                 Ok(bytes) => {
-                    // Less than asked for is all there was (epoll(7)), but for the end, which is told again.
-                    self.is_readable = bytes == room.len();
+                    // Less than asked for is all there was (epoll(7)), unless the end is behind it: of both together
+                    // one event tells.
+                    self.is_readable = bytes == room.len() || self.is_ending;
                     return Ok(kept + bytes);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -250,7 +255,7 @@ impl StreamLink {
         self.queue = Vec::new();
         (self.written, self.queued) = (0, 0);
         self.partial = Vec::new();
-        (self.is_readable, self.is_full, self.is_watched) = (false, false, false);
+        (self.is_readable, self.is_ending, self.is_full, self.is_watched) = (false, false, false, false);
     }
 }
 
@@ -261,6 +266,9 @@ fn is_connected(stream: &Stream) -> io::Result<bool> {
         return Err(error);
     }
     match stream.peer_addr() {
+        // A port that nobody listens at may be the one that the connection itself was given, which then meets itself
+        // (RFC 9293, section 3.5, simultaneous open), and keeps the back end from listening there again.
+        Ok(peer) if peer == stream.local_addr()? => Err(ErrorKind::ConnectionRefused.into()),
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotConnected => Ok(false),
         Err(error) => Err(error),
