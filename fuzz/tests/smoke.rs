@@ -67,6 +67,16 @@ fn query_file() {
 }
 
 #[test]
+fn front_framing() {
+    pass("front_framing", kqps_fuzz::front_framing);
+}
+
+#[test]
+fn front_reply() {
+    pass("front_reply", kqps_fuzz::front_reply);
+}
+
+#[test]
 fn zone_file() {
     pass("zone_file", kqps_fuzz::zone_file);
 }

@@ -33,6 +33,10 @@ pub enum Target {
     ZoneFile,
     /// The whole way from a query to its answer
     Answer,
+    /// Cutting replies out of what a front's back end sends by a connection
+    FrontFraming,
+    /// What a front makes of a back end's reply
+    FrontReply,
 }
 
 impl Target {

@@ -8,6 +8,7 @@
 //! - `desk` leads a query from its client to a back end and back; `queries` holds what is under way, `ids` its
 //!   numbers on each link, `stream` and `datagrams` are the links, `health` says whether a back end is used.
 //! - `turn` is the loop; `intake`, `clients` and `post` are its clients' side.
+//! - `fuzz` gives what reads back ends' bytes to the fuzz targets.
 //! - `board` starts the workers, hands them another policy, and tells what they count while they run.
 
 mod asked;
@@ -18,6 +19,7 @@ mod clients;
 mod counts;
 mod datagrams;
 mod desk;
+pub mod fuzz;
 mod health;
 mod ids;
 mod intake;

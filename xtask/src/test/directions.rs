@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-report", &["kqps-verdict", "kqps-observation"]),
     ("kqps-lab", &["kqps-dataset", "kqps-kernel", "kqps-host", "kqps-observation", "kqps-verdict"]),
     ("kqps", &[ANY]),
-    ("kqps-fuzz", &["kqps-message", "kqps-zone", "kqps-dataset"]),
+    ("kqps-fuzz", &["kqps-message", "kqps-zone", "kqps-dataset", "kqps-server"]),
     // A proof of judgement judges, name servers are started as the lab starts them, and a relay makes wrong answers.
     (
         "xtask",

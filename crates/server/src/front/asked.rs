@@ -123,6 +123,18 @@ fn whole_question(query: &[u8]) -> usize {
     tail_end.filter(|&end| query[4..6] == [0, 1] && end <= query.len()).unwrap_or(HEADER_BYTES)
 }
 
+/// Makes a back end's reply to a datagram its client's: with the ID and the question that came from there, and no
+/// longer than the client takes it. Returns its length.
+#[inline]
+pub(super) fn make_clients(query: &[u8], asked: Asked, reply: &mut [u8]) -> usize {
+    asked.restore(query, reply);
+    if reply.len() > PLAIN_PAYLOAD_BYTES && reply.len() > payload_bytes(query) {
+        truncate(query, asked, reply)
+    } else {
+        reply.len()
+    }
+}
+
 /// How long a reply over UDP may be (RFC 6891, section 6.2.5).
 pub(super) fn payload_bytes(query: &[u8]) -> usize {
     match edns::find(query) {
@@ -133,12 +145,13 @@ pub(super) fn payload_bytes(query: &[u8]) -> usize {
 
 /// Cuts a reply that does not fit to its header and question, with TC set (RFC 2181, section 9), and the OPT
 /// record of whoever answered where the client sent one (RFC 6891, section 7). Returns its length.
-pub(super) fn truncate(query: &[u8], asked: Asked, reply: &mut [u8]) -> usize {
+fn truncate(query: &[u8], asked: Asked, reply: &mut [u8]) -> usize {
     let opt = match (edns::find(query), edns::find(reply)) {
         (Ok(Some(_)), Ok(Some(opt))) => Some((opt.class, opt.ttl_s)),
         _ => None,
     };
-    let end = asked.end();
+    // An error of a server that could not read the question has none.
+    let end = if reply[5] == 0 { HEADER_BYTES } else { asked.end() };
     reply[2] |= TC;
     reply[6..HEADER_BYTES].fill(0);
     let Some((class, ttl_s)) = opt else { return end };

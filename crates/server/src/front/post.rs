@@ -12,9 +12,6 @@ use crate::sockets::Endpoint;
 const REPLIES: usize = 1024;
 const REPLIES_BYTES: usize = 256 * 1024;
 
-/// The longest reply that every client takes (RFC 1035, section 4.2.1).
-const SHORT_BYTES: usize = 512;
-
 /// The replies of one endpoint.
 pub(super) struct Post {
     endpoint: Endpoint,
@@ -56,12 +53,7 @@ impl Post {
     ) {
         let room = self.room(receiver, reply.len(), counts);
         room[..reply.len()].copy_from_slice(reply);
-        asked.restore(query, room);
-        let bytes = if reply.len() > SHORT_BYTES && reply.len() > asked::payload_bytes(query) {
-            asked::truncate(query, asked, room)
-        } else {
-            reply.len()
-        };
+        let bytes = asked::make_clients(query, asked, &mut room[..reply.len()]);
         self.keep(bytes, counts);
     }
 

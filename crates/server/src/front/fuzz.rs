@@ -1,0 +1,102 @@
+//! How the front reads what back ends send, for the fuzz targets: any bytes as a stream of replies, and any bytes as
+//! a client's query and a back end's message. Each panics where something is not as it must be.
+
+use kqps_message::{HEADER_BYTES, Header, question, rcode, record};
+
+use super::asked::{self, Asked, Refusal};
+use super::stream::first_frame;
+
+/// Any bytes as what comes by a connection, in pieces of as many bytes as the first one says: wherever they are cut,
+/// the same messages come out.
+pub fn framing(bytes: &[u8]) {
+    let Some((&piece_bytes, stream)) = bytes.split_first() else { return };
+    let (mut found, mut kept, mut is_dns) = (Vec::new(), Vec::new(), true);
+    for piece in stream.chunks(usize::from(piece_bytes).max(1)) {
+        kept.extend_from_slice(piece);
+        let mut used = 0;
+        loop {
+            match first_frame(&kept[used..]) {
+                Ok(Some((message, frame_bytes))) => {
+                    assert!(frame_bytes == message.len() + 2 && Header::of(message).is_some());
+                    found.push(message.to_vec());
+                    used += frame_bytes;
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    is_dns = false;
+                    break;
+                }
+            }
+        }
+        kept.drain(..used);
+        if !is_dns {
+            break;
+        }
+    }
+    let mut rest = stream;
+    for message in &found {
+        let (length, behind) = rest.split_at(2);
+        assert_eq!(length, (message.len() as u16).to_be_bytes());
+        rest = behind.strip_prefix(&message[..]).expect("messages come out as they went in");
+    }
+    if is_dns {
+        assert_eq!(kept, rest);
+        let announced = rest.first_chunk().map(|&length| usize::from(u16::from_be_bytes(length)));
+        assert!(announced.is_none_or(|length| length >= HEADER_BYTES && rest.len() < 2 + length));
+    } else {
+        let announced = rest.first_chunk().map(|&length| usize::from(u16::from_be_bytes(length)));
+        assert!(announced.is_some_and(|length| length < HEADER_BYTES));
+    }
+}
+
+/// Any bytes as a query, as long as the first one says, and what follows as a message with the ID that it was given:
+/// what the client gets is the reply to what it asked, and a message that is none goes nowhere.
+pub fn reply(bytes: &[u8]) {
+    let Some((&query_bytes, rest)) = bytes.split_first() else { return };
+    let (query, message) = rest.split_at(usize::from(query_bytes).min(rest.len()));
+    match Asked::of(query) {
+        Ok(asked) => {
+            assert_eq!(question::end(query), Some(asked.end()));
+            refuses(query, rcode::SERVFAIL);
+            if asked::is_reply_to(query, asked, message) {
+                hands_on(query, asked, message);
+            }
+        }
+        Err(Refusal::Say(rcode)) => refuses(query, rcode),
+        Err(Refusal::Drop(_)) => {
+            assert!(Header::of(query).is_none_or(|header| header.is_reply()), "a query is answered");
+        }
+    }
+}
+
+/// The front's own reply repeats what can be repeated, and is never longer than the query.
+fn refuses(query: &[u8], rcode: u16) {
+    let mut reply = vec![0xff; query.len()];
+    let length = asked::refuse(query, rcode, &mut reply);
+    let (asked, told) = (Header::of(query).expect("a header"), Header::of(&reply).expect("a header"));
+    assert!(told.is_reply() && told.rcode() == rcode);
+    assert!(told.id() == asked.id() && told.opcode() == asked.opcode());
+    assert_eq!(question::end(&reply[..length]), Some(length));
+    assert_eq!(reply[HEADER_BYTES..length], query[HEADER_BYTES..length]);
+    assert_eq!(record::end(&reply[..length]), Some(length), "nothing follows the question");
+}
+
+/// A back end's reply becomes its client's: the client's ID and question, no more bytes than it takes, and whole as
+/// far as it goes.
+fn hands_on(query: &[u8], asked: Asked, message: &[u8]) {
+    let mut reply = message.to_vec();
+    let length = asked::make_clients(query, asked, &mut reply);
+    let reply = &reply[..length];
+    let told = Header::of(reply).expect("a header");
+    assert!(told.is_reply() && reply[..2] == query[..2]);
+    if told.questions() == 1 {
+        assert_eq!(asked.question(query), &reply[HEADER_BYTES..asked.end()]);
+    }
+    assert!(length <= asked::payload_bytes(query));
+    if length < message.len() {
+        assert!(told.is_truncated());
+        assert_eq!(record::end(reply), Some(length), "what is cut can be read to its end");
+    } else {
+        assert_eq!(reply[asked.end().min(length)..], message[asked.end().min(length)..]);
+    }
+}
