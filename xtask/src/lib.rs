@@ -1,11 +1,13 @@
 //! The project's chores.
 //!
 //! For: what continuous integration runs (`test`, `tidy`), the measurements beside other programs (`peers`),
-//! the long proofs (`prove`), fuzzing (`fuzz`), and the relay that makes faults whose number is known (`relay`).
+//! the long proofs (`prove`), fuzzing (`fuzz`), and what makes faults whose number is
+//! known: the relay between a player and its subject (`relay`) and the back end behind a front (`back_end`).
 //! Not for: anything that a user of kqps needs.
 //!
 //! Invariant: no check is looser here than it is described; a chore that cannot be done says why and fails.
 
+pub mod back_end;
 pub mod child;
 pub mod fuzz;
 pub mod kqps;

@@ -5,6 +5,7 @@ mod accounts;
 mod delay;
 mod differential;
 mod freeze;
+mod front;
 mod judgement;
 mod kill;
 mod ledger;
@@ -50,6 +51,8 @@ pub enum Proof {
     Differential,
     /// Twice what an authoritative server can answer costs it little, and nothing afterwards
     Overload,
+    /// Whatever back ends and clients do, a front gives every query one end, and a reply to nobody else
+    Front,
 }
 
 /// How thoroughly.
@@ -180,5 +183,6 @@ fn prove_on(bench: &Bench, proof: Proof) -> Result<()> {
         Proof::Soak => soak::prove(bench),
         Proof::Differential => differential::prove(bench),
         Proof::Overload => overload::prove(bench),
+        Proof::Front => front::prove(bench),
     }
 }

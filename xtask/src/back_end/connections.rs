@@ -1,0 +1,198 @@
+//! Queries by connections.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+
+use super::fault::{self, Fault, SLOW};
+use super::{LOOK, Shared};
+
+/// The bytes of a message's length.
+const LENGTH: usize = 2;
+
+/// Whoever takes nothing for so long is left.
+const WRITE_WITHIN: Duration = Duration::from_secs(1);
+
+/// Where connections come in.
+pub(super) trait Door {
+    type Stream: Read + Write + Send;
+
+    /// Opens or closes it, unless it is so already.
+    fn set_open(&mut self, is_open: bool) -> io::Result<()>;
+
+    /// Whoever waits there; its reads and writes do not wait for long.
+    fn accept(&self) -> io::Result<Option<Self::Stream>>;
+}
+
+/// An address.
+pub(super) struct Tcp {
+    pub(super) address: SocketAddr,
+    pub(super) listener: Option<TcpListener>,
+}
+
+/// A file.
+pub(super) struct Unix {
+    path: PathBuf,
+    listener: Option<UnixListener>,
+}
+
+impl Unix {
+    pub(super) fn open(path: PathBuf) -> io::Result<Self> {
+        let mut door = Self { path, listener: None };
+        door.set_open(true)?;
+        Ok(door)
+    }
+}
+
+impl Door for Tcp {
+    type Stream = TcpStream;
+
+    fn set_open(&mut self, is_open: bool) -> io::Result<()> {
+        if !is_open {
+            self.listener = None;
+        } else if self.listener.is_none() {
+            self.listener = Some(TcpListener::bind(self.address)?);
+        }
+        Ok(())
+    }
+
+    fn accept(&self) -> io::Result<Option<TcpStream>> {
+        let Some(listener) = &self.listener else { return Ok(None) };
+        listener.set_nonblocking(true)?;
+        let (stream, _) = listener.accept()?;
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(LOOK))?;
+        stream.set_write_timeout(Some(WRITE_WITHIN))?;
+        Ok(Some(stream))
+    }
+}
+
+impl Door for Unix {
+    type Stream = UnixStream;
+
+    fn set_open(&mut self, is_open: bool) -> io::Result<()> {
+        if !is_open {
+            self.listener = None;
+        } else if self.listener.is_none() {
+            match std::fs::remove_file(&self.path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => self.listener = Some(UnixListener::bind(&self.path)?),
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&self) -> io::Result<Option<UnixStream>> {
+        let Some(listener) = &self.listener else { return Ok(None) };
+        listener.set_nonblocking(true)?;
+        let (stream, _) = listener.accept()?;
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(LOOK))?;
+        stream.set_write_timeout(Some(WRITE_WITHIN))?;
+        Ok(Some(stream))
+    }
+}
+
+/// Takes connections until it is stopped, and serves each in a thread of its own.
+pub(super) fn serve(mut door: impl Door, shared: &Shared, seed: u64) {
+    let mut rng = Rng::with_seed(seed);
+    std::thread::scope(|scope| {
+        while !shared.is_stopped() {
+            // What cannot be opened now is tried again.
+            let _ = door.set_open(shared.fault() != Fault::Refusing);
+            match door.accept() {
+                Ok(Some(stream)) => {
+                    let rng = rng.fork();
+                    scope.spawn(move || Conversation::new(stream, rng).hold(shared));
+                }
+                // Nobody waits, or whoever did has gone.
+                Ok(None) | Err(_) => std::thread::sleep(LOOK),
+            }
+        }
+    });
+}
+
+/// One connection.
+struct Conversation<S> {
+    stream: S,
+    rng: Rng,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    late: VecDeque<(Instant, Vec<u8>)>,
+}
+
+impl<S: Read + Write> Conversation<S> {
+    fn new(stream: S, rng: Rng) -> Self {
+        Self { stream, rng, input: Vec::new(), output: Vec::new(), late: VecDeque::new() }
+    }
+
+    /// Answers until either side ends it.
+    fn hold(mut self, shared: &Shared) {
+        while !shared.is_stopped() {
+            let fault = shared.fault();
+            match fault {
+                Fault::Refusing => return,
+                Fault::HalfOpen => std::thread::sleep(LOOK),
+                _ if self.turn(fault, shared).unwrap_or(true) => return,
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads what has come and answers it; whether that was the last.
+    fn turn(&mut self, fault: Fault, shared: &Shared) -> io::Result<bool> {
+        let mut buffer = [0; 65_536];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => return Ok(true),
+            Ok(bytes) => self.input.extend_from_slice(&buffer[..bytes]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(error) => return Err(error),
+        }
+        let (mut used, mut right, mut spoiled, mut is_over) = (0, 0, 0, false);
+        while let Some(query) = first(&self.input[used..]) {
+            used += LENGTH + query.len();
+            shared.received.fetch_add(1, Ordering::Relaxed);
+            if is_over {
+                continue;
+            }
+            let reply = fault::reply(query, fault, &mut self.rng);
+            // What a reply's length says is what it would be.
+            let whole = if fault.is_right() { reply.len() } else { query.len() + 16 };
+            if fault == Fault::Slow {
+                self.late.push_back((Instant::now() + SLOW, reply));
+                continue;
+            }
+            if fault != Fault::Garbage {
+                self.output.extend_from_slice(&(whole as u16).to_be_bytes());
+            }
+            self.output.extend_from_slice(&reply);
+            right += u64::from(fault.is_right());
+            spoiled += u64::from(!fault.is_right());
+            is_over = matches!(fault, Fault::MidFrame | Fault::Closing);
+        }
+        self.input.drain(..used);
+        while let Some((_, reply)) = self.late.pop_front_if(|(due, _)| *due <= Instant::now()) {
+            self.output.extend_from_slice(&(reply.len() as u16).to_be_bytes());
+            self.output.extend_from_slice(&reply);
+            right += 1;
+        }
+        // Counted before it is sent: whoever sees a reply finds it counted.
+        shared.count(right, spoiled);
+        self.stream.write_all(&self.output)?;
+        self.output.clear();
+        Ok(is_over)
+    }
+}
+
+/// The first message of these bytes without its length, if it is there as a whole.
+fn first(bytes: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    rest.get(..usize::from(u16::from_be_bytes(*length)))
+}

@@ -1,0 +1,62 @@
+//! Queries by datagrams.
+
+use std::collections::VecDeque;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use fastrand::Rng;
+
+use super::fault::{self, Fault, SLOW};
+use super::{LOOK, Shared};
+
+/// Bytes of a DNS header.
+const HEADER: usize = 12;
+
+/// Serves until it is stopped; its socket is closed while it refuses.
+pub(super) fn serve(socket: UdpSocket, shared: &Shared, seed: u64) {
+    let (mut rng, mut late) = (Rng::with_seed(seed), VecDeque::new());
+    let address = socket.local_addr().expect("a bound socket has an address");
+    let mut open = Some(socket);
+    while !shared.is_stopped() {
+        if shared.fault() == Fault::Refusing {
+            open = None;
+        } else if open.is_none() {
+            open = UdpSocket::bind(address).ok();
+        }
+        match &open {
+            Some(socket) => turn(socket, shared, &mut rng, &mut late),
+            None => std::thread::sleep(LOOK),
+        }
+    }
+}
+
+type Late = VecDeque<(Instant, SocketAddr, Vec<u8>)>;
+
+/// Takes what comes, answers it, and sends what is due.
+fn turn(socket: &UdpSocket, shared: &Shared, rng: &mut Rng, late: &mut Late) {
+    let mut buffer = [0; 4096];
+    socket.set_read_timeout(Some(LOOK)).expect("a time above zero");
+    if let Ok((bytes, client)) = socket.recv_from(&mut buffer) {
+        let (query, fault) = (&buffer[..bytes], shared.fault());
+        shared.received.fetch_add(1, Ordering::Relaxed);
+        if bytes >= HEADER && !matches!(fault, Fault::HalfOpen | Fault::Refusing) {
+            let reply = fault::reply(query, fault, rng);
+            if fault == Fault::Slow {
+                late.push_back((Instant::now() + SLOW, client, reply));
+            } else {
+                send(socket, client, &reply, fault.is_right(), shared);
+            }
+        }
+    }
+    while let Some((_, client, reply)) = late.pop_front_if(|(due, ..)| *due <= Instant::now()) {
+        send(socket, client, &reply, true, shared);
+    }
+}
+
+fn send(socket: &UdpSocket, client: SocketAddr, reply: &[u8], is_right: bool, shared: &Shared) {
+    // Counted before it is sent: whoever sees it finds it counted.
+    shared.count(u64::from(is_right), u64::from(!is_right));
+    // Whoever has gone needs no reply.
+    let _ = socket.send_to(reply, client);
+}

@@ -1,0 +1,152 @@
+//! Back ends that are killed or stopped: the others answer in their place, and when none is left clients are told so
+//! at once.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use kqps_kernel::process::Signal;
+
+use super::super::{Bench, Size};
+use super::honest::{Client, Heard};
+use super::house::{Front, Server, failures};
+use super::told::Told;
+use crate::back_end::Transport;
+use crate::kqps::finish;
+
+/// Repetitions of each in the whole form.
+const REPETITIONS: u64 = 20;
+
+/// Of all queries no more than this share may fail when one of four back ends is killed.
+const FAILED_MOST: f64 = 1e-4;
+
+/// The front has found it out after this time.
+const FOUND_WITHIN: Duration = Duration::from_secs(1);
+
+/// A query that nobody can answer is refused within this time.
+const REFUSED_WITHIN: Duration = Duration::from_millis(500);
+
+/// Back ends that are there again are used after this time.
+const BACK_WITHIN: Duration = Duration::from_secs(5);
+
+const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Unix, Transport::Udp];
+
+/// What is served, and what is asked.
+struct Materials {
+    zone: PathBuf,
+    queries: PathBuf,
+}
+
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    let (zone, queries) = bench.zone(1000)?;
+    let materials = Materials { zone, queries };
+    for repetition in 0..bench.choose(1, REPETITIONS) {
+        for transport in TRANSPORTS {
+            let told = || format!("{transport:?}, repetition {repetition}");
+            for signal in [Signal::Kill, Signal::Stop] {
+                one_of_four(bench, &materials, transport, signal, repetition)
+                    .with_context(|| format!("{signal:?}, {}", told()))?;
+            }
+            all(bench, &materials, transport).with_context(|| format!("all down, {}", told()))?;
+        }
+    }
+    Ok(())
+}
+
+fn servers(bench: &Bench, zone: &Path, count: usize) -> Result<Vec<Server>> {
+    (0..count).map(|number| Server::start(bench, zone, &format!("server{number}"), None)).collect()
+}
+
+fn one_of_four(
+    bench: &Bench,
+    materials: &Materials,
+    transport: Transport,
+    signal: Signal,
+    repetition: u64,
+) -> Result<()> {
+    let servers = servers(bench, &materials.zone, 4)?;
+    let urls: Vec<_> = servers.iter().map(|server| server.url(transport)).collect();
+    let front = Front::start(bench, "four", &urls, &[])?;
+    front.is_ready(servers.len())?;
+    let (rate, duration) = bench.choose(("5k", "2s"), ("20k", "4s"));
+    let flags = ["-T", "1", "-c", "8", "-Q", rate, "-l", duration, "-t", "3s"];
+    let player = bench.kqps.start_load(front.address, &materials.queries, &flags)?;
+    let mut rng = fastrand::Rng::with_seed(bench.seed + repetition);
+    std::thread::sleep(Duration::from_millis(500 + rng.u64(..500)));
+    let victim = rng.usize(..servers.len());
+    let name = format!("b{victim}");
+    servers[victim].running.signal(signal)?;
+    let is_down = |told: &Told| told.back_ends[&name].up == 0;
+    let found = front.tells("that one is down", Duration::from_secs(10), is_down)?;
+    let played = finish(player)?.measured()?;
+    let told = front.stop()?;
+    let (failed, sent) = (failures(&played)?, played.accounts.sent);
+    eprintln!(
+        "{signal:?} one of four by {transport:?}: {failed} of {sent} failed, found out after {:.0} ms; {:?}",
+        found.as_secs_f64() * 1e3,
+        told.back_ends[&name]
+    );
+    ensure!(found <= FOUND_WITHIN, "it took the front {:.1} s to find that out", found.as_secs_f64());
+    ensure!(told.back_ends[&name].downs > 0, "it was never found to be down");
+    ensure!(failed as f64 <= FAILED_MOST * sent as f64, "{failed} of {sent} queries failed");
+    Ok(())
+}
+
+/// All are killed, and come back where they were.
+fn all(bench: &Bench, materials: &Materials, transport: Transport) -> Result<()> {
+    let Materials { zone, queries } = materials;
+    let servers = servers(bench, zone, 2)?;
+    let urls: Vec<_> = servers.iter().map(|server| server.url(transport)).collect();
+    let front = Front::start(bench, "all", &urls, &[])?;
+    front.is_ready(servers.len())?;
+    let mut places = Vec::new();
+    for server in servers {
+        places.push(server.kill()?);
+    }
+    let none_is_up = |told: &Told| told.back_ends.values().all(|told| told.up == 0);
+    let mut client = Client::udp(front.address)?;
+    // Whether they are down is found out by asking them, or by a check.
+    let mut heard = client.ask("before", BACK_WITHIN)?;
+    front.tells("that all are down", BACK_WITHIN, none_is_up)?;
+    let mut refused_after = Duration::ZERO;
+    for number in 0..50 {
+        let began = Instant::now();
+        heard = client.ask(&format!("down{number}"), BACK_WITHIN)?;
+        refused_after = refused_after.max(began.elapsed());
+        ensure!(heard == Heard::Rcode(2), "a query that nobody can answer had {heard:?}");
+    }
+    ensure!(
+        heard == Heard::Rcode(2) && refused_after <= REFUSED_WITHIN,
+        "SERVFAIL came after {refused_after:?}"
+    );
+    let flags = ["-T", "1", "-c", "8", "-Q", "2k", "-l", "1s", "-t", "3s"];
+    let down = bench.kqps.trial(front.address, queries, &flags)?;
+    let (failed, accounts) = (failures(&down)?, down.accounts);
+    ensure!(
+        accounts.lost + accounts.late == 0 && failed == accounts.sent,
+        "while all are down: {accounts:?}"
+    );
+
+    let began = Instant::now();
+    let start =
+        |(number, place): (usize, _)| Server::start(bench, zone, &format!("server{number}"), Some(place));
+    let servers = places.into_iter().enumerate().map(start).collect::<Result<Vec<_>>>()?;
+    let started = began.elapsed();
+    while client.ask("after", BACK_WITHIN)? == Heard::Rcode(2) {
+        ensure!(began.elapsed() - started < BACK_WITHIN, "back ends that are there again are not used");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let back = began.elapsed().saturating_sub(started);
+    front.is_ready(servers.len())?;
+    let up = bench.kqps.trial(front.address, queries, &flags)?;
+    let failed = failures(&up)?;
+    front.stop()?;
+    eprintln!(
+        "all down by {transport:?}: SERVFAIL within {:.1} ms, {} q refused, used again after {:.0} ms, then {failed} failed",
+        refused_after.as_secs_f64() * 1e3,
+        accounts.sent,
+        back.as_secs_f64() * 1e3
+    );
+    ensure!(bench.size == Size::Small || failed == 0, "{failed} queries failed after all were back");
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! One of several back ends begins to misbehave under load, in every way and by every transport.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use clap::ValueEnum as _;
+use fastrand::Rng;
+
+use super::super::{Bench, Size};
+use super::house::{Front, back_ends, failures, urls};
+use super::told::BackEndTold;
+use crate::back_end::{BackEnd, Fault, Transport};
+use crate::kqps::finish;
+
+/// Names that are asked.
+const QUERIES: u32 = 10_000;
+
+/// The load in the small form, where several trials share a busy host.
+const SMALL_QPS: f64 = 2000.0;
+
+/// Trials of each fault by each transport in the whole form.
+const REPETITIONS: u64 = 20;
+
+/// In the small form so many trials are made at a time: most of each is waiting.
+const AT_A_TIME: usize = 4;
+
+/// How a front chooses.
+const POLICIES: [&str; 4] = ["random", "round-robin", "least-outstanding", "hash"];
+
+/// A trial.
+#[derive(Clone, Copy)]
+struct Case {
+    fault: Fault,
+    transport: Transport,
+    seed: u64,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} by {:?}, seed {}", self.fault, self.transport, self.seed)
+    }
+}
+
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    let queries = bench.queries(QUERIES)?;
+    let rate_qps = match bench.size {
+        Size::Small => SMALL_QPS,
+        Size::Whole => half_of_capacity(bench, &queries)?,
+    };
+    let mut cases = Vec::new();
+    for repetition in 0..bench.choose(1, REPETITIONS) {
+        for &fault in Fault::value_variants() {
+            let seed = bench.seed + repetition;
+            let transports = [Transport::Tcp, Transport::Unix, Transport::Udp];
+            let fitting =
+                transports.into_iter().filter(|&by| by != Transport::Udp || fault.is_for_datagrams());
+            cases.extend(fitting.map(|transport| Case { fault, transport, seed }));
+        }
+    }
+    let queries = &queries;
+    for some in cases.chunks(bench.choose(AT_A_TIME, 1)) {
+        std::thread::scope(|scope| {
+            let trials: Vec<_> = some
+                .iter()
+                .map(|&case| (case, scope.spawn(move || trial(bench, case, queries, rate_qps))))
+                .collect();
+            trials.into_iter().try_for_each(|(case, trial)| {
+                trial.join().map_err(|_| anyhow!("the trial panicked"))?.with_context(|| case.to_string())
+            })
+        })?;
+    }
+    Ok(())
+}
+
+/// Half of what a front before two of our back ends can do, found by a short closed loop.
+fn half_of_capacity(bench: &Bench, queries: &Path) -> Result<f64> {
+    let back_ends = back_ends(bench, Transport::Tcp, "capacity", 2)?;
+    let front = Front::start(bench, "capacity", &urls(&back_ends), &[])?;
+    front.is_ready(2)?;
+    let trial = bench.kqps.trial(front.address, queries, &["-T", "1", "-q", "200", "-l", "2s"])?;
+    front.stop()?;
+    eprintln!("capacity before two back ends: {:.0} q/s", trial.load.answered_qps);
+    Ok(trial.load.answered_qps / 2.0)
+}
+
+/// Plays a front before two to four back ends, one of which misbehaves from somewhere in the middle on, and in some
+/// trials recovers before the end.
+fn trial(bench: &Bench, case: Case, queries: &Path, rate_qps: f64) -> Result<()> {
+    let Case { fault, transport, seed } = case;
+    let mut rng = Rng::with_seed(seed << 8 | fault as u64);
+    let name = format!("{fault:?}-{transport:?}-{seed}");
+    let back_ends = back_ends(bench, transport, &name, rng.usize(2..=4))?;
+    let policy = POLICIES[rng.usize(..POLICIES.len())];
+    let front = Front::start(bench, &name, &urls(&back_ends), &["--policy", policy])?;
+    front.is_ready(back_ends.len())?;
+
+    let trial_s = bench.choose(1.5, 3.0);
+    let (rate, duration) = (format!("{rate_qps:.0}"), format!("{trial_s}s"));
+    // Longer than the front lets any client wait.
+    let flags = ["-T", "1", "-c", "8", "-Q", &rate, "-l", &duration, "-t", "3s", "--check", "answers"];
+    let player = bench.kqps.start_load(front.address, queries, &flags)?;
+    let part = |share: f64| Duration::from_secs_f64(trial_s * share);
+    std::thread::sleep(part(0.3 + 0.2 * rng.f64()));
+    let victim = rng.usize(..back_ends.len());
+    back_ends[victim].set(fault);
+    std::thread::sleep(part(0.2 + 0.1 * rng.f64()));
+    let recovers = rng.bool();
+    if recovers {
+        back_ends[victim].set(Fault::None);
+    }
+
+    let played = finish(player)?.measured()?;
+    let told = front.stop()?;
+    let failed = failures(&played)?;
+    let sent = played.accounts.sent;
+    ensure!(sent > 0 && told.received <= sent, "{} of {sent} queries came to the front", told.received);
+    let servfail = told.replies("SERVFAIL");
+    ensure!(failed >= servfail, "{servfail} queries were refused, and the player knows of {failed}");
+    for (number, back_end) in back_ends.iter().enumerate() {
+        let at = told.back_ends.get(&format!("b{number}")).context("every back end is told of")?;
+        agrees(back_end, at).with_context(|| format!("back end {number}, {at:?}"))?;
+    }
+    let at = &told.back_ends[&format!("b{victim}")];
+    noticed(fault, recovers, at)?;
+    eprintln!(
+        "{case}, {policy}: {sent} sent, {failed} failed; unsolicited {}, mismatched {}, garbled {}, cut off {}, downs {}",
+        at.unsolicited, at.mismatched, at.garbled, at.cut_off, at.downs
+    );
+    Ok(())
+}
+
+/// What a front tells of a back end is what that one did.
+fn agrees(back_end: &BackEnd, at: &BackEndTold) -> Result<()> {
+    let truth = back_end.truth();
+    ensure!(truth.received <= at.sent, "it received more than was sent: {truth:?}");
+    ensure!(at.answered <= truth.right, "it gave fewer right answers than were taken for such: {truth:?}");
+    Ok(())
+}
+
+/// The fault left its mark where it belongs.
+fn noticed(fault: Fault, recovers: bool, at: &BackEndTold) -> Result<()> {
+    let mark = match fault {
+        Fault::None | Fault::Slow => return Ok(()),
+        // One that was silent for a moment has then answered all it was asked.
+        Fault::HalfOpen if recovers => return Ok(()),
+        Fault::Garbage => at.garbled + at.mismatched + at.unsolicited + at.cut_off,
+        Fault::WrongIds => at.unsolicited + at.mismatched,
+        Fault::WrongQuestions => at.mismatched,
+        // The rest of a message that is cut short is the beginning of the next.
+        Fault::Truncated => at.mismatched + at.unsolicited + at.garbled + at.cut_off,
+        Fault::MidFrame | Fault::Closing => at.connections.saturating_sub(1),
+        Fault::Refusing => at.cut_off + at.downs,
+        Fault::HalfOpen => at.cut_off + at.timed_out,
+    };
+    ensure!(mark > 0, "the fault left no mark: {at:?}");
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! Clients that flood a front with what is no query, hold connections, or do not read; and one that asks honestly, and
+//! is answered all the while.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use kqps_message::rcode;
+
+use super::super::{Bench, Size};
+use super::honest::{Client, Heard, question, socket_to};
+use super::house::{Front, back_ends, urls};
+use crate::back_end::{BackEnd, Fault, Transport};
+use crate::shell;
+
+/// How often an honest client asks again, and how long it waits each time: datagrams may be lost where many come.
+const TRIES: usize = 5;
+const TRY: Duration = Duration::from_secs(1);
+
+/// Packets of a flood in a millisecond.
+const BURST: usize = 20;
+
+/// Clients that send one byte a second.
+const DRIPPING: usize = 20;
+
+/// What the front may use of the CPU in a second in which it has only to wait, seconds.
+const WAITING_CPU_S: f64 = 0.3;
+
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    let back_ends = back_ends(bench, Transport::Tcp, "hostile", 2)?;
+    floods(bench, &back_ends)?;
+    dripping(bench, &back_ends)?;
+    many_idle(bench, &back_ends)?;
+    few_descriptors(bench, &back_ends)?;
+    half_closed(bench, &back_ends)
+}
+
+/// An honest query by a transport is answered.
+fn honest(client: &mut Client, number: usize) -> Result<()> {
+    for attempt in 0..TRIES {
+        match client.ask(&format!("honest{number}-{attempt}"), TRY)? {
+            Heard::Rcode(0) => return Ok(()),
+            Heard::Rcode(rcode) => return Err(anyhow!("an honest query had rcode {rcode}")),
+            Heard::Nothing => {}
+        }
+    }
+    Err(anyhow!("an honest query had no answer"))
+}
+
+/// Asks honestly by both transports until told to stop; how many answers there were.
+fn ask_until(address: SocketAddr, stop: &AtomicBool) -> Result<usize> {
+    let (mut udp, mut tcp, mut count) = (Client::udp(address)?, Client::tcp(address)?, 0);
+    while !stop.load(Ordering::Relaxed) {
+        honest(&mut udp, count).context("by UDP")?;
+        honest(&mut tcp, count).context("by TCP")?;
+        count += 2;
+    }
+    Ok(count)
+}
+
+/// Does something while an honest client asks.
+fn beside_an_honest_client<T>(front: &Front, what: &str, hostile: impl FnOnce() -> Result<T>) -> Result<T> {
+    let stop = AtomicBool::new(false);
+    let (done, answers) = std::thread::scope(|scope| {
+        let asking = scope.spawn(|| ask_until(front.address, &stop));
+        let done = hostile();
+        stop.store(true, Ordering::Relaxed);
+        (done, asking.join())
+    });
+    let answers = answers.map_err(|_| anyhow!("the honest client panicked"))?.context("beside them")?;
+    ensure!(answers > 0, "the honest client had no answer");
+    eprintln!("{what}: {answers} honest queries were answered meanwhile");
+    done
+}
+
+/// Sends a packet again and again from one socket; how often, and what came back.
+fn flood(address: SocketAddr, packet: &[u8], time: Duration) -> Result<(u64, Vec<Vec<u8>>)> {
+    let socket = socket_to(address)?;
+    socket.set_nonblocking(true)?;
+    let (mut sent, mut replies, mut buffer) = (0, Vec::new(), [0; 4096]);
+    let began = Instant::now();
+    let mut listen_until = began + time;
+    while Instant::now() < listen_until {
+        if began.elapsed() < time {
+            sent += (0..BURST).filter(|_| socket.send(packet).is_ok()).count() as u64;
+            listen_until = Instant::now() + TRY;
+        }
+        while let Ok(bytes) = socket.recv(&mut buffer) {
+            replies.push(buffer[..bytes].to_vec());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok((sent, replies))
+}
+
+fn floods(bench: &Bench, back_ends: &[BackEnd]) -> Result<()> {
+    let front = Front::start(bench, "floods", &urls(back_ends), &[])?;
+    front.is_ready(back_ends.len())?;
+    let time = bench.choose(Duration::from_millis(500), Duration::from_secs(10));
+    let query = question("flood.bench.test", 0x4d4d)?;
+    let mut reply = query.clone();
+    reply[2] |= 0x80;
+    let (mut no_queries, mut short) = (0, 0);
+    let (asked, answers) = beside_an_honest_client(&front, "floods", || {
+        let (sent, answers) = flood(front.address, &reply, time)?;
+        ensure!(answers.is_empty(), "{} packets with QR=1 were answered", answers.len());
+        no_queries += sent;
+        for bytes in [0, 1, 11] {
+            let (sent, answers) = flood(front.address, &query[..bytes], time / 3)?;
+            ensure!(answers.is_empty(), "{} packets of {bytes} bytes were answered", answers.len());
+            short += sent;
+        }
+        flood(front.address, &query, time)
+    })?;
+    ensure!(
+        !answers.is_empty() && answers.len() as u64 <= asked,
+        "{asked} equal queries had {} replies",
+        answers.len()
+    );
+    ensure!(
+        answers.iter().all(|answer| answer[..2] == query[..2] && answer[12..query.len()] == query[12..]),
+        "a reply to another query came"
+    );
+    let told = front.stop()?;
+    let dropped = |cause: &str| told.dropped.get(cause).copied().unwrap_or(0);
+    for (cause, sent) in [("is-response", no_queries), ("query-too-short", short)] {
+        let count = dropped(cause);
+        ensure!(0 < count && count <= sent, "of {sent} packets {count} were dropped as {cause}");
+    }
+    eprintln!(
+        "floods: {no_queries} with QR=1, {short} too short, {asked} equal queries with {} replies",
+        answers.len()
+    );
+    Ok(())
+}
+
+/// Clients that send one byte a second never end a query, and are closed.
+fn dripping(bench: &Bench, back_ends: &[BackEnd]) -> Result<()> {
+    let front = Front::start(bench, "dripping", &urls(back_ends), &["--tcp-idle", "2s"])?;
+    front.is_ready(back_ends.len())?;
+    let query = question("drip.bench.test", 1)?;
+    let frame = [&(query.len() as u16).to_be_bytes(), &query[..]].concat();
+    let within = Duration::from_secs(10);
+    let lasted = beside_an_honest_client(&front, "one byte a second", || {
+        let connect = |_| -> Result<TcpStream> { Ok(TcpStream::connect(front.address)?) };
+        let mut clients = (0..DRIPPING).map(connect).collect::<Result<Vec<_>>>()?;
+        let began = Instant::now();
+        for byte in frame {
+            // One that was closed refuses the next byte, or the one after that.
+            clients.retain_mut(|client| client.write_all(&[byte]).is_ok());
+            if clients.is_empty() || began.elapsed() > within {
+                break;
+            }
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        ensure!(
+            clients.is_empty(),
+            "{} clients that send one byte a second still hold their place",
+            clients.len()
+        );
+        Ok(began.elapsed())
+    })?;
+    let told = front.stop()?.tcp.context("the front takes connections")?;
+    let idle = told.ended.get("idle").copied().unwrap_or(0);
+    ensure!(idle >= DRIPPING as u64, "{idle} of {DRIPPING} such clients were closed: {:?}", told.ended);
+    eprintln!("one byte a second: all {DRIPPING} closed after {:.1} s at most", lasted.as_secs_f64());
+    Ok(())
+}
+
+/// More idle connections than there is room for; new ones still find a place.
+fn many_idle(bench: &Bench, back_ends: &[BackEnd]) -> Result<()> {
+    let (idle, places) = bench.choose((300, "200"), (5000, "4096"));
+    if bench.size == Size::Whole {
+        // Each end of a connection is a descriptor, and both processes inherit this.
+        let own = std::process::id().to_string();
+        shell::run(Command::new("prlimit").args(["--nofile=16384", "--pid", &own]))?;
+    }
+    let flags = ["--tcp-connections", places, "--tcp-per-client", "10000", "--tcp-idle", "60s"];
+    let front = Front::start(bench, "idle", &urls(back_ends), &flags)?;
+    front.is_ready(back_ends.len())?;
+    let held = beside_an_honest_client(&front, "idle connections", || {
+        (0..idle).map(|_| Ok(TcpStream::connect(front.address)?)).collect::<Result<Vec<_>>>()
+    })?;
+    for number in 0..10 {
+        honest(&mut Client::tcp(front.address)?, number).context("a new connection beside idle ones")?;
+        honest(&mut Client::udp(front.address)?, number)?;
+    }
+    let told = front.stop()?.tcp.context("the front takes connections")?;
+    ensure!(told.connections >= idle, "{} connections were taken", told.connections);
+    eprintln!("{} idle connections: {:?}", held.len(), told.ended);
+    Ok(())
+}
+
+/// A front without a descriptor left goes on with what it has, and makes room for whoever comes.
+fn few_descriptors(bench: &Bench, back_ends: &[BackEnd]) -> Result<()> {
+    if !Path::new("/usr/bin/prlimit").exists() {
+        println!("skipped: few descriptors: there is no prlimit (util-linux)");
+        return Ok(());
+    }
+    let front = Front::start_limited(bench, 64, &urls(back_ends))?;
+    front.is_ready(back_ends.len())?;
+    let mut held = Vec::new();
+    for _ in 0..200 {
+        held.push(TcpStream::connect(front.address)?);
+    }
+    for number in 0..10 {
+        honest(&mut Client::udp(front.address)?, number).context("by UDP")?;
+    }
+    honest(&mut Client::tcp(front.address)?, 0).context("by TCP, while 200 others hold all descriptors")?;
+    // A back end's connection ends meanwhile, and is opened again.
+    back_ends.iter().for_each(|back_end| back_end.set(Fault::Refusing));
+    std::thread::sleep(Duration::from_millis(200));
+    back_ends.iter().for_each(|back_end| back_end.set(Fault::None));
+    let mut client = Client::udp(front.address)?;
+    let began = Instant::now();
+    while client.ask("again", TRY)? != Heard::Rcode(rcode::NOERROR as u8) {
+        ensure!(
+            began.elapsed() < Duration::from_secs(8),
+            "without descriptors back ends are not reached again"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let back = began.elapsed();
+    drop(held);
+    let told = front.stop()?.tcp.context("the front takes connections")?;
+    eprintln!("64 descriptors: back ends reached again after {:.2} s, {:?}", back.as_secs_f64(), told.ended);
+    Ok(())
+}
+
+/// Clients that have said all they want to and wait, or do not read, cost no CPU.
+fn half_closed(bench: &Bench, back_ends: &[BackEnd]) -> Result<()> {
+    let front = Front::start(
+        bench,
+        "half",
+        &urls(back_ends),
+        &["--silence", "20s", "--timeout", "40s", "--check-interval", "30s"],
+    )?;
+    front.is_ready(back_ends.len())?;
+    back_ends.iter().for_each(|back_end| back_end.set(Fault::HalfOpen));
+    let query = question("half.bench.test", 7)?;
+    let frame = [&(query.len() as u16).to_be_bytes(), &query[..]].concat();
+    let mut client = TcpStream::connect(front.address)?;
+    client.write_all(&frame)?;
+    client.shutdown(std::net::Shutdown::Write)?;
+    front.tells("that the query came", TRY, |told| told.tcp.as_ref().is_some_and(|tcp| tcp.received > 0))?;
+    let before_s = front.cpu_s()?;
+    std::thread::sleep(Duration::from_secs(1));
+    let used_s = front.cpu_s()? - before_s;
+    back_ends.iter().for_each(|back_end| back_end.set(Fault::None));
+    let mut reply = Vec::new();
+    client.set_read_timeout(Some(TRIES as u32 * TRY))?;
+    client.read_to_end(&mut reply).context("a client that waits is answered and closed")?;
+    ensure!(reply.len() > frame.len() && reply[2..4] == frame[2..4], "the reply is {reply:?}");
+    front.stop()?;
+    eprintln!("half-closed: {used_s:.2} s of CPU in a second of waiting");
+    ensure!(used_s <= WAITING_CPU_S, "waiting for a back end took {used_s:.2} s of CPU in a second");
+    Ok(())
+}

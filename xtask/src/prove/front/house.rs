@@ -1,0 +1,186 @@
+//! A front and what stands behind it, started and stopped as a user would.
+
+use std::io::Read as _;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use kqps_kernel::process::Signal;
+use kqps_observation::Trial;
+
+use super::super::Bench;
+use super::told::Told;
+use crate::back_end::{BackEnd, Transport};
+use crate::child::{Running, pinned};
+
+/// A front that is told to end has to do so within this time.
+const STOPS_WITHIN: Duration = Duration::from_secs(2);
+
+/// How often what a front tells is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A front at work.
+pub(super) struct Front {
+    running: Running,
+    pub(super) address: SocketAddr,
+    status: PathBuf,
+}
+
+impl Front {
+    /// Starts a front before these back ends, named `b0` and so on. `name` is nobody else's.
+    pub(super) fn start(bench: &Bench, name: &str, urls: &[String], flags: &[&str]) -> Result<Self> {
+        let cpu = bench.kqps.subject_cpu.to_string();
+        Self::start_as(pinned(&cpu, &bench.kqps.program), bench, name, urls, flags)
+    }
+
+    /// The same with a limit on its descriptors.
+    pub(super) fn start_limited(bench: &Bench, descriptors: u32, urls: &[String]) -> Result<Self> {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={descriptors}:{descriptors}")).arg(&bench.kqps.program);
+        Self::start_as(command, bench, "limited", urls, &[])
+    }
+
+    fn start_as(
+        mut command: Command,
+        bench: &Bench,
+        name: &str,
+        urls: &[String],
+        flags: &[&str],
+    ) -> Result<Self> {
+        let status = bench.folder.path().join(format!("{name}.status"));
+        command.args(["serve", "front", "--json", "--listen", "127.0.0.1:0", "--for", "1h"]);
+        command.arg("--status").arg(&status).args(flags);
+        for (number, url) in urls.iter().enumerate() {
+            command.arg("--backend").arg(format!("b{number}={url}"));
+        }
+        let mut running = Running::start(&mut command)?;
+        let address = running.ready()?;
+        Ok(Self { running, address, status })
+    }
+
+    /// What it tells while it runs.
+    pub(super) fn status(&self) -> Result<Told> {
+        let mut text = String::new();
+        UnixStream::connect(&self.status)
+            .and_then(|mut stream| stream.read_to_string(&mut text))
+            .context("the front does not tell its counts")?;
+        serde_json::from_str(&text).with_context(|| format!("the front told {text:?}"))
+    }
+
+    /// Waits until it tells of what is looked for; how long that took.
+    pub(super) fn tells(
+        &self,
+        what: &str,
+        within: Duration,
+        is_it: impl Fn(&Told) -> bool,
+    ) -> Result<Duration> {
+        let began = Instant::now();
+        loop {
+            let told = self.status()?;
+            if is_it(&told) {
+                return Ok(began.elapsed());
+            }
+            ensure!(began.elapsed() < within, "within {within:?} the front did not tell {what}: {told:?}");
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Waits until it would send queries to all of its back ends.
+    pub(super) fn is_ready(&self, back_ends: usize) -> Result<()> {
+        let all_up = |told: &Told| told.back_ends.values().filter(|told| told.up > 0).count() == back_ends;
+        self.tells("that all back ends are up", Duration::from_secs(10), all_up).map(drop)
+    }
+
+    /// What its threads used of the CPU so far, seconds.
+    pub(super) fn cpu_s(&self) -> Result<f64> {
+        self.running.cpu_s()
+    }
+
+    /// Ends it; it must not take long, and what it counted must add up.
+    pub(super) fn stop(self) -> Result<Told> {
+        let began = Instant::now();
+        self.running.signal(Signal::Terminate)?;
+        let ended = self.running.wait(STOPS_WITHIN)?;
+        let took = began.elapsed();
+        ensure!(ended.code == Some(0), "the front ended with {:?}", ended.code);
+        ensure!(took < STOPS_WITHIN, "the front took {:.1} s to end", took.as_secs_f64());
+        let told: Told = serde_json::from_str(ended.output.trim())
+            .with_context(|| format!("on stop the front said {:?}", ended.output))?;
+        told.check()?;
+        Ok(told)
+    }
+}
+
+/// Back ends of our own that are well.
+pub(super) fn back_ends(
+    bench: &Bench,
+    transport: Transport,
+    name: &str,
+    count: usize,
+) -> Result<Vec<BackEnd>> {
+    let start = |number| {
+        let name = format!("{name}-{number}");
+        BackEnd::start(transport, bench.folder.path(), &name, bench.seed + number as u64)
+    };
+    (0..count).map(start).collect()
+}
+
+/// The URLs of back ends.
+pub(super) fn urls(back_ends: &[BackEnd]) -> Vec<String> {
+    back_ends.iter().map(BackEnd::url).collect()
+}
+
+/// An authoritative server of ours as a back end: a process that can be stopped and killed.
+pub(super) struct Server {
+    pub(super) running: Running,
+    address: SocketAddr,
+    unix: PathBuf,
+}
+
+impl Server {
+    /// Starts one; where another one was, if that is given.
+    pub(super) fn start(bench: &Bench, zone: &Path, name: &str, place: Option<SocketAddr>) -> Result<Self> {
+        let unix = bench.folder.path().join(format!("{name}.sock"));
+        let listen = place.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))).to_string();
+        let mut command = Command::new(&bench.kqps.program);
+        command.args(["serve", "auth", "--json", "--for", "1h", "--listen", &listen, "--zone"]).arg(zone);
+        command.arg("--unix").arg(&unix);
+        let mut running = Running::start(&mut command)?;
+        let address = running.ready()?;
+        Ok(Self { running, address, unix })
+    }
+
+    /// Kills it; where it was.
+    pub(super) fn kill(self) -> Result<SocketAddr> {
+        self.running.signal(Signal::Kill)?;
+        Ok(self.address)
+    }
+
+    /// As `kqps serve front --backend` takes it.
+    pub(super) fn url(&self, transport: Transport) -> String {
+        match transport {
+            Transport::Udp => format!("udp://{}", self.address),
+            Transport::Tcp => format!("tcp://{}", self.address),
+            Transport::Unix => format!("unix:{}", self.unix.display()),
+        }
+    }
+}
+
+/// How many of a trial's queries failed: those that got no answer in time, and those that nobody could answer. The
+/// accounts add up, and no answer is wrong in any other way.
+pub(super) fn failures(trial: &Trial) -> Result<u64> {
+    trial.accounts.check()?;
+    let accounts = &trial.accounts;
+    let refused: u64 =
+        trial.wrong_rcodes.iter().filter(|(pair, _)| pair.ends_with("got SERVFAIL")).map(|(_, n)| n).sum();
+    ensure!(
+        accounts.wrong == refused && accounts.unsolicited == 0 && accounts.duplicate == 0,
+        "wrong answers: {accounts:?}, {:?}, {:?}",
+        trial.wrong_causes,
+        trial.wrong_rcodes
+    );
+    Ok(accounts.lost + accounts.late + refused)
+}
