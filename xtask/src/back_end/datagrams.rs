@@ -1,17 +1,23 @@
 //! Queries by datagrams.
 
 use std::collections::VecDeque;
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd as _;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use fastrand::Rng;
+use kqps_kernel::UdpOptions;
 
 use super::fault::{self, Fault, SLOW};
 use super::{LOOK, Shared};
 
 /// Bytes of a DNS header.
 const HEADER: usize = 12;
+
+/// What is asked for the socket's receive buffer.
+const BUFFER_BYTES: usize = 16 << 20;
 
 /// Serves until it is stopped; its socket is closed while it refuses.
 pub(super) fn serve(socket: UdpSocket, shared: &Shared, seed: u64) {
@@ -22,13 +28,20 @@ pub(super) fn serve(socket: UdpSocket, shared: &Shared, seed: u64) {
         if shared.fault() == Fault::Refusing {
             open = None;
         } else if open.is_none() {
-            open = UdpSocket::bind(address).ok();
+            open = bind(address).ok();
         }
         match &open {
             Some(socket) => turn(socket, shared, &mut rng, &mut late),
             None => std::thread::sleep(LOOK),
         }
     }
+}
+
+/// Binds with room for what a front sends at once when it finds that another back end is down.
+pub(super) fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
+    let options = UdpOptions { recv_buffer: Some(BUFFER_BYTES), ..UdpOptions::default() };
+    let socket = kqps_kernel::UdpSocket::bind(address, &options)?;
+    Ok(socket.as_fd().try_clone_to_owned()?.into())
 }
 
 type Late = VecDeque<(Instant, SocketAddr, Vec<u8>)>;

@@ -9,7 +9,7 @@ mod connections;
 mod datagrams;
 mod fault;
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -80,7 +80,7 @@ impl BackEnd {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let (place, work): (_, Box<dyn FnOnce() + Send>) = match transport {
             Transport::Udp => {
-                let socket = UdpSocket::bind(any).context("a back end cannot bind")?;
+                let socket = datagrams::bind(any).context("a back end cannot bind")?;
                 (Place::Udp(socket.local_addr()?), Box::new(move || datagrams::serve(socket, &theirs, seed)))
             }
             Transport::Tcp => {
