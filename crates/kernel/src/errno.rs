@@ -1,6 +1,6 @@
 //! Names of the kernel's errors.
 
-/// The name of an error that sending or receiving a datagram can end with, such as `EPERM`; for others
+/// The name of an error that opening a socket, sending or receiving can end with, such as `EPERM`; for others
 /// `errno-` and the number.
 pub fn name(number: i32) -> String {
     let name = match number {
@@ -8,6 +8,8 @@ pub fn name(number: i32) -> String {
         libc::EINTR => "EINTR",
         libc::EIO => "EIO",
         libc::EAGAIN => "EAGAIN",
+        libc::ENFILE => "ENFILE",
+        libc::EMFILE => "EMFILE",
         libc::ENOMEM => "ENOMEM",
         libc::EACCES => "EACCES",
         libc::EINVAL => "EINVAL",

@@ -8,7 +8,7 @@ use super::datagrams::Datagrams;
 use super::health::Health;
 use super::ids::Ids;
 use super::policy::{self, Target};
-use super::stream::StreamLink;
+use super::stream::{Gone, StreamLink};
 use super::token::{Source, token};
 use super::{Ready, Settings};
 
@@ -33,6 +33,8 @@ pub(super) struct BackEnd {
     pub(super) check_ns: u64,
     /// Links whose end was found out and not dealt with.
     pub(super) broken: Vec<(u16, Trouble)>,
+    /// A connection could not be opened for want of a descriptor, which is no fault of the back end's.
+    pub(super) lacks_room: bool,
     /// The connection that takes the next query.
     turn: usize,
     pub(super) counts: BackEndReport,
@@ -88,6 +90,7 @@ impl BackEnd {
             suspected_ns: None,
             check_ns: 0,
             broken: Vec::new(),
+            lacks_room: false,
             turn: 0,
             counts: BackEndReport { url: back_end.target.to_string(), ..BackEndReport::default() },
         })
@@ -213,6 +216,7 @@ impl BackEnd {
                     self.counts.connections += u64::from(is_open);
                     is_new |= is_open;
                 }
+                Err(Gone::NoRoom) => self.lacks_room = true,
                 Err(_) => self.broken.push((number as u16, Trouble::Broken)),
             }
         }

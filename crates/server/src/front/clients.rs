@@ -19,7 +19,10 @@ use crate::tcp::{Accepted, Clients, End, Limits, Listener, Stream, TcpCounts};
 /// Connections accepted before those that are open have their turn.
 const ACCEPTS: usize = 64;
 
-/// How long nobody is accepted after the system had no room for one more, nanoseconds.
+/// Idle connections that are closed when the system has no room for one more.
+const SPARE: usize = 8;
+
+/// How long nobody is accepted after that helped nothing, nanoseconds.
 const PAUSE_NS: u64 = 100_000_000;
 
 /// Queries of one connection that are outstanding at once; what follows waits to be read.
@@ -159,8 +162,9 @@ impl TcpClients {
                 match self.listeners[number].accept() {
                     Accepted::Connection(stream, client) => self.welcome(stream, client, registry, now_ns),
                     Accepted::Nobody => break,
+                    // Those who wait are not made to wait for ever, nor is a back end that has to be reached again.
+                    Accepted::NotNow if self.make_room() => {}
                     Accepted::NotNow => {
-                        self.displace();
                         self.paused_until_ns = now_ns + PAUSE_NS;
                         return;
                     }
@@ -220,6 +224,11 @@ impl TcpClients {
             self.end(place as u32, End::Displaced);
         }
         longest.is_some()
+    }
+
+    /// Closes some that are idle, since the system has no room for more; whether there were any.
+    pub(super) fn make_room(&mut self) -> bool {
+        (0..SPARE).filter(|_| self.displace()).count() > 0
     }
 
     /// How many can go on now.

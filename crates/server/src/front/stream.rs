@@ -4,6 +4,7 @@
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 
+use kqps_kernel::errno;
 use kqps_message::header::HEADER_BYTES;
 use mio::event::{Event, Source as _};
 use mio::net::{TcpStream, UnixStream};
@@ -67,6 +68,8 @@ pub(super) enum Gone {
     Ended,
     /// It is broken: refused, reset, cut off in the middle of a message, or what came was no message.
     Broken,
+    /// There is no descriptor for it.
+    NoRoom,
 }
 
 impl StreamLink {
@@ -113,7 +116,14 @@ impl StreamLink {
             State::Opening { until_ns, .. } if until_ns <= now_ns => return Err(Gone::Broken),
             _ => return Ok(false),
         }
-        let mut stream = connect(target).map_err(|_| Gone::Broken)?;
+        let mut stream = match connect(target) {
+            Ok(stream) => stream,
+            Err(error) if is_no_room(&error) => {
+                self.state = State::Closed { until_ns: now_ns + AGAIN_FIRST_NS };
+                return Err(Gone::NoRoom);
+            }
+            Err(_) => return Err(Gone::Broken),
+        };
         stream.register(registry, self.token, stream.interest(false)).map_err(|_| Gone::Broken)?;
         self.opened_ns = now_ns;
         let is_open = matches!(stream, Stream::Unix(_));
@@ -257,6 +267,12 @@ impl StreamLink {
         self.partial = Vec::new();
         (self.is_readable, self.is_ending, self.is_full, self.is_watched) = (false, false, false, false);
     }
+}
+
+/// Whether the process or the system has no descriptor left.
+fn is_no_room(error: &io::Error) -> bool {
+    let name = error.raw_os_error().map(errno::name);
+    name.is_some_and(|name| name == "EMFILE" || name == "ENFILE")
 }
 
 /// Whether a connection that was being opened is there; an error where it is refused.

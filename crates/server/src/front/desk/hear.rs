@@ -75,7 +75,7 @@ impl Desk {
             let trouble = match back_end.streams[link].read(input) {
                 Ok(filled) => self.cut(number, link, &input[..filled]),
                 Err(Gone::Ended) => Some(Trouble::Ended),
-                Err(Gone::Broken) => Some(Trouble::Broken),
+                Err(Gone::Broken | Gone::NoRoom) => Some(Trouble::Broken),
             };
             if let Some(trouble) = trouble
                 && let Some(back_end) = &mut self.back_ends[number]

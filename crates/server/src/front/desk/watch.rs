@@ -50,6 +50,9 @@ impl Desk {
             return;
         }
         let is_new = back_end.open(&self.registry, self.now_ns);
+        if std::mem::take(&mut back_end.lacks_room) {
+            self.clients.make_room();
+        }
         if back_end.check_ns <= self.now_ns || is_new {
             back_end.check_ns = self.now_ns + self.settings.checks.interval.as_nanos() as u64;
             self.check(number);
