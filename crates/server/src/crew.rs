@@ -1,5 +1,6 @@
 //! The part of a server that is in one process: threads, and what they answer from.
 
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 
@@ -78,6 +79,14 @@ impl Crew {
         match &self.kept {
             Kept::Zones(keeper) => Some(&keeper.told),
             Kept::Nothing | Kept::Policy(..) => None,
+        }
+    }
+
+    /// Where counts are told to Prometheus.
+    pub(crate) fn metrics(&self) -> Option<SocketAddr> {
+        match &self.kept {
+            Kept::Policy(board, _) => board.metrics(),
+            Kept::Nothing | Kept::Zones(_) => None,
         }
     }
 

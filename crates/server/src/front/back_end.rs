@@ -107,14 +107,12 @@ impl BackEnd {
     #[inline]
     pub(super) fn link(&mut self, way: Way, bytes: usize) -> Option<u16> {
         if way == Way::Usual
-            && let Some(datagrams) = &mut self.datagrams
+            && let Some(datagrams) = &self.datagrams
         {
             if datagrams.current(bytes).is_none() {
-                self.counts.flushes += 1;
-                let flushed = datagrams.flush();
-                self.counts.send_refused += flushed.refused;
+                self.flush_datagrams();
             }
-            let socket = datagrams.current(bytes)?;
+            let socket = self.datagrams.as_ref()?.current(bytes)?;
             return Some((self.streams.len() + socket) as u16);
         }
         let count = self.streams.len();

@@ -2,10 +2,12 @@
 //! what they count where it can be asked for.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kqps_kernel::affinity::pin_thread;
+use kqps_kernel::limits::raise_open_files;
 use mio::{Poll, Waker};
 
 use super::status::Telling;
@@ -50,6 +52,8 @@ pub(super) struct Notice {
 
 impl Board {
     pub(crate) fn new(settings: Settings) -> Result<Self, ServeError> {
+        // The usual limit of open files is lower than that of connections.
+        raise_open_files()?;
         let shared = Arc::<Shared>::default();
         let telling = Telling::start(&settings, &shared)?;
         Ok(Self { settings: Arc::new(settings), shared, wakers: Vec::new(), telling })
@@ -76,6 +80,11 @@ impl Board {
             Front::new(&settings, endpoints, listeners, model, poll, notice, going)?.run()
         })?;
         Ok(Started { cpu, thread })
+    }
+
+    /// Where counts are told to Prometheus.
+    pub(crate) fn metrics(&self) -> Option<SocketAddr> {
+        self.telling.metrics
     }
 
     /// Hands all workers another policy.

@@ -9,12 +9,13 @@ use std::net::IpAddr;
 use mio::event::{Event, Source as _};
 use mio::{Interest, Registry, Token};
 
+use super::counts::Rcodes;
 use super::queries::Caller;
 use super::stream::{FRAME_BYTES, first_frame};
 use super::token::{Source, token};
 use crate::counts::Cause;
 use crate::sockets::ListeningSocket;
-use crate::tcp::{Accepted, Clients, End, Limits, Listener, Stream, TcpCounts};
+use crate::tcp::{Accepted, Clients, End, Limits, Listener, Stream, TcpCounts, TcpReport};
 
 /// Connections accepted before those that are open have their turn.
 const ACCEPTS: usize = 64;
@@ -48,7 +49,8 @@ pub(super) struct TcpClients {
     places: Vec<Place>,
     free: Vec<u32>,
     clients: Clients,
-    pub(super) counts: TcpCounts,
+    counts: TcpCounts,
+    rcodes: Rcodes,
     /// The places of those that can go on, and of those that have something to write.
     ready: VecDeque<u32>,
     unwritten: Vec<u32>,
@@ -81,6 +83,8 @@ struct Connection {
     is_readable: bool,
     /// The client sends nothing more.
     is_at_end: bool,
+    /// It sent what is no DNS: nothing more is read, and it is closed behind its replies.
+    is_refused: bool,
     is_full: bool,
     is_queued: bool,
     is_unwritten: bool,
@@ -101,6 +105,7 @@ impl TcpClients {
             free: Vec::new(),
             clients: Clients::new(limits.per_client),
             counts: TcpCounts::default(),
+            rcodes: Rcodes::default(),
             ready: VecDeque::new(),
             unwritten: Vec::new(),
             paused_until_ns: 0,
@@ -116,7 +121,8 @@ impl TcpClients {
     /// Something happened to the connection in this place.
     pub(super) fn note(&mut self, place: usize, event: &Event) {
         let Some(Place { connection: Some(connection), .. }) = self.places.get_mut(place) else { return };
-        connection.is_readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        let may_read = event.is_readable() || event.is_read_closed() || event.is_error();
+        connection.is_readable |= may_read && !connection.is_at_end;
         if event.is_writable() {
             connection.is_full = false;
             if connection.written < connection.output.len() && !connection.is_unwritten {
@@ -203,6 +209,7 @@ impl TcpClients {
             // A query often comes with the connection.
             is_readable: true,
             is_at_end: false,
+            is_refused: false,
             is_full: false,
             is_queued: false,
             is_unwritten: false,
@@ -259,17 +266,18 @@ impl TcpClients {
     pub(super) fn keep(&mut self, caller: Caller, rest: &[u8], is_dns: bool) {
         let Some(connection) = self.connection(caller) else { return };
         connection.input.clear();
-        if rest.is_empty() {
+        if is_dns {
+            connection.input.extend_from_slice(rest);
+        } else {
+            (connection.is_refused, connection.is_at_end, connection.is_readable) = (true, true, false);
+        }
+        if connection.input.is_empty() {
             // An idle connection holds no memory.
             connection.input = Vec::new();
         }
-        connection.input.extend_from_slice(rest);
         let goes_on = connection.has_more() && !connection.is_paused();
-        let is_over = connection.is_over();
-        if !is_dns {
-            self.end(caller.place, End::NotDns);
-        } else if is_over {
-            self.end(caller.place, End::Peer);
+        if let Some(end) = connection.is_over() {
+            self.end(caller.place, end);
         } else if goes_on {
             self.queue(caller.place);
         }
@@ -293,13 +301,18 @@ impl TcpClients {
             self.unwritten.push(caller.place);
         }
         self.counts.queries.answered += 1;
+        self.rcodes.add(u16::from(reply[3]));
     }
 
     /// A query gets no reply.
     pub(super) fn drop(&mut self, caller: Caller, cause: Cause) {
         self.counts.drop(cause);
-        if let Some(connection) = self.connection(caller) {
-            connection.outstanding -= 1;
+        let Some(connection) = self.connection(caller) else { return };
+        connection.outstanding -= 1;
+        // That may have been all that it waited for.
+        if !connection.is_unwritten {
+            connection.is_unwritten = true;
+            self.unwritten.push(caller.place);
         }
     }
 
@@ -310,10 +323,12 @@ impl TcpClients {
             connection.is_unwritten = false;
             match connection.write(now_ns) {
                 Err(end) => self.end(place, end),
-                Ok(()) if connection.is_over() => self.end(place, End::Peer),
-                // It may have waited for that.
-                Ok(()) if !connection.is_paused() && connection.has_more() => self.queue(place),
-                Ok(()) => {}
+                Ok(()) => match connection.is_over() {
+                    Some(end) => self.end(place, end),
+                    // It may have waited for that.
+                    None if !connection.is_paused() && connection.has_more() => self.queue(place),
+                    None => {}
+                },
             }
         }
     }
@@ -327,7 +342,9 @@ impl TcpClients {
         let idle_ns = self.limits.idle.as_nanos() as u64;
         for place in 0..self.places.len() {
             let Some(connection) = &self.places[place].connection else { continue };
-            if now_ns.saturating_sub(connection.active_ns) >= idle_ns {
+            // Nobody is idle who waits for an answer, which comes in the end or is given up.
+            let is_waiting = connection.outstanding > 0 && connection.output.is_empty();
+            if !is_waiting && now_ns.saturating_sub(connection.active_ns) >= idle_ns {
                 let is_read = connection.output.is_empty();
                 self.end(place as u32, if is_read { End::Idle } else { End::Slow });
             }
@@ -345,6 +362,11 @@ impl TcpClients {
         self.counts.end(end);
     }
 
+    /// What was counted so far.
+    pub(super) fn report(&self) -> TcpReport {
+        TcpReport { response_rcodes: self.rcodes.report(), ..self.counts.report() }
+    }
+
     /// Closes all.
     pub(super) fn close(&mut self) {
         (0..self.places.len() as u32).for_each(|place| self.end(place, End::Stopped));
@@ -357,9 +379,11 @@ impl Connection {
         self.outstanding == 0 && self.input.is_empty() && self.output.is_empty()
     }
 
-    /// Whether the client has said everything and heard everything.
-    fn is_over(&self) -> bool {
-        self.is_at_end && self.outstanding == 0 && self.output.is_empty() && !self.has_frame()
+    /// How it ended, where the client has said everything and heard everything.
+    fn is_over(&self) -> Option<End> {
+        let is_over =
+            self.is_at_end && self.outstanding == 0 && self.output.is_empty() && !self.has_frame();
+        is_over.then_some(if self.is_refused { End::NotDns } else { End::Peer })
     }
 
     /// Whether it has to wait for its replies before it may ask more.
@@ -384,7 +408,7 @@ impl Connection {
         }
         let room = &mut input[kept..][..FRAME_BYTES];
         match self.stream.read(room) {
-            Ok(0) => self.is_at_end = true,
+            Ok(0) => (self.is_at_end, self.is_readable) = (true, false),
             Ok(bytes) => return Ok(kept + bytes),
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_readable = false,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}

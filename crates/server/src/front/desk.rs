@@ -7,18 +7,16 @@ mod hear;
 mod roster;
 mod watch;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kqps_kernel::poll::FOREVER_NS;
-use kqps_message::rcode;
 use mio::Registry;
 
 use super::asked::{Asked, Refusal};
 use super::back_end::{BackEnd, Way};
 use super::choose::{self, Candidate};
 use super::clients::TcpClients;
-use super::counts::{BackEndReports, Lost, add_back_ends};
+use super::counts::{BackEndReports, Lost, Rcodes, add_back_ends};
 use super::ids::Chance;
 use super::policy::Policy;
 use super::post::Post;
@@ -26,9 +24,6 @@ use super::queries::{Client, Queries, Whereabouts};
 use super::stream::StreamLink;
 use super::{Overload, Ready, Settings};
 use crate::counts::{Cause, Counts};
-
-/// Rcodes that a header can have.
-const RCODES: usize = 16;
 
 /// A worker's queries, back ends and clients.
 pub(super) struct Desk {
@@ -44,7 +39,8 @@ pub(super) struct Desk {
     pub(super) posts: Vec<Post>,
     pub(super) clients: TcpClients,
     pub(super) counts: Counts,
-    pub(super) rcodes: [u64; RCODES],
+    /// Replies to clients that sent datagrams.
+    pub(super) rcodes: Rcodes,
     /// Counts of back ends that have gone.
     gone: BackEndReports,
     pub(super) registry: Registry,
@@ -73,7 +69,7 @@ impl Desk {
             posts,
             clients,
             counts: Counts::default(),
-            rcodes: [0; RCODES],
+            rcodes: Rcodes::default(),
             gone: BackEndReports::new(),
             registry,
             now_ns: 0,
@@ -192,12 +188,6 @@ impl Desk {
             post.send(&mut self.counts);
         }
         self.clients.write(self.now_ns);
-    }
-
-    /// Replies to clients by rcode.
-    pub(super) fn rcodes(&self) -> BTreeMap<String, u64> {
-        let seen = (0..).zip(self.rcodes).filter(|(_, count)| *count > 0);
-        seen.map(|(code, count)| (rcode::Shown(code).to_string(), count)).collect()
     }
 
     /// What the back ends counted so far.

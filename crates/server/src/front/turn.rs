@@ -178,8 +178,8 @@ impl Front {
 fn counted(desk: &Desk) -> Counted {
     Counted {
         counts: desk.counts.clone(),
-        response_rcodes: desk.rcodes(),
-        tcp: desk.settings.tcp.then(|| desk.clients.counts.report()),
+        response_rcodes: desk.rcodes.report(),
+        tcp: desk.settings.tcp.then(|| desk.clients.report()),
         back_ends: desk.reports(),
     }
 }

@@ -36,6 +36,10 @@ impl Desk {
         self.numbers = numbers;
         self.turns = vec![0; policy.rules.len() + 1];
         self.policy = policy;
+        // Those under way may have to be sent once more.
+        self.queries.each_sent(|query| {
+            query.rule = self.policy.rule(&query.bytes, query.asked).map(|rule| rule as u16);
+        });
         Ok(())
     }
 
