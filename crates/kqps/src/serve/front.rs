@@ -14,6 +14,7 @@ use kqps_server::front::policy::{BackEnd, Choice, Target};
 use kqps_server::front::{self, Checks, Policy, Settings};
 use kqps_server::{Service, tcp};
 
+use super::loader::Loader;
 use super::options::Serving;
 use crate::exit::bad_input;
 use crate::value::{parse_duration, parse_size};
@@ -177,9 +178,9 @@ impl Args {
         })))
     }
 
-    /// The file that SIGHUP has read again.
-    pub(super) fn config(&self) -> Option<PathBuf> {
-        self.config.clone()
+    /// Who reads the file again when SIGHUP comes.
+    pub(super) fn loader(&self) -> Loader {
+        Loader { policy: self.config.clone(), json: self.serving.json }
     }
 
     fn policy(&self) -> anyhow::Result<Policy> {

@@ -12,7 +12,7 @@ use kqps_zone::load::{LoadOptions, Loaded, Progress, Report, Served, load};
 use kqps_zone::source::{Source, SourceError, Sources};
 use kqps_zone::{Entry, Zones};
 
-use super::front;
+use super::{front, words};
 
 /// Files that are told of as they are; more of them would be a flood.
 const FILES_TOLD: usize = 20;
@@ -22,6 +22,8 @@ const FILES_TOLD: usize = 20;
 pub(super) struct Loader {
     /// The file of a front's policy.
     pub(super) policy: Option<PathBuf>,
+    /// Whether what was read again is told in JSON.
+    pub(super) json: bool,
 }
 
 impl Load for Loader {
@@ -45,9 +47,8 @@ impl Load for Loader {
         };
         let policy = front::read(path);
         match &policy {
-            Ok(policy) => {
-                eprintln!("kqps: {}: {} back ends from now on", path.display(), policy.back_ends.len());
-            }
+            // Whoever read what is printed may be gone; the server is not.
+            Ok(policy) => drop(words::adopted(&mut std::io::stdout(), self.json, path, policy)),
             Err(error) => eprintln!("kqps: {error}; all back ends stay as they were"),
         }
         policy.ok()

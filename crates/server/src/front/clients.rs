@@ -381,8 +381,7 @@ impl Connection {
 
     /// How it ended, where the client has said everything and heard everything.
     fn is_over(&self) -> Option<End> {
-        let is_over =
-            self.is_at_end && self.outstanding == 0 && self.output.is_empty() && !self.has_frame();
+        let is_over = self.is_at_end && self.outstanding == 0 && self.output.is_empty() && !self.has_frame();
         is_over.then_some(if self.is_refused { End::NotDns } else { End::Peer })
     }
 
