@@ -159,7 +159,8 @@ pub(super) fn counts(out: &mut impl Write, json: bool, report: &Report) -> io::R
             )?;
         }
     }
-    report.tcp.as_ref().map_or(Ok(()), |tcp| connections(out, tcp))?;
+    let connected = report.tcp.as_ref().filter(|tcp| tcp.connections > 0);
+    connected.map_or(Ok(()), |tcp| connections(out, tcp))?;
     report.back_ends.iter().try_for_each(|(name, counts)| back_end(out, name, counts, report.workers.len()))
 }
 

@@ -223,7 +223,8 @@ impl Desk {
 
     /// When something is due though nothing happens, nanoseconds.
     pub(super) fn due_ns(&self) -> u64 {
-        self.back_ends.iter().flatten().map(BackEnd::due_ns).min().unwrap_or(FOREVER_NS)
+        let used = self.back_ends.iter().flatten().filter(|back_end| !back_end.drains);
+        used.map(BackEnd::due_ns).min().unwrap_or(FOREVER_NS)
     }
 
     /// Takes in clients that wait to be connected.

@@ -30,6 +30,7 @@ const AGAIN_FIRST_NS: u64 = 50_000_000;
 const AGAIN_MOST_NS: u64 = 1_000_000_000;
 
 /// A connection, and what is under way on it.
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
 pub(super) struct StreamLink {
     state: State,
     token: Token,
@@ -47,6 +48,8 @@ pub(super) struct StreamLink {
     /// The beginning of a reply.
     partial: Vec<u8>,
     is_readable: bool,
+    /// The back end says nothing more than what can be read.
+    is_at_end: bool,
     /// How long it stays closed when it ends.
     wait_ns: u64,
     opened_ns: u64,
@@ -82,6 +85,7 @@ impl StreamLink {
             is_watched: false,
             partial: Vec::new(),
             is_readable: false,
+            is_at_end: false,
             wait_ns: 0,
             opened_ns: 0,
         }
@@ -132,7 +136,8 @@ impl StreamLink {
 
     /// Something happened to it. True where it is open from now on.
     pub(super) fn note(&mut self, event: &Event) -> Result<bool, Gone> {
-        self.is_readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        self.is_at_end |= event.is_read_closed() || event.is_error();
+        self.is_readable |= event.is_readable() || self.is_at_end;
         if event.is_writable() {
             self.is_full = false;
         }
@@ -214,8 +219,8 @@ impl StreamLink {
             match stream.read(room) {
                 Ok(0) => return Err(if kept == 0 { Gone::Ended } else { Gone::Broken }),
                 Ok(bytes) => {
-                    // Less than asked for is all there was (epoll(7)), but for the end, which is told again.
-                    self.is_readable = bytes == room.len();
+                    // Less than asked for is all there was (epoll(7)), but for an end that was told with it.
+                    self.is_readable = bytes == room.len() || self.is_at_end;
                     return Ok(kept + bytes);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -250,7 +255,8 @@ impl StreamLink {
         self.queue = Vec::new();
         (self.written, self.queued) = (0, 0);
         self.partial = Vec::new();
-        (self.is_readable, self.is_full, self.is_watched) = (false, false, false);
+        (self.is_readable, self.is_at_end) = (false, false);
+        (self.is_full, self.is_watched) = (false, false);
     }
 }
 

@@ -89,7 +89,7 @@ fn clients_with_the_same_ids_get_each_their_own_answers() {
         }
         for (number, flow) in flows.iter().enumerate() {
             let mut expected: BTreeSet<Vec<u8>> =
-                (0..20).map(|id| [&id.to_be_bytes()[..], &asked(number, id)[12..]].concat()).collect();
+                (0..20_u16).map(|id| [&id.to_be_bytes()[..], &asked(number, id)[12..]].concat()).collect();
             while !expected.is_empty() {
                 let mut buffer = [0; 512];
                 let bytes = flow.recv(&mut buffer).unwrap();

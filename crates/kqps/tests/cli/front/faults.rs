@@ -38,6 +38,7 @@ fn what_was_under_way_at_a_connection_that_ends_is_answered_by_another() {
     use std::io::Write as _;
     let (_echo, url) = echo();
     let faults: [(Fault, u64); 4] = [
+        // Between two messages.
         (|_| {}, 0),
         // In the middle of a message.
         (|peer| peer.stream.write_all(&[0, 40, 1, 2, 3]).unwrap(), 0),

@@ -36,7 +36,7 @@ fn the_first_rule_that_fits_decides() {
     let server = front(&[], &["--config", file.to_str().unwrap()]);
     let expected: serde_json::Map<_, _> =
         back_ends.iter().map(|(name, (_, url))| ((*name).to_owned(), url.clone().into())).collect();
-    assert_eq!(server.ready["back_ends"], expected.into());
+    assert_eq!(server.ready["back_ends"], serde_json::Value::from(expected));
     for (name, qtype, rd) in [
         ("a.zone.test", A, true),
         ("zone.test", SOA, true),
