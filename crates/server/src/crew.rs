@@ -105,7 +105,9 @@ impl Crew {
             match (until.wait(signals, &descriptors)?, &mut self.kept) {
                 (News::HangUp, Kept::Zones(keeper)) => keeper.reload()?,
                 (News::HangUp, Kept::Policy(board, load)) => {
-                    load.policy().map_or(Ok(()), |policy| board.adopt(policy))?;
+                    if let Some(policy) = load.policy() {
+                        load.adopted(&policy, board.adopt(policy.clone()));
+                    }
                 }
                 (News::From(1), Kept::Zones(keeper)) => {
                     if let Some(told) = keeper.loaded_again()? {

@@ -106,12 +106,12 @@ fn numbered(count: u64, what: &str) -> String {
 }
 
 /// A front goes by the policy that it loaded again.
-pub(super) fn adopted(out: &mut impl Write, json: bool, path: &Path, policy: &Policy) -> io::Result<()> {
+pub(super) fn adopted(out: &mut impl Write, json: bool, policy: &Policy) -> io::Result<()> {
     if json {
         let told = Front { back_ends: urls(policy), metrics: None, status: None };
         return writeln!(out, "{}", serde_json::to_string(&Reloaded { told: &told })?);
     }
-    writeln!(out, "Loaded again {}", path.display())?;
+    writeln!(out, "Loaded again {}", numbered(policy.back_ends.len() as u64, "back end"))?;
     back_ends(out, policy)
 }
 

@@ -32,7 +32,7 @@ fn front(back_ends: &[&str], arguments: &[&str]) -> Running {
 
 /// The I/O models that a front has.
 fn models() -> impl Iterator<Item = &'static str> {
-    available().map(Model::name).filter(|model| ["mmsg", "segment"].contains(model))
+    available().map(Model::name).filter(|model| ["mmsg", "segment", "uring"].contains(model))
 }
 
 /// An authoritative server and the three ways to it.

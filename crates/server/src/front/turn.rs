@@ -155,8 +155,7 @@ impl Front {
         self.desk.clients.look(now_ns);
         if now_ns >= self.look_ns {
             if let Some(policy) = self.notice.policy() {
-                // Where the system has no sockets for it, what there is goes on.
-                let _ = self.desk.adopt(policy);
+                self.notice.adopted(self.desk.adopt(policy));
             }
             self.desk.look();
             self.desk.flush(now_ns);

@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use super::peer::{Host, answer};
-use super::{PATIENT, authority, front, stop};
+use super::{PATIENT, Running, authority, front, stop};
 use crate::auth::Rig;
 use crate::auth::connections::{is_closed, many};
 use crate::auth::dns::{A, ask_by, connect, framed, next, query};
@@ -80,6 +80,32 @@ fn who_has_said_everything_hears_everything_and_holds_nobody_up() {
     assert_eq!((report.answered, report.tcp.unwrap().ended["by-peer"]), (20, 1));
     // The check, and each query by itself.
     assert_eq!(report.back_ends[&host.url()].flushes, 22);
+}
+
+/// How much CPU time a process has taken, in ticks of 10 ms (proc_pid_stat(5): the 14th and 15th field).
+fn ticks(server: &Running) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap();
+    let behind_name = stat.rsplit_once(") ").unwrap().1;
+    behind_name.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn who_waits_costs_nothing() {
+    let host = Host::new();
+    let server = front(&[&host.url()], &PATIENT);
+    let mut back_end = host.peer();
+    let (idle, mut said_all) = (connect(server.addresses[0]), connect(server.addresses[0]));
+    said_all.write_all(&framed(&query(7, "held.test", A))).unwrap();
+    said_all.shutdown(Shutdown::Write).unwrap();
+    let held = back_end.query();
+    let (begin, before) = (Instant::now(), ticks(&server));
+    std::thread::sleep(Duration::from_millis(800));
+    let (elapsed, used) = (begin.elapsed(), ticks(&server) - before);
+    assert!(u128::from(used) * 10 < elapsed.as_millis() / 4, "{used} ticks in {elapsed:?}");
+    back_end.say(&answer(&held));
+    assert_eq!(next(&mut said_all).id(), 7);
+    drop(idle);
+    stop(server);
 }
 
 #[test]

@@ -172,6 +172,22 @@ fn a_broken_file_keeps_the_back_ends_and_is_explained() {
 }
 
 #[test]
+fn what_the_system_has_no_sockets_for_is_told() {
+    let (_echo, url) = echo();
+    let file = File::new(&[("echo", &url)], "");
+    let mut server = file.start(&["--threads", "2"]);
+    // What goes to everybody takes a permission that a front does not ask for.
+    file.write(&[("other", &url), ("all", "udp://255.255.255.255")], "");
+    let said = reload_in_vain(&mut server);
+    let why =
+        "kqps: a worker goes on with the back ends that it had: back end all (udp://255.255.255.255:53): ";
+    assert!(said.starts_with(why), "{said}");
+    assert_eq!(ask(server.addresses[0], &query(1, "a.test", A)).rcode(), 0);
+    let report = stop(server);
+    assert_eq!((asked(&report, "echo"), asked(&report, "other")), (1, 0));
+}
+
+#[test]
 fn without_a_file_there_is_nothing_to_read_again() {
     let (_echo, url) = echo();
     let mut server = front(&[&url], &[]);

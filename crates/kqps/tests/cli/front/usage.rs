@@ -78,7 +78,7 @@ fn numbers_and_questions_are_checked() {
     wrong(&[&good[..], &["--check", "a", "--check", "b"]].concat(), "--check");
     wrong(
         &[&good[..], &["--io", "blocking"]].concat(),
-        "--io blocking cannot hand queries on: use mmsg or segment",
+        "--io blocking cannot hand queries on: use mmsg, segment or uring",
     );
     wrong(&[&good[..], &["--processes", "2"]].concat(), "use --threads");
 }
@@ -114,6 +114,18 @@ fn a_port_that_is_taken_is_refused() {
     let (status, error) = refused(&["--listen", &address, "--backend", "udp://127.0.0.1:5301"]);
     assert_eq!(status, Some(1));
     assert!(error.starts_with(&format!("kqps: cannot listen on {address}: another program")), "{error}");
+}
+
+#[test]
+fn a_back_end_that_can_never_be_reached_is_named() {
+    // What goes to everybody takes a permission that a front does not ask for.
+    let (status, error) = refused(&["--listen", "127.0.0.1:0", "--backend", "all=udp://255.255.255.255"]);
+    assert_eq!(status, Some(1), "{error}");
+    assert!(error.contains("back end all (udp://255.255.255.255:53): "), "{error}");
+    let itself = ["--listen", "127.0.0.1:5396", "--backend", "tcp://127.0.0.1:5396"];
+    let (status, error) = refused(&itself);
+    assert_eq!(status, Some(2));
+    assert!(error.contains("the back end tcp://127.0.0.1:5396 is where this front listens"), "{error}");
 }
 
 #[test]
