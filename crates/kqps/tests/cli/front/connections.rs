@@ -82,7 +82,7 @@ fn who_has_said_everything_hears_everything_and_holds_nobody_up() {
     assert_eq!(report.back_ends[&host.url()].flushes, 22);
 }
 
-/// How much CPU time a process has taken, in ticks of 10 ms (proc_pid_stat(5): the 14th and 15th field).
+/// How much CPU time a process has taken, in ticks of 10 ms (`proc_pid_stat(5)`: the 14th and 15th field).
 fn ticks(server: &Running) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap();
     let behind_name = stat.rsplit_once(") ").unwrap().1;

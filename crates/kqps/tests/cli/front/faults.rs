@@ -155,7 +155,9 @@ fn only_the_reply_to_its_query_is_believed() {
         // Too short for an ID.
         vec![query[0]],
     ];
-    wrong.iter().for_each(|reply| back_end.say(reply, from));
+    for reply in &wrong {
+        back_end.say(reply, from);
+    }
     // Not from where it was asked, which the kernel sorts out.
     UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&good, from).unwrap();
     let mut right = good.clone();

@@ -19,7 +19,9 @@ fn crowd(limit: &str, overload: &str) -> (Vec<u16>, Vec<(String, u64)>, u64) {
     }
     let reaches_all = overload == "oldest";
     let heard: Vec<_> = (0..if reaches_all { 10 } else { 4 }).map(|_| back_end.query()).collect();
-    heard.iter().for_each(|(query, from)| back_end.say(&answer(query), *from));
+    for (query, from) in &heard {
+        back_end.say(&answer(query), *from);
+    }
     let mut answered: Vec<u16> = (0..4)
         .map(|_| {
             let mut buffer = [0; 512];

@@ -23,10 +23,9 @@ fn play(server: &Running, name: &str, times: u16) {
 #[test]
 fn the_first_rule_that_fits_decides() {
     let back_ends: Vec<_> = ["recursive", "addresses", "zone", "rest"].map(|name| (name, echo())).into();
-    let mut text = String::new();
-    for (name, (_, url)) in &back_ends {
-        text += &format!("[[backend]]\nname = \"{name}\"\nurl = \"{url}\"\n");
-    }
+    let entry =
+        |(name, (_, url)): &(&str, (_, String))| format!("[[backend]]\nname = \"{name}\"\nurl = \"{url}\"\n");
+    let mut text: String = back_ends.iter().map(entry).collect();
     text += "[[rule]]\nrd = true\nto = [\"recursive\"]\n";
     text +=
         "[[rule]]\nsuffix = [\"zone.test\", \"other.\"]\ntype = [\"A\", \"TYPE28\"]\nto = [\"addresses\"]\n";
