@@ -2,8 +2,10 @@
 //! are joined into few writes, in the order in which they come. What a connection holds is bounded, and one that
 //! makes no progress is closed, as everywhere ([`crate::tcp`]).
 
+mod connection;
+
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io;
 use std::net::IpAddr;
 
 use mio::event::{Event, Source as _};
@@ -11,33 +13,17 @@ use mio::{Interest, Registry, Token};
 
 use super::counts::Rcodes;
 use super::queries::Caller;
-use super::stream::{FRAME_BYTES, first_frame};
 use super::token::{Source, token};
 use crate::counts::Cause;
 use crate::sockets::ListeningSocket;
 use crate::tcp::{Accepted, Clients, End, Limits, Listener, Stream, TcpCounts, TcpReport};
+use connection::Connection;
 
 /// Connections accepted before those that are open have their turn.
 const ACCEPTS: usize = 64;
 
 /// How long nobody is accepted after the system had no room for one more, nanoseconds.
 const PAUSE_NS: u64 = 100_000_000;
-
-/// Queries of one connection that are outstanding at once; what follows waits to be read.
-const OUTSTANDING_MOST: usize = 1024;
-
-/// Bytes of replies that a connection may leave unread before it is closed.
-const OUTPUT_MOST: usize = 1 << 20;
-
-/// Nothing more is read from a connection that has so many bytes of replies to take.
-const OUTPUT_PAUSE: usize = 1 << 16;
-
-/// Replies taken in this many bytes are progress, even if more are waiting: less might be a client that reads only
-/// to hold its place.
-const PROGRESS_BYTES: usize = 16 * 1024;
-
-/// Memory for replies that a connection keeps while it has none.
-const KEPT_BYTES: usize = 4096;
 
 /// How often connections without progress are looked for, nanoseconds.
 const LOOK_NS: u64 = 250_000_000;
@@ -64,30 +50,6 @@ struct Place {
     connection: Option<Connection>,
     /// How many were here before.
     turn: u32,
-}
-
-#[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
-struct Connection {
-    stream: Stream,
-    client: Option<IpAddr>,
-    /// What was read and is not handed on.
-    input: Vec<u8>,
-    /// Replies, of which the first `written` bytes are written.
-    output: Vec<u8>,
-    written: usize,
-    taken_bytes: usize,
-    /// Its queries that are not answered.
-    outstanding: usize,
-    /// When it last made progress, nanoseconds.
-    active_ns: u64,
-    is_readable: bool,
-    /// The client sends nothing more.
-    is_at_end: bool,
-    /// It sent what is no DNS: nothing more is read, and it is closed behind its replies.
-    is_refused: bool,
-    is_full: bool,
-    is_queued: bool,
-    is_unwritten: bool,
 }
 
 impl TcpClients {
@@ -197,23 +159,7 @@ impl TcpClients {
             leave(&mut self.clients);
             return self.counts.end(End::Broken);
         }
-        self.places[place as usize].connection = Some(Connection {
-            stream,
-            client,
-            input: Vec::new(),
-            output: Vec::new(),
-            written: 0,
-            taken_bytes: 0,
-            outstanding: 0,
-            active_ns: now_ns,
-            // A query often comes with the connection.
-            is_readable: true,
-            is_at_end: false,
-            is_refused: false,
-            is_full: false,
-            is_queued: false,
-            is_unwritten: false,
-        });
+        self.places[place as usize].connection = Some(Connection::new(stream, client, now_ns));
         self.queue(place);
     }
 
@@ -242,10 +188,7 @@ impl TcpClients {
         let (connection, turn) = (connection.as_mut()?, *turn);
         connection.is_queued = false;
         match connection.fill(input) {
-            Ok(filled) => {
-                let more = if connection.is_paused() { 0 } else { OUTSTANDING_MOST - connection.outstanding };
-                Some((Caller { place, turn }, filled, more))
-            }
+            Ok(filled) => Some((Caller { place, turn }, filled, connection.room())),
             Err(end) => {
                 self.end(place, end);
                 None
@@ -370,78 +313,5 @@ impl TcpClients {
     /// Closes all.
     pub(super) fn close(&mut self) {
         (0..self.places.len() as u32).for_each(|place| self.end(place, End::Stopped));
-    }
-}
-
-impl Connection {
-    /// Whether nothing is under way.
-    fn is_idle(&self) -> bool {
-        self.outstanding == 0 && self.input.is_empty() && self.output.is_empty()
-    }
-
-    /// How it ended, where the client has said everything and heard everything.
-    fn is_over(&self) -> Option<End> {
-        let is_over = self.is_at_end && self.outstanding == 0 && self.output.is_empty() && !self.has_frame();
-        is_over.then_some(if self.is_refused { End::NotDns } else { End::Peer })
-    }
-
-    /// Whether it has to wait for its replies before it may ask more.
-    fn is_paused(&self) -> bool {
-        self.outstanding >= OUTSTANDING_MOST || self.output.len() - self.written >= OUTPUT_PAUSE
-    }
-
-    fn has_more(&self) -> bool {
-        self.is_readable || self.has_frame()
-    }
-
-    fn has_frame(&self) -> bool {
-        !matches!(first_frame(&self.input), Ok(None))
-    }
-
-    /// Fills the input with what was kept and, unless that is a whole query or more, with what can be read.
-    fn fill(&mut self, input: &mut [u8]) -> Result<usize, End> {
-        let kept = self.input.len();
-        input[..kept].copy_from_slice(&self.input);
-        if !self.is_readable || self.is_at_end || self.is_paused() || self.has_frame() {
-            return Ok(kept);
-        }
-        let room = &mut input[kept..][..FRAME_BYTES];
-        match self.stream.read(room) {
-            Ok(0) => (self.is_at_end, self.is_readable) = (true, false),
-            Ok(bytes) => return Ok(kept + bytes),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_readable = false,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => return Err(End::Broken),
-        }
-        Ok(kept)
-    }
-
-    fn write(&mut self, now_ns: u64) -> Result<(), End> {
-        while !self.is_full && self.written < self.output.len() {
-            match self.stream.write(&self.output[self.written..]) {
-                Ok(bytes) => {
-                    self.written += bytes;
-                    self.taken_bytes += bytes;
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_full = true,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Err(End::Broken),
-            }
-        }
-        if self.written == self.output.len() || self.taken_bytes >= PROGRESS_BYTES {
-            self.active_ns = now_ns;
-            self.taken_bytes = 0;
-        }
-        if self.written == self.output.len() {
-            self.output.clear();
-            self.output.shrink_to(KEPT_BYTES);
-            self.written = 0;
-        } else if self.output.len() - self.written > OUTPUT_MOST {
-            return Err(End::Slow);
-        } else if self.written > OUTPUT_MOST {
-            self.output.drain(..self.written);
-            self.written = 0;
-        }
-        Ok(())
     }
 }
