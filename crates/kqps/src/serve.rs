@@ -42,9 +42,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.server {
         ServerKind::Echo(echo) => serve(&echo.serving, echo.service(), Loader::default()),
         ServerKind::Auth(auth) => serve(&auth.serving, auth.service()?, Loader::default()),
-        ServerKind::Front(front) => {
-            serve(&front.serving, front.service()?, Loader { policy: front.config() })
-        }
+        ServerKind::Front(front) => serve(&front.serving, front.service()?, front.loader()),
         ServerKind::Status(status) => status.run(),
         ServerKind::Worker => {
             kqps_server::serve::run_as_child(&shared(Loader::default()))?;
@@ -59,12 +57,16 @@ fn shared(loader: Loader) -> Arc<dyn Load> {
 
 fn serve(serving: &Serving, service: Service, loader: Loader) -> anyhow::Result<ExitCode> {
     let setup = serving.setup()?;
+    let front = match &service {
+        Service::Front(settings) => Some(settings.clone()),
+        Service::Echo(_) | Service::Auth(_) => None,
+    };
     let server = Server::start(&setup, service, &shared(loader)).map_err(|error| match error {
         ServeError::Setup(why) | ServeError::Zones(why) => bad_input(why),
         error => error.into(),
     })?;
     let mut out = io::stdout();
-    words::ready(&mut out, serving.json, &setup, &server)?;
+    words::ready(&mut out, serving.json, &setup, &server, front.as_deref())?;
     let report = server.run(serving.time, |told| {
         // Whoever read what is printed may be gone; the server is not.
         let _ = words::reloaded(&mut io::stdout(), serving.json, &told);

@@ -3,6 +3,7 @@
 mod answer;
 mod keeper;
 
+use std::io;
 use std::path::PathBuf;
 
 use kqps_zone::{Zones, respond};
@@ -105,4 +106,7 @@ pub trait Load: Send + Sync {
 
     /// Reads the policy of a front again; none where it cannot be used, which the user is told.
     fn policy(&self) -> Option<Policy>;
+
+    /// A front goes by that policy from now on, or a worker of it cannot.
+    fn adopted(&self, policy: &Policy, outcome: io::Result<()>);
 }

@@ -1,5 +1,6 @@
 //! The part of a server that is in one process: threads, and what they answer from.
 
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 
@@ -81,6 +82,14 @@ impl Crew {
         }
     }
 
+    /// Where counts are told to Prometheus.
+    pub(crate) fn metrics(&self) -> Option<SocketAddr> {
+        match &self.kept {
+            Kept::Policy(board, _) => board.metrics(),
+            Kept::Nothing | Kept::Zones(_) => None,
+        }
+    }
+
     /// Serves until it is told to end, or one of the threads has ended; says what is loaded meanwhile.
     pub(crate) fn serve(
         &mut self,
@@ -96,7 +105,9 @@ impl Crew {
             match (until.wait(signals, &descriptors)?, &mut self.kept) {
                 (News::HangUp, Kept::Zones(keeper)) => keeper.reload()?,
                 (News::HangUp, Kept::Policy(board, load)) => {
-                    load.policy().map_or(Ok(()), |policy| board.adopt(policy))?;
+                    if let Some(policy) = load.policy() {
+                        load.adopted(&policy, board.adopt(policy.clone()));
+                    }
                 }
                 (News::From(1), Kept::Zones(keeper)) => {
                     if let Some(told) = keeper.loaded_again()? {

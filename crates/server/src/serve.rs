@@ -128,8 +128,16 @@ impl Server {
         }
     }
 
+    /// Where a front tells its counts to Prometheus.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        match &self.workers {
+            Workers::Here(crew) => crew.metrics(),
+            Workers::Processes(_) => None,
+        }
+    }
+
     /// Serves until a signal comes or the time is over, and returns the counts of all workers. SIGHUP has zones
-    /// loaded again, which is then told; it ends a server without zones.
+    /// loaded again, which is then told, and a front's policy; it ends a server without either.
     pub fn run(mut self, time: Option<Duration>, mut heard: impl FnMut(Told)) -> Result<Report, ServeError> {
         let until = Until::after(time);
         let mut report = match &mut self.workers {

@@ -14,6 +14,7 @@ use kqps_server::front::policy::{BackEnd, Choice, Target};
 use kqps_server::front::{self, Checks, Policy, Settings};
 use kqps_server::{Service, tcp};
 
+use super::loader::Loader;
 use super::options::Serving;
 use crate::exit::bad_input;
 use crate::value::{parse_duration, parse_size};
@@ -79,7 +80,7 @@ pub(super) struct Args {
 
     /// The question that checks a back end, which any reply answers
     #[arg(long, value_name = "NAME[/TYPE]", default_value = "./SOA", value_parser = parse_check)]
-    check: Vec<Vec<u8>>,
+    check: Check,
 
     /// How often a back end is checked
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_some_time)]
@@ -131,6 +132,10 @@ enum Overload {
     Oldest,
 }
 
+/// The message that checks a back end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Check(Vec<u8>);
+
 /// A back end as the command line names it.
 #[derive(Clone)]
 struct BackEndArgument {
@@ -148,7 +153,7 @@ impl Args {
         Ok(Service::Front(Box::new(Settings {
             policy,
             checks: Checks {
-                query: self.check.concat(),
+                query: self.check.0.clone(),
                 interval: self.check_interval,
                 fall: self.fall,
                 rise: self.rise,
@@ -177,9 +182,9 @@ impl Args {
         })))
     }
 
-    /// The file that SIGHUP has read again.
-    pub(super) fn config(&self) -> Option<PathBuf> {
-        self.config.clone()
+    /// Who reads the file again when SIGHUP comes.
+    pub(super) fn loader(&self) -> Loader {
+        Loader { policy: self.config.clone(), json: self.serving.json }
     }
 
     fn policy(&self) -> anyhow::Result<Policy> {
@@ -228,13 +233,13 @@ fn parse_some_time(text: &str) -> Result<Duration, String> {
 }
 
 /// The message that asks `NAME[/TYPE]`, without RD: it is meant for the back end itself.
-fn parse_check(text: &str) -> Result<Vec<u8>, String> {
+fn parse_check(text: &str) -> Result<Check, String> {
     let (name, qtype) = text.rsplit_once('/').unwrap_or((text, "SOA"));
     let qtype = rtype::parse(qtype.as_bytes()).ok_or_else(|| format!("`{qtype}` is no type"))?;
     let mut message = Vec::new();
     query::write(&mut message, name.as_bytes(), qtype, None).map_err(|error| error.to_string())?;
     message[2] = 0;
-    Ok(message)
+    Ok(Check(message))
 }
 
 #[cfg(test)]
@@ -259,9 +264,9 @@ mod tests {
     #[test]
     fn a_check_is_a_question() {
         let soa = b"\0\0\0\0\0\x01\0\0\0\0\0\0\x04test\0\0\x06\0\x01".to_vec();
-        assert_eq!(parse_check("test"), Ok(soa.clone()));
-        assert_eq!(parse_check("test./soa"), Ok(soa));
-        assert_eq!(parse_check("./A").unwrap()[12..], *b"\0\0\x01\0\x01");
+        assert_eq!(parse_check("test"), Ok(Check(soa.clone())));
+        assert_eq!(parse_check("test./soa"), Ok(Check(soa)));
+        assert_eq!(parse_check("./A").unwrap().0[12..], *b"\0\0\x01\0\x01");
         assert!(parse_check("test/NOTYPE").is_err());
         assert!(parse_check("a..b").is_err());
     }

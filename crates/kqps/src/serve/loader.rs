@@ -1,7 +1,7 @@
 //! Loads what servers go by, and tells what is wrong with it: the zones of `kqps serve auth`, of which it shows how
 //! far it is, and the policy of `kqps serve front`.
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use kqps_zone::load::{LoadOptions, Loaded, Progress, Report, Served, load};
 use kqps_zone::source::{Source, SourceError, Sources};
 use kqps_zone::{Entry, Zones};
 
-use super::front;
+use super::{front, words};
 
 /// Files that are told of as they are; more of them would be a flood.
 const FILES_TOLD: usize = 20;
@@ -22,6 +22,8 @@ const FILES_TOLD: usize = 20;
 pub(super) struct Loader {
     /// The file of a front's policy.
     pub(super) policy: Option<PathBuf>,
+    /// Whether what was read again is told in JSON.
+    pub(super) json: bool,
 }
 
 impl Load for Loader {
@@ -44,13 +46,18 @@ impl Load for Loader {
             return None;
         };
         let policy = front::read(path);
-        match &policy {
-            Ok(policy) => {
-                eprintln!("kqps: {}: {} back ends from now on", path.display(), policy.back_ends.len());
-            }
-            Err(error) => eprintln!("kqps: {error}; all back ends stay as they were"),
+        if let Err(error) = &policy {
+            eprintln!("kqps: {error}; all back ends stay as they were");
         }
         policy.ok()
+    }
+
+    fn adopted(&self, policy: &Policy, outcome: io::Result<()>) {
+        if let Err(error) = outcome {
+            return eprintln!("kqps: a worker goes on with the back ends that it had: {error}");
+        }
+        // Whoever read what is printed may be gone; the server is not.
+        let _ = words::adopted(&mut io::stdout(), self.json, policy);
     }
 }
 
@@ -60,7 +67,7 @@ fn load_all(wish: &Wish<'_>) -> Result<(Zones, Told), String> {
     if left_out > 0 && wish.speaks && wish.old.is_none() {
         eprintln!("kqps: {left_out} zones are left out: they are not primary, or not of class IN");
     }
-    let bar = (wish.speaks && std::io::stderr().is_terminal()).then(bar);
+    let bar = (wish.speaks && io::stderr().is_terminal()).then(bar);
     let progress = |progress| show(bar.as_ref(), progress);
     let options = LoadOptions { threads: wish.threads, progress: &progress };
     let Loaded { zones, reports } = load(&sources, wish.old, &options);

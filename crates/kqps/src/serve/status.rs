@@ -1,12 +1,12 @@
 //! `kqps serve status`.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use kqps_server::Report;
 
 use super::words;
@@ -29,17 +29,30 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let asked = || format!("asking the front at {}", self.socket.display());
-        let mut text = String::new();
-        let mut stream = UnixStream::connect(&self.socket).with_context(asked)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.read_to_string(&mut text).with_context(asked)?;
-        let mut out = io::stdout();
-        if self.json {
-            out.write_all(text.as_bytes())?;
-        } else {
-            let report: Report = serde_json::from_str(&text).with_context(asked)?;
-            words::counts(&mut out, false, &report)?;
-        }
+        let text = self.ask().map_err(explained).with_context(asked)?;
+        let report: Report = serde_json::from_str(&text)
+            .map_err(|_| anyhow!("it does not answer as a front"))
+            .with_context(asked)?;
+        words::counts(&mut io::stdout(), self.json, &report)?;
         Ok(ExitCode::SUCCESS)
+    }
+    fn ask(&self) -> io::Result<String> {
+        let mut stream = UnixStream::connect(&self.socket)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    }
+}
+
+/// Why nobody told anything.
+fn explained(error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        ErrorKind::NotFound => {
+            anyhow!("there is no such file; a front makes it that is started with --status")
+        }
+        ErrorKind::ConnectionRefused => anyhow!("nobody listens there"),
+        ErrorKind::WouldBlock | ErrorKind::InvalidData => anyhow!("it does not answer as a front"),
+        _ => error.into(),
     }
 }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use kqps_server::auth::Told;
-use kqps_server::front::BackEndReport;
+use kqps_server::front::{BackEndReport, Policy, Settings};
 use kqps_server::tcp::TcpReport;
 use kqps_server::{Report, Server, Setup};
 use serde::Serialize;
@@ -21,33 +21,98 @@ struct Ready<'a> {
     unix: Vec<Cow<'a, str>>,
     #[serde(flatten)]
     told: Option<&'a Told>,
+    #[serde(flatten)]
+    front: Option<Front<'a>>,
 }
 
-/// A line of `--json` in between.
+/// What a front says of itself.
+#[derive(Serialize)]
+struct Front<'a> {
+    back_ends: BTreeMap<&'a str, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Cow<'a, str>>,
+}
+
+/// A line of `--json` in between: `told` is a [`Told`] or a [`Front`].
 #[derive(Serialize)]
 #[serde(tag = "kind", rename = "reloaded")]
-struct Reloaded<'a> {
+struct Reloaded<'a, T: Serialize> {
     #[serde(flatten)]
-    told: &'a Told,
+    told: &'a T,
 }
 
-/// It can answer.
-pub(super) fn ready(out: &mut impl Write, json: bool, setup: &Setup, server: &Server) -> io::Result<()> {
+/// It can answer. `front` is what it was told, where it is one.
+pub(super) fn ready(
+    out: &mut impl Write,
+    json: bool,
+    setup: &Setup,
+    server: &Server,
+    front: Option<&Settings>,
+) -> io::Result<()> {
     let (addresses, told) = (server.addresses(), server.told());
     if json {
         let unix = server.unix().map(Path::to_string_lossy).collect();
-        return writeln!(out, "{}", serde_json::to_string(&Ready { addresses, unix, told })?);
+        let front = front.map(|settings| Front {
+            back_ends: urls(&settings.policy),
+            metrics: server.metrics(),
+            status: settings.status.as_deref().map(Path::to_string_lossy),
+        });
+        return writeln!(out, "{}", serde_json::to_string(&Ready { addresses, unix, told, front })?);
     }
     if let Some(told) = told {
         writeln!(out, "Loaded {}", loaded(told))?;
     }
+    let workers = numbered(setup.workers().into(), "worker");
     for address in addresses {
-        writeln!(out, "Listening on {address} ({}, {} workers)", setup.io.name(), setup.workers())?;
+        writeln!(out, "Listening on {address} ({}, {workers})", setup.io.name())?;
     }
     for path in server.unix() {
         writeln!(out, "Listening on {} (Unix stream)", path.display())?;
     }
+    let Some(settings) = front else { return Ok(()) };
+    back_ends(out, &settings.policy)?;
+    if let Some(address) = server.metrics() {
+        writeln!(out, "Counts at http://{address}/metrics")?;
+    }
+    let path = settings.status.as_deref();
+    path.map_or(Ok(()), |path| writeln!(out, "Counts by kqps serve status {}", path.display()))
+}
+
+/// The back ends of a policy, and the rules before them.
+fn back_ends(out: &mut impl Write, policy: &Policy) -> io::Result<()> {
+    for (name, url) in urls(policy) {
+        writeln!(out, "Back end {}", titled(name, &url))?;
+    }
+    let count = policy.rules.len() as u64;
+    if count > 0 {
+        writeln!(out, "By {}, and otherwise {}", numbered(count, "rule"), policy.choice.name())?;
+    }
     Ok(())
+}
+
+fn urls(policy: &Policy) -> BTreeMap<&str, String> {
+    policy.back_ends.iter().map(|back_end| (back_end.name.as_str(), back_end.target.to_string())).collect()
+}
+
+/// A back end that may be named for its URL.
+fn titled(name: &str, url: &str) -> String {
+    if name == url { name.to_owned() } else { format!("{name} ({url})") }
+}
+
+fn numbered(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A front goes by the policy that it loaded again.
+pub(super) fn adopted(out: &mut impl Write, json: bool, policy: &Policy) -> io::Result<()> {
+    if json {
+        let told = Front { back_ends: urls(policy), metrics: None, status: None };
+        return writeln!(out, "{}", serde_json::to_string(&Reloaded { told: &told })?);
+    }
+    writeln!(out, "Loaded again {}", numbered(policy.back_ends.len() as u64, "back end"))?;
+    back_ends(out, policy)
 }
 
 /// It answers from what it loaded again.
@@ -94,14 +159,20 @@ pub(super) fn counts(out: &mut impl Write, json: bool, report: &Report) -> io::R
             )?;
         }
     }
-    report.tcp.as_ref().map_or(Ok(()), |tcp| connections(out, tcp))?;
-    report.back_ends.iter().try_for_each(|(name, counts)| back_end(out, name, counts))
+    let connected = report.tcp.as_ref().filter(|tcp| tcp.connections > 0);
+    connected.map_or(Ok(()), |tcp| connections(out, tcp))?;
+    report.back_ends.iter().try_for_each(|(name, counts)| back_end(out, name, counts, report.workers.len()))
 }
 
-fn back_end(out: &mut impl Write, name: &str, counts: &BackEndReport) -> io::Result<()> {
+fn back_end(out: &mut impl Write, name: &str, counts: &BackEndReport, workers: usize) -> io::Result<()> {
     let BackEndReport { url, sent, answered, checks, .. } = counts;
-    let title = if name == url { name.to_owned() } else { format!("{name} ({url})") };
-    writeln!(out, "Back end {title}: sent {sent} ({checks} checks), answered {answered}")?;
+    let (title, checks) = (titled(name, url), numbered(*checks, "check"));
+    writeln!(out, "Back end {title}: sent {sent} ({checks}), answered {answered}")?;
+    match counts.up {
+        0 => writeln!(out, "  not in use")?,
+        up if up < workers as u64 => writeln!(out, "  in use by {up} of {workers} workers")?,
+        _ => {}
+    }
     let rest = [
         (counts.timed_out, "not answered in time"),
         (counts.cut_off, "under way when it went down"),
@@ -121,8 +192,11 @@ fn back_end(out: &mut impl Write, name: &str, counts: &BackEndReport) -> io::Res
 fn connections(out: &mut impl Write, tcp: &TcpReport) -> io::Result<()> {
     writeln!(
         out,
-        "By {} connections received {}, answered {}, transferred {}",
-        tcp.connections, tcp.received, tcp.answered, tcp.transfers
+        "By {} received {}, answered {}, transferred {}",
+        numbered(tcp.connections, "connection"),
+        tcp.received,
+        tcp.answered,
+        tcp.transfers
     )?;
     dropped(out, &tcp.dropped)?;
     rcodes(out, &tcp.response_rcodes)?;

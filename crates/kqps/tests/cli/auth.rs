@@ -1,7 +1,7 @@
 //! `kqps serve auth`, run as a user would: real zone files, real sockets, every I/O model.
 
-mod connections;
-mod dns;
+pub(crate) mod connections;
+pub(crate) mod dns;
 mod reload;
 mod transfer;
 mod unix;
@@ -24,22 +24,22 @@ use dns::{A, Reply, SOA, TXT, ask, ask_by, connect, query, query_edns};
 /// How long anything may take that takes no time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-const NOERROR: u8 = 0;
-const SERVFAIL: u8 = 2;
+pub(crate) const NOERROR: u8 = 0;
+pub(crate) const SERVFAIL: u8 = 2;
 const NXDOMAIN: u8 = 3;
-const REFUSED: u8 = 5;
+pub(crate) const REFUSED: u8 = 5;
 
 const ZONE: &str = "$ORIGIN auth.test.\n$TTL 300\n@ SOA ns1 host 1 3600 600 86400 60\n@ NS ns1\n\
     ns1 A 192.0.2.1\nwww A 192.0.2.80\nalias CNAME www\n*.wild TXT \"wild\"\n\
     sub NS ns.sub\nns.sub A 192.0.2.53\n";
 
 /// A folder with a zone `auth.test`.
-struct Rig {
-    folder: TempDir,
+pub(crate) struct Rig {
+    pub(crate) folder: TempDir,
 }
 
 impl Rig {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let rig = Self { folder: tempfile::tempdir().unwrap() };
         rig.write(&format!("{ZONE}{}", big_texts(40)));
         rig
@@ -60,7 +60,7 @@ impl Rig {
         format!("auth.test={}", self.zone().display())
     }
 
-    fn start(&self, arguments: &[&str]) -> Running {
+    pub(crate) fn start(&self, arguments: &[&str]) -> Running {
         let zone = self.argument();
         Running::start_as("auth", &[&["--zone", &zone], arguments].concat())
     }
@@ -89,7 +89,7 @@ fn questions() -> Vec<(Vec<u8>, u8, u16)> {
 }
 
 /// The replies of a server to all of that, by UDP and by TCP.
-fn replies(server: SocketAddr) -> Vec<Reply> {
+pub(crate) fn replies(server: SocketAddr) -> Vec<Reply> {
     let mut stream = connect(server);
     let mut replies = Vec::new();
     for (query, rcode, answers) in questions() {
@@ -151,7 +151,35 @@ fn every_model_answers_the_same_whatever_its_workers() {
     }
 }
 
-/// 64 queries in one segmented message, with short and long replies in turn.
+/// Sends 64 queries in one segmented message, with short and long replies in turn, and awaits them.
+pub(crate) fn ask_in_segments(server: SocketAddr) {
+    let socket =
+        kqps_kernel::UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &UdpOptions::default()).unwrap();
+    let asked = |id: u16| {
+        let (name, rtype) =
+            [("www.auth.test", A), ("big.auth.test", TXT), ("not.auth.test", A)][usize::from(id % 3)];
+        query_edns(id, name, rtype, 4096)
+    };
+    let length = asked(0).len();
+    let mut batch = SendBatch::new(1, 64 * length);
+    let place = batch.add(&Address::from(server), 64 * length, Some(length as u16));
+    for (id, datagram) in (0..).zip(place.chunks_mut(length)) {
+        datagram.copy_from_slice(&asked(id));
+    }
+    assert_eq!(batch.send(&socket, 0).unwrap(), 1);
+    let mut expected: BTreeSet<u16> = (0..64).collect();
+    let mut buffer = vec![0; 8192];
+    while !expected.is_empty() {
+        assert!(socket.wait_readable(PATIENCE.as_nanos() as u64).unwrap(), "no reply");
+        let mut from = kqps_kernel::udp::Peer::default();
+        let bytes = socket.recv(&mut buffer, &mut from, Wait::No).unwrap().unwrap();
+        let reply = Reply(buffer[..bytes].to_vec());
+        assert!(expected.remove(&reply.id()), "{} again", reply.id());
+        let answers = [(NOERROR, 1), (NOERROR, 40), (NXDOMAIN, 0)][usize::from(reply.id() % 3)];
+        assert_eq!((reply.rcode(), reply.answers()), answers);
+    }
+}
+
 #[test]
 fn a_segmented_message_of_queries_gets_all_its_replies() {
     if let Err(reason) = probe::probe_one("gso") {
@@ -161,31 +189,7 @@ fn a_segmented_message_of_queries_gets_all_its_replies() {
     let rig = Rig::new();
     for model in available() {
         let server = rig.start(&["--io", model.name(), "--listen", "127.0.0.1:0", "--payload", "4096"]);
-        let socket =
-            kqps_kernel::UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &UdpOptions::default()).unwrap();
-        let asked = |id: u16| {
-            let (name, rtype) =
-                [("www.auth.test", A), ("big.auth.test", TXT), ("not.auth.test", A)][usize::from(id % 3)];
-            query_edns(id, name, rtype, 4096)
-        };
-        let length = asked(0).len();
-        let mut batch = SendBatch::new(1, 64 * length);
-        let place = batch.add(&Address::from(server.addresses[0]), 64 * length, Some(length as u16));
-        for (id, datagram) in (0..).zip(place.chunks_mut(length)) {
-            datagram.copy_from_slice(&asked(id));
-        }
-        assert_eq!(batch.send(&socket, 0).unwrap(), 1);
-        let mut expected: BTreeSet<u16> = (0..64).collect();
-        let mut buffer = vec![0; 8192];
-        while !expected.is_empty() {
-            assert!(socket.wait_readable(PATIENCE.as_nanos() as u64).unwrap(), "{model:?}: no reply");
-            let mut from = kqps_kernel::udp::Peer::default();
-            let bytes = socket.recv(&mut buffer, &mut from, Wait::No).unwrap().unwrap();
-            let reply = Reply(buffer[..bytes].to_vec());
-            assert!(expected.remove(&reply.id()), "{model:?}: {} again", reply.id());
-            let answers = [(NOERROR, 1), (NOERROR, 40), (NXDOMAIN, 0)][usize::from(reply.id() % 3)];
-            assert_eq!((reply.rcode(), reply.answers()), answers, "{model:?}");
-        }
+        ask_in_segments(server.addresses[0]);
         let report = server.stop(Signal::Interrupt);
         assert_eq!((report.received, report.answered), (64, 64), "{model:?}");
     }
@@ -201,7 +205,7 @@ fn a_wildcard_address_answers_from_where_it_was_asked() {
     }
 }
 
-fn replies_in_short(server: SocketAddr) {
+pub(crate) fn replies_in_short(server: SocketAddr) {
     assert_eq!(ask(server, &query(1, "www.auth.test", A)).answers(), 1);
     assert_eq!(ask_by(&mut connect(server), &query(1, "www.auth.test", A)).answers(), 1);
 }

@@ -17,7 +17,7 @@ use running::{Running, serve};
 use sent::{ROUNDS, Sent, flow, kernel_counts, query, reply, wait_until_read};
 
 /// How long anything may take that takes no time.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Moves this test into a network of its own, where nobody else moves the counters.
 fn own_network() -> bool {

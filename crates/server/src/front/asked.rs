@@ -150,8 +150,8 @@ fn truncate(query: &[u8], asked: Asked, reply: &mut [u8]) -> usize {
         (Ok(Some(_)), Ok(Some(opt))) => Some((opt.class, opt.ttl_s)),
         _ => None,
     };
-    // An error of a server that could not read the question has none.
-    let end = if reply[5] == 0 { HEADER_BYTES } else { asked.end() };
+    // An error of a server that could not read the question comes without it.
+    let end = if reply[5] == 1 { asked.end() } else { HEADER_BYTES };
     reply[2] |= TC;
     reply[6..HEADER_BYTES].fill(0);
     let Some((class, ttl_s)) = opt else { return end };

@@ -1,11 +1,15 @@
 //! What stands between the workers of a front and whoever runs it: starts them, hands them another policy, and keeps
 //! what they count where it can be asked for.
 
-use std::io;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use kqps_kernel::affinity::pin_thread;
+use kqps_kernel::limits::raise_open_files;
 use mio::{Poll, Waker};
 
 use super::status::Telling;
@@ -19,11 +23,17 @@ use crate::sockets::ListeningSocket;
 use crate::threads::Assigned;
 use crate::worker::{Counted, Going, Started};
 
+/// How long a worker may take to go by another policy.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// The front as its process has it.
 pub(crate) struct Board {
     settings: Arc<Settings>,
     shared: Arc<Shared>,
     wakers: Vec<Waker>,
+    /// Each worker says here whether it goes by the policy that it was handed.
+    adopted: Receiver<io::Result<()>>,
+    adopts: Sender<io::Result<()>>,
     /// Tells counts as long as it is kept.
     telling: Telling,
 }
@@ -44,15 +54,20 @@ pub(super) struct Notice {
     number: usize,
     cpu: Option<u32>,
     policies: u64,
+    adopts: Sender<io::Result<()>>,
     /// Whether anybody could ask for counts.
     is_asked: bool,
 }
 
 impl Board {
     pub(crate) fn new(settings: Settings) -> Result<Self, ServeError> {
+        // The usual limit of open files is lower than that of connections.
+        raise_open_files()?;
         let shared = Arc::<Shared>::default();
         let telling = Telling::start(&settings, &shared)?;
-        Ok(Self { settings: Arc::new(settings), shared, wakers: Vec::new(), telling })
+        let (adopts, adopted) = mpsc::channel();
+        let (settings, wakers) = (Arc::new(settings), Vec::new());
+        Ok(Self { settings, shared, wakers, adopted, adopts, telling })
     }
 
     /// Starts a worker.
@@ -68,8 +83,9 @@ impl Board {
         let listeners = listeners.iter().map(ListeningSocket::try_clone).collect::<io::Result<_>>()?;
         let poll = Poll::new()?;
         self.wakers.push(Waker::new(poll.registry(), token(Source::Waker, 0, 0))?);
+        let (shared, adopts) = (self.shared.clone(), self.adopts.clone());
         let is_asked = self.telling.is_asked();
-        let notice = Notice { shared: self.shared.clone(), number, cpu, policies: 0, is_asked };
+        let notice = Notice { shared, number, cpu, policies: 0, adopts, is_asked };
         let settings = self.settings.clone();
         let thread = std::thread::Builder::new().name(format!("front {number}")).spawn(move || {
             cpu.map_or(Ok(()), pin_thread)?;
@@ -78,11 +94,23 @@ impl Board {
         Ok(Started { cpu, thread })
     }
 
-    /// Hands all workers another policy.
+    /// Where counts are told to Prometheus.
+    pub(crate) fn metrics(&self) -> Option<SocketAddr> {
+        self.telling.metrics
+    }
+
+    /// Hands all workers another policy, and waits until they go by it. The error is that one of them cannot, and goes
+    /// on by what it had.
     pub(crate) fn adopt(&self, policy: Policy) -> io::Result<()> {
+        // What one of them said too late the last time.
+        while self.adopted.try_recv().is_ok() {}
         *self.shared.policy.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(policy));
         self.shared.policies.fetch_add(1, Ordering::Release);
-        self.wakers.iter().try_for_each(Waker::wake)
+        self.wakers.iter().try_for_each(Waker::wake)?;
+        let busy = |_| io::Error::from(ErrorKind::TimedOut);
+        let said = self.wakers.iter().map(|_| self.adopted.recv_timeout(PATIENCE).map_err(busy).flatten());
+        // All are waited for, also after one that cannot.
+        said.fold(Ok(()), Result::and)
     }
 }
 
@@ -105,6 +133,12 @@ impl Notice {
         }
         self.policies = policies;
         self.shared.policy.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Says whether it goes by the policy that it was handed.
+    pub(super) fn adopted(&self, outcome: io::Result<()>) {
+        // Nobody listens any more when everything is being stopped.
+        let _ = self.adopts.send(outcome);
     }
 
     /// Keeps what was counted, where anybody could ask for it.

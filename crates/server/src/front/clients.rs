@@ -2,19 +2,22 @@
 //! are joined into few writes, in the order in which they come. What a connection holds is bounded, and one that
 //! makes no progress is closed, as everywhere ([`crate::tcp`]).
 
+mod connection;
+
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io;
 use std::net::IpAddr;
 
 use mio::event::{Event, Source as _};
 use mio::{Interest, Registry, Token};
 
+use super::counts::Rcodes;
 use super::queries::Caller;
-use super::stream::{FRAME_BYTES, first_frame};
 use super::token::{Source, token};
 use crate::counts::Cause;
 use crate::sockets::ListeningSocket;
-use crate::tcp::{Accepted, Clients, End, Limits, Listener, Stream, TcpCounts};
+use crate::tcp::{Accepted, Clients, End, Limits, Listener, Stream, TcpCounts, TcpReport};
+use connection::Connection;
 
 /// Connections accepted before those that are open have their turn.
 const ACCEPTS: usize = 64;
@@ -24,22 +27,6 @@ const SPARE: usize = 8;
 
 /// How long nobody is accepted after that helped nothing, nanoseconds.
 const PAUSE_NS: u64 = 100_000_000;
-
-/// Queries of one connection that are outstanding at once; what follows waits to be read.
-const OUTSTANDING_MOST: usize = 1024;
-
-/// Bytes of replies that a connection may leave unread before it is closed.
-const OUTPUT_MOST: usize = 1 << 20;
-
-/// Nothing more is read from a connection that has so many bytes of replies to take.
-const OUTPUT_PAUSE: usize = 1 << 16;
-
-/// Replies taken in this many bytes are progress, even if more are waiting: less might be a client that reads only
-/// to hold its place.
-const PROGRESS_BYTES: usize = 16 * 1024;
-
-/// Memory for replies that a connection keeps while it has none.
-const KEPT_BYTES: usize = 4096;
 
 /// How often connections without progress are looked for, nanoseconds.
 const LOOK_NS: u64 = 250_000_000;
@@ -51,7 +38,8 @@ pub(super) struct TcpClients {
     places: Vec<Place>,
     free: Vec<u32>,
     clients: Clients,
-    pub(super) counts: TcpCounts,
+    counts: TcpCounts,
+    rcodes: Rcodes,
     /// The places of those that can go on, and of those that have something to write.
     ready: VecDeque<u32>,
     unwritten: Vec<u32>,
@@ -65,28 +53,6 @@ struct Place {
     connection: Option<Connection>,
     /// How many were here before.
     turn: u32,
-}
-
-#[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
-struct Connection {
-    stream: Stream,
-    client: Option<IpAddr>,
-    /// What was read and is not handed on.
-    input: Vec<u8>,
-    /// Replies, of which the first `written` bytes are written.
-    output: Vec<u8>,
-    written: usize,
-    taken_bytes: usize,
-    /// Its queries that are not answered.
-    outstanding: usize,
-    /// When it last made progress, nanoseconds.
-    active_ns: u64,
-    is_readable: bool,
-    /// The client sends nothing more.
-    is_at_end: bool,
-    is_full: bool,
-    is_queued: bool,
-    is_unwritten: bool,
 }
 
 impl TcpClients {
@@ -104,6 +70,7 @@ impl TcpClients {
             free: Vec::new(),
             clients: Clients::new(limits.per_client),
             counts: TcpCounts::default(),
+            rcodes: Rcodes::default(),
             ready: VecDeque::new(),
             unwritten: Vec::new(),
             paused_until_ns: 0,
@@ -119,7 +86,8 @@ impl TcpClients {
     /// Something happened to the connection in this place.
     pub(super) fn note(&mut self, place: usize, event: &Event) {
         let Some(Place { connection: Some(connection), .. }) = self.places.get_mut(place) else { return };
-        connection.is_readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        let may_read = event.is_readable() || event.is_read_closed() || event.is_error();
+        connection.is_readable |= may_read && !connection.is_at_end;
         if event.is_writable() {
             connection.is_full = false;
             if connection.written < connection.output.len() && !connection.is_unwritten {
@@ -195,22 +163,7 @@ impl TcpClients {
             leave(&mut self.clients);
             return self.counts.end(End::Broken);
         }
-        self.places[place as usize].connection = Some(Connection {
-            stream,
-            client,
-            input: Vec::new(),
-            output: Vec::new(),
-            written: 0,
-            taken_bytes: 0,
-            outstanding: 0,
-            active_ns: now_ns,
-            // A query often comes with the connection.
-            is_readable: true,
-            is_at_end: false,
-            is_full: false,
-            is_queued: false,
-            is_unwritten: false,
-        });
+        self.places[place as usize].connection = Some(Connection::new(stream, client, now_ns));
         self.queue(place);
     }
 
@@ -244,10 +197,7 @@ impl TcpClients {
         let (connection, turn) = (connection.as_mut()?, *turn);
         connection.is_queued = false;
         match connection.fill(input) {
-            Ok(filled) => {
-                let more = if connection.is_paused() { 0 } else { OUTSTANDING_MOST - connection.outstanding };
-                Some((Caller { place, turn }, filled, more))
-            }
+            Ok(filled) => Some((Caller { place, turn }, filled, connection.room())),
             Err(end) => {
                 self.end(place, end);
                 None
@@ -268,17 +218,18 @@ impl TcpClients {
     pub(super) fn keep(&mut self, caller: Caller, rest: &[u8], is_dns: bool) {
         let Some(connection) = self.connection(caller) else { return };
         connection.input.clear();
-        if rest.is_empty() {
+        if is_dns {
+            connection.input.extend_from_slice(rest);
+        } else {
+            (connection.is_refused, connection.is_at_end, connection.is_readable) = (true, true, false);
+        }
+        if connection.input.is_empty() {
             // An idle connection holds no memory.
             connection.input = Vec::new();
         }
-        connection.input.extend_from_slice(rest);
         let goes_on = connection.has_more() && !connection.is_paused();
-        let is_over = connection.is_over();
-        if !is_dns {
-            self.end(caller.place, End::NotDns);
-        } else if is_over {
-            self.end(caller.place, End::Peer);
+        if let Some(end) = connection.is_over() {
+            self.end(caller.place, end);
         } else if goes_on {
             self.queue(caller.place);
         }
@@ -302,15 +253,18 @@ impl TcpClients {
             self.unwritten.push(caller.place);
         }
         self.counts.queries.answered += 1;
+        self.rcodes.add(u16::from(reply[3]));
     }
 
     /// A query gets no reply.
     pub(super) fn drop(&mut self, caller: Caller, cause: Cause) {
         self.counts.drop(cause);
-        if let Some(connection) = self.connection(caller) {
-            connection.outstanding -= 1;
-            // It may have waited for that, and no reply will move it on.
-            self.queue(caller.place);
+        let Some(connection) = self.connection(caller) else { return };
+        connection.outstanding -= 1;
+        // That may have been all that it waited for.
+        if !connection.is_unwritten {
+            connection.is_unwritten = true;
+            self.unwritten.push(caller.place);
         }
     }
 
@@ -321,10 +275,12 @@ impl TcpClients {
             connection.is_unwritten = false;
             match connection.write(now_ns) {
                 Err(end) => self.end(place, end),
-                Ok(()) if connection.is_over() => self.end(place, End::Peer),
-                // It may have waited for that.
-                Ok(()) if !connection.is_paused() && connection.has_more() => self.queue(place),
-                Ok(()) => {}
+                Ok(()) => match connection.is_over() {
+                    Some(end) => self.end(place, end),
+                    // It may have waited for that.
+                    None if !connection.is_paused() && connection.has_more() => self.queue(place),
+                    None => {}
+                },
             }
         }
     }
@@ -338,7 +294,9 @@ impl TcpClients {
         let idle_ns = self.limits.idle.as_nanos() as u64;
         for place in 0..self.places.len() {
             let Some(connection) = &self.places[place].connection else { continue };
-            if now_ns.saturating_sub(connection.active_ns) >= idle_ns {
+            // Nobody is idle who waits for an answer, which comes in the end or is given up.
+            let is_waiting = connection.outstanding > 0 && connection.output.is_empty();
+            if !is_waiting && now_ns.saturating_sub(connection.active_ns) >= idle_ns {
                 let is_read = connection.output.is_empty();
                 self.end(place as u32, if is_read { End::Idle } else { End::Slow });
             }
@@ -356,80 +314,13 @@ impl TcpClients {
         self.counts.end(end);
     }
 
+    /// What was counted so far.
+    pub(super) fn report(&self) -> TcpReport {
+        TcpReport { response_rcodes: self.rcodes.report(), ..self.counts.report() }
+    }
+
     /// Closes all.
     pub(super) fn close(&mut self) {
         (0..self.places.len() as u32).for_each(|place| self.end(place, End::Stopped));
-    }
-}
-
-impl Connection {
-    /// Whether nothing is under way.
-    fn is_idle(&self) -> bool {
-        self.outstanding == 0 && self.input.is_empty() && self.output.is_empty()
-    }
-
-    /// Whether the client has said everything and heard everything.
-    fn is_over(&self) -> bool {
-        self.is_at_end && self.outstanding == 0 && self.output.is_empty() && !self.has_frame()
-    }
-
-    /// Whether it has to wait for its replies before it may ask more.
-    fn is_paused(&self) -> bool {
-        self.outstanding >= OUTSTANDING_MOST || self.output.len() - self.written >= OUTPUT_PAUSE
-    }
-
-    fn has_more(&self) -> bool {
-        self.is_readable && !self.is_at_end || self.has_frame()
-    }
-
-    fn has_frame(&self) -> bool {
-        !matches!(first_frame(&self.input), Ok(None))
-    }
-
-    /// Fills the input with what was kept and, unless that is a whole query or more, with what can be read.
-    fn fill(&mut self, input: &mut [u8]) -> Result<usize, End> {
-        let kept = self.input.len();
-        input[..kept].copy_from_slice(&self.input);
-        if !self.is_readable || self.is_at_end || self.is_paused() || self.has_frame() {
-            return Ok(kept);
-        }
-        let room = &mut input[kept..][..FRAME_BYTES];
-        match self.stream.read(room) {
-            Ok(0) => self.is_at_end = true,
-            Ok(bytes) => return Ok(kept + bytes),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_readable = false,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => return Err(End::Broken),
-        }
-        Ok(kept)
-    }
-
-    fn write(&mut self, now_ns: u64) -> Result<(), End> {
-        while !self.is_full && self.written < self.output.len() {
-            match self.stream.write(&self.output[self.written..]) {
-                Ok(bytes) => {
-                    self.written += bytes;
-                    self.taken_bytes += bytes;
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_full = true,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Err(End::Broken),
-            }
-        }
-        if self.written == self.output.len() || self.taken_bytes >= PROGRESS_BYTES {
-            self.active_ns = now_ns;
-            self.taken_bytes = 0;
-        }
-        if self.written == self.output.len() {
-            self.output.clear();
-            self.output.shrink_to(KEPT_BYTES);
-            self.written = 0;
-        } else if self.output.len() - self.written > OUTPUT_MOST {
-            return Err(End::Slow);
-        } else if self.written > OUTPUT_MOST {
-            self.output.drain(..self.written);
-            self.written = 0;
-        }
-        Ok(())
     }
 }

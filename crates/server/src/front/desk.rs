@@ -7,18 +7,16 @@ mod hear;
 mod roster;
 mod watch;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kqps_kernel::poll::FOREVER_NS;
-use kqps_message::rcode;
 use mio::Registry;
 
 use super::asked::{Asked, Refusal};
 use super::back_end::{BackEnd, Way};
 use super::choose::{self, Candidate};
 use super::clients::TcpClients;
-use super::counts::{BackEndReports, Lost, add_back_ends};
+use super::counts::{BackEndReports, Lost, Rcodes, add_back_ends};
 use super::ids::Chance;
 use super::policy::Policy;
 use super::post::Post;
@@ -26,9 +24,6 @@ use super::queries::{Client, Queries, Whereabouts};
 use super::stream::StreamLink;
 use super::{Overload, Ready, Settings};
 use crate::counts::{Cause, Counts};
-
-/// Rcodes that a header can have.
-const RCODES: usize = 16;
 
 /// A worker's queries, back ends and clients.
 pub(super) struct Desk {
@@ -44,7 +39,8 @@ pub(super) struct Desk {
     pub(super) posts: Vec<Post>,
     pub(super) clients: TcpClients,
     pub(super) counts: Counts,
-    pub(super) rcodes: [u64; RCODES],
+    /// Replies to clients that sent datagrams.
+    pub(super) rcodes: Rcodes,
     /// Counts of back ends that have gone.
     gone: BackEndReports,
     pub(super) registry: Registry,
@@ -73,7 +69,7 @@ impl Desk {
             posts,
             clients,
             counts: Counts::default(),
-            rcodes: [0; RCODES],
+            rcodes: Rcodes::default(),
             gone: BackEndReports::new(),
             registry,
             now_ns: 0,
@@ -194,12 +190,6 @@ impl Desk {
         self.clients.write(self.now_ns);
     }
 
-    /// Replies to clients by rcode.
-    pub(super) fn rcodes(&self) -> BTreeMap<String, u64> {
-        let seen = (0..).zip(self.rcodes).filter(|(_, count)| *count > 0);
-        seen.map(|(code, count)| (rcode::Shown(code).to_string(), count)).collect()
-    }
-
     /// What the back ends counted so far.
     pub(super) fn reports(&self) -> BackEndReports {
         let mut reports = self.gone.clone();
@@ -233,7 +223,8 @@ impl Desk {
 
     /// When something is due though nothing happens, nanoseconds.
     pub(super) fn due_ns(&self) -> u64 {
-        self.back_ends.iter().flatten().map(BackEnd::due_ns).min().unwrap_or(FOREVER_NS)
+        let used = self.back_ends.iter().flatten().filter(|back_end| !back_end.drains);
+        used.map(BackEnd::due_ns).min().unwrap_or(FOREVER_NS)
     }
 
     /// Takes in clients that wait to be connected.

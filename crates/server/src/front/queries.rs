@@ -193,6 +193,11 @@ impl Queries {
         std::iter::successors(oldest, |&place| Some(self.get(place).newer).filter(|&newer| newer != NONE))
     }
 
+    /// Does something to each that was sent.
+    pub(super) fn each_sent(&mut self, change: impl FnMut(&mut Query)) {
+        self.all.iter_mut().filter(|query| query.tries > 0).for_each(change);
+    }
+
     #[inline]
     pub(super) fn get(&self, place: u16) -> &Query {
         &self.all[usize::from(place)]

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,13 +34,14 @@ const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=u
 /// The threads that tell. They end with the process; the file of the socket goes with this.
 pub(super) struct Telling {
     file: Option<SocketFile>,
-    by_http: bool,
+    /// Where it listens for Prometheus.
+    pub(super) metrics: Option<SocketAddr>,
 }
 
 impl Telling {
     /// Listens where the settings say so.
     pub(super) fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Self, ServeError> {
-        let mut file = None;
+        let (mut file, mut metrics) = (None, None);
         if let Some(path) = &settings.status {
             let (listener, listening) = listen_unix(path)?;
             file = Some(listening);
@@ -48,6 +50,7 @@ impl Telling {
         }
         if let Some(address) = settings.metrics {
             let listener = tcp::listen(address).map_err(|error| refused(address, &error))?;
+            metrics = Some(listener.local_addr()?);
             let server = Server::from_listener(listener, None)
                 .map_err(|error| ServeError::Io(std::io::Error::other(error.to_string())))?;
             let shared = shared.clone();
@@ -55,12 +58,12 @@ impl Telling {
                 .name("metrics".to_owned())
                 .spawn(move || serve_http(&server, &shared))?;
         }
-        Ok(Self { file, by_http: settings.metrics.is_some() })
+        Ok(Self { file, metrics })
     }
 
     /// Whether anybody can ask.
     pub(super) fn is_asked(&self) -> bool {
-        self.file.is_some() || self.by_http
+        self.file.is_some() || self.metrics.is_some()
     }
 }
 
@@ -137,8 +140,11 @@ impl Collector for Told {
             None,
             MetricType::Counter,
         )?;
-        for (rcode, &count) in &report.response_rcodes {
-            ConstCounter::new(count).encode(family.encode_family(&[("rcode", rcode.as_str())])?)?;
+        for (transport, rcodes) in [("udp", &report.response_rcodes), ("tcp", &tcp.response_rcodes)] {
+            for (rcode, &count) in rcodes {
+                let labels = [("transport", transport), ("rcode", rcode.as_str())];
+                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+            }
         }
         back_ends(&mut encoder, report)
     }

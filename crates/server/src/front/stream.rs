@@ -31,6 +31,7 @@ const AGAIN_FIRST_NS: u64 = 50_000_000;
 const AGAIN_MOST_NS: u64 = 1_000_000_000;
 
 /// A connection, and what is under way on it.
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
 pub(super) struct StreamLink {
     state: State,
     token: Token,
@@ -48,8 +49,8 @@ pub(super) struct StreamLink {
     /// The beginning of a reply.
     partial: Vec<u8>,
     is_readable: bool,
-    /// The back end sends nothing more than what can be read.
-    is_ending: bool,
+    /// The back end says nothing more than what can be read.
+    is_at_end: bool,
     /// How long it stays closed when it ends.
     wait_ns: u64,
     opened_ns: u64,
@@ -87,7 +88,7 @@ impl StreamLink {
             is_watched: false,
             partial: Vec::new(),
             is_readable: false,
-            is_ending: false,
+            is_at_end: false,
             wait_ns: 0,
             opened_ns: 0,
         }
@@ -145,8 +146,8 @@ impl StreamLink {
 
     /// Something happened to it. True where it is open from now on.
     pub(super) fn note(&mut self, event: &Event) -> Result<bool, Gone> {
-        self.is_ending |= event.is_read_closed() || event.is_error();
-        self.is_readable |= event.is_readable() || self.is_ending;
+        self.is_at_end |= event.is_read_closed() || event.is_error();
+        self.is_readable |= event.is_readable() || self.is_at_end;
         if event.is_writable() {
             self.is_full = false;
         }
@@ -228,9 +229,8 @@ impl StreamLink {
             match stream.read(room) {
                 Ok(0) => return Err(if kept == 0 { Gone::Ended } else { Gone::Broken }),
                 Ok(bytes) => {
-                    // Less than asked for is all there was (epoll(7)), unless the end is behind it: of both together
-                    // one event tells.
-                    self.is_readable = bytes == room.len() || self.is_ending;
+                    // Less than asked for is all there was (epoll(7)), but for an end that was told with it.
+                    self.is_readable = bytes == room.len() || self.is_at_end;
                     return Ok(kept + bytes);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -265,7 +265,8 @@ impl StreamLink {
         self.queue = Vec::new();
         (self.written, self.queued) = (0, 0);
         self.partial = Vec::new();
-        (self.is_readable, self.is_ending, self.is_full, self.is_watched) = (false, false, false, false);
+        (self.is_readable, self.is_at_end) = (false, false);
+        (self.is_full, self.is_watched) = (false, false);
     }
 }
 

@@ -152,16 +152,17 @@ impl Front {
             self.desk.mend();
             self.look_ns = 0;
         }
+        self.desk.clients.look(now_ns);
         if now_ns >= self.look_ns {
             if let Some(policy) = self.notice.policy() {
-                // What cannot be opened now is a back end that is down.
-                let _ = self.desk.adopt(policy);
+                self.notice.adopted(self.desk.adopt(policy));
             }
             self.desk.look();
-            self.desk.clients.look(now_ns);
             self.desk.flush(now_ns);
-            let busy_ns = if self.desk.queries.len() > 0 { now_ns + TICK_NS } else { FOREVER_NS };
-            self.look_ns = busy_ns.min(self.desk.due_ns());
+            self.look_ns = self.desk.due_ns();
+        }
+        if self.desk.queries.len() > 0 {
+            self.look_ns = self.look_ns.min(now_ns + TICK_NS);
         }
         self.desk.post();
         if now_ns >= self.tell_ns {
@@ -178,8 +179,8 @@ impl Front {
 fn counted(desk: &Desk) -> Counted {
     Counted {
         counts: desk.counts.clone(),
-        response_rcodes: desk.rcodes(),
-        tcp: desk.settings.tcp.then(|| desk.clients.counts.report()),
+        response_rcodes: desk.rcodes.report(),
+        tcp: desk.settings.tcp.then(|| desk.clients.report()),
         back_ends: desk.reports(),
     }
 }

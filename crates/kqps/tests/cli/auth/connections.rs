@@ -10,7 +10,7 @@ use super::dns::{A, TXT, connect, framed, next, query};
 use super::{PATIENCE, Rig};
 
 /// So many queries, one behind the other.
-pub(super) fn many(count: u16) -> Vec<u8> {
+pub(crate) fn many(count: u16) -> Vec<u8> {
     (0..count).flat_map(|id| framed(&query(id, "www.auth.test", A))).collect()
 }
 
@@ -22,7 +22,7 @@ pub(super) fn assert_all_answered(stream: &mut impl Read, count: u16) {
 }
 
 /// Whether the server closed a connection, which is awaited.
-pub(super) fn is_closed(stream: &mut impl Read) -> bool {
+pub(crate) fn is_closed(stream: &mut impl Read) -> bool {
     match stream.read(&mut [0; 1]) {
         Ok(0) => true,
         Err(error) => error.kind() == ErrorKind::ConnectionReset,
@@ -186,7 +186,7 @@ fn connections_of(server: &super::Running) -> usize {
     table.lines().skip(1).filter(is_open).count()
 }
 
-fn wait_until(is_so: impl Fn() -> bool) {
+pub(crate) fn wait_until(is_so: impl Fn() -> bool) {
     let begin = Instant::now();
     while !is_so() {
         assert!(begin.elapsed() < PATIENCE);

@@ -55,9 +55,9 @@ impl Desk {
 
     /// A query that no back end is asked.
     pub(in crate::front) fn refuse(&mut self, client: Client, query: &[u8], rcode: u16) {
-        self.rcodes[usize::from(rcode)] += 1;
         match client {
             Client::Udp { endpoint, to, from } => {
+                self.rcodes.add(rcode);
                 let post = &mut self.posts[usize::from(endpoint)];
                 post.refuse(Receiver { to, from }, query, rcode, &mut self.counts);
             }

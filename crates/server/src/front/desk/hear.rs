@@ -145,12 +145,11 @@ impl Desk {
             Client::Udp { endpoint, to, from } => {
                 let post = &mut self.posts[usize::from(endpoint)];
                 post.hand_on(Receiver { to, from }, &query.bytes, query.asked, message, &mut self.counts);
-                self.rcodes[usize::from(message[3] & 0x0f)] += 1;
+                self.rcodes.add(u16::from(message[3]));
             }
             Client::Tcp(caller) => {
                 let restore = |reply: &mut [u8]| query.asked.restore(&query.bytes, reply);
                 self.clients.reply(caller, message, restore);
-                self.rcodes[usize::from(message[3] & 0x0f)] += 1;
             }
             Client::Check => back_end.health.passed(&self.settings.checks),
         }

@@ -11,7 +11,8 @@ use crate::front::policy::{self, Policy};
 
 impl Desk {
     /// Goes by another policy from now on: back ends that it has too stay as they are, new ones are opened, and
-    /// those that it has no more finish what they have.
+    /// those that it has no more finish what they have. The error is that the system has no socket for a new one, and
+    /// all stays as it was.
     pub(in crate::front) fn adopt(&mut self, policy: Arc<Policy>) -> io::Result<()> {
         let mut numbers = Vec::new();
         for wanted in &policy.back_ends {
@@ -21,25 +22,43 @@ impl Desk {
             };
             let number = match self.back_ends.iter().position(is_it) {
                 Some(number) => number,
-                None => self.settle_in(wanted)?,
+                None => match self.settle_in(wanted) {
+                    Ok(number) => number,
+                    Err(error) => {
+                        self.drain_others();
+                        let why = format!("back end {} ({}): {error}", wanted.name, wanted.target);
+                        return Err(io::Error::new(error.kind(), why));
+                    }
+                },
             };
-            if let Some(back_end) = &mut self.back_ends[number] {
-                back_end.weight = wanted.weight;
-            }
             numbers.push(number as u16);
         }
-        for (number, back_end) in self.back_ends.iter_mut().enumerate() {
-            if let Some(back_end) = back_end {
-                back_end.drains = !numbers.contains(&(number as u16));
+        self.numbers = numbers;
+        self.drain_others();
+        for (wanted, &number) in policy.back_ends.iter().zip(&self.numbers) {
+            if let Some(back_end) = &mut self.back_ends[usize::from(number)] {
+                back_end.weight = wanted.weight;
             }
         }
-        self.numbers = numbers;
         self.turns = vec![0; policy.rules.len() + 1];
         self.policy = policy;
+        // Those under way may have to be sent once more.
+        self.queries.each_sent(|query| {
+            query.rule = self.policy.rule(&query.bytes, query.asked).map(|rule| rule as u16);
+        });
         Ok(())
     }
 
-    pub(in crate::front) fn settle_in(&mut self, wanted: &policy::BackEnd) -> io::Result<usize> {
+    /// Those that the policy does not have finish what they have.
+    fn drain_others(&mut self) {
+        for (number, back_end) in (0..).zip(&mut self.back_ends) {
+            if let Some(back_end) = back_end {
+                back_end.drains = !self.numbers.contains(&number);
+            }
+        }
+    }
+
+    fn settle_in(&mut self, wanted: &policy::BackEnd) -> io::Result<usize> {
         let free = self.back_ends.iter().position(Option::is_none);
         let number = free.unwrap_or(self.back_ends.len());
         let mut back_end = BackEnd::new(number, wanted, &self.settings, &self.registry)?;

@@ -1,0 +1,80 @@
+//! `kqps serve front`, run as a user would: real sockets, before our own servers, and before back ends that the test
+//! plays itself where they have to do what no good server does.
+
+mod answers;
+mod connections;
+mod faults;
+mod limits;
+mod peer;
+mod policy;
+mod refused;
+mod reload;
+mod status;
+mod usage;
+
+use kqps_kernel::process::Signal;
+use kqps_server::front::BackEndReport;
+use kqps_server::{Model, Report};
+
+use crate::auth::Rig;
+use crate::serve::available;
+use crate::serve::running::Running;
+
+/// What keeps a front from thinking ill of a back end that says nothing.
+const PATIENT: [&str; 6] = ["--silence", "1m", "--check-interval", "1m", "--timeout", "2m"];
+
+/// Starts a front before these back ends.
+fn front(back_ends: &[&str], arguments: &[&str]) -> Running {
+    let named = back_ends.iter().flat_map(|&back_end| ["--backend", back_end]);
+    let all: Vec<&str> = ["--listen", "127.0.0.1:0"].into_iter().chain(named).collect();
+    Running::start_as("front", &[&all, arguments].concat())
+}
+
+/// The I/O models that a front has.
+fn models() -> impl Iterator<Item = &'static str> {
+    available().map(Model::name).filter(|model| ["mmsg", "segment", "uring"].contains(model))
+}
+
+/// An authoritative server and the three ways to it.
+fn authority(rig: &Rig) -> (Running, [String; 3]) {
+    let path = rig.folder.path().join("batches");
+    let path = path.to_str().unwrap();
+    let server = rig.start(&["--listen", "127.0.0.1:0", "--unix", path, "--payload", "4096"]);
+    let address = server.addresses[0];
+    (server, [format!("udp://{address}"), format!("tcp://{address}"), format!("unix:{path}")])
+}
+
+/// A server that returns queries, and the way to it.
+fn echo() -> (Running, String) {
+    let server = Running::start(&["--listen", "127.0.0.1:0"]);
+    let url = format!("udp://{}", server.addresses[0]);
+    (server, url)
+}
+
+/// Stops a front, and returns what it counted, whose sums are right.
+fn stop(server: Running) -> Report {
+    let report = server.stop(Signal::Terminate);
+    assert_sums(&report);
+    report
+}
+
+/// Every query has one fate.
+fn assert_sums(report: &Report) {
+    assert_eq!(report.received, report.answered + report.dropped.values().sum::<u64>(), "{report:?}");
+    assert_eq!(report.response_rcodes.values().sum::<u64>(), report.answered, "{report:?}");
+    if let Some(tcp) = &report.tcp {
+        assert_eq!(tcp.received, tcp.answered + tcp.dropped.values().sum::<u64>(), "{report:?}");
+        assert_eq!(tcp.response_rcodes.values().sum::<u64>(), tcp.answered, "{report:?}");
+        assert_eq!(tcp.connections, tcp.ended.values().sum::<u64>(), "{report:?}");
+    }
+    for back_end in report.back_ends.values() {
+        let BackEndReport { sent, answered, timed_out, cut_off, displaced, unsettled, .. } = back_end;
+        assert_eq!(*sent, answered + timed_out + cut_off + displaced + unsettled, "{report:?}");
+    }
+}
+
+/// The clients' queries that were handed to a back end.
+fn asked(report: &Report, back_end: &str) -> u64 {
+    let BackEndReport { sent, checks, .. } = report.back_ends[back_end];
+    sent - checks
+}

@@ -1,0 +1,99 @@
+//! Back ends that the test plays, so that it decides what they do and when.
+
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+
+use crate::auth::dns::{framed, next};
+use crate::serve::PATIENCE;
+
+/// Where a test waits for a front's connection.
+pub(super) struct Host {
+    listener: TcpListener,
+}
+
+impl Host {
+    pub(super) fn new() -> Self {
+        Self { listener: TcpListener::bind("127.0.0.1:0").unwrap() }
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("tcp://{}", self.listener.local_addr().unwrap())
+    }
+
+    /// The next connection of the front.
+    pub(super) fn peer(&self) -> Peer {
+        let (stream, _) = self.listener.accept().unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Peer { stream }
+    }
+}
+
+/// A back end that is reached by a connection.
+pub(super) struct Peer {
+    pub(super) stream: TcpStream,
+}
+
+impl Peer {
+    /// The next query of a client; checks before it are answered.
+    pub(super) fn query(&mut self) -> Vec<u8> {
+        loop {
+            let query = next(&mut self.stream).0;
+            if !is_check(&query) {
+                return query;
+            }
+            self.say(&answer(&query));
+        }
+    }
+
+    /// Says a message.
+    pub(super) fn say(&mut self, message: &[u8]) {
+        self.stream.write_all(&framed(message)).unwrap();
+    }
+}
+
+/// A back end that is reached by datagrams.
+pub(super) struct Datagrams {
+    socket: UdpSocket,
+}
+
+impl Datagrams {
+    pub(super) fn new() -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { socket }
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("udp://{}", self.socket.local_addr().unwrap())
+    }
+
+    /// Takes a check, and answers it.
+    pub(super) fn pass(&self) {
+        let (query, from) = self.query();
+        assert!(is_check(&query), "{query:x?}");
+        self.say(&answer(&query), from);
+    }
+
+    /// The next query, and the socket of the front that it came from.
+    pub(super) fn query(&self) -> (Vec<u8>, SocketAddr) {
+        let mut buffer = [0; 4096];
+        let (bytes, from) = self.socket.recv_from(&mut buffer).unwrap();
+        (buffer[..bytes].to_vec(), from)
+    }
+
+    pub(super) fn say(&self, message: &[u8], to: SocketAddr) {
+        self.socket.send_to(message, to).unwrap();
+    }
+}
+
+/// Whether a query asks for the root, as checks do.
+fn is_check(query: &[u8]) -> bool {
+    query[12] == 0
+}
+
+/// The reply to a query: its question and nothing else.
+pub(super) fn answer(query: &[u8]) -> Vec<u8> {
+    let mut reply = query.to_vec();
+    reply[2] |= 0x80;
+    reply
+}

@@ -1,0 +1,147 @@
+//! One client's connection: what it sent and was not handed on, and what waits to be taken by it. Both are bounded.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::IpAddr;
+
+use crate::front::stream::{FRAME_BYTES, first_frame};
+use crate::tcp::{End, Stream};
+
+/// Queries of one connection that are outstanding at once; what follows waits to be read.
+const OUTSTANDING_MOST: usize = 1024;
+
+/// Bytes of replies that a connection may leave unread before it is closed.
+const OUTPUT_MOST: usize = 1 << 20;
+
+/// Nothing more is read from a connection that has so many bytes of replies to take.
+const OUTPUT_PAUSE: usize = 1 << 16;
+
+/// Replies taken in this many bytes are progress, even if more are waiting: less might be a client that reads only
+/// to hold its place.
+const PROGRESS_BYTES: usize = 16 * 1024;
+
+/// Memory for replies that a connection keeps while it has none.
+const KEPT_BYTES: usize = 4096;
+
+/// A client's connection.
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
+pub(super) struct Connection {
+    pub(super) stream: Stream,
+    pub(super) client: Option<IpAddr>,
+    /// What was read and is not handed on.
+    pub(super) input: Vec<u8>,
+    /// Replies, of which the first `written` bytes are written.
+    pub(super) output: Vec<u8>,
+    pub(super) written: usize,
+    pub(super) taken_bytes: usize,
+    /// Its queries that are not answered.
+    pub(super) outstanding: usize,
+    /// When it last made progress, nanoseconds.
+    pub(super) active_ns: u64,
+    pub(super) is_readable: bool,
+    /// The client sends nothing more.
+    pub(super) is_at_end: bool,
+    /// It sent what is no DNS: nothing more is read, and it is closed behind its replies.
+    pub(super) is_refused: bool,
+    pub(super) is_full: bool,
+    pub(super) is_queued: bool,
+    pub(super) is_unwritten: bool,
+}
+
+impl Connection {
+    /// One that was just accepted.
+    pub(super) fn new(stream: Stream, client: Option<IpAddr>, now_ns: u64) -> Self {
+        Self {
+            stream,
+            client,
+            input: Vec::new(),
+            output: Vec::new(),
+            written: 0,
+            taken_bytes: 0,
+            outstanding: 0,
+            active_ns: now_ns,
+            // A query often comes with the connection.
+            is_readable: true,
+            is_at_end: false,
+            is_refused: false,
+            is_full: false,
+            is_queued: false,
+            is_unwritten: false,
+        }
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.outstanding == 0 && self.input.is_empty() && self.output.is_empty()
+    }
+
+    /// How it ended, where the client has said everything and heard everything.
+    pub(super) fn is_over(&self) -> Option<End> {
+        let is_over = self.is_at_end && self.outstanding == 0 && self.output.is_empty() && !self.has_frame();
+        is_over.then_some(if self.is_refused { End::NotDns } else { End::Peer })
+    }
+
+    /// How many more queries it may have outstanding.
+    pub(super) fn room(&self) -> usize {
+        if self.is_paused() { 0 } else { OUTSTANDING_MOST - self.outstanding }
+    }
+
+    /// Whether it has to wait for its replies before it may ask more.
+    pub(super) fn is_paused(&self) -> bool {
+        self.outstanding >= OUTSTANDING_MOST || self.output.len() - self.written >= OUTPUT_PAUSE
+    }
+
+    pub(super) fn has_more(&self) -> bool {
+        self.is_readable || self.has_frame()
+    }
+
+    pub(super) fn has_frame(&self) -> bool {
+        !matches!(first_frame(&self.input), Ok(None))
+    }
+
+    /// Fills the input with what was kept and, unless that is a whole query or more, with what can be read.
+    pub(super) fn fill(&mut self, input: &mut [u8]) -> Result<usize, End> {
+        let kept = self.input.len();
+        input[..kept].copy_from_slice(&self.input);
+        if !self.is_readable || self.is_at_end || self.is_paused() || self.has_frame() {
+            return Ok(kept);
+        }
+        let room = &mut input[kept..][..FRAME_BYTES];
+        match self.stream.read(room) {
+            Ok(0) => (self.is_at_end, self.is_readable) = (true, false),
+            Ok(bytes) => return Ok(kept + bytes),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_readable = false,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return Err(End::Broken),
+        }
+        Ok(kept)
+    }
+
+    pub(super) fn write(&mut self, now_ns: u64) -> Result<(), End> {
+        while !self.is_full && self.written < self.output.len() {
+            match self.stream.write(&self.output[self.written..]) {
+                Ok(bytes) => {
+                    self.written += bytes;
+                    self.taken_bytes += bytes;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_full = true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(End::Broken),
+            }
+        }
+        if self.written == self.output.len() || self.taken_bytes >= PROGRESS_BYTES {
+            self.active_ns = now_ns;
+            self.taken_bytes = 0;
+        }
+        if self.written == self.output.len() {
+            self.output.clear();
+            self.output.shrink_to(KEPT_BYTES);
+            self.written = 0;
+        } else if self.output.len() - self.written > OUTPUT_MOST {
+            return Err(End::Slow);
+        } else if self.written > OUTPUT_MOST {
+            self.output.drain(..self.written);
+            self.written = 0;
+        }
+        Ok(())
+    }
+}
