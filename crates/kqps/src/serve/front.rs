@@ -50,7 +50,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "US", default_value_t = 200, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     flush_us: u64,
 
-    /// How long a client waits; a back end has half of it to answer, and another one the rest
+    /// How long a client waits; where there are several back ends, one has half of it to answer, and another the rest
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_some_time)]
     timeout: Duration,
 
@@ -66,7 +66,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_size)]
     backend_buffer: u64,
 
-    /// Queries under way at most, of each worker
+    /// Queries under way at most, of each worker, checks among them
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..=65_000))]
     outstanding: u32,
 
@@ -94,7 +94,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     rise: u32,
 
-    /// A back end that answers nothing for so long, while it has queries, is down
+    /// A back end that answers nothing for so long while it has queries, a check among them, is down
     #[arg(long, value_name = "DURATION", default_value = "400ms", value_parser = parse_some_time)]
     silence: Duration,
 
