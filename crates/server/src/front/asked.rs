@@ -11,7 +11,7 @@ use crate::echo::QUERY_BYTES;
 const PLAIN_PAYLOAD_BYTES: usize = 512;
 
 /// The opcode's bits in the third byte of a header.
-const OPCODE: u8 = 0x78;
+pub(super) const OPCODE: u8 = 0x78;
 
 /// The longest name, bytes (RFC 1035, section 2.3.4).
 const NAME_BYTES_MAX: usize = 255;

@@ -97,31 +97,29 @@ impl BackEnd {
     }
 
     /// Whether queries may be sent to it.
-    pub(super) fn is_usable(&self, way: Way) -> bool {
-        self.health.is_up()
-            && !self.drains
-            && match (way, &self.datagrams) {
-                (Way::Usual, Some(_)) => true,
-                _ => self.streams.iter().any(StreamLink::takes),
-            }
+    pub(super) fn is_usable(&self) -> bool {
+        let is_reached = self.datagrams.is_some() || self.streams.iter().any(StreamLink::takes);
+        self.health.is_up() && !self.drains && is_reached
     }
 
-    /// The link that takes a query of this length: a connection's number, or a socket's behind those.
+    /// The link that takes a query of this length: a connection's number, or a socket's behind those. A client that
+    /// came by a connection is served by datagrams too, where the back end takes nothing else.
     #[inline]
     pub(super) fn link(&mut self, way: Way, bytes: usize) -> Option<u16> {
-        if way == Way::Usual
-            && let Some(datagrams) = &self.datagrams
-        {
-            if datagrams.current(bytes).is_none() {
-                self.flush_datagrams();
+        let has_datagrams = self.datagrams.is_some();
+        if way == Way::Stream || !has_datagrams {
+            let count = self.streams.len();
+            let mut in_turn = (0..count).map(|step| (self.turn + step) % count);
+            let found = in_turn.find(|&link| self.streams[link].takes());
+            if found.is_some() || !has_datagrams {
+                return found.map(|link| link as u16);
             }
-            let socket = self.datagrams.as_ref()?.current(bytes)?;
-            return Some((self.streams.len() + socket) as u16);
         }
-        let count = self.streams.len();
-        let found =
-            (0..count).map(|step| (self.turn + step) % count).find(|&link| self.streams[link].takes());
-        found.map(|link| link as u16)
+        if self.datagrams.as_ref()?.current(bytes).is_none() {
+            self.flush_datagrams();
+        }
+        let socket = self.datagrams.as_ref()?.current(bytes)?;
+        Some((self.streams.len() + socket) as u16)
     }
 
     /// Gives a query an ID on a link, and puts it into the queue there; the ID, and how many stand in the queue.

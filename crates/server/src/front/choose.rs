@@ -42,7 +42,10 @@ pub(super) fn choose(
             *turn = turn.wrapping_add(1);
             by_weight(candidates, at)
         }
-        Choice::LeastOutstanding => least(candidates),
+        Choice::LeastOutstanding => {
+            *turn = turn.wrapping_add(1);
+            least(candidates, *turn)
+        }
         Choice::Hash => highest(candidates, name_hash(name)),
     }
 }
@@ -58,10 +61,13 @@ fn by_weight(candidates: &[Candidate], mut at: u64) -> u16 {
     candidates[0].back_end
 }
 
-fn least(candidates: &[Candidate]) -> u16 {
+/// Of those that have equally few, each has its turn.
+fn least(candidates: &[Candidate], turn: u64) -> u16 {
     // a / v < b / w, without a division.
     let load = |one: &Candidate, other: &Candidate| one.outstanding as u64 * u64::from(other.weight);
-    let least = candidates.iter().min_by(|one, other| load(one, other).cmp(&load(other, one)));
+    let (late, first) = candidates.split_at((turn % candidates.len() as u64) as usize);
+    let in_turn = first.iter().chain(late);
+    let least = in_turn.min_by(|one, other| load(one, other).cmp(&load(other, one)));
     least.map_or(candidates[0].back_end, |candidate| candidate.back_end)
 }
 
@@ -142,7 +148,7 @@ mod tests {
     fn the_least_loaded_for_its_weight_is_chosen() {
         assert_eq!(chosen(Choice::LeastOutstanding, &candidates(&[1, 1, 1], &[3, 2, 9]), 1), [1]);
         assert_eq!(chosen(Choice::LeastOutstanding, &candidates(&[1, 1, 5], &[3, 2, 9]), 1), [2]);
-        assert_eq!(chosen(Choice::LeastOutstanding, &candidates(&[2, 1, 1], &[0, 0, 0]), 1), [0]);
+        assert_eq!(chosen(Choice::LeastOutstanding, &candidates(&[2, 1, 1], &[0, 0, 0]), 4), [1, 2, 0, 1]);
     }
 
     #[test]

@@ -120,7 +120,7 @@ impl Desk {
     fn dispatch(&mut self, place: u16, but_not: Option<u16>) {
         let query = self.queries.get(place);
         let way = if matches!(query.client, Client::Tcp(_)) { Way::Stream } else { Way::Usual };
-        let Some(number) = self.choose(place, way, but_not) else { return self.give_up(place) };
+        let Some(number) = self.choose(place, but_not) else { return self.give_up(place) };
         let at = usize::from(number);
         if self.queries.at(at) >= self.settings.back_end_outstanding && !self.make_room(Some(at)) {
             return self.forget(place, Cause::OverloadNewest);
@@ -129,13 +129,13 @@ impl Desk {
     }
 
     #[inline]
-    fn choose(&mut self, place: u16, way: Way, but_not: Option<u16>) -> Option<u16> {
+    fn choose(&mut self, place: u16, but_not: Option<u16>) -> Option<u16> {
         let query = self.queries.get(place);
         let rule = query.rule.and_then(|rule| self.policy.rules.get(usize::from(rule)));
         self.candidates.clear();
         let consider = |number: u16, candidates: &mut Vec<Candidate>| {
             let Some(back_end) = &self.back_ends[usize::from(number)] else { return };
-            if Some(number) == but_not || !back_end.is_usable(way) {
+            if Some(number) == but_not || !back_end.is_usable() {
                 return;
             }
             candidates.push(Candidate {
@@ -195,7 +195,7 @@ impl Desk {
         let mut reports = self.gone.clone();
         for back_end in self.back_ends.iter().flatten() {
             let mut counts = back_end.counts.clone();
-            counts.up = u64::from(back_end.is_usable(Way::Usual));
+            counts.up = u64::from(back_end.is_usable());
             add_back_ends(&mut reports, &[(back_end.name.clone(), counts)].into());
         }
         reports

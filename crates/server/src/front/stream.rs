@@ -54,6 +54,8 @@ pub(super) struct StreamLink {
     /// How long it stays closed when it ends.
     wait_ns: u64,
     opened_ns: u64,
+    /// When it last brought an answer, nanoseconds.
+    pub(super) heard_ns: u64,
 }
 
 enum State {
@@ -91,6 +93,7 @@ impl StreamLink {
             is_at_end: false,
             wait_ns: 0,
             opened_ns: 0,
+            heard_ns: 0,
         }
     }
 

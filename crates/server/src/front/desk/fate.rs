@@ -5,7 +5,7 @@ use kqps_message::rcode;
 use super::Desk;
 use crate::counts::Cause;
 use crate::echo::QUERY_BYTES;
-use crate::front::asked;
+use crate::front::asked::{self, OPCODE};
 use crate::front::counts::Lost;
 use crate::front::post::Receiver;
 use crate::front::queries::{Client, Query};
@@ -23,14 +23,13 @@ impl Desk {
     }
 
     /// A query came to nothing at its back end: it is tried once more, at another where that one may be at fault, or
-    /// its client hears that nobody can answer it.
+    /// its client hears that nobody can answer it. What changes something (an UPDATE, RFC 2136, may have been done
+    /// before its answer was lost) is not asked for twice.
     pub(in crate::front) fn fail(&mut self, place: u16, why: Lost) {
         self.withdraw(place, why);
-        let Query { tries, client, at, .. } = *self.queries.get(place);
-        if client == Client::Check {
-            return self.give_up(place);
-        }
-        if tries > 1 {
+        let Query { tries, client, at, ref bytes, .. } = *self.queries.get(place);
+        let is_question = bytes[2] & OPCODE == 0;
+        if client == Client::Check || tries > 1 || !is_question {
             return self.give_up(place);
         }
         self.dispatch(place, (why == Lost::TimedOut).then_some(at.back_end));

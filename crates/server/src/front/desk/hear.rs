@@ -140,6 +140,9 @@ impl Desk {
         }
         back_end.free(link, id);
         back_end.heard_ns = self.now_ns;
+        if let Some(stream) = back_end.streams.get_mut(usize::from(link)) {
+            stream.heard_ns = self.now_ns;
+        }
         back_end.counts.answered += 1;
         match query.client {
             Client::Udp { endpoint, to, from } => {

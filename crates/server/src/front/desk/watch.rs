@@ -6,7 +6,7 @@ use crate::front::Ready;
 use crate::front::asked::Asked;
 use crate::front::back_end::{Trouble, Way};
 use crate::front::counts::{Bad, Lost};
-use crate::front::queries::{Client, Whereabouts};
+use crate::front::queries::{Client, Query, Whereabouts};
 use crate::front::stream::StreamLink;
 
 impl Desk {
@@ -30,10 +30,18 @@ impl Desk {
     pub(in crate::front) fn time_out(&mut self, number: usize) {
         let try_ns = self.try_ns();
         while let Some(place) = self.queries.oldest_at(number) {
-            if self.now_ns.saturating_sub(self.queries.get(place).sent_ns) < try_ns {
+            let Query { sent_ns, at, .. } = *self.queries.get(place);
+            if self.now_ns.saturating_sub(sent_ns) < try_ns {
                 return;
             }
             self.fail(place, Lost::TimedOut);
+            // Others of this back end's connections may be well while one leads nowhere.
+            if let Some(back_end) = &mut self.back_ends[number]
+                && back_end.streams.get(usize::from(at.link)).is_some_and(|stream| stream.heard_ns < sent_ns)
+                && !back_end.broken.contains(&(at.link, Trouble::Broken))
+            {
+                back_end.broken.push((at.link, Trouble::Broken));
+            }
         }
     }
 
