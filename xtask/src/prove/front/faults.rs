@@ -93,13 +93,13 @@ fn trial(bench: &Bench, case: Case, queries: &Path, rate_qps: f64) -> Result<()>
     let name = format!("{fault:?}-{transport:?}-{seed}");
     let back_ends = back_ends(bench, transport, &name, rng.usize(2..=4))?;
     let policy = POLICIES[rng.usize(..POLICIES.len())];
-    let front = Front::start(bench, &name, &urls(&back_ends), &["--policy", policy])?;
+    let front = Front::start(bench, &name, &urls(&back_ends), &["--policy", policy, "--timeout", "1s"])?;
     front.is_ready(back_ends.len())?;
 
     let trial_s = bench.choose(1.5, 3.0);
     let (rate, duration) = (format!("{rate_qps:.0}"), format!("{trial_s}s"));
     // Longer than the front lets any client wait.
-    let flags = ["-T", "1", "-c", "8", "-Q", &rate, "-l", &duration, "-t", "3s", "--check", "answers"];
+    let flags = ["-T", "1", "-c", "8", "-Q", &rate, "-l", &duration, "-t", "1500ms", "--check", "answers"];
     let player = bench.kqps.start_load(front.address, queries, &flags)?;
     let part = |share: f64| Duration::from_secs_f64(trial_s * share);
     std::thread::sleep(part(0.3 + 0.2 * rng.f64()));
