@@ -68,6 +68,11 @@ fn a_flood_costs_an_authoritative_server_little() {
 }
 
 #[test]
+fn a_front_gives_every_query_one_end() {
+    alone(Proof::Front);
+}
+
+#[test]
 fn answers_are_those_that_other_servers_give() {
     beside_others(Proof::Differential);
 }

@@ -148,7 +148,7 @@ impl<S: Read + Write> Conversation<S> {
 
     /// Reads what has come and answers it; whether that was the last.
     fn turn(&mut self, fault: Fault, shared: &Shared) -> io::Result<bool> {
-        let mut buffer = [0; 65_536];
+        let mut buffer = [0; 16_384];
         match self.stream.read(&mut buffer) {
             Ok(0) => return Ok(true),
             Ok(bytes) => self.input.extend_from_slice(&buffer[..bytes]),

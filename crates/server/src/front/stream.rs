@@ -321,6 +321,11 @@ pub(super) fn first_frame(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Gone> 
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use mio::{Events, Poll};
+
     use super::*;
 
     #[test]
@@ -334,5 +339,31 @@ mod tests {
         assert_eq!(first_frame(&bytes[..1]), Ok(None));
         assert_eq!(first_frame(&[]), Ok(None));
         assert_eq!(first_frame(&[0, 11]), Err(Gone::Broken));
+    }
+
+    #[test]
+    fn an_end_is_seen_that_comes_with_the_last_reply() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = Target::Tcp(listener.local_addr().unwrap());
+        let (mut poll, mut events) = (Poll::new().unwrap(), Events::with_capacity(8));
+        let mut link = StreamLink::new(Token(0));
+        link.open(&target, poll.registry(), 0).unwrap();
+        let (mut back_end, _) = listener.accept().unwrap();
+        back_end.write_all(&[0; 20]).unwrap();
+        drop(back_end);
+        let mut input = vec![0; 2 * FRAME_BYTES];
+        loop {
+            poll.poll(&mut events, Some(Duration::from_secs(10))).unwrap();
+            assert!(!events.is_empty(), "the end was told and is forgotten");
+            for event in &events {
+                link.note(event).unwrap();
+            }
+            while link.is_readable() {
+                match link.read(&mut input) {
+                    Ok(bytes) => assert_eq!(bytes, 20),
+                    Err(gone) => return assert_eq!(gone, Gone::Ended),
+                }
+            }
+        }
     }
 }

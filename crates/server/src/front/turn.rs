@@ -162,12 +162,16 @@ impl Front {
             self.look_ns = self.desk.due_ns();
         }
         if self.desk.queries.len() > 0 {
+            // Also those that came after all others were answered.
             self.look_ns = self.look_ns.min(now_ns + TICK_NS);
         }
         self.desk.post();
         if now_ns >= self.tell_ns {
             self.tell_ns = now_ns + TELL_NS;
             self.notice.tell(|| counted(&self.desk));
+        } else {
+            // What is not told of this turn is told soon, even if nothing else happens.
+            self.look_ns = self.look_ns.min(self.tell_ns);
         }
     }
 

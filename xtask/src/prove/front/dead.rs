@@ -17,6 +17,9 @@ use crate::kqps::finish;
 /// Repetitions of each in the whole form.
 const REPETITIONS: u64 = 20;
 
+/// A trial that could not be judged is made again so often.
+const ATTEMPTS: u64 = 5;
+
 /// Of all queries no more than this share may fail when one of four back ends is killed.
 const FAILED_MOST: f64 = 1e-4;
 
@@ -44,8 +47,16 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         for transport in TRANSPORTS {
             let told = || format!("{transport:?}, repetition {repetition}");
             for signal in [Signal::Kill, Signal::Stop] {
-                one_of_four(bench, &materials, transport, signal, repetition)
-                    .with_context(|| format!("{signal:?}, {}", told()))?;
+                let seed = |attempt| bench.seed + repetition * ATTEMPTS + attempt;
+                let mut is_judged = false;
+                for attempt in 0..ATTEMPTS {
+                    is_judged = one_of_four(bench, &materials, transport, signal, seed(attempt))
+                        .with_context(|| format!("{signal:?}, {}", told()))?;
+                    if is_judged {
+                        break;
+                    }
+                }
+                ensure!(is_judged, "the host was too busy {ATTEMPTS} times: {signal:?}, {}", told());
             }
             all(bench, &materials, transport).with_context(|| format!("all down, {}", told()))?;
         }
@@ -57,13 +68,14 @@ fn servers(bench: &Bench, zone: &Path, count: usize) -> Result<Vec<Server>> {
     (0..count).map(|number| Server::start(bench, zone, &format!("server{number}"), None)).collect()
 }
 
+/// Whether it could be judged: it cannot where the host was so busy that others seemed dead, too.
 fn one_of_four(
     bench: &Bench,
     materials: &Materials,
     transport: Transport,
     signal: Signal,
-    repetition: u64,
-) -> Result<()> {
+    seed: u64,
+) -> Result<bool> {
     let servers = servers(bench, &materials.zone, 4)?;
     let urls: Vec<_> = servers.iter().map(|server| server.url(transport)).collect();
     let front = Front::start(bench, "four", &urls, &[])?;
@@ -71,7 +83,7 @@ fn one_of_four(
     let (rate, duration) = bench.choose(("5k", "2s"), ("20k", "4s"));
     let flags = ["-T", "1", "-c", "8", "-Q", rate, "-l", duration, "-t", "3s"];
     let player = bench.kqps.start_load(front.address, &materials.queries, &flags)?;
-    let mut rng = fastrand::Rng::with_seed(bench.seed + repetition);
+    let mut rng = fastrand::Rng::with_seed(seed);
     std::thread::sleep(Duration::from_millis(500 + rng.u64(..500)));
     let victim = rng.usize(..servers.len());
     let name = format!("b{victim}");
@@ -86,10 +98,21 @@ fn one_of_four(
         found.as_secs_f64() * 1e3,
         told.back_ends[&name]
     );
+    let others = told.back_ends.iter().filter(|(other, _)| **other != name);
+    let others_down: u64 = others.map(|(_, told)| told.downs).sum();
+    if others_down > 0 {
+        eprintln!("others were silent for so long that they were taken for down: made again");
+        return Ok(false);
+    }
     ensure!(found <= FOUND_WITHIN, "it took the front {:.1} s to find that out", found.as_secs_f64());
     ensure!(told.back_ends[&name].downs > 0, "it was never found to be down");
-    ensure!(failed as f64 <= FAILED_MOST * sent as f64, "{failed} of {sent} queries failed");
-    Ok(())
+    ensure!(
+        failed as f64 <= FAILED_MOST * sent as f64,
+        "{failed} of {sent} queries failed: {:?}, {:?}",
+        played.accounts,
+        told.back_ends
+    );
+    Ok(true)
 }
 
 /// All are killed, and come back where they were.
@@ -97,7 +120,7 @@ fn all(bench: &Bench, materials: &Materials, transport: Transport) -> Result<()>
     let Materials { zone, queries } = materials;
     let servers = servers(bench, zone, 2)?;
     let urls: Vec<_> = servers.iter().map(|server| server.url(transport)).collect();
-    let front = Front::start(bench, "all", &urls, &[])?;
+    let front = Front::start(bench, "all", &urls, &["--timeout", "1s"])?;
     front.is_ready(servers.len())?;
     let mut places = Vec::new();
     for server in servers {
@@ -119,7 +142,7 @@ fn all(bench: &Bench, materials: &Materials, transport: Transport) -> Result<()>
         heard == Heard::Rcode(2) && refused_after <= REFUSED_WITHIN,
         "SERVFAIL came after {refused_after:?}"
     );
-    let flags = ["-T", "1", "-c", "8", "-Q", "2k", "-l", "1s", "-t", "3s"];
+    let flags = ["-T", "1", "-c", "8", "-Q", "2k", "-l", "1s", "-t", "1500ms"];
     let down = bench.kqps.trial(front.address, queries, &flags)?;
     let (failed, accounts) = (failures(&down)?, down.accounts);
     ensure!(
@@ -133,7 +156,7 @@ fn all(bench: &Bench, materials: &Materials, transport: Transport) -> Result<()>
     let servers = places.into_iter().enumerate().map(start).collect::<Result<Vec<_>>>()?;
     let started = began.elapsed();
     while client.ask("after", BACK_WITHIN)? == Heard::Rcode(2) {
-        ensure!(began.elapsed() - started < BACK_WITHIN, "back ends that are there again are not used");
+        ensure!(began.elapsed() < started + BACK_WITHIN, "back ends that are there again are not used");
         std::thread::sleep(Duration::from_millis(20));
     }
     let back = began.elapsed().saturating_sub(started);

@@ -212,9 +212,9 @@ fn few_descriptors(bench: &Bench, back_ends: &[BackEnd]) -> Result<()> {
     }
     honest(&mut Client::tcp(front.address)?, 0).context("by TCP, while 200 others hold all descriptors")?;
     // A back end's connection ends meanwhile, and is opened again.
-    back_ends.iter().for_each(|back_end| back_end.set(Fault::Refusing));
+    set_all(back_ends, Fault::Refusing);
     std::thread::sleep(Duration::from_millis(200));
-    back_ends.iter().for_each(|back_end| back_end.set(Fault::None));
+    set_all(back_ends, Fault::None);
     let mut client = Client::udp(front.address)?;
     let began = Instant::now();
     while client.ask("again", TRY)? != Heard::Rcode(rcode::NOERROR as u8) {
@@ -240,7 +240,7 @@ fn half_closed(bench: &Bench, back_ends: &[BackEnd]) -> Result<()> {
         &["--silence", "20s", "--timeout", "40s", "--check-interval", "30s"],
     )?;
     front.is_ready(back_ends.len())?;
-    back_ends.iter().for_each(|back_end| back_end.set(Fault::HalfOpen));
+    set_all(back_ends, Fault::HalfOpen);
     let query = question("half.bench.test", 7)?;
     let frame = [&(query.len() as u16).to_be_bytes(), &query[..]].concat();
     let mut client = TcpStream::connect(front.address)?;
@@ -250,7 +250,7 @@ fn half_closed(bench: &Bench, back_ends: &[BackEnd]) -> Result<()> {
     let before_s = front.cpu_s()?;
     std::thread::sleep(Duration::from_secs(1));
     let used_s = front.cpu_s()? - before_s;
-    back_ends.iter().for_each(|back_end| back_end.set(Fault::None));
+    set_all(back_ends, Fault::None);
     let mut reply = Vec::new();
     client.set_read_timeout(Some(TRIES as u32 * TRY))?;
     client.read_to_end(&mut reply).context("a client that waits is answered and closed")?;
@@ -259,4 +259,10 @@ fn half_closed(bench: &Bench, back_ends: &[BackEnd]) -> Result<()> {
     eprintln!("half-closed: {used_s:.2} s of CPU in a second of waiting");
     ensure!(used_s <= WAITING_CPU_S, "waiting for a back end took {used_s:.2} s of CPU in a second");
     Ok(())
+}
+
+fn set_all(back_ends: &[BackEnd], fault: Fault) {
+    for back_end in back_ends {
+        back_end.set(fault);
+    }
 }

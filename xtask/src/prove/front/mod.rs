@@ -15,9 +15,12 @@ use anyhow::{Context as _, Result};
 
 use super::Bench;
 
+/// What is proved, and how.
+type Part = (&'static str, fn(&Bench) -> Result<()>);
+
 /// One after the other, since some need the host alone.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    let parts: [(&str, fn(&Bench) -> Result<()>); 4] = [
+    let parts: [Part; 4] = [
         ("back ends with faults", faults::prove),
         ("back ends that die", dead::prove),
         ("hostile clients", hostile::prove),
