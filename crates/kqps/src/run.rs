@@ -59,8 +59,8 @@ pub(crate) struct Args {
     #[arg(long)]
     seed: Option<u64>,
 
-    /// Measure this subject only: nsd, knot, bind, pdns, unbound, pdns-recursor, dnsdist, kqps-auth, or a definition
-    /// such as ./mine.toml (repeatable; default: nsd, knot, bind)
+    /// Measure this subject only: nsd, knot, bind, pdns, unbound, pdns-recursor, dnsdist, kqps-auth, front, or a
+    /// definition such as ./mine.toml (repeatable; default: nsd, knot, bind)
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "study")]
     subject: Vec<String>,
 

@@ -4,19 +4,24 @@
 use std::fs;
 use std::path::Path;
 
+use kqps_lab::subject::programs;
 use serde_json::Value;
 use xtask::peers::{Extent, Name, measure};
 
 fn measured(name: Name, file: &str) -> Value {
+    measured_of(name, None, file)
+}
+
+fn measured_of(name: Name, only: Option<&str>, file: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
-    let extent = Extent { only: None, blocks: 1, seconds: 0.3 };
+    let extent = Extent { only, blocks: 1, seconds: 0.3 };
     measure(name, extent, Path::new(env!("CARGO_BIN_EXE_kqps")), folder.path())
         .unwrap_or_else(|e| panic!("{e:#}"));
     serde_json::from_str(&fs::read_to_string(folder.path().join(file)).unwrap()).unwrap()
 }
 
 #[test]
-fn every_row_of_both_tables_has_a_ratio() {
+fn every_row_of_two_tables_has_a_ratio() {
     let player = measured(Name::Player, "player.json");
     let echo = measured(Name::Echo, "echo.json");
     let rows = [&player["rows"], &echo["rows"]].map(|rows| rows.as_array().unwrap());
@@ -28,5 +33,25 @@ fn every_row_of_both_tables_has_a_ratio() {
     assert_eq!(open_loop.len(), 3);
     for rate in open_loop {
         assert!(rate["open_loop"]["repeated"].as_u64().unwrap() <= 2, "{rate}");
+    }
+}
+
+/// Those of its rows that need no other program, and the one that is a difference.
+#[test]
+fn a_front_is_laid_beside_what_stands_behind_it() {
+    for (only, told) in [("by a stream", "ratio"), ("latency", "difference_us")] {
+        if only == "latency" && programs::find("nsd").is_none() {
+            eprintln!("not tried: a front before NSD, since `nsd` is missing (apt install nsd)");
+            continue;
+        }
+        let front = measured_of(Name::Front, Some(only), "front.json");
+        let rows = front["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), if only == "latency" { 1 } else { 2 });
+        for row in rows {
+            assert!(row[told]["median"].is_f64(), "{row}");
+            let of_front = &row["blocks"][0]["a"][0];
+            assert!(of_front["server_cpu_s_per_million"].as_f64().unwrap() > 0.0, "{row}");
+            assert!(of_front["foreign_cores"].is_null(), "the servers behind it are not others: {row}");
+        }
     }
 }

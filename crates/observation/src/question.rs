@@ -113,6 +113,8 @@ pub enum Figure {
     CeilingShare,
     /// CPU seconds of the subject per million answers.
     Cpu,
+    /// The same of each kind of its threads: of a front, which part is its own and which the servers'.
+    CpuByThread,
     /// Memory of the subject (proportional where it can be read), bytes.
     Memory,
     /// Memory of the subject divided by the records that its zones have, bytes.
@@ -123,6 +125,12 @@ pub enum Figure {
     ReplySize,
     /// p99 of latency at half load, microseconds.
     P99AtHalf,
+    /// Mean of latency at the rate of the figure, microseconds.
+    LatencyMean,
+    /// p99 of latency at the rate of the figure, microseconds.
+    LatencyP99,
+    /// Share of the queries sent, at the rate of the figure, that nothing came back for.
+    Lost,
 }
 
 /// A figure that others found.

@@ -18,7 +18,7 @@ use crate::judge::CellVerdict;
 
 pub use absence::Absence;
 pub use grid::{Grid, GridRow, Slot, charts_of, factor, tables_of};
-pub use measured::{Memory, Spread};
+pub use measured::{Latency, Memory, Spread};
 pub use published::{Best, PublishedFigure, best_of};
 
 /// All figures of one cell.
@@ -48,6 +48,9 @@ pub struct Figures {
     pub ceiling_share: Option<f64>,
     /// CPU seconds of the subject per million correct answers, at the rate of the figure.
     pub cpu_s_per_million: Option<f64>,
+    /// The same by names of threads without their numbers, the greatest first.
+    #[serde(default)]
+    pub cpu_by_thread: Vec<(String, f64)>,
     /// Memory of the subject.
     pub memory: Option<Memory>,
     /// The same divided by the records of all its zones, bytes.
@@ -58,6 +61,10 @@ pub struct Figures {
     pub reply_bytes: Option<f64>,
     /// p99 of latency at half of the rate, microseconds.
     pub p99_at_half_us: Option<u64>,
+    /// Latency at the rate of the figure.
+    pub latency_us: Option<Latency>,
+    /// Share of the queries sent that were lost, at the rate of the figure, 0 to 1.
+    pub lost_share: Option<f64>,
     /// Starts that could not be measured.
     pub crashes: Vec<Crash>,
 }
@@ -113,11 +120,14 @@ fn of_cell(run: &Run, verdict: &CellVerdict) -> Figures {
         published_efficiency: None,
         ceiling_share: verdict.ceiling_share,
         cpu_s_per_million: is_measured.then(|| measured::cpu_s_per_million(&behind)).flatten(),
+        cpu_by_thread: if is_measured { measured::cpu_by_thread(&behind) } else { Vec::new() },
         memory,
         memory_bytes_per_record: memory.and_then(|memory| measured::per_record(memory, cell)),
         load_time_s: measured::load_time_s(run, verdict.cell),
         reply_bytes: is_measured.then(|| measured::reply_bytes(&behind)).flatten(),
         p99_at_half_us: measured::p99_at_half_us(run, verdict),
+        latency_us: is_measured.then(|| measured::latency_us(&behind)).flatten(),
+        lost_share: is_measured.then(|| measured::lost_share(&behind)).flatten(),
         crashes,
     }
 }

@@ -1,5 +1,5 @@
 //! A comparison in interleaved blocks: A B B A, then B A A B, so that neither a drift of the host nor being
-//! first favours a side. Each block gives one ratio.
+//! first favours a side. Each block gives one ratio, or one difference.
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
@@ -22,8 +22,8 @@ pub(super) struct Compared {
 pub(super) struct Block {
     pub(super) a: [Measured; 2],
     pub(super) b: [Measured; 2],
-    /// Side A's figure, both together, to side B's.
-    pub(super) ratio: f64,
+    /// Side A's figure to side B's, or of a latency how much it is greater; of both measurements of each.
+    pub(super) found: f64,
 }
 
 /// A median and the values at both ends.
@@ -51,14 +51,14 @@ impl Spread {
 }
 
 impl Compared {
-    pub(super) fn ratio(&self) -> Spread {
-        Spread::of(self.blocks.iter().map(|block| block.ratio))
+    pub(super) fn found(&self) -> Spread {
+        Spread::of(self.blocks.iter().map(|block| block.found))
     }
 
     /// Whether the target is reached. The cost of a load is compared only where both sides carried it.
     pub(super) fn is_met(&self) -> bool {
         let comparable = !self.row.figure.is_cost() || self.rates_differ_by() <= EQUAL_WITHIN;
-        comparable && self.row.target.is_met(self.ratio().median)
+        comparable && self.row.target.is_met(self.found().median)
     }
 
     /// By which share the sides' answered rates differ.
@@ -75,7 +75,7 @@ pub(super) fn compare(bench: &Bench<'_>, row: Row, blocks: u32) -> Result<Compar
     let mut done = Vec::new();
     for number in 0..blocks {
         let block = one(bench, &row, number % 2 == 0).with_context(|| row.what)?;
-        eprintln!("{} {}/{blocks}: {:.3}", row.what, number + 1, block.ratio);
+        eprintln!("{} {}/{blocks}: {:.3}", row.what, number + 1, block.found);
         done.push(block);
     }
     Ok(Compared { row, blocks: done })
@@ -89,8 +89,9 @@ fn one(bench: &Bench<'_>, row: &Row, a_outside: bool) -> Result<Block> {
     let fourth = side::measure(bench, outside)?;
     let (a, b) =
         if a_outside { ([first, fourth], [second, third]) } else { ([second, third], [first, fourth]) };
-    let sum = |side: &[Measured]| side.iter().map(|one| one.figure(row.figure)).sum::<f64>();
-    Ok(Block { ratio: sum(&a) / sum(&b), a, b })
+    let mean =
+        |[first, second]: &[Measured; 2]| f64::midpoint(first.figure(row.figure), second.figure(row.figure));
+    Ok(Block { found: row.figure.compare(mean(&a), mean(&b)), a, b })
 }
 
 #[cfg(test)]

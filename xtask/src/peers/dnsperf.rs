@@ -31,7 +31,7 @@ pub(super) fn play(bench: &Bench<'_>, flags: &[&str], target: SocketAddr) -> Res
     }
     let answered = value(&ended.output, "Queries completed:")? as u64;
     let answered_qps = value(&ended.output, "Queries per second:")?;
-    Ok(Reported { answered, answered_qps, cpu_s: ended.cpu_s, server: None })
+    Ok(Reported { answered, answered_qps, cpu_s: ended.cpu_s, latency_p50_us: None, server: None })
 }
 
 /// The number after a label: `  Queries completed:    999990 (100.00%)`.

@@ -29,6 +29,8 @@ pub enum Name {
     Echo,
     /// `kqps serve auth` with NSD, Knot DNS and the echo
     Auth,
+    /// `kqps serve front` with dnsdist, and with what stands behind it
+    Front,
 }
 
 /// The command line.

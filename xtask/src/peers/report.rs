@@ -33,11 +33,11 @@ pub(super) fn print(compared: &[Compared], precise: &[Precision]) {
         "B: the same",
     ]);
     for one in compared {
-        let ratio = one.ratio();
+        let found = one.found();
         table.add_row([
             one.row.what.to_owned(),
-            format!("{:.3}", ratio.median),
-            format!("{:.3} to {:.3}", ratio.low, ratio.high),
+            format!("{:.3}", found.median),
+            format!("{:.3} to {:.3}", found.low, found.high),
             one.row.target.words(),
             verdict(one.is_met()),
             figures(&all(one, |block| block.a)),
@@ -64,8 +64,9 @@ pub(super) fn print(compared: &[Compared], precise: &[Precision]) {
     }
     let measured =
         compared.iter().flat_map(|one| &one.blocks).flat_map(|block| block.a.iter().chain(&block.b));
-    let foreign = Spread::of(measured.map(|one| one.foreign_cores));
-    if foreign.high > FOREIGN_CORES {
+    let foreign: Vec<f64> = measured.filter_map(|one| one.foreign_cores).collect();
+    if foreign.iter().any(|&cores| cores > FOREIGN_CORES) {
+        let foreign = Spread::of(foreign.into_iter());
         println!(
             "The host was busy: meanwhile other programs used {:.2} cores in the median, {:.2} at most.",
             foreign.median, foreign.high
@@ -103,13 +104,15 @@ fn row(one: &Compared) -> Value {
     let side = |side: super::side::Side| {
         let player = format!("{:?}", side.player).to_lowercase();
         let data = side.server.data().map(|data| format!("{data:?}"));
-        json!({"player": player, "flags": side.flags, "server": side.server.words(), "data": data})
+        let (server, settings) = (side.server.words(), side.server.settings());
+        json!({"player": player, "flags": side.flags, "server": server, "settings": settings, "data": data})
     };
+    let told = if one.row.figure.is_difference() { "difference_us" } else { "ratio" };
     json!({
         "what": one.row.what,
         "target": one.row.target.words(),
         "pass": one.is_met(),
-        "ratio": one.ratio(),
+        (told): one.found(),
         "a": side(one.row.a),
         "b": side(one.row.b),
         "blocks": one.blocks,
@@ -121,7 +124,8 @@ fn all(one: &Compared, side: fn(&Block) -> [Measured; 2]) -> Vec<Measured> {
     one.blocks.iter().flat_map(side).collect()
 }
 
-/// Medians of a side: its rate in thousands a second, and CPU seconds of player and server per million.
+/// Medians of a side: its rate in thousands a second, and CPU seconds of player and server per million; those of a
+/// front are without what stands behind it.
 fn figures(side: &[Measured]) -> String {
     let median = |figure: fn(&Measured) -> f64| Spread::of(side.iter().map(figure)).median;
     format!(

@@ -27,6 +27,8 @@ pub(super) enum Figure {
     Memory,
     /// Seconds from the start of the server until it answered.
     LoadTime,
+    /// The median of latency, microseconds: by how much it differs is what counts.
+    Latency,
 }
 
 impl Figure {
@@ -34,9 +36,19 @@ impl Figure {
     pub(super) fn is_cost(self) -> bool {
         matches!(self, Self::PlayerCpu | Self::ServerCpu)
     }
+
+    /// Whether it is compared as a difference, microseconds, and not as a ratio.
+    pub(super) fn is_difference(self) -> bool {
+        self == Self::Latency
+    }
+
+    /// Side A's figure to side B's, or how much it is greater.
+    pub(super) fn compare(self, a: f64, b: f64) -> f64 {
+        if self.is_difference() { a - b } else { a / b }
+    }
 }
 
-/// What the ratio of side A to side B must be.
+/// What the ratio of side A to side B must be, or their difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Target {
     AtLeast(f64),
@@ -64,6 +76,7 @@ pub(super) fn of(name: Name) -> Vec<Row> {
         Name::Player => player(),
         Name::Echo => echo(),
         Name::Auth => auth(),
+        Name::Front => front(),
     }
 }
 
@@ -140,7 +153,7 @@ const MANY: Data = Data::ManyZones(100);
 
 fn auth() -> Vec<Row> {
     let named = |subject, io, data, flags, spread| {
-        let server = Server::Named(Named { subject, io, data, spread });
+        let server = Server::Named(Named { subject, io, data, spread, settings: &[] });
         Side { player: Player::Kqps, flags, server }
     };
     let ours = |io, data, flags| named("kqps-auth", io, data, flags, false);
@@ -220,11 +233,82 @@ fn auth() -> Vec<Row> {
     ]
 }
 
+/// What dnsdist does best with: its socket holds some 270 datagrams of clients, and what is lost to it leaves the
+/// window short for a second.
+const WINDOW_DNSDIST: &[&str] = &["-c", "8", "-q", "250"];
+const THOUSAND_FLOWS_DNSDIST: &[&str] = &["-c", "1000", "-q", "250"];
+
+/// A load that both fronts carry.
+const EQUAL_FRONT_RATE: &[&str] = &["-c", "64", "-Q", "50k"];
+
+/// Buffers that hold all that few flows have outstanding, so that none of it is lost on the way in.
+const ROOMY: (&str, &str) = ("buffer", "64MiB");
+
+/// Before NSD, by the transport that suits each front best.
+const OURS: &[(&str, &str)] = &[("front", "kqps"), ("back_end", "nsd"), ("transport", "udp")];
+const DNSDIST: &[(&str, &str)] = &[("front", "dnsdist"), ("back_end", "nsd"), ("transport", "udp")];
+
+/// Before our own server, by a stream.
+const BATCHED: &[(&str, &str)] = &[("back_end", "kqps-auth"), ("transport", "unix"), ROOMY];
+const UNBATCHED: &[(&str, &str)] = &[("back_end", "kqps-auth"), ("transport", "unix"), ("batch", "1"), ROOMY];
+
+/// On both sides everything but the player is on one core: the front, and what stands behind it or is asked directly.
+fn front() -> Vec<Row> {
+    let side = |subject, io, flags, settings| {
+        let server = Server::Named(Named { subject, io, data: USUAL, spread: false, settings });
+        Side { player: Player::Kqps, flags, server }
+    };
+    let before = |settings, flags| side("front", "", flags, settings);
+    let row = |what, figure, target, a, b| Row { what, figure, target, a, b };
+    let rate = |what, least, a, b| row(what, Figure::AnsweredRate, Target::AtLeast(least), a, b);
+    let most = |what, figure, most, a, b| row(what, figure, Target::AtMost(most), a, b);
+    vec![
+        rate(
+            "answered rate before NSD: kqps front / dnsdist",
+            2.0,
+            before(OURS, WINDOW),
+            before(DNSDIST, WINDOW_DNSDIST),
+        ),
+        rate(
+            "answered rate before NSD, 1000 flows: kqps front / dnsdist",
+            2.0,
+            before(OURS, THOUSAND_FLOWS),
+            before(DNSDIST, THOUSAND_FLOWS_DNSDIST),
+        ),
+        most(
+            "front's CPU per million answers at 50 kqps before NSD: kqps front / dnsdist",
+            Figure::ServerCpu,
+            0.4,
+            before(OURS, EQUAL_FRONT_RATE),
+            before(DNSDIST, EQUAL_FRONT_RATE),
+        ),
+        rate(
+            "answered rate, few flows: kqps auth through kqps front by a stream / kqps auth mmsg",
+            0.95,
+            before(BATCHED, FEW_FLOWS),
+            side("kqps-auth", "mmsg", FEW_FLOWS, &[ROOMY]),
+        ),
+        most(
+            "latency p50 at 1 kqps, µs more: NSD through kqps front - NSD",
+            Figure::Latency,
+            60.0,
+            before(OURS, LIGHT),
+            side("nsd", "", LIGHT, &[]),
+        ),
+        rate(
+            "answered rate, few flows, kqps auth by a stream: kqps front / with --batch 1",
+            2.0,
+            before(BATCHED, FEW_FLOWS),
+            before(UNBATCHED, FEW_FLOWS),
+        ),
+    ]
+}
+
 impl Target {
-    pub(super) fn is_met(self, ratio: f64) -> bool {
+    pub(super) fn is_met(self, found: f64) -> bool {
         match self {
-            Self::AtLeast(least) => ratio >= least,
-            Self::AtMost(most) => ratio <= most,
+            Self::AtLeast(least) => found >= least,
+            Self::AtMost(most) => found <= most,
         }
     }
 

@@ -32,12 +32,20 @@ pub(super) struct Named {
     pub(super) data: Data,
     /// Whether it may use all cores, as it should while it loads; else it has the subject's.
     pub(super) spread: bool,
+    /// Settings that its file declares.
+    pub(super) settings: &'static [(&'static str, &'static str)],
 }
+
+/// Where a front tells its process ID, which is that of none of the servers behind it.
+const FRONT_PID: &str = "front.pid";
 
 /// A server that answers. It ends when this is dropped.
 pub(super) struct Up {
     pub(super) address: SocketAddr,
+    /// The process to watch.
     pub(super) pid: u32,
+    /// Whether that is all there is of it, with its children; not so of a front, behind which others are.
+    pub(super) is_whole: bool,
     /// Seconds from its start until it answered.
     pub(super) ready_s: f64,
     held: Held,
@@ -68,6 +76,14 @@ impl Server {
         }
     }
 
+    /// How it is set up.
+    pub(super) fn settings(&self) -> BTreeMap<&'static str, &'static str> {
+        match self {
+            Self::Echo(_) => BTreeMap::new(),
+            Self::Named(named) => named.settings.iter().copied().collect(),
+        }
+    }
+
     /// How it is called in tables.
     pub(super) fn words(&self) -> String {
         match self {
@@ -81,7 +97,7 @@ impl Server {
         match self {
             Self::Echo(io) => {
                 let (echo, address) = bench.kqps.echo(io)?;
-                Ok(Up { address, pid: echo.pid(), ready_s: 0.0, held: Held::Echo(echo) })
+                Ok(Up { address, pid: echo.pid(), is_whole: true, ready_s: 0.0, held: Held::Echo(echo) })
             }
             Self::Named(named) => named.start(bench),
         }
@@ -96,6 +112,7 @@ impl Named {
             .with_context(|| format!("there is no subject {}", self.subject))?;
         let zones = self.data.zones(bench)?;
         let own_core = [bench.kqps.subject_cpu];
+        let settings = self.settings.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let folder = tempfile::tempdir_in(bench.scratch)?;
         let setting = Setting {
             path: &LaidPath::Loopback,
@@ -105,10 +122,21 @@ impl Named {
             io: self.io,
             workers: 1,
             cpus: if self.spread { &[] } else { &own_core },
-            settings: &BTreeMap::new(),
+            settings: &settings,
         };
         let subject = Subject::start(&definition, &setting, &AtomicBool::new(false))?;
-        let (address, pid, ready_s) = (subject.address(), subject.pid(), subject.ready_s());
-        Ok(Up { address, pid, ready_s, held: Held::Named { _subject: Box::new(subject), _folder: folder } })
+        let (address, ready_s) = (subject.address(), subject.ready_s());
+        let front = match std::fs::read_to_string(folder.path().join(FRONT_PID)) {
+            Ok(text) => Some(text.trim().parse().with_context(|| format!("{FRONT_PID} has {text:?}"))?),
+            Err(_) => None,
+        };
+        let (pid, is_whole) = (front.unwrap_or_else(|| subject.pid()), front.is_none());
+        Ok(Up {
+            address,
+            pid,
+            is_whole,
+            ready_s,
+            held: Held::Named { _subject: Box::new(subject), _folder: folder },
+        })
     }
 }

@@ -34,14 +34,16 @@ pub(super) struct Measured {
     pub(super) answered_qps: f64,
     /// CPU seconds of the player per million answers.
     pub(super) player_cpu_s_per_million: f64,
-    /// CPU seconds of the server per million answers.
+    /// CPU seconds of the server per million answers; of a front without what stands behind it.
     pub(super) server_cpu_s_per_million: f64,
     /// Proportional memory of the server at the end, bytes, where it was looked at.
     pub(super) server_bytes: Option<u64>,
     /// Seconds from the server's start until it answered.
     pub(super) ready_s: f64,
-    /// Cores that other programs used meanwhile.
-    pub(super) foreign_cores: f64,
+    /// The median of latency, microseconds, where the player tells it.
+    pub(super) latency_p50_us: Option<u64>,
+    /// Cores that other programs used meanwhile; none where servers behind a front would be among them.
+    pub(super) foreign_cores: Option<f64>,
 }
 
 /// What a player reports.
@@ -50,6 +52,8 @@ pub(super) struct Reported {
     pub(super) answered_qps: f64,
     /// CPU seconds of the player.
     pub(super) cpu_s: f64,
+    /// The median of latency, microseconds, where it is told.
+    pub(super) latency_p50_us: Option<u64>,
     /// What it saw of the server, if it watched.
     pub(super) server: Option<SubjectFacts>,
 }
@@ -62,6 +66,7 @@ impl Measured {
             Figure::ServerCpu => self.server_cpu_s_per_million,
             Figure::Memory => self.server_bytes.map_or(f64::NAN, |bytes| bytes as f64),
             Figure::LoadTime => self.ready_s,
+            Figure::Latency => self.latency_p50_us.map_or(f64::NAN, |us| us as f64),
         }
     }
 }
@@ -87,7 +92,12 @@ pub(super) fn measure(bench: &Bench<'_>, side: Side) -> Result<Measured> {
         server_cpu_s_per_million: server_cpu_s / millions,
         server_bytes: reported.server.and_then(|seen| seen.pss_bytes),
         ready_s: server.ready_s,
-        foreign_cores: watch.foreign_cores(reported.cpu_s + server_cpu_s)?,
+        latency_p50_us: reported.latency_p50_us,
+        foreign_cores: if server.is_whole {
+            Some(watch.foreign_cores(reported.cpu_s + server_cpu_s)?)
+        } else {
+            None
+        },
     })
 }
 
@@ -108,6 +118,7 @@ fn kqps(bench: &Bench<'_>, side: Side, server: &Up, queries: &Path) -> Result<Re
         answered: trial.accounts.correct,
         answered_qps: trial.load.answered_qps,
         cpu_s,
+        latency_p50_us: trial.latency_us.p50,
         server: trial.subject,
     })
 }

@@ -178,7 +178,18 @@ fn each_starts_under_each_of_its_settings_answers_and_stops() {
             } else {
                 settings
             };
-            let mut started = rig.started(&definition, 1, &settings);
+            let mut started = match rig.start(&definition, 1, &settings) {
+                // What a front is set up before, or beside, is another program.
+                Err(error) if error.output().iter().any(|line| line.contains("is not on the PATH")) => {
+                    eprintln!("not tried: {} with {settings:?}: {:?}", definition.title, error.output());
+                    continue;
+                }
+                Err(error) => {
+                    let output = error.output().join("\n");
+                    panic!("{} with {settings:?}: {error}\n{output}", definition.title)
+                }
+                Ok(started) => started,
+            };
             assert_answers(&definition, &started.subject);
             assert_eq!(started.subject.ended(), None);
             for thread in kqps_host::threads_of(started.subject.pid()) {

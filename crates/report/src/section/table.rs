@@ -125,11 +125,15 @@ fn name(figure: Figure, with_published: bool) -> &'static str {
         Figure::Efficiency => "efficiency",
         Figure::CeilingShare => "of the ceiling",
         Figure::Cpu => "CPU per million",
+        Figure::CpuByThread => "by thread",
         Figure::Memory => "memory",
         Figure::MemoryPerRecord => "memory per record",
         Figure::LoadTime => "time to load",
         Figure::ReplySize => "reply size",
         Figure::P99AtHalf => "p99 at half load",
+        Figure::LatencyMean => "mean latency",
+        Figure::LatencyP99 => "p99 latency",
+        Figure::Lost => "lost",
     }
 }
 
@@ -222,6 +226,11 @@ pub(super) fn figure_of(figure: Figure, figures: &Figures) -> Shown {
         Figure::Cpu => {
             or_none(figures.cpu_s_per_million.map(|cpu_s| plain(format::duration_s(cpu_s), String::new())))
         }
+        Figure::CpuByThread if figures.cpu_by_thread.is_empty() => none(),
+        Figure::CpuByThread => {
+            let one = |(name, cpu_s): &(String, f64)| format!("{name} {}", format::duration_s(*cpu_s));
+            plain(figures.cpu_by_thread.iter().map(one).collect::<Vec<_>>().join(", "), String::new())
+        }
         Figure::Memory => or_none(figures.memory.map(|memory| {
             let soft = if memory.proportional { "" } else { "resident" };
             plain(format::bytes(memory.bytes), soft.to_owned())
@@ -240,6 +249,16 @@ pub(super) fn figure_of(figure: Figure, figures: &Figures) -> Shown {
         Figure::P99AtHalf => {
             or_none(figures.p99_at_half_us.map(|us| plain(format::time_us(us as f64), String::new())))
         }
+        Figure::LatencyMean => {
+            or_none(figures.latency_us.map(|latency| plain(format::time_us(latency.mean), String::new())))
+        }
+        Figure::LatencyP99 => {
+            let p99 = figures.latency_us.and_then(|latency| latency.p99);
+            or_none(p99.map(|us| plain(format::time_us(us as f64), String::new())))
+        }
+        Figure::Lost => or_none(
+            figures.lost_share.map(|share| plain(format!("{:.3}\u{a0}%", share * 100.0), String::new())),
+        ),
     }
 }
 

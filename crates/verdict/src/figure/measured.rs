@@ -31,6 +31,15 @@ pub struct Memory {
     pub proportional: bool,
 }
 
+/// Latency of several trials together, microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// The mean.
+    pub mean: f64,
+    /// p99; none where too few samples lie beyond it.
+    pub p99: Option<u64>,
+}
+
 /// The factor of a cell that tells how many records the zones of its subject have, all together.
 const RECORDS: &str = "dataset.records";
 
@@ -81,6 +90,28 @@ pub(super) fn cpu_s_per_million(trials: &[&Trial]) -> Option<f64> {
     (answers > 0).then(|| cpu_s / (answers as f64 / 1e6))
 }
 
+/// The same of threads that have one name but for a number at its end, the greatest first.
+pub(super) fn cpu_by_thread(trials: &[&Trial]) -> Vec<(String, f64)> {
+    let watched = trials.iter().filter_map(|trial| Some((trial.subject.as_ref()?, trial.accounts.correct)));
+    let mut answers = 0;
+    let mut cpu_s: BTreeMap<&str, f64> = BTreeMap::new();
+    for (subject, correct) in watched {
+        answers += correct;
+        for thread in &subject.threads {
+            let name = thread.name.trim_end_matches(|c: char| c.is_ascii_digit() || " :/-_#".contains(c));
+            *cpu_s.entry(if name.is_empty() { &thread.name } else { name }).or_default() += thread.cpu_s;
+        }
+    }
+    if answers == 0 {
+        return Vec::new();
+    }
+    let millions = answers as f64 / 1e6;
+    let mut shares: Vec<(String, f64)> =
+        cpu_s.into_iter().map(|(name, cpu_s)| (name.to_owned(), cpu_s / millions)).collect();
+    shares.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    shares
+}
+
 pub(super) fn memory(trials: &[&Trial]) -> Option<Memory> {
     let watched: Vec<_> = trials.iter().filter_map(|trial| trial.subject.as_ref()).collect();
     let resident = watched.iter().map(|subject| subject.rss_bytes).max().filter(|bytes| *bytes > 0)?;
@@ -112,6 +143,23 @@ pub(super) fn reply_bytes(trials: &[&Trial]) -> Option<f64> {
         (bytes + mean * correct as f64, replies + correct)
     });
     (replies > 0).then(|| bytes / replies as f64)
+}
+
+/// Latency over all of them: the histograms are added.
+pub(super) fn latency_us(trials: &[&Trial]) -> Option<Latency> {
+    let mut latency = Histogram::default();
+    let recorded = trials.iter().filter_map(|trial| Histogram::decode(trial.histograms.get("latency")?));
+    recorded.for_each(|recorded| latency.add(&recorded));
+    let quantiles = latency.quantiles();
+    Some(Latency { mean: quantiles.mean?, p99: quantiles.p99 })
+}
+
+/// What was lost over what was sent.
+pub(super) fn lost_share(trials: &[&Trial]) -> Option<f64> {
+    let (lost, sent) = trials
+        .iter()
+        .fold((0, 0), |(lost, sent), trial| (lost + trial.accounts.lost, sent + trial.accounts.sent));
+    (sent > 0).then(|| lost as f64 / sent as f64)
 }
 
 /// p99 over the trials at half of what their own block found; those of a search where none was made for latency.

@@ -6,7 +6,7 @@ use kqps_observation::question::{Chart, Experiment, Factor, Figure, Published, Q
 use kqps_observation::run::{CellLoad, Outcome, Purpose, Role};
 use kqps_observation::{Cell, Histogram, Run, RunTrial, Trial};
 use kqps_verdict::bottleneck::Resource;
-use kqps_verdict::figure::{Absence, Grid, Memory, State, best_of, charts_of, factor, tables_of};
+use kqps_verdict::figure::{Absence, Grid, Latency, Memory, State, best_of, charts_of, factor, tables_of};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::judge::{RunVerdict, judge};
 use kqps_verdict::warning::Code;
@@ -250,13 +250,24 @@ fn fixed_rates_give_the_highest_that_holds_and_latency_at_its_half() {
         let mut latency = Histogram::default();
         latency.record_many_us(rate_qps as u64 / 1000, 20_000);
         trial.histograms.insert("latency".into(), latency.encode());
+        let threads = &mut trial.subject.as_mut().unwrap().threads;
+        for (number, thread) in threads.iter_mut().enumerate() {
+            (thread.name, thread.cpu_s) = (format!("front {number}"), 0.3);
+        }
         push(&mut run, 0, 0, Purpose::Rate, measured(trial));
     }
     let verdict = judge(&run);
     let subject = &verdict.subjects[0];
     assert_eq!((subject.lower_bound_qps, subject.upper_bound_qps), (Some(100e3), Some(150e3)));
     assert!(near(subject.figure_qps.map(|figure| figure.median), 99_990.0));
-    assert_eq!(verdict.figures[0].p99_at_half_us, Some(50));
+    let figures = &verdict.figures[0];
+    assert_eq!(figures.p99_at_half_us, Some(50));
+    // Behind the figure are the trials at its rate.
+    assert_eq!(figures.latency_us, Some(Latency { mean: 100.0, p99: Some(100) }));
+    assert!(near(figures.lost_share, 10.0 / 100_000.0));
+    let [(kind, cpu_s)] = figures.cpu_by_thread.as_slice() else { panic!("{:?}", figures.cpu_by_thread) };
+    assert_eq!(kind, "front", "its threads are told apart by nothing but a number");
+    assert!(near(Some(*cpu_s), 2.0 * 0.3 / 0.099_990));
 
     run.trials.truncate(2);
     let verdict = judge(&run).subjects.remove(0);

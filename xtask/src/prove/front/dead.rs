@@ -44,7 +44,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let (zone, queries) = bench.zone(1000)?;
     let materials = Materials { zone, queries };
     for repetition in 0..bench.choose(1, REPETITIONS) {
-        for transport in TRANSPORTS {
+        for &transport in bench.choose(&TRANSPORTS[..1], &TRANSPORTS) {
             let told = || format!("{transport:?}, repetition {repetition}");
             for signal in [Signal::Kill, Signal::Stop] {
                 let seed = |attempt| bench.seed + repetition * ATTEMPTS + attempt;

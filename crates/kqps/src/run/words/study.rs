@@ -125,11 +125,19 @@ fn measured_words(figure: Figure, figures: &Figures) -> Option<String> {
             format!("{:.0} % of the ceiling{none}", share * 100.0)
         }
         Figure::Cpu => format!("{:.2} CPU s per million", figures.cpu_s_per_million?),
+        Figure::CpuByThread if figures.cpu_by_thread.is_empty() => return None,
+        Figure::CpuByThread => {
+            let one = |(name, cpu_s): &(String, f64)| format!("{name} {cpu_s:.2}");
+            format!("of them {}", figures.cpu_by_thread.iter().map(one).collect::<Vec<_>>().join(", "))
+        }
         Figure::Memory => format!("{:.1} MiB", figures.memory?.bytes as f64 / f64::from(1 << 20)),
         Figure::MemoryPerRecord => format!("{:.0} B a record", figures.memory_bytes_per_record?),
         Figure::LoadTime => format!("loaded in {:.2} s", figures.load_time_s?.mean),
         Figure::ReplySize => format!("replies of {:.0} B", figures.reply_bytes?),
         Figure::P99AtHalf => format!("p99 {} µs at half load", figures.p99_at_half_us?),
+        Figure::LatencyMean => format!("mean {:.0} µs", figures.latency_us?.mean),
+        Figure::LatencyP99 => format!("p99 {} µs", figures.latency_us?.p99?),
+        Figure::Lost => format!("{:.3} % lost", figures.lost_share? * 100.0),
     })
 }
 
