@@ -43,8 +43,9 @@ pub(super) fn choose(
             by_weight(candidates, at)
         }
         Choice::LeastOutstanding => {
+            let first = *turn;
             *turn = turn.wrapping_add(1);
-            least(candidates, *turn)
+            least(candidates, first)
         }
         Choice::Hash => highest(candidates, name_hash(name)),
     }
@@ -148,7 +149,7 @@ mod tests {
     fn the_least_loaded_for_its_weight_is_chosen() {
         assert_eq!(chosen(Choice::LeastOutstanding, &candidates(&[1, 1, 1], &[3, 2, 9]), 1), [1]);
         assert_eq!(chosen(Choice::LeastOutstanding, &candidates(&[1, 1, 5], &[3, 2, 9]), 1), [2]);
-        assert_eq!(chosen(Choice::LeastOutstanding, &candidates(&[2, 1, 1], &[0, 0, 0]), 4), [1, 2, 0, 1]);
+        assert_eq!(chosen(Choice::LeastOutstanding, &candidates(&[2, 1, 1], &[0, 0, 0]), 4), [0, 1, 2, 0]);
     }
 
     #[test]

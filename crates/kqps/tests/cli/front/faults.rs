@@ -59,7 +59,9 @@ fn what_was_under_way_at_a_connection_that_ends_is_answered_by_another() {
         let report = stop(server);
         assert_eq!((report.received, report.answered), (20, 20));
         let (host, echo) = (&report.back_ends["host"], &report.back_ends["echo"]);
-        assert_eq!((host.cut_off, host.garbled, echo.second_tries), (10, garbled, 10), "{host:?}");
+        // On a busy host a check may have been under way too.
+        let checks = host.checks - host.answered;
+        assert_eq!((host.cut_off - checks, host.garbled, echo.second_tries), (10, garbled, 10), "{host:?}");
         assert_eq!(asked(&report, "echo"), 20);
     }
 }
