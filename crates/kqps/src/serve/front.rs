@@ -50,6 +50,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "US", default_value_t = 200, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     flush_us: u64,
 
+    /// Look for queries only this often where two or more come in that time, which saves wake-ups; 0s looks at once
+    #[arg(long, value_name = "DURATION", default_value = "50us", value_parser = parse_coalesce)]
+    coalesce: Duration,
+
     /// How long a client waits; where there are several back ends, one has half of it to answer, and another the rest
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_some_time)]
     timeout: Duration,
@@ -161,6 +165,7 @@ impl Args {
             },
             batch: self.batch as usize,
             flush: Duration::from_micros(self.flush_us),
+            coalesce: self.coalesce,
             timeout: self.timeout,
             connections: self.backend_connections as usize,
             sockets: self.backend_sockets as usize,
@@ -225,6 +230,12 @@ impl FromStr for BackEndArgument {
 fn parse_weight(text: &str) -> Result<u32, String> {
     let weight = text.parse().ok().filter(|weight| (1..=file::WEIGHT_MOST).contains(weight));
     weight.ok_or_else(|| format!("`{text}` is no weight: expected 1 to {}", file::WEIGHT_MOST))
+}
+
+/// At most what a query may wait for a batch.
+fn parse_coalesce(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text)?;
+    if time > Duration::from_millis(10) { Err("expected at most 10ms".to_owned()) } else { Ok(time) }
 }
 
 fn parse_some_time(text: &str) -> Result<Duration, String> {

@@ -14,6 +14,7 @@ use mio::{Events, Poll};
 use super::Settings;
 use super::board::Notice;
 use super::clients::TcpClients;
+use super::company::Company;
 use super::desk::Desk;
 use super::intake::Intake;
 use super::post::Post;
@@ -45,6 +46,7 @@ pub(super) struct Front {
     notice: Notice,
     going: Going,
     intake: Intake,
+    company: Company,
     replies: RecvBatch,
     input: Box<[u8]>,
     look_ns: u64,
@@ -69,9 +71,10 @@ impl Front {
         let mut desk = Desk::new(settings.clone(), posts, clients, poll.registry().try_clone()?)?;
         desk.now_ns = now_ns();
         desk.adopt(Arc::new(settings.policy.clone()))?;
+        let company = Company::new(settings.coalesce)?;
         let replies = RecvBatch::new(REPLIES, SEGMENTED_BYTES);
         let input = vec![0; 2 * FRAME_BYTES].into();
-        Ok(Self { poll, desk, notice, going, intake, replies, input, look_ns: 0, tell_ns: 0 })
+        Ok(Self { poll, desk, notice, going, intake, company, replies, input, look_ns: 0, tell_ns: 0 })
     }
 
     /// Serves until it is told to stop.
@@ -80,7 +83,11 @@ impl Front {
         self.open(&mut events)?;
         self.going.ready()?;
         while self.going.on() {
-            match self.poll.poll(&mut events, Some(self.patience())) {
+            let patience = self.patience();
+            if !patience.is_zero() {
+                self.company.wait(self.desk.now_ns);
+            }
+            match self.poll.poll(&mut events, Some(patience)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 Err(_) => events.clear(),
                 Ok(()) => {}
@@ -91,6 +98,7 @@ impl Front {
             self.desk.accept();
             self.desk.hear_clients(&mut self.input);
             self.finish();
+            self.company.count(self.desk.counts.received, self.desk.now_ns);
         }
         self.desk.stop();
         Ok(self.counted())

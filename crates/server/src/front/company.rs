@@ -1,0 +1,78 @@
+//! Waiting for company: where queries come in quickly, a worker that looks at once for each of them spends most of
+//! its time on waking up. It looks only every so often then, and finds several. Where no second query is to be
+//! expected in that time, it looks at once.
+
+use std::io;
+use std::time::Duration;
+
+use kqps_kernel::clock::{now_ns, set_timer_slack_ns, sleep_until_ns};
+
+/// How long arrivals are counted before the rate is taken from them, nanoseconds.
+const WINDOW_NS: u64 = 2_000_000;
+
+/// When to look for queries again.
+pub(super) struct Company {
+    every_ns: u64,
+    /// Since when arrivals are counted, and how many there had been.
+    since_ns: u64,
+    queries: u64,
+    is_expected: bool,
+}
+
+impl Company {
+    /// Looks at most this often; at once each time where it is zero. For the calling thread.
+    pub(super) fn new(every: Duration) -> io::Result<Self> {
+        let every_ns = every.as_nanos() as u64;
+        if every_ns > 0 {
+            set_timer_slack_ns(1)?;
+        }
+        Ok(Self { every_ns, since_ns: 0, queries: 0, is_expected: false })
+    }
+
+    /// So many queries have come so far: takes the rate from that once in a while.
+    pub(super) fn count(&mut self, queries: u64, now_ns: u64) {
+        let elapsed_ns = now_ns - self.since_ns;
+        if elapsed_ns >= WINDOW_NS {
+            // At least two in the time between looks: one that would come at once, and its company.
+            let in_window = queries - self.queries;
+            self.is_expected = in_window * self.every_ns >= 2 * elapsed_ns;
+            (self.since_ns, self.queries) = (now_ns, queries);
+        }
+    }
+
+    /// Waits until it is time to look, where company is expected: `looked_ns` is when it was looked last.
+    pub(super) fn wait(&self, looked_ns: u64) {
+        let next_ns = looked_ns + self.every_ns;
+        if self.is_expected && now_ns() < next_ns {
+            sleep_until_ns(next_ns);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn company_is_expected_where_two_come_in_the_time() {
+        let mut company = Company::new(Duration::from_micros(50)).unwrap();
+        let mut expects = |queries, now_ns| {
+            company.count(queries, now_ns);
+            company.is_expected
+        };
+        assert!(!expects(0, 2_000_000));
+        // 40,000 queries a second.
+        assert!(!expects(80, 3_900_000), "it is not time yet");
+        assert!(expects(80, 4_000_000));
+        assert!(expects(81, 4_100_000));
+        // Just fewer.
+        assert!(!expects(159, 6_000_000));
+    }
+
+    #[test]
+    fn without_a_time_nobody_waits() {
+        let mut company = Company::new(Duration::ZERO).unwrap();
+        company.count(1_000_000, 10_000_000);
+        assert!(!company.is_expected);
+    }
+}
