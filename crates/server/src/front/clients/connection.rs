@@ -69,9 +69,9 @@ impl Connection {
         }
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is under way. One that has just come and had no turn may have asked already.
     pub(super) fn is_idle(&self) -> bool {
-        self.outstanding == 0 && self.input.is_empty() && self.output.is_empty()
+        !self.is_queued && self.outstanding == 0 && self.input.is_empty() && self.output.is_empty()
     }
 
     /// How it ended, where the client has said everything and heard everything.
