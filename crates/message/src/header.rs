@@ -3,6 +3,8 @@
 /// The length of a header.
 pub const HEADER_BYTES: usize = 12;
 
+/// The opcode's bits in the third byte.
+pub const OPCODE: u8 = 0x78;
 /// The bit of byte 2 that marks a reply.
 pub const QR: u8 = 0x80;
 /// The bit of byte 2 that marks an authoritative answer.

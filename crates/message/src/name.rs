@@ -141,6 +141,19 @@ pub fn end(message: &[u8], from: usize) -> Option<usize> {
     }
 }
 
+/// The same for a name without a pointer: one in a question, which has nothing before it to point to.
+#[inline]
+pub fn literal_end(message: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        match *message.get(at)? {
+            0 => return (at - from < NAME_BYTES_MAX).then_some(at + 1),
+            length @ 1..=63 => at += 1 + usize::from(length),
+            _ => return None,
+        }
+    }
+}
+
 /// An uncompressed name in wire form, shown in presentation form with its final dot. Bytes that are not
 /// printable ASCII become `\DDD`. A name that is cut short is shown as far as it goes.
 #[derive(Clone, Copy, Debug)]
@@ -223,6 +236,19 @@ mod tests {
         let mut out = b"kept".to_vec();
         assert!(encode(b"www.a..b", &mut out).is_err());
         assert_eq!(out, b"kept");
+    }
+
+    #[test]
+    fn a_name_without_a_pointer_ends_after_its_root() {
+        assert_eq!(literal_end(b"..\x03www\x04test\0rest", 2), Some(12));
+        assert_eq!(literal_end(b"\0", 0), Some(1));
+        assert_eq!(literal_end(b"\x03www\xc0\x00", 0), None);
+        assert_eq!(literal_end(b"\x03www", 0), None);
+        let longest = [&[63][..], &[b'a'; 63]].concat().repeat(3);
+        let fits = [&longest[..], &[61], &[b'a'; 61], &[0]].concat();
+        assert_eq!(literal_end(&fits, 0), Some(NAME_BYTES_MAX));
+        let too_long = [&longest[..], &[62], &[b'a'; 62], &[0]].concat();
+        assert_eq!(literal_end(&too_long, 0), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use kqps_kernel::errno;
+use kqps_message::rcode;
 
 /// Why a query got no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +113,24 @@ impl Counts {
             dropped.insert(format!("send-failed-{}", errno::name(number)), count);
         }
         dropped
+    }
+}
+
+/// Replies by rcode.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rcodes([u64; 16]);
+
+impl Rcodes {
+    /// One more, whose header has these four bits.
+    #[inline]
+    pub(crate) fn add(&mut self, flags: u16) {
+        self.0[usize::from(flags & 0x0f)] += 1;
+    }
+
+    /// By name, those that happened.
+    pub(crate) fn report(self) -> BTreeMap<String, u64> {
+        let seen = (0..).zip(self.0).filter(|(_, count)| *count > 0);
+        seen.map(|(code, count)| (rcode::Shown(code).to_string(), count)).collect()
     }
 }
 

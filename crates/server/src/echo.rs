@@ -2,7 +2,7 @@
 //! the ceiling of an I/O model on this host.
 
 use kqps_kernel::clock::now_ns;
-use kqps_message::header::{CD, HEADER_BYTES, QR, RD};
+use kqps_message::header::{CD, HEADER_BYTES, OPCODE, QR, RD};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{Answer, Packet};
@@ -11,8 +11,6 @@ use crate::counts::Cause;
 /// The longest query that is answered, bytes; the size that EDNS clients offer at most (RFC 6891, section
 /// 6.2.5). Every I/O model has room for exactly this much.
 pub const QUERY_BYTES: usize = 4096;
-
-const OPCODE: u8 = 0x78;
 
 /// Returns queries, after an optional amount of work.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]

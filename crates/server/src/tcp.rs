@@ -9,6 +9,7 @@
 mod clients;
 mod connection;
 mod counts;
+pub(crate) mod frame;
 mod house;
 mod listener;
 mod stream;

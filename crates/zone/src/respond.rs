@@ -18,7 +18,7 @@ mod writer;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use kqps_message::header::{AA, HEADER_BYTES, QR, RD, TC};
+use kqps_message::header::{AA, HEADER_BYTES, OPCODE, QR, RD, TC};
 use kqps_message::query::CLASS_IN;
 use kqps_message::{Header, edns as message_edns, rcode, rtype};
 
@@ -38,7 +38,6 @@ use tsig::NOTAUTH;
 use writer::{Owner, Writer};
 
 const CLASS_ANY: u16 = 255;
-const OPCODE: u8 = 0x78;
 const OPCODE_NOTIFY: u8 = 4;
 const BADVERS: u16 = 16;
 const BADCOOKIE: u16 = 23;

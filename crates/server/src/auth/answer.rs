@@ -6,16 +6,12 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
 use kqps_kernel::clock::wall_s;
-use kqps_message::rcode;
 use kqps_zone::{Asker, Outcome, Responder, Silence, Transfer, Transport, Zones};
 
 use crate::answer::{Answer, Packet};
-use crate::counts::Cause;
+use crate::counts::{Cause, Rcodes};
 use crate::echo::QUERY_BYTES;
 use crate::tcp::{Said, StreamAnswer};
-
-/// The rcodes of a header.
-const RCODES: usize = 16;
 
 /// Answers UDP queries from the zones.
 pub(crate) struct Auth(Inner);
@@ -27,7 +23,7 @@ struct Inner {
     /// Looks whether there are other zones without touching what the workers share.
     zones: Cache<Arc<ArcSwap<Zones>>, Arc<Zones>>,
     responder: Responder,
-    response_rcodes: [u64; RCODES],
+    rcodes: Rcodes,
 }
 
 impl Auth {
@@ -44,7 +40,7 @@ impl AuthStream {
 
 impl Inner {
     fn new(zones: Arc<ArcSwap<Zones>>, responder: Responder) -> Self {
-        Self { zones: Cache::new(zones), responder, response_rcodes: [0; RCODES] }
+        Self { zones: Cache::new(zones), responder, rcodes: Rcodes::default() }
     }
 
     /// One query, all of it from the same zones.
@@ -59,19 +55,13 @@ impl Inner {
         let asker = Asker { address, transport, now_s: wall_s() as u32 };
         match self.responder.respond(self.zones.load(), buffer, query_bytes, &asker) {
             Outcome::Reply(bytes) => {
-                self.response_rcodes[usize::from(buffer[3]) % RCODES] += 1;
+                self.rcodes.add(u16::from(buffer[3]));
                 Ok(Said::Reply(bytes))
             }
             Outcome::Transfer(transfer) => Ok(Said::Stream(transfer)),
             Outcome::Silence(Silence::TooShort) => Err(Cause::QueryTooShort),
             Outcome::Silence(Silence::IsReply) => Err(Cause::IsResponse),
         }
-    }
-
-    fn response_rcodes(&self) -> BTreeMap<String, u64> {
-        let named = self.response_rcodes.iter().zip(0..);
-        let seen = named.filter(|(count, _)| **count > 0);
-        seen.map(|(count, number)| (rcode::Shown(number).to_string(), *count)).collect()
     }
 }
 
@@ -96,7 +86,7 @@ impl Answer for Auth {
     }
 
     fn response_rcodes(&self) -> BTreeMap<String, u64> {
-        self.0.response_rcodes()
+        self.0.rcodes.report()
     }
 }
 
@@ -119,6 +109,6 @@ impl StreamAnswer for AuthStream {
     }
 
     fn response_rcodes(&self) -> BTreeMap<String, u64> {
-        self.0.response_rcodes()
+        self.0.rcodes.report()
     }
 }

@@ -1,23 +1,14 @@
 //! What the front reads of a query, and the replies that it makes itself.
 
-use kqps_message::header::{CD, HEADER_BYTES, QR, RD, TC};
+use kqps_message::header::{CD, HEADER_BYTES, OPCODE, QR, RD, TC};
 use kqps_message::question::QUESTION_TAIL_BYTES;
-use kqps_message::{Header, edns, rcode, rtype};
+use kqps_message::{Header, edns, name, rcode, rtype};
 
 use crate::counts::Cause;
 use crate::echo::QUERY_BYTES;
 
 /// The longest reply over UDP to a client that offers nothing (RFC 1035, section 4.2.1).
 const PLAIN_PAYLOAD_BYTES: usize = 512;
-
-/// The opcode's bits in the third byte of a header.
-pub(super) const OPCODE: u8 = 0x78;
-
-/// The longest name, bytes (RFC 1035, section 2.3.4).
-const NAME_BYTES_MAX: usize = 255;
-
-/// The longest label, bytes.
-const LABEL_BYTES_MAX: u8 = 63;
 
 /// The one question of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +44,7 @@ impl Asked {
         if query[4..6] != [0, 1] {
             return Err(Refusal::Say(rcode::FORMERR));
         }
-        let name_end = name_end(query).ok_or(Refusal::Say(rcode::FORMERR))?;
+        let name_end = name::literal_end(query, HEADER_BYTES).ok_or(Refusal::Say(rcode::FORMERR))?;
         let tail = query.get(name_end..name_end + QUESTION_TAIL_BYTES);
         let tail = tail.ok_or(Refusal::Say(rcode::FORMERR))?;
         let qtype = u16::from_be_bytes([tail[0], tail[1]]);
@@ -92,19 +83,6 @@ impl Asked {
     }
 }
 
-/// Where the uncompressed name behind the header ends. A name in a question has nothing before it to point to.
-#[inline]
-fn name_end(query: &[u8]) -> Option<usize> {
-    let mut at = HEADER_BYTES;
-    loop {
-        match *query.get(at)? {
-            0 => return (at - HEADER_BYTES < NAME_BYTES_MAX).then_some(at + 1),
-            length @ 1..=LABEL_BYTES_MAX => at += 1 + usize::from(length),
-            _ => return None,
-        }
-    }
-}
-
 /// Writes the reply of the front's own to a query, which has a header: ID, opcode, RD, CD and the question, where
 /// it can be read, are the query's. Returns its length. `reply` has room for the query.
 pub(super) fn refuse(query: &[u8], rcode: u16, reply: &mut [u8]) -> usize {
@@ -119,7 +97,7 @@ pub(super) fn refuse(query: &[u8], rcode: u16, reply: &mut [u8]) -> usize {
 
 /// Where the one question of a query that was refused ends; behind its header where there is none.
 fn whole_question(query: &[u8]) -> usize {
-    let tail_end = name_end(query).map(|end| end + QUESTION_TAIL_BYTES);
+    let tail_end = name::literal_end(query, HEADER_BYTES).map(|end| end + QUESTION_TAIL_BYTES);
     tail_end.filter(|&end| query[4..6] == [0, 1] && end <= query.len()).unwrap_or(HEADER_BYTES)
 }
 

@@ -11,11 +11,11 @@ use std::net::IpAddr;
 use mio::event::{Event, Source as _};
 use mio::{Interest, Registry, Token};
 
-use super::counts::Rcodes;
 use super::queries::Caller;
 use super::token::{Source, token};
-use crate::counts::Cause;
+use crate::counts::{Cause, Rcodes};
 use crate::sockets::ListeningSocket;
+use crate::tcp::frame::append;
 use crate::tcp::{Accepted, Clients, End, Limits, Listener, Stream, TcpCounts, TcpReport};
 use connection::Connection;
 
@@ -244,9 +244,8 @@ impl TcpClients {
     pub(super) fn reply(&mut self, caller: Caller, reply: &[u8], restore: impl FnOnce(&mut [u8])) {
         let Some(connection) = self.connection(caller) else { return self.counts.drop(Cause::ClientGone) };
         connection.outstanding -= 1;
-        connection.output.extend_from_slice(&(reply.len() as u16).to_be_bytes());
-        let start = connection.output.len();
-        connection.output.extend_from_slice(reply);
+        append(&mut connection.output, reply);
+        let start = connection.output.len() - reply.len();
         restore(&mut connection.output[start..]);
         if !connection.is_unwritten {
             connection.is_unwritten = true;

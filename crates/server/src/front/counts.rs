@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use kqps_message::rcode;
 use serde::{Deserialize, Serialize};
 
 /// Why a query that was sent to a back end came to nothing there.
@@ -27,24 +26,6 @@ pub(super) enum Bad {
     Mismatched,
     /// It is no DNS message, or was cut off.
     Garbled,
-}
-
-/// Replies to clients by rcode.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Rcodes([u64; 16]);
-
-impl Rcodes {
-    /// One more, whose header has these four bits.
-    #[inline]
-    pub(super) fn add(&mut self, flags: u16) {
-        self.0[usize::from(flags & 0x0f)] += 1;
-    }
-
-    /// By name, those that happened.
-    pub(super) fn report(self) -> BTreeMap<String, u64> {
-        let seen = (0..).zip(self.0).filter(|(_, count)| *count > 0);
-        seen.map(|(code, count)| (rcode::Shown(code).to_string(), count)).collect()
-    }
 }
 
 /// Counts of one back end: `sent = answered + timed_out + cut_off + displaced + unsettled`.

@@ -16,14 +16,14 @@ use super::asked::{Asked, Refusal};
 use super::back_end::{BackEnd, Way};
 use super::choose::{self, Candidate};
 use super::clients::TcpClients;
-use super::counts::{BackEndReports, Lost, Rcodes, add_back_ends};
+use super::counts::{BackEndReports, Lost, add_back_ends};
 use super::ids::Chance;
 use super::policy::Policy;
 use super::post::Post;
 use super::queries::{Client, Queries, Whereabouts};
 use super::stream::StreamLink;
 use super::{Overload, Ready, Settings};
-use crate::counts::{Cause, Counts};
+use crate::counts::{Cause, Counts, Rcodes};
 
 /// A worker's queries, back ends and clients.
 pub(super) struct Desk {

@@ -13,12 +13,7 @@ use mio::{Registry, Token};
 use super::ids::{IDS_MOST, Ids};
 use super::policy::Target;
 use crate::tcp::Stream;
-
-/// The bytes of a message's length.
-const LENGTH_BYTES: usize = 2;
-
-/// The longest message with its length before it, bytes (RFC 1035, section 4.2.2).
-pub(super) const FRAME_BYTES: usize = LENGTH_BYTES + u16::MAX as usize;
+use crate::tcp::frame::{LENGTH_BYTES, first_message};
 
 /// No more queries are taken while so many bytes of them wait for the back end to read.
 const QUEUE_MOST: usize = 1 << 20;
@@ -311,12 +306,11 @@ fn connect(target: &Target) -> io::Result<Stream> {
 /// as a whole; an error where its length says that it has no header.
 #[inline]
 pub(super) fn first_frame(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Gone> {
-    let Some((length, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
-    let length = usize::from(u16::from_be_bytes(*length));
-    if length < HEADER_BYTES {
+    let announced = bytes.first_chunk().map(|&length| usize::from(u16::from_be_bytes(length)));
+    if announced.is_some_and(|length| length < HEADER_BYTES) {
         return Err(Gone::Broken);
     }
-    Ok(rest.get(..length).map(|message| (message, LENGTH_BYTES + length)))
+    Ok(first_message(bytes).map(|message| (message, LENGTH_BYTES + message.len())))
 }
 
 #[cfg(test)]
@@ -327,6 +321,7 @@ mod tests {
     use mio::{Events, Poll};
 
     use super::*;
+    use crate::tcp::frame::FRAME_BYTES;
 
     #[test]
     fn frames_are_cut_one_by_one() {

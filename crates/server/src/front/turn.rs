@@ -18,10 +18,10 @@ use super::company::Company;
 use super::desk::Desk;
 use super::intake::Intake;
 use super::post::Post;
-use super::stream::FRAME_BYTES;
 use super::token::{Source, source};
 use crate::io::Model;
 use crate::sockets::{Endpoint, ListeningSocket};
+use crate::tcp::frame::FRAME_BYTES;
 use crate::worker::{Counted, Going};
 
 /// Events taken by one call.
@@ -101,7 +101,7 @@ impl Front {
             self.company.count(self.desk.counts.received, self.desk.now_ns);
         }
         self.desk.stop();
-        Ok(self.counted())
+        Ok(counted(&self.desk))
     }
 
     /// Opens connections to back ends, and waits for each until it is open or has failed.
@@ -181,10 +181,6 @@ impl Front {
             // What is not told of this turn is told soon, even if nothing else happens.
             self.look_ns = self.look_ns.min(self.tell_ns);
         }
-    }
-
-    fn counted(&self) -> Counted {
-        counted(&self.desk)
     }
 }
 

@@ -14,14 +14,9 @@ use kqps_message::header::HEADER_BYTES;
 use mio::{Interest, Registry, Token};
 
 use super::counts::{End, TcpCounts};
+use super::frame::{FRAME_BYTES, LENGTH_BYTES, MESSAGE_BYTES, append, first_message};
 use super::stream::Stream;
 use super::{Said, StreamAnswer};
-
-/// The longest message, bytes (RFC 1035, section 4.2.2: its length has 16 bits).
-const MESSAGE_BYTES: usize = 65_535;
-
-/// The bytes of a message's length.
-const LENGTH_BYTES: usize = 2;
 
 /// No more replies are made while so many bytes of them wait to be written.
 const OUTPUT_MOST: usize = 65_536;
@@ -51,9 +46,9 @@ impl<A> Desk<A> {
         Self {
             answer,
             counts: TcpCounts::default(),
-            input: vec![0; LENGTH_BYTES + MESSAGE_BYTES].into(),
+            input: vec![0; FRAME_BYTES].into(),
             message: vec![0; MESSAGE_BYTES].into(),
-            output: Vec::with_capacity(OUTPUT_MOST + LENGTH_BYTES + MESSAGE_BYTES),
+            output: Vec::with_capacity(OUTPUT_MOST + FRAME_BYTES),
         }
     }
 }
@@ -307,16 +302,4 @@ impl<S> Connection<S> {
         self.stream.write_all(&rest[self.written.min(rest.len())..])?;
         self.stream.shutdown(std::net::Shutdown::Write)
     }
-}
-
-/// The first message of these bytes without its length, if it is there as a whole.
-fn first_message(bytes: &[u8]) -> Option<&[u8]> {
-    let (length, rest) = bytes.split_first_chunk()?;
-    rest.get(..usize::from(u16::from_be_bytes(*length)))
-}
-
-/// Appends a message with its length before it.
-fn append(output: &mut Vec<u8>, message: &[u8]) {
-    output.extend_from_slice(&(message.len() as u16).to_be_bytes());
-    output.extend_from_slice(message);
 }

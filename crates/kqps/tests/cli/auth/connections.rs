@@ -30,25 +30,28 @@ pub(crate) fn is_closed(stream: &mut impl Read) -> bool {
     }
 }
 
+/// Sends so many queries at once, 3 byte by byte and 500 in pieces, and awaits what `answered` says of each lot.
+pub(crate) fn ask_cut_and_joined(stream: &mut TcpStream, at_once: u16, answered: fn(&mut TcpStream, u16)) {
+    stream.write_all(&many(at_once)).unwrap();
+    answered(stream, at_once);
+    for byte in many(3) {
+        stream.write_all(&[byte]).unwrap();
+    }
+    answered(stream, 3);
+    // Pieces that are never whole queries.
+    for piece in many(500).chunks(37) {
+        stream.write_all(piece).unwrap();
+    }
+    answered(stream, 500);
+}
+
 #[test]
 fn queries_are_answered_wherever_they_are_cut_and_joined() {
     let rig = Rig::new();
     for workers in [&["--processes", "1"][..], &["--processes", "2", "--threads", "2"]] {
         let server = rig.start(&[&["--listen", "127.0.0.1:0"], workers].concat());
         let mut stream = connect(server.addresses[0]);
-        // All at once.
-        stream.write_all(&many(1000)).unwrap();
-        assert_all_answered(&mut stream, 1000);
-        // Byte by byte.
-        for byte in many(3) {
-            stream.write_all(&[byte]).unwrap();
-        }
-        assert_all_answered(&mut stream, 3);
-        // In pieces that are never whole queries.
-        for piece in many(500).chunks(37) {
-            stream.write_all(piece).unwrap();
-        }
-        assert_all_answered(&mut stream, 500);
+        ask_cut_and_joined(&mut stream, 1000, assert_all_answered);
         // The last come with the end of the stream, and are answered before it is closed.
         stream.write_all(&many(10)).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::peer::{Host, answer};
 use super::{PATIENT, Running, authority, front, stop};
 use crate::auth::Rig;
-use crate::auth::connections::{is_closed, many};
+use crate::auth::connections::{ask_cut_and_joined, is_closed, many};
 use crate::auth::dns::{A, ask_by, connect, framed, next, query};
 use crate::serve::sent::flow;
 
@@ -29,18 +29,7 @@ fn queries_are_answered_wherever_they_are_cut_and_joined() {
         let server = front(&[&way], &["--threads", "2"]);
         let mut stream = connect(server.addresses[0]);
         // More than may be under way at one time.
-        stream.write_all(&many(3000)).unwrap();
-        assert_all_answered(&mut stream, 3000);
-        // Byte by byte.
-        for byte in many(3) {
-            stream.write_all(&[byte]).unwrap();
-        }
-        assert_all_answered(&mut stream, 3);
-        // In pieces that are never whole queries.
-        for piece in many(500).chunks(37) {
-            stream.write_all(piece).unwrap();
-        }
-        assert_all_answered(&mut stream, 500);
+        ask_cut_and_joined(&mut stream, 3000, assert_all_answered);
         // The last come with the end of the stream, and are answered before it is closed.
         stream.write_all(&[&many(10)[..], &[0, 40, 1]].concat()).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();

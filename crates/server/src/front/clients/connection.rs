@@ -3,7 +3,8 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::IpAddr;
 
-use crate::front::stream::{FRAME_BYTES, first_frame};
+use crate::front::stream::first_frame;
+use crate::tcp::frame::FRAME_BYTES;
 use crate::tcp::{End, Stream};
 
 /// Queries of one connection that are outstanding at once; what follows waits to be read.

@@ -1,11 +1,12 @@
 //! What a query comes to where no back end answers it: a second try, an rcode of the front's own, or nothing.
 
+use kqps_message::header::OPCODE;
 use kqps_message::rcode;
 
 use super::Desk;
 use crate::counts::Cause;
 use crate::echo::QUERY_BYTES;
-use crate::front::asked::{self, OPCODE};
+use crate::front::asked;
 use crate::front::counts::Lost;
 use crate::front::post::Receiver;
 use crate::front::queries::{Client, Query};

@@ -1,0 +1,24 @@
+//! Messages on a stream, each with its length before it (RFC 1035, section 4.2.2).
+
+/// The longest message, bytes.
+pub(crate) const MESSAGE_BYTES: usize = u16::MAX as usize;
+
+/// The bytes of a message's length.
+pub(crate) const LENGTH_BYTES: usize = 2;
+
+/// The longest message with its length, bytes.
+pub(crate) const FRAME_BYTES: usize = LENGTH_BYTES + MESSAGE_BYTES;
+
+/// The first message of these bytes without its length, if it is there as a whole.
+#[inline]
+pub(crate) fn first_message(bytes: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    rest.get(..usize::from(u16::from_be_bytes(*length)))
+}
+
+/// Appends a message with its length before it.
+#[inline]
+pub(crate) fn append(output: &mut Vec<u8>, message: &[u8]) {
+    output.extend_from_slice(&(message.len() as u16).to_be_bytes());
+    output.extend_from_slice(message);
+}
