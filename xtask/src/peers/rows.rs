@@ -233,10 +233,10 @@ fn auth() -> Vec<Row> {
     ]
 }
 
-/// What dnsdist does best with: its socket holds some 270 datagrams of clients, and what is lost to it leaves the
+/// What suits both fronts: the sockets of dnsdist and NSD hold some 270 datagrams, and what is lost there leaves the
 /// window short for a second.
-const WINDOW_DNSDIST: &[&str] = &["-c", "8", "-q", "250"];
-const THOUSAND_FLOWS_DNSDIST: &[&str] = &["-c", "1000", "-q", "250"];
+const FRONT_WINDOW: &[&str] = &["-c", "8", "-q", "250"];
+const FRONT_THOUSAND_FLOWS: &[&str] = &["-c", "1000", "-q", "250"];
 
 /// A load that both fronts carry.
 const EQUAL_FRONT_RATE: &[&str] = &["-c", "64", "-Q", "50k"];
@@ -270,14 +270,14 @@ fn front() -> Vec<Row> {
         rate(
             "answered rate before NSD: kqps front / dnsdist",
             2.0,
-            beside(OURS, WINDOW),
-            beside(DNSDIST, WINDOW_DNSDIST),
+            beside(OURS, FRONT_WINDOW),
+            beside(DNSDIST, FRONT_WINDOW),
         ),
         rate(
             "answered rate before NSD, 1000 flows: kqps front / dnsdist",
             2.0,
-            beside(OURS, THOUSAND_FLOWS),
-            beside(DNSDIST, THOUSAND_FLOWS_DNSDIST),
+            beside(OURS, FRONT_THOUSAND_FLOWS),
+            beside(DNSDIST, FRONT_THOUSAND_FLOWS),
         ),
         most(
             "front's CPU per million answers at 50 kqps before NSD: kqps front / dnsdist",

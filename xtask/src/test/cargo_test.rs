@@ -1,9 +1,7 @@
 //! `cargo test`, whose output goes on to the user line by line while its results are added up.
 
 use std::io::{BufRead as _, BufReader};
-use std::num::NonZeroUsize;
 use std::process::Stdio;
-use std::thread::available_parallelism;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -35,14 +33,11 @@ impl Tally {
     }
 }
 
-/// Runs the workspace's tests of the given kinds to the end, whichever fail. Twice as many as there are cores run at
-/// a time, for most of them wait for a load to end.
+/// Runs the workspace's tests of the given kinds to the end, whichever fail.
 pub(super) fn run(kinds: &[&str]) -> Result<Tally> {
-    let cores = available_parallelism().map_or(1, NonZeroUsize::get);
     let mut child = cargo()
         .args(["test", "--quiet", "--workspace", "--no-fail-fast"])
         .args(kinds)
-        .env("RUST_TEST_THREADS", (2 * cores).to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()

@@ -51,7 +51,7 @@ pub(super) struct Args {
     flush_us: u64,
 
     /// Look for queries only this often where two or more come in that time, which saves wake-ups; 0s looks at once
-    #[arg(long, value_name = "DURATION", default_value = "100us", value_parser = parse_coalesce)]
+    #[arg(long, value_name = "DURATION", default_value = "200us", value_parser = parse_coalesce)]
     coalesce: Duration,
 
     /// How long a client waits; where there are several back ends, one has half of it to answer, and another the rest
