@@ -59,7 +59,8 @@ pub struct Settings {
     /// How long the first query of a batch waits for more while others keep coming in. When no more come in, none
     /// waits.
     pub flush: Duration,
-    /// How long a worker waits before it looks for queries again, where two or more come in that time; zero for never.
+    /// How long a worker waits before it looks for queries again, at most `flush`, where two or more come in that
+    /// time; zero for never.
     pub coalesce: Duration,
     /// How long a client waits for its answer; a back end has half of that, and another one, if there is one, the
     /// other half.

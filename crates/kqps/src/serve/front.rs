@@ -50,7 +50,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "US", default_value_t = 200, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     flush_us: u64,
 
-    /// Look for queries only this often where two or more come in that time, which saves wake-ups; 0s looks at once
+    /// Look for queries only this often, or each --flush-us if that is shorter, where two or more come in that time,
+    /// which saves wake-ups; 0s looks at once
     #[arg(long, value_name = "DURATION", default_value = "200us", value_parser = parse_coalesce)]
     coalesce: Duration,
 
@@ -232,7 +233,7 @@ fn parse_weight(text: &str) -> Result<u32, String> {
     weight.ok_or_else(|| format!("`{text}` is no weight: expected 1 to {}", file::WEIGHT_MOST))
 }
 
-/// At most what a query may wait for a batch.
+/// How often to look: a longer time would be a stall.
 fn parse_coalesce(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text)?;
     if time > Duration::from_millis(10) { Err("expected at most 10ms".to_owned()) } else { Ok(time) }
