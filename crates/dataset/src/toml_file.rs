@@ -71,9 +71,11 @@ pub fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, TomlError>
     })
 }
 
-/// The one of `known` that was probably meant by `word`; none when nothing is near.
+/// The one of `known` that was probably meant by `word`, be it in lower or upper case; none when nothing is near.
 pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let ranked = known.iter().map(|&candidate| (strsim::damerau_levenshtein(word, candidate), candidate));
+    let meant = word.to_lowercase();
+    let distance = |candidate: &str| strsim::damerau_levenshtein(&meant, &candidate.to_lowercase());
+    let ranked = known.iter().map(|&candidate| (distance(candidate), candidate));
     let (distance, candidate) = ranked.min()?;
     (distance <= 1 + word.chars().count() / 3).then_some(candidate)
 }
@@ -117,6 +119,8 @@ mod tests {
     fn what_is_far_from_everything_is_not_guessed_at() {
         assert_eq!(nearest("colour", &["port", "zone"]), None);
         assert_eq!(nearest("zoen", &["port", "zone"]), Some("zone"));
+        assert_eq!(nearest("ZONE", &["port", "zone"]), Some("zone"));
+        assert_eq!(nearest("nxdomain", &["NODATA", "NXDOMAIN"]), Some("NXDOMAIN"));
     }
 
     #[test]

@@ -20,9 +20,12 @@ use simulate::{Host, Session};
 /// A claim is to hold in this share of comparisons.
 const RIGHT_SHARE: f64 = 0.95;
 
-/// The number of real comparisons, of the 20 that are made, in which a premise must hold: with fewer a claim is not
-/// shown.
+/// The number of real comparisons in which a premise must hold: with fewer a claim is not shown.
 const REAL_FAIR_LEAST: u32 = 10;
+
+/// How many real comparisons are made for a claim: these at least, and more up to that many until its premise held
+/// often enough.
+const REAL: Range<u32> = 20..60;
 
 /// The default number of blocks.
 const BLOCKS: usize = 6;
@@ -110,15 +113,16 @@ fn simulated(bench: &Bench, claim: &Claim) -> Result<()> {
     tally.judged("simulated", claim, least.ceil() as u32)
 }
 
-/// As many comparisons of real echoes as the size affords. The small form may try thrice: that all three are wrong
-/// by chance happens once in eight thousand times.
+/// Comparisons of real echoes until enough of them show something. The small form may try thrice: that all three are
+/// wrong by chance happens once in eight thousand times.
 fn real(bench: &Bench, claim: &Claim, work_ns: f64) -> Result<()> {
     let mut tally = Tally::default();
     let premise = claim.premise.as_ref().map(|premise| &premise.real);
-    for number in 0..bench.choose(3, 20) {
+    for number in 0..bench.choose(3, REAL.end) {
         let comparison = compare(bench, work_ns, &format!("{}-{number}", claim.name.replace(' ', "-")))?;
+        eprintln!("real, {}, {}: {comparison}", claim.name, number + 1);
         tally.add(claim, premise, &comparison);
-        if bench.choose(tally.right > 0, false) {
+        if bench.choose(tally.right > 0, tally.made >= REAL.start && tally.fair >= REAL_FAIR_LEAST) {
             break;
         }
     }

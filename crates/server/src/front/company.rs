@@ -20,9 +20,10 @@ pub(super) struct Company {
 }
 
 impl Company {
-    /// Looks at most this often; at once each time where it is zero. For the calling thread.
-    pub(super) fn new(every: Duration) -> io::Result<Self> {
-        let every_ns = every.as_nanos() as u64;
+    /// Looks at most this often; at once each time where it is zero. For the calling thread. No query waits for
+    /// longer to be seen than the first of a batch may wait for others, which is `flush`.
+    pub(super) fn new(every: Duration, flush: Duration) -> io::Result<Self> {
+        let every_ns = every.min(flush).as_nanos() as u64;
         if every_ns > 0 {
             set_timer_slack_ns(1)?;
         }
@@ -55,7 +56,7 @@ mod tests {
 
     #[test]
     fn company_is_expected_where_two_come_in_the_time() {
-        let mut company = Company::new(Duration::from_micros(50)).unwrap();
+        let mut company = Company::new(Duration::from_micros(50), Duration::MAX).unwrap();
         let mut expects = |queries, now_ns| {
             company.count(queries, now_ns);
             company.is_expected
@@ -71,8 +72,19 @@ mod tests {
 
     #[test]
     fn without_a_time_nobody_waits() {
-        let mut company = Company::new(Duration::ZERO).unwrap();
+        let mut company = Company::new(Duration::ZERO, Duration::MAX).unwrap();
         company.count(1_000_000, 10_000_000);
+        assert!(!company.is_expected);
+    }
+
+    #[test]
+    fn nobody_waits_longer_to_be_seen_than_for_a_batch() {
+        let mut company = Company::new(Duration::from_millis(10), Duration::from_micros(50)).unwrap();
+        // 40,000 queries a second: two in 50 µs.
+        company.count(400, 10_000_000);
+        assert!(company.is_expected);
+        // 39,900 a second: fewer than two in 50 µs, though many in 10 ms.
+        company.count(400 + 399, 20_000_000);
         assert!(!company.is_expected);
     }
 }

@@ -71,8 +71,7 @@ impl Front {
         let mut desk = Desk::new(settings.clone(), posts, clients, poll.registry().try_clone()?)?;
         desk.now_ns = now_ns();
         desk.adopt(Arc::new(settings.policy.clone()))?;
-        // No query is to wait for longer to be seen than the first of a batch may wait for others.
-        let company = Company::new(settings.coalesce.min(settings.flush))?;
+        let company = Company::new(settings.coalesce, settings.flush)?;
         let replies = RecvBatch::new(REPLIES, SEGMENTED_BYTES);
         let input = vec![0; 2 * FRAME_BYTES].into();
         Ok(Self { poll, desk, notice, going, intake, company, replies, input, look_ns: 0, tell_ns: 0 })

@@ -20,10 +20,13 @@ impl fmt::Display for Comparison {
                 let percent = beyond.abs() * 100.0;
                 write!(f, "{}: {b} has {percent:.1} % {direction} {figure} than {a}.", self.outcome)
             }
-            Outcome::Equivalent => write!(
-                f,
-                "equivalent: whatever differs in {figure} between {b} and {a} is less than this host can tell."
-            ),
+            Outcome::Equivalent => {
+                let percent = self.mde.unwrap_or(f64::INFINITY) * 100.0;
+                write!(
+                    f,
+                    "equivalent: {b} differs from {a} in {figure} by less than the {percent:.1} % that could be told."
+                )
+            }
             Outcome::Inconclusive => {
                 write!(f, "inconclusive: whether {b} differs from {a} in {figure} cannot be told yet; ")?;
                 match self.more_blocks {

@@ -1,6 +1,7 @@
 //! Transaction signatures (RFC 8945), as far as a server without keys needs them: every key is unknown, and the
 //! asker is told so.
 
+use kqps_message::record::Record;
 use kqps_message::rtype;
 
 use crate::respond::CLASS_ANY;
@@ -23,10 +24,10 @@ pub(crate) struct Tsig {
     id: [u8; 2],
 }
 
-/// Reads the TSIG record that begins at `at`. None where it is malformed.
+/// Reads the TSIG record that begins at `at`. None where it is malformed (RFC 8945, section 4.2).
 #[cold]
 pub(crate) fn read(message: &[u8], at: usize) -> Option<Tsig> {
-    let data = record(message, at)?.data;
+    let Record { class: CLASS_ANY, ttl_s: 0, data, .. } = record(message, at)? else { return None };
     let mut wire = [0; 255];
     let mut tsig = Tsig { names: [0; 510], key_bytes: 0, names_bytes: 0, time: [0; TIME_BYTES], id: [0; 2] };
     (tsig.key_bytes, _) = copy_name(message, at, &mut wire)?;

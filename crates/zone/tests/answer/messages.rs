@@ -367,6 +367,7 @@ fn a_signature_is_answered_with_badkey() {
     let server = &mut server();
     let mut message = query("www.example. A", &PLAIN);
     message[11] = 1;
+    let at = message.len();
     let tail = [b"\0\0\x01\x02\x03\x04\x01\x2c", &b"\0\x10"[..], &[9; 16], b"\x12\x34\0\0\0\0"].concat();
     let data = [&b"\x0bhmac-sha256\0"[..], &tail].concat();
     message.extend(b"\x03key\0\0\xfa\0\xff\0\0\0\0\0");
@@ -375,6 +376,13 @@ fn a_signature_is_answered_with_badkey() {
     let reply = server.reply(&message, Transport::Udp);
     assert_eq!((rcode(&reply), counts(&reply)), (9, [1, 0, 0, 1]));
     assert!(reply.ends_with(b"\x0bhmac-sha256\0\0\0\x01\x02\x03\x04\x01\x2c\0\0\x12\x34\0\x11\0\0"));
+    // Of class IN, and with a TTL.
+    for (field, value) in [(8, 1), (12, 1)] {
+        let mut malformed = message.clone();
+        malformed[at + field] = value;
+        let reply = server.reply(&malformed, Transport::Udp);
+        assert_eq!((rcode(&reply), counts(&reply)), (FORMERR, [1, 0, 0, 0]));
+    }
     // A record behind it, and one that is cut short.
     message[11] = 2;
     message.extend(b"\0\0\x01\0\x01\0\0\0\0\0\0");
