@@ -83,13 +83,13 @@ const WORK_NS: f64 = 50_000.0;
 
 /// Simulated hosts first, real echoes then.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    for claim in &CLAIMS {
+    let claims = bench.parts(&CLAIMS, |claim| claim.name)?;
+    for claim in &claims {
         simulated(bench, claim)?;
     }
     let query_ns = cpu_per_query_ns(bench)?;
     eprintln!("with {WORK_NS} ns of work the echo uses {query_ns:.0} ns for a query");
-    let claims = bench.choose(&CLAIMS[..1], &CLAIMS[..]);
-    for claim in claims {
+    for claim in &claims[..bench.choose(1, claims.len())] {
         // B's queries take so much longer that its rate falls by the share.
         let added_ns = query_ns * (1.0 / (1.0 - claim.slower) - 1.0);
         real(bench, claim, WORK_NS + added_ns)?;

@@ -18,7 +18,7 @@ mod witnessed;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 use kqps_dataset::generate;
 use kqps_kernel::probe::probe_one;
@@ -82,6 +82,9 @@ pub struct Options {
     /// Ask only this one of the generated queries, and show all replies (differential)
     #[arg(long)]
     index: Option<u64>,
+    /// Prove only the part of this name (front, judgement)
+    #[arg(long, value_name = "PART")]
+    only: Option<String>,
 }
 
 /// The seed unless another is given.
@@ -97,6 +100,8 @@ struct Bench {
     seed: u64,
     /// The only generated query that is asked; all of them without.
     index: Option<u64>,
+    /// The only part that is proved; all of them without.
+    only: Option<String>,
 }
 
 /// Queries in a proof's file.
@@ -109,7 +114,7 @@ const IOS: [(&str, Option<&str>); 4] =
 impl Bench {
     fn new(size: Size, program: &Path) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder for the proof")?;
-        Ok(Self { kqps: Kqps::new(program)?, size, folder, seed: SEED, index: None })
+        Ok(Self { kqps: Kqps::new(program)?, size, folder, seed: SEED, index: None, only: None })
     }
 
     /// A query file that expects NOERROR throughout.
@@ -126,6 +131,15 @@ impl Bench {
         generate::zone(&recipe, &zone)?;
         generate::queries(&recipe, QUERIES.into(), &queries)?;
         Ok((zone, queries))
+    }
+
+    /// The parts that are to be proved. The error is that there is none.
+    fn parts<'p, P>(&self, parts: &'p [P], name: impl Fn(&P) -> &str) -> Result<Vec<&'p P>> {
+        let is_picked = |part: &&P| self.only.as_deref().is_none_or(|only| only == name(part));
+        let picked: Vec<&P> = parts.iter().filter(is_picked).collect();
+        let names = || parts.iter().map(&name).collect::<Vec<_>>().join(", ");
+        ensure!(!picked.is_empty(), "--only: there is no such part; there are: {}", names());
+        Ok(picked)
     }
 
     /// One of two values, by size.
@@ -159,7 +173,12 @@ pub fn run(options: &Options) -> Result<()> {
     };
     for proof in &options.proofs {
         let began = Instant::now();
-        let bench = Bench { seed: options.seed, index: options.index, ..Bench::new(options.size, &program)? };
+        let bench = Bench {
+            seed: options.seed,
+            index: options.index,
+            only: options.only.clone(),
+            ..Bench::new(options.size, &program)?
+        };
         prove_on(&bench, *proof)?;
         eprintln!("proved: {proof:?}, in {:.1} s", began.elapsed().as_secs_f64());
     }

@@ -26,9 +26,9 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         ("hostile clients", hostile::prove),
         ("clients with the same IDs", colliding::prove),
     ];
-    for (name, prove) in parts {
+    for (name, prove) in bench.parts(&parts, |(name, _)| name)? {
         let began = Instant::now();
-        prove(bench).with_context(|| name.to_owned())?;
+        prove(bench).with_context(|| (*name).to_owned())?;
         eprintln!("{name}: {:.1} s", began.elapsed().as_secs_f64());
     }
     Ok(())
