@@ -19,6 +19,7 @@ pub mod limits;
 pub mod map;
 pub mod namespace;
 pub mod poll;
+pub mod priority;
 pub mod probe;
 pub mod process;
 pub mod select;

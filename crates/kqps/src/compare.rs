@@ -141,8 +141,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for condition in &met {
         eprintln!("--fail-on {condition} holds.");
     }
-    if let Some(warning) = words::nothing_shown(&compared.comparisons, &args.fail_on) {
-        eprintln!("{warning}");
+    let (comparisons, conditions) = (&compared.comparisons, &args.fail_on);
+    for warning in [words::nothing_shown(comparisons, conditions), words::too_coarse(comparisons, conditions)]
+    {
+        warning.into_iter().for_each(|warning| eprintln!("{warning}"));
     }
     Ok(if met.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(exit::REFUSED) })
 }

@@ -170,6 +170,9 @@ pub struct PlayerFacts {
     pub cpu_s: f64,
     /// The cores its threads were pinned to; empty when they were not.
     pub cpus: Vec<u32>,
+    /// Whether they ran before all others on those cores (`SCHED_FIFO`).
+    #[serde(default)]
+    pub real_time: bool,
     /// Datagrams that the player's own sockets dropped because their buffer was full.
     pub socket_drops: u64,
     /// Sockets that fell back from segmentation to single sends.

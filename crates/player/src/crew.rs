@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use kqps_dataset::Dataset;
 use kqps_host::watch::{Watch, Watched};
 use kqps_kernel::udp::UdpSocket;
-use kqps_kernel::{affinity, clock};
+use kqps_kernel::{affinity, clock, priority};
 use kqps_observation::Trial;
 
 use crate::deck::{Deck, Setting};
@@ -229,6 +229,7 @@ fn one_thread(
     if let Some(&cpu) = plan.cpus.get(number % plan.cpus.len().max(1)) {
         affinity::pin_thread(cpu).map_err(|error| PlayError::Pin { cpu, error })?;
     }
+    let real_time = plan.real_time && !plan.cpus.is_empty() && priority::run_first().is_ok();
     // Without it the kernel wakes a sleeper up to 50 µs late; that it was refused shows as lag.
     let _ = clock::set_timer_slack_ns(1);
     let deck = Deck::new(setting(world, number, sockets.len()));
@@ -246,7 +247,7 @@ fn one_thread(
     let Stage { deck, fallbacks, begun, .. } = stage;
     let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
     let (played_ns, drain_ns) = (deck.played_ns(), deck.drain_ns());
-    Ok(begun.then_some(Heard { tally: deck.tally, played_ns, drain_ns, drops, fallbacks }))
+    Ok(begun.then_some(Heard { tally: deck.tally, played_ns, drain_ns, drops, fallbacks, real_time }))
 }
 
 /// One thread's share of the plan.

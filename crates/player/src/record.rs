@@ -27,6 +27,8 @@ pub(crate) struct Heard {
     pub(crate) drops: u64,
     /// Sockets that fell back from segmentation.
     pub(crate) fallbacks: u32,
+    /// Whether it ran before all others on its core.
+    pub(crate) real_time: bool,
 }
 
 /// A trial that is over.
@@ -164,6 +166,7 @@ fn player(played: &Played<'_>, tally: &Tally, load: &Load, socket_drops: u64) ->
         sockets: sockets as u32,
         cpu_s: played.seen.player_cpu_s,
         cpus: played.plan.cpus.clone(),
+        real_time: !played.heard.is_empty() && played.heard.iter().all(|heard| heard.real_time),
         socket_drops,
         segment_fallbacks,
         per_thread: played.seen.player_threads.clone(),

@@ -36,9 +36,12 @@ impl Condition {
         let least = comparison.ratio.map_or(0.0, |ratio| (ratio.low - 1.0).max(1.0 - ratio.high).max(0.0));
         is_wanted && least >= self.by
     }
-}
 
-impl Condition {
+    /// By how much a difference must at least be, a share; 0 for any.
+    pub(super) fn by(&self) -> f64 {
+        self.by
+    }
+
     /// Whether it asks for what could not be told.
     pub(super) fn is_inconclusive(&self) -> bool {
         self.wanted == Wanted::Inconclusive

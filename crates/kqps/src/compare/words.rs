@@ -51,6 +51,22 @@ pub(super) fn nothing_shown(comparisons: &[Comparison], conditions: &[Condition]
     ))
 }
 
+/// What whoever set a condition must know as well: equals, of which a difference as small as was asked for might not
+/// have shown. None where it would have, and where any difference was asked for.
+pub(super) fn too_coarse(comparisons: &[Comparison], conditions: &[Condition]) -> Option<String> {
+    let equals = comparisons.iter().filter(|one| one.outcome == Outcome::Equivalent);
+    let mde = equals.filter_map(|one| one.mde).max_by(f64::total_cmp)?;
+    let wanted = conditions.iter().map(Condition::by).filter(|&by| by > 0.0).min_by(f64::total_cmp)?;
+    (wanted < mde).then(|| {
+        format!(
+            "Equals were told from ± {:.1} % on, so a difference of {:.1} % might not have shown. What would help: \
+             longer trials (--duration), or a quieter host.",
+            mde * 100.0,
+            wanted * 100.0
+        )
+    })
+}
+
 fn of_one(comparison: &Comparison) -> String {
     let mut text = format!("{comparison}\n");
     let mut line = |label: &str, value: String| {
@@ -115,6 +131,14 @@ mod tests {
         assert_eq!(nothing_shown(&both, &conditions(&["slower", "inconclusive"])), None);
         assert_eq!(nothing_shown(&both, &[]), None);
         assert_eq!(nothing_shown(&both[..1], &conditions(&["slower"])), None);
+
+        // The MDE is 0.2 %.
+        let told = too_coarse(&both, &conditions(&["slower", "faster:0.1%"])).unwrap();
+        assert!(told.starts_with("Equals were told from ± 0.2 % on, so a difference of 0.1 %"), "{told}");
+        for enough in [&["slower:2%"][..], &["slower"], &[]] {
+            assert_eq!(too_coarse(&both, &conditions(enough)), None, "{enough:?}");
+        }
+        assert_eq!(too_coarse(&both[1..], &conditions(&["slower:0.1%"])), None);
         let words = of(&both[1..], None);
         assert!(words.contains("  because    the player was the limit.\n"), "{words}");
         assert!(words.contains("Warning: it was late.") && !words.contains("Warning: the player"), "{words}");

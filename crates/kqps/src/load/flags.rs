@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use kqps_dataset::{Check, Dataset, Format, Options};
 use kqps_player::plan::BURST_MOST;
 use kqps_player::{Io, LoadPlan, Plan, Sources, Stop};
@@ -17,6 +18,13 @@ const SOCKETS_PER_THREAD: u64 = 32;
 
 /// The most that one thread can make use of.
 const SOCKETS_MOST: u64 = 16_384;
+
+/// Before whom the player's threads run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Priority {
+    Auto,
+    Usual,
+}
 
 /// What a user types of the player. The comments are the help text, which has no markup.
 #[derive(clap::Args)]
@@ -96,6 +104,11 @@ pub(crate) struct PlayerArgs {
     /// Pin the threads to these cores, in turn
     #[arg(long, value_name = "LIST", value_parser = parse_list)]
     cpus: Option<List>,
+
+    /// Before whom the threads run: auto has those with cores of their own (--cpus, none of them in --subject-cpus) run
+    /// before all else there, where this is permitted; usual does not
+    #[arg(long, value_name = "WHICH", default_value = "auto")]
+    priority: Priority,
 
     /// Queries in one burst at most (1 to 64)
     #[arg(long, value_parser = parse_count, default_value = "32")]
@@ -190,6 +203,7 @@ impl PlayerArgs {
             burst: self.burst as usize,
             sockets: sockets as usize,
             threads: threads as usize,
+            real_time: self.priority == Priority::Auto && self.has_cores_of_its_own(&cpus),
             cpus,
             io: self.io,
             buffer_bytes: self.buffer.map(|bytes| bytes as usize),
@@ -201,6 +215,12 @@ impl PlayerArgs {
             subject_cpus: self.subject_cpus.clone().unwrap_or_default().0,
             drop_reasons: false,
         })
+    }
+
+    /// Whether it is known that the subject needs none of the player's cores.
+    fn has_cores_of_its_own(&self, cpus: &[u32]) -> bool {
+        let subject = self.subject_cpus.as_ref().map_or(&[][..], |list| &list.0);
+        !cpus.is_empty() && !subject.is_empty() && cpus.iter().all(|cpu| !subject.contains(cpu))
     }
 
     /// How many sockets there are to be, and whether they have ports.

@@ -254,6 +254,7 @@ mod tests {
             sockets: 1,
             threads: 1,
             cpus: Vec::new(),
+            real_time: false,
             io: Io::Plain,
             buffer_bytes: None,
             local: None,

@@ -67,6 +67,9 @@ fn of_cells(a: Side<'_>, b: Side<'_>, differing: &mut Differing) {
     differing.add(&of("the I/O"), &of_a.io, &of_b.io);
     differing.add(&of("the number of workers"), of_a.workers, of_b.workers);
     differing.add(&of("the subject's cores"), cores(&of_a.subject_cpus), cores(&of_b.subject_cpus));
+    if let (Some(a), Some(b)) = (last(a), last(b)) {
+        differing.add("whether the player ran before all others", a.player.real_time, b.player.real_time);
+    }
     differing.add(&of("the player's cores"), cores(&of_a.player_cpus), cores(&of_b.player_cpus));
     differing.add(&of("the path"), path(a), path(b));
     let others = |cell: &Cell| -> BTreeMap<String, String> {
