@@ -142,9 +142,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         eprintln!("--fail-on {condition} holds.");
     }
     let (comparisons, conditions) = (&compared.comparisons, &args.fail_on);
-    for warning in [words::nothing_shown(comparisons, conditions), words::too_coarse(comparisons, conditions)]
-    {
-        warning.into_iter().for_each(|warning| eprintln!("{warning}"));
+    let warnings =
+        [words::nothing_shown(comparisons, conditions), words::too_coarse(comparisons, conditions)];
+    for warning in warnings.into_iter().flatten() {
+        eprintln!("{warning}");
     }
     Ok(if met.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(exit::REFUSED) })
 }
