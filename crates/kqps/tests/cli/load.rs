@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 
 use bench::{Bench, Echo, kqps, words};
 use kqps_kernel::process::{Signal, signal};
+use kqps_kernel::{affinity, priority};
 use kqps_observation::Trial;
 
 #[test]
@@ -75,6 +76,28 @@ fn the_record_says_what_shaped_the_load() {
     let load = trial.load;
     assert_eq!((load.coalesce_us, load.lag_allowed_us, load.seed), (Some(7.0), Some(6e7), Some(9)));
     assert_eq!(trial.targets, [trial.target]);
+}
+
+#[test]
+fn threads_run_first_only_on_cores_that_are_not_the_subjects() {
+    let cpus = affinity::allowed().unwrap();
+    let [one, .., other] = &*cpus else {
+        println!("skipped: one core only");
+        return;
+    };
+    let (one, other) = (&*one.to_string(), &*other.to_string());
+    let is_permitted = std::thread::spawn(priority::run_first).join().unwrap().is_ok();
+    let bench = Bench::new();
+    let ran_first = |flags: &[&str]| {
+        let trial = bench.trial(&[&["-Q", "1k", "-n", "1"], flags].concat());
+        assert_eq!(trial.accounts.intended, 1000);
+        trial.player.real_time
+    };
+    assert_eq!(ran_first(&["--cpus", one, "--subject-cpus", other]), is_permitted);
+    assert!(!ran_first(&["--cpus", one, "--subject-cpus", other, "--priority", "usual"]));
+    let both = format!("{one},{other}");
+    assert!(!ran_first(&["--cpus", &both, "--subject-cpus", other]));
+    assert!(!ran_first(&["--cpus", one]) && !ran_first(&["--subject-cpus", other]));
 }
 
 #[test]
