@@ -91,6 +91,11 @@ pub(crate) fn duration_s(seconds: f64) -> String {
     }
 }
 
+/// CPU time, which has three digits however long it is: `0.85 s`, `16.8 s`, `125 s`.
+pub(crate) fn cpu_s(seconds: f64) -> String {
+    if seconds.is_finite() { format!("{}\u{a0}s", significant(seconds)) } else { NONE.to_owned() }
+}
+
 /// A share from 0 to 1: `46 %`, `1.2 %`, `99.98 %`; never rounded to 0 % or 100 % when it is neither.
 pub(crate) fn percent(share: f64) -> String {
     if !share.is_finite() {
@@ -269,6 +274,7 @@ mod tests {
         assert_eq!(plain(&time_tick(100_000.0)), "100 ms");
         assert_eq!(plain(&duration_s(0.5)), "0.50 s");
         assert_eq!(plain(&duration_s(125.0)), "2 min 5 s");
+        assert_eq!([0.853, 16.76, 125.0].map(cpu_s).map(|text| plain(&text)), ["0.85 s", "16.8 s", "125 s"]);
         assert_eq!(plain(&duration_s(7_260.0)), "2 h 1 min");
     }
 

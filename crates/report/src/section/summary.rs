@@ -2,6 +2,7 @@
 
 use kqps_observation::Run;
 use kqps_observation::question::Figure;
+use kqps_verdict::compare::Pairing;
 use kqps_verdict::figure::{Figures, State};
 use kqps_verdict::judge::RunVerdict;
 
@@ -35,19 +36,21 @@ const NAMES: [&str; 5] = ["rate", "of the ceiling", "CPU per million", "memory",
 /// The subject of cells that measure the echo.
 const ECHO: &str = "echo";
 
-/// Every name server in the order of the run; the echo is none.
+/// Every name server in the order of the run; the echo is none, and what a comparison measures once more is none
+/// again.
 pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Summary> {
+    let again = Pairing::of(run).map(|pairing| pairing.again as u32);
     let subject = |one: &Figures| run.cells[one.cell as usize].subject.clone();
     let mut subjects: Vec<String> = Vec::new();
-    for name in verdict.figures.iter().map(subject).filter(|name| name != ECHO) {
+    let figures = || verdict.figures.iter().enumerate().filter(|(_, one)| Some(one.cell) != again);
+    for name in figures().map(|(_, one)| subject(one)).filter(|name| name != ECHO) {
         if !subjects.contains(&name) {
             subjects.push(name);
         }
     }
     let rate = |one: &Figures| one.median_qps.map_or(f64::NEG_INFINITY, |figure| figure.median);
     let row = |name: &String| {
-        let own: Vec<(usize, &Figures)> =
-            verdict.figures.iter().enumerate().filter(|(_, one)| subject(one) == *name).collect();
+        let own: Vec<(usize, &Figures)> = figures().filter(|(_, one)| subject(one) == *name).collect();
         let (index, best) = *own.iter().max_by(|(_, a), (_, b)| rate(a).total_cmp(&rate(b)))?;
         let settings = match own.len() {
             1 => String::new(),

@@ -224,11 +224,11 @@ pub(super) fn figure_of(figure: Figure, figures: &Figures) -> Shown {
         })),
         Figure::CeilingShare => or_none(share(figures)),
         Figure::Cpu => {
-            or_none(figures.cpu_s_per_million.map(|cpu_s| plain(format::duration_s(cpu_s), String::new())))
+            or_none(figures.cpu_s_per_million.map(|cpu_s| plain(format::cpu_s(cpu_s), String::new())))
         }
         Figure::CpuByThread if figures.cpu_by_thread.is_empty() => none(),
         Figure::CpuByThread => {
-            let one = |(name, cpu_s): &(String, f64)| format!("{name} {}", format::duration_s(*cpu_s));
+            let one = |(name, cpu_s): &(String, f64)| format!("{name} {}", format::cpu_s(*cpu_s));
             plain(figures.cpu_by_thread.iter().map(one).collect::<Vec<_>>().join(", "), String::new())
         }
         Figure::Memory => or_none(figures.memory.map(|memory| {
