@@ -124,6 +124,7 @@ fn a_comparison_shows_the_ratio_of_every_block() {
     }
     let said = browser.evaluate("document.body.textContent");
     assert!(said.as_str().unwrap().contains("slower: new has 5"), "{said}");
+    assert!(said.as_str().unwrap().contains("fastest of 2 cells"), "A once more is none of them: {said}");
 }
 
 #[test]

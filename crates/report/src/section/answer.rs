@@ -50,15 +50,15 @@ pub(crate) fn headline(verdict: &RunVerdict) -> String {
     }
 }
 
-/// The player's own ceiling, and how far above the figures it lies.
+/// The most that the player reached, set up as for the figure that it is nearest to, and how far above that is.
 pub(crate) fn player_ceiling(verdict: &RunVerdict) -> Option<String> {
-    let reached_qps = verdict.ceilings.player.as_ref()?.median_qps()?;
-    let headroom = verdict.subjects.iter().filter_map(|subject| subject.player_headroom);
-    let least = headroom.fold(f64::INFINITY, f64::min);
-    let reaches = format::rate(reached_qps);
-    Some(if least.is_finite() {
-        format!("The player itself reaches {reaches} here, {least:.1} times the highest figure above.")
+    let figures = verdict.subjects.iter();
+    let figures = figures.filter_map(|one| Some((one.player_headroom?, one.figure_qps?.median)));
+    Some(if let Some((times, figure_qps)) = figures.min_by(|(a, _), (b, _)| a.total_cmp(b)) {
+        let reaches = format::rate(times * figure_qps);
+        format!("The player itself reaches {reaches} here, {times:.1} times the highest figure above.")
     } else {
+        let reaches = format::rate(verdict.ceilings.player.as_ref()?.median_qps()?);
         format!("The player itself reaches {reaches} here.")
     })
 }
