@@ -19,7 +19,7 @@ use crate::compare::{self, Comparison};
 use crate::figure::{self, Figures};
 use crate::grade::Grade;
 use crate::interval::{Interval, median_interval};
-use crate::search::{Goal, Preset};
+use crate::search::{Bounds, Goal, Preset};
 use crate::warning::{self, Setting, Warning};
 
 pub use ceiling::{Ceiling, Ceilings};
@@ -58,9 +58,9 @@ pub struct CellVerdict {
     /// The highest reliable rate, correct answers a second: the median of the starts' conditional
     /// throughputs, its range reaching up to their upper bounds. None when it is refused (grade F).
     pub figure_qps: Option<Interval>,
-    /// The median of the starts' lower bounds, queries a second.
+    /// The median of the lower bounds of the starts that gave a figure, queries a second.
     pub lower_bound_qps: Option<f64>,
-    /// The median of the starts' upper bounds, queries a second.
+    /// The median of their upper bounds, queries a second.
     pub upper_bound_qps: Option<f64>,
     /// How many times the figure is what the same player, set up alike, reaches against the cheapest echo:
     /// ceiling (a). None where no echo was played like that.
@@ -129,8 +129,10 @@ fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> Cell
         canary: warning::canary(run, index),
     };
     let weighed = weigh::weigh(&case);
-    let median_of = |bound: fn(&StartVerdict) -> Option<f64>| {
-        let bounds: Vec<f64> = starts.iter().filter_map(|start| bound(&start.verdict)).collect();
+    // A start without a figure may have an upper bound, which would lie below the lower bounds of others.
+    let counting = || starts.iter().filter(|start| start.throughput_qps().is_some());
+    let median_of = |bound: fn(&Bounds) -> Option<f64>| {
+        let bounds: Vec<f64> = counting().filter_map(|start| bound(start.bounds()?)).collect();
         median_interval(&bounds).map(|interval| interval.median).filter(|_| !weighed.grade.refuses())
     };
     CellVerdict {
@@ -138,8 +140,8 @@ fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> Cell
         name: cell.name.clone(),
         goal: goal.clone(),
         figure_qps: weighed.figure_qps,
-        lower_bound_qps: median_of(|start| start.bounds.as_ref()?.lower_qps),
-        upper_bound_qps: median_of(|start| start.bounds.as_ref()?.upper_qps),
+        lower_bound_qps: median_of(|bounds| bounds.lower_qps),
+        upper_bound_qps: median_of(|bounds| bounds.upper_qps),
         player_headroom: weighed.player_headroom,
         ceiling: echo.map(|ceiling| ceiling.name.clone()),
         ceiling_share: weighed.ceiling_share,

@@ -250,6 +250,21 @@ fn the_range_reaches_up_to_the_bounds_of_the_starts() {
 }
 
 #[test]
+fn a_start_without_a_figure_has_no_part_in_the_bounds() {
+    let mut rig = Rig::new(2e6);
+    rig.search(0, knee(200e3));
+    let alone = subject(&rig);
+    // Nothing is answered: an upper bound far below, and nothing that holds.
+    rig.search(1, |load_qps| trial(load_qps, load_qps as u64 - 1));
+    let both = subject(&rig);
+    let dead = both.starts[1].bounds.as_ref().unwrap();
+    assert!(dead.throughput_qps.is_none() && dead.upper_qps.is_some_and(|qps| qps < 100e3), "{dead:?}");
+    assert!(alone.lower_bound_qps.is_some());
+    assert_eq!(both.lower_bound_qps, alone.lower_bound_qps);
+    assert_eq!(both.upper_bound_qps, alone.upper_bound_qps);
+}
+
+#[test]
 fn without_the_players_own_ceiling_the_grade_is_no_better_than_c() {
     let far = |trial: &mut Trial| {
         trial.target = "198.18.0.2:53".into();
