@@ -33,7 +33,8 @@ pub struct Plan {
     pub threads: usize,
     /// The core of each thread in turn; empty leaves them to the scheduler.
     pub cpus: Vec<u32>,
-    /// Whether threads run before all others on those cores, where the host permits it; without cores none does.
+    /// Whether threads run before all others on those cores, where the host permits it; without cores none does. For
+    /// cores that nothing else needs, one for each thread.
     pub real_time: bool,
     /// How packets are sent and received.
     pub io: Io,

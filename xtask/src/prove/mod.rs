@@ -167,6 +167,11 @@ fn player_ios() -> Vec<&'static str> {
 
 /// Proves what was asked for, one after the other.
 pub fn run(options: &Options) -> Result<()> {
+    let is_one = |proof: &Proof| matches!(proof, Proof::Front | Proof::Judgement);
+    ensure!(
+        options.only.is_none() || options.proofs.iter().all(is_one),
+        "--only: the parts of front and of judgement have names, those of other proofs have none"
+    );
     let program = match &options.program {
         Some(program) => program.clone(),
         None => workspace::release_build()?,

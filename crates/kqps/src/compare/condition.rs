@@ -48,6 +48,11 @@ impl Condition {
     }
 }
 
+/// A share in percent, as it was typed: without the noise of its last digits.
+pub(super) fn percent(share: f64) -> f64 {
+    (share * 1e8).round() / 1e6
+}
+
 impl FromStr for Condition {
     type Err = String;
 
@@ -76,7 +81,7 @@ impl fmt::Display for Condition {
             Wanted::Different => "different",
             Wanted::Inconclusive => "inconclusive",
         };
-        if self.by > 0.0 { write!(f, "{word}:{}%", (self.by * 1e8).round() / 1e6) } else { f.write_str(word) }
+        if self.by > 0.0 { write!(f, "{word}:{}%", percent(self.by)) } else { f.write_str(word) }
     }
 }
 

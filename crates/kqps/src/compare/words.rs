@@ -6,7 +6,7 @@ use std::path::Path;
 use kqps_verdict::compare::{Comparison, Outcome};
 use kqps_verdict::interval::Interval;
 
-use super::condition::Condition;
+use super::condition::{Condition, percent};
 
 /// Everything that is printed.
 pub(super) fn of(comparisons: &[Comparison], report: Option<&Path>) -> String {
@@ -59,10 +59,10 @@ pub(super) fn too_coarse(comparisons: &[Comparison], conditions: &[Condition]) -
     let wanted = conditions.iter().map(Condition::by).filter(|&by| by > 0.0).min_by(f64::total_cmp)?;
     (wanted < mde).then(|| {
         format!(
-            "Equals were told from ± {:.1} % on, so a difference of {:.1} % might not have shown. What would help: \
-             longer trials (--duration), or a quieter host.",
+            "What is called equivalent is so within ± {:.2} %, so a difference of {} % might not have shown. What would \
+             help: longer trials, or a quieter host.",
             mde * 100.0,
-            wanted * 100.0
+            percent(wanted)
         )
     })
 }
@@ -134,7 +134,8 @@ mod tests {
 
         // The MDE is 0.2 %.
         let told = too_coarse(&both, &conditions(&["slower", "faster:0.1%"])).unwrap();
-        assert!(told.starts_with("Equals were told from ± 0.2 % on, so a difference of 0.1 %"), "{told}");
+        assert!(told.contains("so a difference of 0.1 % might"), "{told}");
+        assert!(told.starts_with("What is called equivalent is so within ± 0."), "{told}");
         for enough in [&["slower:2%"][..], &["slower"], &[]] {
             assert_eq!(too_coarse(&both, &conditions(enough)), None, "{enough:?}");
         }

@@ -105,8 +105,8 @@ pub(crate) struct PlayerArgs {
     #[arg(long, value_name = "LIST", value_parser = parse_list)]
     cpus: Option<List>,
 
-    /// Before whom the threads run: auto has those with cores of their own (--cpus, none of them in --subject-cpus) run
-    /// before all else there, where this is permitted; usual does not
+    /// Before whom the threads run: auto has them run before all else where each has a core of its own (--cpus, none of
+    /// them in --subject-cpus) and this is permitted; usual does not
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     priority: Priority,
 
@@ -203,7 +203,7 @@ impl PlayerArgs {
             burst: self.burst as usize,
             sockets: sockets as usize,
             threads: threads as usize,
-            real_time: self.priority == Priority::Auto && self.has_cores_of_its_own(&cpus),
+            real_time: self.priority == Priority::Auto && self.has_cores_of_its_own(&cpus, threads),
             cpus,
             io: self.io,
             buffer_bytes: self.buffer.map(|bytes| bytes as usize),
@@ -217,10 +217,12 @@ impl PlayerArgs {
         })
     }
 
-    /// Whether it is known that the subject needs none of the player's cores.
-    fn has_cores_of_its_own(&self, cpus: &[u32]) -> bool {
+    /// Whether each thread has a core that no other one needs, and the subject neither, as far as is known. Of two that
+    /// run before all others on one core the first would keep the second out.
+    fn has_cores_of_its_own(&self, cpus: &[u32], threads: u64) -> bool {
         let subject = self.subject_cpus.as_ref().map_or(&[][..], |list| &list.0);
-        !cpus.is_empty() && !subject.is_empty() && cpus.iter().all(|cpu| !subject.contains(cpu))
+        let is_alone = |at: usize| !cpus[..at].contains(&cpus[at]) && !subject.contains(&cpus[at]);
+        !subject.is_empty() && threads <= cpus.len() as u64 && (0..cpus.len()).all(is_alone)
     }
 
     /// How many sockets there are to be, and whether they have ports.

@@ -97,6 +97,7 @@ fn threads_run_first_only_on_cores_that_are_not_the_subjects() {
     assert!(!ran_first(&["--cpus", one, "--subject-cpus", other, "--priority", "usual"]));
     let both = format!("{one},{other}");
     assert!(!ran_first(&["--cpus", &both, "--subject-cpus", other]));
+    assert!(!ran_first(&["--cpus", one, "--subject-cpus", other, "-T", "2"]), "two of them on one core");
     assert!(!ran_first(&["--cpus", one]) && !ran_first(&["--subject-cpus", other]));
 }
 

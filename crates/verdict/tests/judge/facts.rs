@@ -189,3 +189,17 @@ pub(crate) fn knee(capacity_qps: f64) -> impl Fn(f64) -> Trial {
         trial
     }
 }
+
+/// Six starts of a subject whose capacity is 200 kqps, give or take half a percent.
+pub(crate) fn six_starts(player_qps: f64, spoil: impl Fn(&mut Trial)) -> Rig {
+    let mut rig = Rig::new(player_qps);
+    for block in 0..6 {
+        let play = knee(199_500.0 + 200.0 * f64::from(block));
+        rig.search(block, |load_qps| {
+            let mut trial = play(load_qps);
+            spoil(&mut trial);
+            trial
+        });
+    }
+    rig
+}

@@ -1,8 +1,9 @@
-//! Judgements of facts that were built by hand: warnings, the bottleneck, and the verdict on whole runs.
+//! Judgements of facts that were built by hand: warnings, the bottleneck, and the verdict on whole runs and single searches.
 
 mod bottlenecks;
 mod facts;
 mod figures;
 mod reasons;
 mod runs;
+mod searches;
 mod warnings;

@@ -1,0 +1,86 @@
+//! Verdicts on single searches.
+
+use kqps_observation::Trial;
+use kqps_observation::run::Purpose;
+use kqps_verdict::grade::Grade;
+use kqps_verdict::judge::{Known, SearchVerdict, judge_search};
+use kqps_verdict::search::Preset;
+use kqps_verdict::warning::Setting;
+
+use crate::facts::{Rig, six_starts, starved, trial};
+
+/// The trials of the first start, as a search by itself.
+fn search_of(rig: &Rig) -> Vec<(Purpose, &Trial)> {
+    let first = rig.run.trials.iter().filter(|trial| trial.start == 100);
+    first.map(|trial| (trial.purpose, trial.measured().unwrap())).collect()
+}
+
+#[test]
+fn one_search_is_judged_with_the_names_that_the_interface_promises() {
+    let rig = six_starts(2e6, |_| {});
+    let setting = Setting { workers: Some(2), ..Setting::default() };
+    let known = Known { echo_qps: Some(500e3), setting, ..Known::default() };
+    let verdict: SearchVerdict = judge_search(&Preset::Quick.goal(), &search_of(&rig), &known);
+    let written = serde_json::to_value(&verdict).unwrap();
+    assert_eq!((&written["kind"], &written["grade"]), (&"verdict".into(), &"C".into()));
+    assert_eq!(written["bottleneck"]["resource"], "subject-cpu");
+    assert_eq!(written["goal"]["name"], "quick");
+    for figure in ["lower_bound_qps", "upper_bound_qps", "throughput_qps"] {
+        assert!((written[figure].as_f64().unwrap() / 200e3 - 1.0).abs() < 0.03, "{figure}");
+    }
+    assert!((written["ceiling_share"].as_f64().unwrap() - 0.4).abs() < 0.02);
+    let busiest_to_mean = verdict.busiest_to_mean.unwrap();
+    assert!((1.9..2.0).contains(&busiest_to_mean), "one of two did nearly all: {busiest_to_mean}");
+    let reasons = verdict.reasons.join(" ");
+    assert!(reasons.contains("one start") && reasons.contains("uneven: "), "{reasons}");
+    assert_eq!(verdict.trials.len(), search_of(&rig).len());
+}
+
+#[test]
+fn of_a_refused_figure_nothing_says_how_well_it_is_known() {
+    let judged = |wrong: u64| {
+        let mut rig = Rig::new(2e6);
+        // Nothing is ever too much for it.
+        rig.search(0, |load_qps| {
+            let mut trial = trial(load_qps, 0);
+            trial.accounts.correct -= wrong;
+            trial.accounts.wrong = wrong;
+            trial
+        });
+        let verdict = judge_search(&Preset::Quick.goal(), &search_of(&rig), &Known::default());
+        (verdict.grade, verdict.reasons.join(" "))
+    };
+    let (grade, reasons) = judged(0);
+    assert!(grade != Grade::F && reasons.contains("may be faster"), "{reasons}");
+    let (grade, reasons) = judged(1);
+    assert_eq!(grade, Grade::F);
+    assert!(reasons.contains("replies were wrong"), "{reasons}");
+    assert!(
+        !reasons.contains("faster") && !reasons.contains('±') && !reasons.contains("irregular"),
+        "{reasons}"
+    );
+}
+
+#[test]
+fn an_interrupted_search_is_judged_by_what_there_is() {
+    let rig = six_starts(2e6, |_| {});
+    let mut trials = search_of(&rig);
+    trials.truncate(6);
+    let mut spoiled = trials[2].1.clone();
+    spoiled.player.socket_drops = 1;
+    trials.insert(2, (trials[2].0, &spoiled));
+    let known = Known { interrupted: true, ..Known::default() };
+    let verdict = judge_search(&Preset::Quick.goal(), &trials, &known);
+    assert!(verdict.interrupted && verdict.incomplete);
+    assert_eq!(verdict.spoiled, [2]);
+    assert!(verdict.reasons.iter().any(|reason| reason.contains("interrupted")), "{:?}", verdict.reasons);
+}
+
+#[test]
+fn a_search_without_a_rate_has_a_reason() {
+    let trials: Vec<(Purpose, Trial)> = vec![(Purpose::Search, starved(10.0))];
+    let trials: Vec<(Purpose, &Trial)> = trials.iter().map(|(purpose, trial)| (*purpose, trial)).collect();
+    let verdict = judge_search(&Preset::Quick.goal(), &trials, &Known::default());
+    assert_eq!((verdict.grade, verdict.throughput_qps), (Grade::F, None));
+    assert!(!verdict.reasons.is_empty());
+}
