@@ -67,6 +67,11 @@ impl Topology {
     }
 }
 
+/// The cores that are online, also those that this process may not use; none where the kernel does not tell.
+pub fn online() -> Vec<u32> {
+    Root::real().list("sys/devices/system/cpu/online").unwrap_or_default()
+}
+
 fn core(
     root: &Root,
     cpu: u32,

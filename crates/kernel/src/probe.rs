@@ -9,6 +9,7 @@ use crate::namespace::NetNs;
 use crate::namespace::veth::{self, End, VethSettings};
 use crate::tracepoint::Counters;
 use crate::udp::{Peer, UdpOptions, UdpSocket, Wait};
+use crate::uring_send::SendRing;
 use crate::{affinity, namespace, steer, sys, tracefs, uring};
 
 /// One thing that a host may or may not offer.
@@ -35,7 +36,7 @@ const TRIALS: [(&str, &str, Trial); 15] = [
     ("ipv6", "sockets on ::1", ipv6),
     ("reuseport-cbpf", "flows steered to the worker on their core", reuseport_program),
     ("incoming-cpu", "a worker's socket preferred on its core", incoming_cpu),
-    ("uring", "io_uring with multishot receive and provided buffers", ring),
+    ("uring", "io_uring with multishot receive and provided buffers", rings),
     ("af-xdp", "sockets past the network stack", af_xdp),
     ("netns", "private networks", private_network),
     ("veth", "a path of one's own between two private networks", veth_pair),
@@ -137,6 +138,10 @@ fn incoming_cpu() -> io::Result<()> {
     steer::incoming_cpu(&bind(UdpOptions::default())?, affinity::allowed()?[0])
 }
 
+fn rings() -> io::Result<()> {
+    in_a_thread(ring)
+}
+
 fn ring() -> io::Result<()> {
     let socket = bind(UdpOptions::default())?;
     let peer = Peer { address: socket.local_addr()?.into(), asked: None };
@@ -145,7 +150,7 @@ fn ring() -> io::Result<()> {
     ring.receive(&socket, 0)?;
     ring.submit_and_wait()?;
     match ring.completion() {
-        Some(uring::Completion::Received { .. }) => Ok(()),
+        Some(uring::Completion::Received { .. }) => SendRing::new(2).map(drop),
         Some(uring::Completion::Unarmed(_, Some(error))) => Err(error),
         other => Err(io::Error::other(format!("a multishot receive ended with {other:?}"))),
     }
@@ -174,7 +179,8 @@ fn drop_reasons() -> io::Result<()> {
     counters.and_then(|counters| counters.counts()).map_err(of("a counter of one")).map(drop)
 }
 
-/// What changes a thread is tried in one that ends with the trial.
+/// What changes a thread is tried in one that ends with the trial; so are rings, since one that was closed may
+/// interrupt a later wait of the thread that had it.
 fn in_a_thread(trial: fn() -> io::Result<()>) -> io::Result<()> {
     std::thread::spawn(trial).join().unwrap_or_else(|_| Err(io::Error::other("the trial panicked")))
 }

@@ -11,6 +11,7 @@ mod uring;
 
 use std::io;
 
+use kqps_kernel::probe::probe_one;
 use kqps_kernel::udp::{UdpOptions, UdpSocket};
 
 use crate::error::PlayError;
@@ -76,6 +77,6 @@ pub fn offers(io: Io) -> Result<(), String> {
             let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &options);
             socket.map(drop).map_err(|error| error.to_string())
         }
-        Io::Uring => uring::offered().map_err(|error| error.to_string()),
+        Io::Uring => probe_one("uring"),
     }
 }

@@ -20,6 +20,7 @@ pub mod setup;
 pub mod sockets;
 pub mod tcp;
 
+mod company;
 mod crew;
 mod family;
 mod runs;

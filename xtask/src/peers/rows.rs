@@ -152,10 +152,12 @@ const HUGE: Data = Data::OneZone(10_000);
 const MANY: Data = Data::ManyZones(100);
 
 fn auth() -> Vec<Row> {
-    let named = |subject, io, data, flags, spread| {
-        let server = Server::Named(Named { subject, io, data, spread, settings: &[] });
+    let set = |subject, io, data, flags, spread, settings| {
+        let server = Server::Named(Named { subject, io, data, spread, settings });
         Side { player: Player::Kqps, flags, server }
     };
+    let named = |subject, io, data, flags, spread| set(subject, io, data, flags, spread, &[]);
+    let coalesced = |io, data, flags| set("kqps-auth", io, data, flags, false, &[("coalesce", "100us")]);
     let ours = |io, data, flags| named("kqps-auth", io, data, flags, false);
     let peer = |subject, data, flags| named(subject, "", data, flags, false);
     let loading =
@@ -182,6 +184,13 @@ fn auth() -> Vec<Row> {
             Figure::ServerCpu,
             0.65,
             ours("mmsg", USUAL, EQUAL_SERVER_RATE),
+            nsd(USUAL, EQUAL_SERVER_RATE),
+        ),
+        most(
+            "the same, with --coalesce 100us",
+            Figure::ServerCpu,
+            0.65,
+            coalesced("mmsg", USUAL, EQUAL_SERVER_RATE),
             nsd(USUAL, EQUAL_SERVER_RATE),
         ),
         rate(

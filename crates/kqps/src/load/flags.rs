@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use kqps_dataset::{Check, Dataset, Format, Options};
+use kqps_host::topology;
 use kqps_player::plan::BURST_MOST;
 use kqps_player::{Io, LoadPlan, Plan, Sources, Stop};
 
@@ -192,6 +193,7 @@ impl PlayerArgs {
         }
         self.check_local(targets[0])?;
         self.check_subject()?;
+        let subject_cpus = self.subject_cores()?;
         Ok(Plan {
             targets,
             load,
@@ -203,7 +205,7 @@ impl PlayerArgs {
             burst: self.burst as usize,
             sockets: sockets as usize,
             threads: threads as usize,
-            real_time: self.priority == Priority::Auto && self.has_cores_of_its_own(&cpus, threads),
+            real_time: self.priority == Priority::Auto && has_cores_of_its_own(&cpus, threads, &subject_cpus),
             cpus,
             io: self.io,
             buffer_bytes: self.buffer.map(|bytes| bytes as usize),
@@ -212,17 +214,22 @@ impl PlayerArgs {
             local_port: self.local_port.filter(|port| *port > 0),
             seed: self.seed,
             subject_pid: self.subject_pid,
-            subject_cpus: self.subject_cpus.clone().unwrap_or_default().0,
+            subject_cpus,
             drop_reasons: false,
         })
     }
 
-    /// Whether each thread has a core that no other one needs, and the subject neither, as far as is known. Of two that
-    /// run before all others on one core the first would keep the second out.
-    fn has_cores_of_its_own(&self, cpus: &[u32], threads: u64) -> bool {
-        let subject = self.subject_cpus.as_ref().map_or(&[][..], |list| &list.0);
-        let is_alone = |at: usize| !cpus[..at].contains(&cpus[at]) && !subject.contains(&cpus[at]);
-        !subject.is_empty() && threads <= cpus.len() as u64 && (0..cpus.len()).all(is_alone)
+    /// The cores that the subject was given, none where that was not said; one that is not there is bad usage.
+    fn subject_cores(&self) -> anyhow::Result<Vec<u32>> {
+        let cpus = self.subject_cpus.clone().unwrap_or_default().0;
+        let online = topology::online();
+        match cpus.iter().find(|cpu| !online.is_empty() && !online.contains(cpu)) {
+            None => Ok(cpus),
+            Some(cpu) => Err(bad_input(format!(
+                "--subject-cpus: there is no core {cpu} here; there are {}",
+                topology::write_list(&online)
+            ))),
+        }
     }
 
     /// How many sockets there are to be, and whether they have ports.
@@ -273,4 +280,11 @@ impl PlayerArgs {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether each thread has a core that no other one needs, and the subject neither, as far as is known. Of two that run
+/// before all others on one core the first would keep the second out.
+fn has_cores_of_its_own(cpus: &[u32], threads: u64, subject_cpus: &[u32]) -> bool {
+    let is_alone = |at: usize| !cpus[..at].contains(&cpus[at]) && !subject_cpus.contains(&cpus[at]);
+    !subject_cpus.is_empty() && threads <= cpus.len() as u64 && (0..cpus.len()).all(is_alone)
 }

@@ -24,6 +24,9 @@ pub(super) use file::read;
 /// How one of several back ends is chosen, unless it is said.
 const CHOICE: Choice = Choice::LeastOutstanding;
 
+/// How often a front looks for queries at most, unless it is said.
+const COALESCE: Duration = Duration::from_micros(200);
+
 /// Hand queries to name servers in batches, and their answers back: a receptionist before them
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -50,11 +53,6 @@ pub(super) struct Args {
     #[arg(long, value_name = "US", default_value_t = 200, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     flush_us: u64,
 
-    /// Look for queries only this often, or each --flush-us if that is shorter, where two or more come in that time,
-    /// which saves wake-ups; 0s looks at once
-    #[arg(long, value_name = "DURATION", default_value = "200us", value_parser = parse_coalesce)]
-    coalesce: Duration,
-
     /// How long a client waits; where there are several back ends, one has half of it to answer, and another the rest
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_some_time)]
     timeout: Duration,
@@ -75,7 +73,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..=65_000))]
     outstanding: u32,
 
-    /// Queries under way at one back end at most, of each worker
+    /// Queries under way at one back end at most, of each worker; while it has as many, others are chosen
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(1..=65_000))]
     backend_outstanding: u32,
 
@@ -166,7 +164,7 @@ impl Args {
             },
             batch: self.batch as usize,
             flush: Duration::from_micros(self.flush_us),
-            coalesce: self.coalesce,
+            coalesce: self.serving.coalesce.unwrap_or(COALESCE),
             timeout: self.timeout,
             connections: self.backend_connections as usize,
             sockets: self.backend_sockets as usize,
@@ -231,12 +229,6 @@ impl FromStr for BackEndArgument {
 fn parse_weight(text: &str) -> Result<u32, String> {
     let weight = text.parse().ok().filter(|weight| (1..=file::WEIGHT_MOST).contains(weight));
     weight.ok_or_else(|| format!("`{text}` is no weight: expected 1 to {}", file::WEIGHT_MOST))
-}
-
-/// How often to look: a longer time would be a stall.
-fn parse_coalesce(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text)?;
-    if time > Duration::from_millis(10) { Err("expected at most 10ms".to_owned()) } else { Ok(time) }
 }
 
 fn parse_some_time(text: &str) -> Result<Duration, String> {

@@ -243,7 +243,7 @@ fn bad_input_is_one_clear_error() {
     let (bad, good) = (bad.to_str().unwrap(), bench.queries());
     let good = good.to_str().unwrap();
     let target = bench.echo.address.as_str();
-    let cases: [(&[&str], &str); 23] = [
+    let cases: [(&[&str], &str); 24] = [
         (&["load", target, "-d", good], "-Q RATE"),
         (&["load", target, "-d", good, "-Q", "1", "-q", "1"], "cannot be used with"),
         (&["load", target, "-d", good, "-Q", "fast"], "expected a rate"),
@@ -258,6 +258,7 @@ fn bad_input_is_one_clear_error() {
         (&["load", target, "-d", good, "-Q", "1", "-S", "0"], "-S 0"),
         (&["load", target, "-d", good, "-Q", "1", "--subject-pid", "4194305"], "no process 4194305"),
         (&["find", target, "-d", good, "--subject-pid", "4194305"], "no process 4194305"),
+        (&["load", target, "-d", good, "-Q", "1", "--subject-cpus", "4095"], "there is no core 4095 here"),
         (&["load", target, "[::1]:53", "-d", good, "-Q", "1"], "different families"),
         (&["load", target, target, "-d", good, "-Q", "1", "-c", "1"], "each of the 2 targets"),
         (&["load", "-d", good, "-Q", "1"], "<TARGET>"),

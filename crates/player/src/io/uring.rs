@@ -18,12 +18,6 @@ const BUFFERS: u16 = 1024;
 /// The longest reply that is read whole: what EDNS advertises at most in practice.
 const REPLY_BYTES: usize = 4096;
 
-/// Whether the host offers both rings.
-pub(super) fn offered() -> io::Result<()> {
-    Ring::new(2, REPLY_BYTES)?;
-    SendRing::new(2).map(drop)
-}
-
 pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     let mut ring = Ring::new(BUFFERS, REPLY_BYTES)?;
     for (key, socket) in (0..).zip(stage.sockets) {

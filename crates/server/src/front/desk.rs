@@ -152,6 +152,12 @@ impl Desk {
         if self.candidates.is_empty() {
             return None;
         }
+        // One that is full gets a query only where all are.
+        let most = self.settings.back_end_outstanding;
+        let has_room = |candidate: &Candidate| candidate.outstanding < most;
+        if !self.candidates.iter().all(has_room) && self.candidates.iter().any(has_room) {
+            self.candidates.retain(has_room);
+        }
         let choice = rule.and_then(|rule| rule.choice).unwrap_or(self.policy.choice);
         let turn = &mut self.turns[query.rule.map_or(0, |rule| usize::from(rule) + 1)];
         let name = query.asked.name(&query.bytes);

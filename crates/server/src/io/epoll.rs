@@ -11,7 +11,7 @@ use crate::answer::{Answer, Packet};
 use crate::worker::Worker;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
-    let Worker { endpoints, answer, counts, going } = worker;
+    let Worker { endpoints, answer, counts, going, .. } = worker;
     let mut set = Epoll::new(endpoints.len())?;
     for (endpoint, key) in endpoints.iter().zip(0..) {
         set.add(&*endpoint.receiver, key)?;

@@ -15,7 +15,7 @@ use crate::answer::{Answer, Packet};
 use crate::worker::Worker;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
-    let Worker { endpoints, answer, counts, going } = worker;
+    let Worker { endpoints, answer, counts, going, .. } = worker;
     let mut poll = Poll::new()?;
     for (index, endpoint) in endpoints.iter().enumerate() {
         let descriptor = endpoint.receiver.as_raw_fd();

@@ -12,7 +12,7 @@ use crate::worker::Worker;
 const BUFFERS: u16 = 1024;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
-    let Worker { endpoints, answer, counts, going } = worker;
+    let Worker { endpoints, answer, counts, going, .. } = worker;
     let mut ring = Ring::new(BUFFERS, BUFFER_BYTES)?;
     for (endpoint, key) in endpoints.iter().zip(0..) {
         ring.receive(&endpoint.receiver, key)?;

@@ -126,7 +126,8 @@ pub fn lagging(trial: &Trial) -> Option<Warning> {
             }
         };
         let advice = format!(
-            "{seen}. Pin the player (--cpus) away from the subject and from interrupts, or lower the rate."
+            "{seen}. Pin the player (--cpus) away from the subject and from interrupts and say which cores the subject \
+             has (--subject-cpus), so that the player runs first on its own; or lower the rate."
         );
         return Some(Warning::new(Code::Lagging, Effect::RedoThenRefuse, figure, advice));
     }

@@ -9,10 +9,13 @@ use kqps_kernel::process::Signal;
 
 use super::super::{Bench, Size};
 use super::honest::{Client, Heard};
-use super::house::{Front, Server, failures};
+use super::house::{Front, Server, failures, half_of_capacity};
 use super::told::Told;
 use crate::back_end::Transport;
 use crate::kqps::finish;
+
+/// The load in the small form, where other tests may share the host; half of the capacity in the whole one.
+const SMALL_QPS: f64 = 5000.0;
 
 /// Repetitions of each in the whole form.
 const REPETITIONS: u64 = 20;
@@ -38,11 +41,19 @@ const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Unix, Transport::
 struct Materials {
     zone: PathBuf,
     queries: PathBuf,
+    rate: String,
 }
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let (zone, queries) = bench.zone(1000)?;
-    let materials = Materials { zone, queries };
+    let rate_qps = match bench.size {
+        Size::Small => SMALL_QPS,
+        Size::Whole => {
+            let servers = servers(bench, &zone, 4)?;
+            half_of_capacity(bench, &server_urls(&servers, Transport::Tcp), &queries)?
+        }
+    };
+    let materials = Materials { zone, queries, rate: format!("{rate_qps:.0}") };
     for repetition in 0..bench.choose(1, REPETITIONS) {
         for &transport in bench.choose(&TRANSPORTS[..1], &TRANSPORTS) {
             let told = || format!("{transport:?}, repetition {repetition}");
@@ -68,6 +79,10 @@ fn servers(bench: &Bench, zone: &Path, count: usize) -> Result<Vec<Server>> {
     (0..count).map(|number| Server::start(bench, zone, &format!("server{number}"), None)).collect()
 }
 
+fn server_urls(servers: &[Server], transport: Transport) -> Vec<String> {
+    servers.iter().map(|server| server.url(transport)).collect()
+}
+
 /// Whether it could be judged: it cannot where the host was so busy that others seemed dead, too.
 fn one_of_four(
     bench: &Bench,
@@ -77,11 +92,10 @@ fn one_of_four(
     seed: u64,
 ) -> Result<bool> {
     let servers = servers(bench, &materials.zone, 4)?;
-    let urls: Vec<_> = servers.iter().map(|server| server.url(transport)).collect();
-    let front = Front::start(bench, "four", &urls, &[])?;
+    let front = Front::start(bench, "four", &server_urls(&servers, transport), &[])?;
     front.is_ready(servers.len())?;
-    let (rate, duration) = bench.choose(("5k", "2s"), ("20k", "4s"));
-    let flags = ["-T", "1", "-c", "8", "-Q", rate, "-l", duration, "-t", "3s"];
+    let duration = bench.choose("2s", "4s");
+    let flags = ["-T", "1", "-c", "8", "-Q", &materials.rate, "-l", duration, "-t", "3s"];
     let player = bench.kqps.start_load(front.address, &materials.queries, &flags)?;
     let mut rng = fastrand::Rng::with_seed(seed);
     std::thread::sleep(Duration::from_millis(500 + rng.u64(..500)));
@@ -115,35 +129,20 @@ fn one_of_four(
     Ok(true)
 }
 
-/// All are killed, and come back where they were.
+/// All are killed under load, and come back where they were.
 fn all(bench: &Bench, materials: &Materials, transport: Transport) -> Result<()> {
-    let Materials { zone, queries } = materials;
+    let Materials { zone, queries, rate } = materials;
     let servers = servers(bench, zone, 2)?;
-    let urls: Vec<_> = servers.iter().map(|server| server.url(transport)).collect();
-    let front = Front::start(bench, "all", &urls, &["--timeout", "1s"])?;
+    let front = Front::start(bench, "all", &server_urls(&servers, transport), &["--timeout", "1s"])?;
     front.is_ready(servers.len())?;
-    let mut places = Vec::new();
-    for server in servers {
-        places.push(server.kill()?);
-    }
-    let none_is_up = |told: &Told| told.back_ends.values().all(|told| told.up == 0);
+    // Longer than the front lets any client wait.
+    let flags = |rate, duration| ["-T", "1", "-c", "8", "-Q", rate, "-l", duration, "-t", "1500ms"];
+    let player = bench.kqps.start_load(front.address, queries, &flags(rate, "7s"))?;
+    std::thread::sleep(Duration::from_millis(500));
+    let places = servers.into_iter().map(Server::kill).collect::<Result<Vec<_>>>()?;
     let mut client = Client::udp(front.address)?;
-    // Whether they are down is found out by asking them, or by a check.
-    let mut heard = client.ask("before", BACK_WITHIN)?;
-    front.tells("that all are down", BACK_WITHIN, none_is_up)?;
-    let mut refused_after = Duration::ZERO;
-    for number in 0..50 {
-        let began = Instant::now();
-        heard = client.ask(&format!("down{number}"), BACK_WITHIN)?;
-        refused_after = refused_after.max(began.elapsed());
-        ensure!(heard == Heard::Rcode(2), "a query that nobody can answer had {heard:?}");
-    }
-    ensure!(
-        heard == Heard::Rcode(2) && refused_after <= REFUSED_WITHIN,
-        "SERVFAIL came after {refused_after:?}"
-    );
-    let flags = ["-T", "1", "-c", "8", "-Q", "2k", "-l", "1s", "-t", "1500ms"];
-    let down = bench.kqps.trial(front.address, queries, &flags)?;
+    let refused_after = all_are_refused(&front, &mut client)?;
+    let down = bench.kqps.trial(front.address, queries, &flags("2k", "1s"))?;
     let (failed, accounts) = (failures(&down)?, down.accounts);
     ensure!(
         accounts.lost + accounts.late == 0 && failed == accounts.sent,
@@ -160,16 +159,41 @@ fn all(bench: &Bench, materials: &Materials, transport: Transport) -> Result<()>
         std::thread::sleep(Duration::from_millis(20));
     }
     let back = began.elapsed().saturating_sub(started);
+    let played = finish(player)?.measured()?;
+    let failed = failures(&played)?;
+    ensure!(0 < failed && failed < played.accounts.sent, "all through: {:?}", played.accounts);
     front.is_ready(servers.len())?;
-    let up = bench.kqps.trial(front.address, queries, &flags)?;
-    let failed = failures(&up)?;
+    let up = bench.kqps.trial(front.address, queries, &flags(rate, "1s"))?;
+    let failed_after = failures(&up)?;
     front.stop()?;
     eprintln!(
-        "all down by {transport:?}: SERVFAIL within {:.1} ms, {} q refused, used again after {:.0} ms, then {failed} failed",
+        "all down by {transport:?}: SERVFAIL within {:.1} ms, used again after {:.0} ms, {failed} of {} failed all \
+         through and {failed_after} of {} afterwards",
         refused_after.as_secs_f64() * 1e3,
-        accounts.sent,
-        back.as_secs_f64() * 1e3
+        back.as_secs_f64() * 1e3,
+        played.accounts.sent,
+        up.accounts.sent
     );
-    ensure!(bench.size == Size::Small || failed == 0, "{failed} queries failed after all were back");
+    ensure!(
+        bench.size == Size::Small || failed_after == 0,
+        "{failed_after} queries failed after all were back"
+    );
     Ok(())
+}
+
+/// Waits until a front knows that all its back ends are down, and asks it; how long a refusal took at most.
+fn all_are_refused(front: &Front, client: &mut Client) -> Result<Duration> {
+    let none_is_up = |told: &Told| told.back_ends.values().all(|told| told.up == 0);
+    // Whether they are down is found out by asking them, or by a check.
+    client.ask("before", BACK_WITHIN)?;
+    front.tells("that all are down", BACK_WITHIN, none_is_up)?;
+    let mut refused_after = Duration::ZERO;
+    for number in 0..50 {
+        let began = Instant::now();
+        let heard = client.ask(&format!("down{number}"), BACK_WITHIN)?;
+        refused_after = refused_after.max(began.elapsed());
+        ensure!(heard == Heard::Rcode(2), "a query that nobody can answer had {heard:?}");
+    }
+    ensure!(refused_after <= REFUSED_WITHIN, "SERVFAIL came after {refused_after:?}");
+    Ok(refused_after)
 }

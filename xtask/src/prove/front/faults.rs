@@ -9,7 +9,7 @@ use clap::ValueEnum as _;
 use fastrand::Rng;
 
 use super::super::{Bench, Size};
-use super::house::{Front, back_ends, failures, urls};
+use super::house::{Front, back_ends, failures, half_of_capacity, urls};
 use super::told::BackEndTold;
 use crate::back_end::{BackEnd, Fault, Transport};
 use crate::kqps::finish;
@@ -47,7 +47,10 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let queries = bench.queries(QUERIES)?;
     let rate_qps = match bench.size {
         Size::Small => SMALL_QPS,
-        Size::Whole => half_of_capacity(bench, &queries)?,
+        Size::Whole => {
+            let back_ends = back_ends(bench, Transport::Tcp, "capacity", 2)?;
+            half_of_capacity(bench, &urls(&back_ends), &queries)?
+        }
     };
     let mut cases = Vec::new();
     for repetition in 0..bench.choose(1, REPETITIONS) {
@@ -75,17 +78,6 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         })?;
     }
     Ok(())
-}
-
-/// Half of what a front before two of our back ends can do, found by a short closed loop.
-fn half_of_capacity(bench: &Bench, queries: &Path) -> Result<f64> {
-    let back_ends = back_ends(bench, Transport::Tcp, "capacity", 2)?;
-    let front = Front::start(bench, "capacity", &urls(&back_ends), &[])?;
-    front.is_ready(2)?;
-    let trial = bench.kqps.trial(front.address, queries, &["-T", "1", "-q", "200", "-l", "2s"])?;
-    front.stop()?;
-    eprintln!("capacity before two back ends: {:.0} q/s", trial.load.answered_qps);
-    Ok(trial.load.answered_qps / 2.0)
 }
 
 /// Plays a front before two to four back ends, one of which misbehaves from somewhere in the middle on, and in some

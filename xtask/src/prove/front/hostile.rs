@@ -1,25 +1,31 @@
-//! Clients that flood a front with what is no query, hold connections, or do not read; and one that asks honestly, and
-//! is answered all the while.
+//! Clients that flood a front with what is no query, hold connections, or do not read; beside them honest ones are
+//! answered.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, ensure};
+use fastrand::Rng;
 use kqps_message::rcode;
 
 use super::super::{Bench, Size};
+use super::beside::{Load, TRIES, TRY, beside_a_client, honest};
 use super::honest::{Client, Heard, question, socket_to};
-use super::house::{Front, back_ends, urls};
+use super::house::{Front, back_ends, half_of_capacity, urls};
 use crate::back_end::{BackEnd, Fault, Transport};
 use crate::shell;
 
-/// How often an honest client asks again, and how long it waits each time: datagrams may be lost where many come.
-const TRIES: usize = 5;
-const TRY: Duration = Duration::from_secs(1);
+/// Names that honest clients ask.
+const QUERIES: u32 = 10_000;
+
+/// The load of honest clients in the small form; half of the capacity in the whole one.
+const SMALL_QPS: f64 = 2000.0;
+
+/// Repetitions of each in the whole form.
+const REPETITIONS: u64 = 20;
 
 /// Packets of a flood in a millisecond.
 const BURST: usize = 20;
@@ -30,51 +36,29 @@ const DRIPPING: usize = 20;
 /// What the front may use of the CPU in a second in which it has only to wait, seconds.
 const WAITING_CPU_S: f64 = 0.3;
 
+/// What stands behind each front, and what honest clients ask it.
+struct Scene<'a> {
+    bench: &'a Bench,
+    back_ends: Vec<BackEnd>,
+    load: Load<'a>,
+    rng: Rng,
+}
+
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let back_ends = back_ends(bench, Transport::Tcp, "hostile", 2)?;
-    floods(bench, &back_ends)?;
-    dripping(bench, &back_ends)?;
-    many_idle(bench, &back_ends)?;
-    few_descriptors(bench, &back_ends)?;
-    half_closed(bench, &back_ends)
-}
-
-/// An honest query by a transport is answered.
-fn honest(client: &mut Client, number: usize) -> Result<()> {
-    for attempt in 0..TRIES {
-        match client.ask(&format!("honest{number}-{attempt}"), TRY)? {
-            Heard::Rcode(0) => return Ok(()),
-            Heard::Rcode(rcode) => return Err(anyhow!("an honest query had rcode {rcode}")),
-            Heard::Nothing => {}
+    let queries = bench.queries(QUERIES)?;
+    let rate_qps = match bench.size {
+        Size::Small => SMALL_QPS,
+        Size::Whole => half_of_capacity(bench, &urls(&back_ends), &queries)?,
+    };
+    let load = Load { bench, queries, rate_qps };
+    let mut scene = Scene { bench, back_ends, load, rng: Rng::with_seed(bench.seed) };
+    for repetition in 0..bench.choose(1, REPETITIONS) {
+        for part in [floods, dripping, many_idle, few_descriptors, half_closed] {
+            part(&mut scene).with_context(|| format!("repetition {repetition}"))?;
         }
     }
-    Err(anyhow!("an honest query had no answer"))
-}
-
-/// Asks honestly by both transports until told to stop; how many answers there were.
-fn ask_until(address: SocketAddr, stop: &AtomicBool) -> Result<usize> {
-    let (mut udp, mut tcp, mut count) = (Client::udp(address)?, Client::tcp(address)?, 0);
-    while !stop.load(Ordering::Relaxed) {
-        honest(&mut udp, count).context("by UDP")?;
-        honest(&mut tcp, count).context("by TCP")?;
-        count += 2;
-    }
-    Ok(count)
-}
-
-/// Does something while an honest client asks.
-fn beside_an_honest_client<T>(front: &Front, what: &str, hostile: impl FnOnce() -> Result<T>) -> Result<T> {
-    let stop = AtomicBool::new(false);
-    let (done, answers) = std::thread::scope(|scope| {
-        let asking = scope.spawn(|| ask_until(front.address, &stop));
-        let done = hostile();
-        stop.store(true, Ordering::Relaxed);
-        (done, asking.join())
-    });
-    let answers = answers.map_err(|_| anyhow!("the honest client panicked"))?.context("beside them")?;
-    ensure!(answers > 0, "the honest client had no answer");
-    eprintln!("{what}: {answers} honest queries were answered meanwhile");
-    done
+    Ok(())
 }
 
 /// Sends a packet again and again from one socket; how often, and what came back.
@@ -97,25 +81,28 @@ fn flood(address: SocketAddr, packet: &[u8], time: Duration) -> Result<(u64, Vec
     Ok((sent, replies))
 }
 
-fn floods(bench: &Bench, back_ends: &[BackEnd]) -> Result<()> {
-    let front = Front::start(bench, "floods", &urls(back_ends), &[])?;
-    front.is_ready(back_ends.len())?;
-    let time = bench.choose(Duration::from_millis(500), Duration::from_secs(10));
-    let query = question("flood.bench.test", 0x4d4d)?;
+fn floods(scene: &mut Scene<'_>) -> Result<()> {
+    let front = Front::start(scene.bench, "floods", &urls(&scene.back_ends), &[])?;
+    front.is_ready(scene.back_ends.len())?;
+    let time = scene.bench.choose(Duration::from_millis(500), Duration::from_secs(2));
+    let load_s = scene.bench.choose(4, 9);
+    let query = question("flood.bench.test", scene.rng.u16(..))?;
     let mut reply = query.clone();
     reply[2] |= 0x80;
+    let lengths = [0, scene.rng.usize(1..11), 11];
     let (mut no_queries, mut short) = (0, 0);
-    let (asked, answers) = beside_an_honest_client(&front, "floods", || {
+    let flood_it = || {
         let (sent, answers) = flood(front.address, &reply, time)?;
         ensure!(answers.is_empty(), "{} packets with QR=1 were answered", answers.len());
         no_queries += sent;
-        for bytes in [0, 1, 11] {
+        for bytes in lengths {
             let (sent, answers) = flood(front.address, &query[..bytes], time / 3)?;
             ensure!(answers.is_empty(), "{} packets of {bytes} bytes were answered", answers.len());
             short += sent;
         }
         flood(front.address, &query, time)
-    })?;
+    };
+    let ((asked, answers), harm) = scene.load.beside(&front, load_s, || beside_a_client(&front, flood_it))?;
     ensure!(
         !answers.is_empty() && answers.len() as u64 <= asked,
         "{asked} equal queries had {} replies",
@@ -132,20 +119,20 @@ fn floods(bench: &Bench, back_ends: &[BackEnd]) -> Result<()> {
         ensure!(0 < count && count <= sent, "of {sent} packets {count} were dropped as {cause}");
     }
     eprintln!(
-        "floods: {no_queries} with QR=1, {short} too short, {asked} equal queries with {} replies",
+        "floods: {no_queries} with QR=1, {short} too short, {asked} equal queries with {} replies; {harm}",
         answers.len()
     );
-    Ok(())
+    harm.is_small()
 }
 
 /// Clients that send one byte a second never end a query, and are closed.
-fn dripping(bench: &Bench, back_ends: &[BackEnd]) -> Result<()> {
-    let front = Front::start(bench, "dripping", &urls(back_ends), &["--tcp-idle", "2s"])?;
-    front.is_ready(back_ends.len())?;
-    let query = question("drip.bench.test", 1)?;
+fn dripping(scene: &mut Scene<'_>) -> Result<()> {
+    let front = Front::start(scene.bench, "dripping", &urls(&scene.back_ends), &["--tcp-idle", "2s"])?;
+    front.is_ready(scene.back_ends.len())?;
+    let query = question("drip.bench.test", scene.rng.u16(..))?;
     let frame = [&(query.len() as u16).to_be_bytes(), &query[..]].concat();
     let within = Duration::from_secs(10);
-    let lasted = beside_an_honest_client(&front, "one byte a second", || {
+    let drip = || {
         let connect = |_| -> Result<TcpStream> { Ok(TcpStream::connect(front.address)?) };
         let mut clients = (0..DRIPPING).map(connect).collect::<Result<Vec<_>>>()?;
         let began = Instant::now();
@@ -163,46 +150,59 @@ fn dripping(bench: &Bench, back_ends: &[BackEnd]) -> Result<()> {
             clients.len()
         );
         Ok(began.elapsed())
-    })?;
+    };
+    let (lasted, harm) = scene.load.beside(&front, 3, || beside_a_client(&front, drip))?;
     let told = front.stop()?.tcp.context("the front takes connections")?;
     let idle = told.ended.get("idle").copied().unwrap_or(0);
     ensure!(idle >= DRIPPING as u64, "{idle} of {DRIPPING} such clients were closed: {:?}", told.ended);
-    eprintln!("one byte a second: all {DRIPPING} closed after {:.1} s at most", lasted.as_secs_f64());
-    Ok(())
+    eprintln!("one byte a second: all {DRIPPING} closed after {:.1} s at most; {harm}", lasted.as_secs_f64());
+    harm.is_small()
 }
 
 /// More idle connections than there is room for; new ones still find a place.
-fn many_idle(bench: &Bench, back_ends: &[BackEnd]) -> Result<()> {
-    let (idle, places) = bench.choose((300, "200"), (5000, "4096"));
-    if bench.size == Size::Whole {
+fn many_idle(scene: &mut Scene<'_>) -> Result<()> {
+    let (idle, places) = scene.bench.choose((300, "200"), (5000, "4096"));
+    if scene.bench.size == Size::Whole {
         // Each end of a connection is a descriptor, and both processes inherit this.
         let own = std::process::id().to_string();
         shell::run(Command::new("prlimit").args(["--nofile=16384", "--pid", &own]))?;
     }
     let flags = ["--tcp-connections", places, "--tcp-per-client", "10000", "--tcp-idle", "60s"];
-    let front = Front::start(bench, "idle", &urls(back_ends), &flags)?;
-    front.is_ready(back_ends.len())?;
-    let held = beside_an_honest_client(&front, "idle connections", || {
-        (0..idle).map(|_| Ok(TcpStream::connect(front.address)?)).collect::<Result<Vec<_>>>()
-    })?;
+    let front = Front::start(scene.bench, "idle", &urls(&scene.back_ends), &flags)?;
+    front.is_ready(scene.back_ends.len())?;
+    let connect = || (0..idle).map(|_| Ok(TcpStream::connect(front.address)?)).collect::<Result<Vec<_>>>();
+    let (held, harm) = scene.load.beside(&front, 2, || beside_a_client(&front, connect))?;
     for number in 0..10 {
         honest(&mut Client::tcp(front.address)?, number).context("a new connection beside idle ones")?;
         honest(&mut Client::udp(front.address)?, number)?;
     }
     let told = front.stop()?.tcp.context("the front takes connections")?;
     ensure!(told.connections >= idle, "{} connections were taken", told.connections);
-    eprintln!("{} idle connections: {:?}", held.len(), told.ended);
-    Ok(())
+    eprintln!("{} idle connections: {:?}; {harm}", held.len(), told.ended);
+    harm.is_small()
 }
 
 /// A front without a descriptor left goes on with what it has, and makes room for whoever comes.
-fn few_descriptors(bench: &Bench, back_ends: &[BackEnd]) -> Result<()> {
+fn few_descriptors(scene: &mut Scene<'_>) -> Result<()> {
     if !Path::new("/usr/bin/prlimit").exists() {
         println!("skipped: few descriptors: there is no prlimit (util-linux)");
         return Ok(());
     }
-    let front = Front::start_limited(bench, 64, &urls(back_ends))?;
+    let back_ends = &scene.back_ends;
+    let front = Front::start_limited(scene.bench, 64, &urls(back_ends))?;
     front.is_ready(back_ends.len())?;
+    let (back, harm) = scene.load.beside(&front, 3, || without_descriptors(&front, back_ends))?;
+    let told = front.stop()?.tcp.context("the front takes connections")?;
+    eprintln!(
+        "64 descriptors: back ends reached again after {:.2} s, {:?}; {harm}",
+        back.as_secs_f64(),
+        told.ended
+    );
+    Ok(())
+}
+
+/// Takes all descriptors of a front, and then its back ends for a while; how long it was without them afterwards.
+fn without_descriptors(front: &Front, back_ends: &[BackEnd]) -> Result<Duration> {
     let mut held = Vec::new();
     for _ in 0..200 {
         held.push(TcpStream::connect(front.address)?);
@@ -224,24 +224,17 @@ fn few_descriptors(bench: &Bench, back_ends: &[BackEnd]) -> Result<()> {
         );
         std::thread::sleep(Duration::from_millis(20));
     }
-    let back = began.elapsed();
-    drop(held);
-    let told = front.stop()?.tcp.context("the front takes connections")?;
-    eprintln!("64 descriptors: back ends reached again after {:.2} s, {:?}", back.as_secs_f64(), told.ended);
-    Ok(())
+    Ok(began.elapsed())
 }
 
 /// Clients that have said all they want to and wait, or do not read, cost no CPU.
-fn half_closed(bench: &Bench, back_ends: &[BackEnd]) -> Result<()> {
-    let front = Front::start(
-        bench,
-        "half",
-        &urls(back_ends),
-        &["--silence", "20s", "--timeout", "40s", "--check-interval", "30s"],
-    )?;
+fn half_closed(scene: &mut Scene<'_>) -> Result<()> {
+    let back_ends = &scene.back_ends;
+    let flags = ["--silence", "20s", "--timeout", "40s", "--check-interval", "30s"];
+    let front = Front::start(scene.bench, "half", &urls(back_ends), &flags)?;
     front.is_ready(back_ends.len())?;
     set_all(back_ends, Fault::HalfOpen);
-    let query = question("half.bench.test", 7)?;
+    let query = question("half.bench.test", scene.rng.u16(..))?;
     let frame = [&(query.len() as u16).to_be_bytes(), &query[..]].concat();
     let mut client = TcpStream::connect(front.address)?;
     client.write_all(&frame)?;

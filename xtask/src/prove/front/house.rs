@@ -169,6 +169,16 @@ impl Server {
     }
 }
 
+/// Half of what a front before these back ends can do, found by a short closed loop, queries a second.
+pub(super) fn half_of_capacity(bench: &Bench, urls: &[String], queries: &Path) -> Result<f64> {
+    let front = Front::start(bench, "capacity", urls, &[])?;
+    front.is_ready(urls.len())?;
+    let trial = bench.kqps.trial(front.address, queries, &["-T", "1", "-q", "200", "-l", "2s"])?;
+    front.stop()?;
+    eprintln!("capacity before {} back ends: {:.0} q/s", urls.len(), trial.load.answered_qps);
+    Ok(trial.load.answered_qps / 2.0)
+}
+
 /// How many of a trial's queries failed: those that got no answer in time, and those that nobody could answer. The
 /// accounts add up, and no answer is wrong in any other way.
 pub(super) fn failures(trial: &Trial) -> Result<u64> {

@@ -1,6 +1,7 @@
 //! A front among back ends that fail and clients that mean no good: it never hangs, every query has one end, the sums
 //! are right, and no reply goes to a client that did not ask for it.
 
+mod beside;
 mod colliding;
 mod dead;
 mod faults;

@@ -46,6 +46,27 @@ fn above_a_limit_the_newest_or_the_oldest_goes() {
 }
 
 #[test]
+fn whoever_has_no_room_is_not_chosen_while_others_have_some() {
+    for policy in ["random", "round-robin", "least-outstanding", "hash"] {
+        let back_ends = [Datagrams::new(), Datagrams::new(), Datagrams::new()];
+        let urls = back_ends.each_ref().map(Datagrams::url);
+        let limits = ["--backend-outstanding", "5", "--policy", policy];
+        let server = front(&urls.each_ref().map(|url| &**url), &[&PATIENT[..], &limits].concat());
+        back_ends.iter().for_each(Datagrams::pass);
+        let flow = flow(server.addresses[0]);
+        // Equal names, which a hash has all go to one while that takes them.
+        for id in 0..15 {
+            flow.send(&query(id, "a.test", A)).unwrap();
+        }
+        for back_end in &back_ends {
+            (0..5).for_each(|_| drop(back_end.query()));
+        }
+        let report = stop(server);
+        assert_eq!(report.dropped, [("stopped".to_owned(), 15)].into(), "{policy}");
+    }
+}
+
+#[test]
 fn what_is_under_way_at_the_end_is_counted() {
     let back_end = Datagrams::new();
     let server = front(&[&back_end.url()], &PATIENT);

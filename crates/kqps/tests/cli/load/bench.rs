@@ -16,7 +16,13 @@ pub(crate) struct Echo {
 
 impl Echo {
     pub(crate) fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// One with these options.
+    pub(crate) fn with(options: &[&str]) -> Self {
         let mut child = kqps(&["serve", "echo", "--listen", "127.0.0.1:0", "--for", "5m", "--json"])
+            .args(options)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

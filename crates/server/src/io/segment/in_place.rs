@@ -19,7 +19,7 @@ use crate::worker::Worker;
 const RUNS: usize = 64;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
-    let Worker { endpoints, answer, counts, going } = worker;
+    let Worker { endpoints, answer, counts, going, company } = worker;
     let mut batch = TurnBatch::new(MESSAGES, SEGMENTED_BYTES, RUNS);
     let mut set = PollSet::new(endpoints.iter().map(|endpoint| &*endpoint.receiver));
     let wait = if endpoints.len() == 1 { Wait::ForOne } else { Wait::No };
@@ -29,6 +29,7 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
     let mut runs = Vec::with_capacity(2 * SEGMENTS);
     going.ready()?;
     while going.on() {
+        company.turn(counts.received);
         if wait == Wait::No {
             set.wait(FOREVER_NS)?;
         }
