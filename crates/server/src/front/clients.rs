@@ -4,7 +4,7 @@
 
 mod connection;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::net::IpAddr;
 
@@ -19,8 +19,9 @@ use crate::tcp::frame::append;
 use crate::tcp::{Accepted, Clients, End, Limits, Listener, Stream, TcpCounts, TcpReport};
 use connection::Connection;
 
-/// Connections accepted before those that are open have their turn.
-const ACCEPTS: usize = 64;
+/// Connections accepted before those that are open, and datagrams, have their turn: few, since each costs as much as
+/// several queries.
+const ACCEPTS: usize = 8;
 
 /// Idle connections that are closed when the system has no room for one more.
 const SPARE: usize = 8;
@@ -37,6 +38,8 @@ pub(super) struct TcpClients {
     limits: Limits,
     places: Vec<Place>,
     free: Vec<u32>,
+    /// When each connection had last been active as it was looked at for that, and its place: a query moves nothing here.
+    by_age: BTreeSet<(u64, u32)>,
     clients: Clients,
     counts: TcpCounts,
     rcodes: Rcodes,
@@ -68,6 +71,7 @@ impl TcpClients {
             limits,
             places: Vec::new(),
             free: Vec::new(),
+            by_age: BTreeSet::new(),
             clients: Clients::new(limits.per_client),
             counts: TcpCounts::default(),
             rcodes: Rcodes::default(),
@@ -164,17 +168,28 @@ impl TcpClients {
             return self.counts.end(End::Broken);
         }
         self.places[place as usize].connection = Some(Connection::new(stream, client, now_ns));
+        self.by_age.insert((now_ns, place));
         self.queue(place);
     }
 
     /// Closes the connection that has been idle longest; whether there was one.
     fn displace(&mut self) -> bool {
-        let open = self.places.iter().enumerate();
-        let open = open.filter_map(|(place, Place { connection, .. })| Some((place, connection.as_ref()?)));
-        let idle = open.filter(|(_, connection)| connection.is_idle());
-        let longest = idle.min_by_key(|(_, connection)| connection.active_ns).map(|(place, _)| place);
+        let (mut busy, mut longest) = (Vec::new(), None);
+        while let Some((seen_ns, place)) = self.by_age.pop_first() {
+            let Some(connection) = &mut self.places[place as usize].connection else { continue };
+            if connection.active_ns > seen_ns {
+                connection.seen_ns = connection.active_ns;
+                self.by_age.insert((connection.seen_ns, place));
+            } else if connection.is_idle() {
+                longest = Some(place);
+                break;
+            } else {
+                busy.push((seen_ns, place));
+            }
+        }
+        self.by_age.extend(busy);
         if let Some(place) = longest {
-            self.end(place as u32, End::Displaced);
+            self.end(place, End::Displaced);
         }
         longest.is_some()
     }
@@ -306,6 +321,7 @@ impl TcpClients {
         let at = &mut self.places[place as usize];
         let Some(connection) = at.connection.take() else { return };
         at.turn = at.turn.wrapping_add(1);
+        self.by_age.remove(&(connection.seen_ns, place));
         if let Some(client) = connection.client {
             self.clients.leave(client);
         }

@@ -189,10 +189,21 @@ impl<A: StreamAnswer> House<A> {
 
     /// Closes the connection that has been idle longest; whether there was one.
     fn displace(&mut self) -> bool {
-        let open = self.connections.iter().enumerate();
-        let idle = open.filter_map(|(place, connection)| Some((place, connection.as_ref()?)));
-        let idle = idle.filter(|(_, connection)| connection.is_idle());
-        let longest = idle.min_by_key(|(_, connection)| connection.active).map(|(place, _)| place);
+        let (mut busy, mut longest) = (Vec::new(), None);
+        while let Some((deadline, place)) = self.deadlines.pop_first() {
+            let Some(connection) = &mut self.connections[place] else { continue };
+            let due = connection.active + self.limits.idle;
+            if due > deadline {
+                connection.deadline = due;
+                self.deadlines.insert((due, place));
+            } else if connection.is_idle() {
+                longest = Some(place);
+                break;
+            } else {
+                busy.push((deadline, place));
+            }
+        }
+        self.deadlines.extend(busy);
         if let Some(place) = longest {
             self.end(place, End::Displaced);
         }

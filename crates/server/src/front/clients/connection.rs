@@ -38,6 +38,8 @@ pub(super) struct Connection {
     pub(super) outstanding: usize,
     /// When it last made progress, nanoseconds.
     pub(super) active_ns: u64,
+    /// The same as it was when it was last looked at for that.
+    pub(super) seen_ns: u64,
     pub(super) is_readable: bool,
     /// The client sends nothing more.
     pub(super) is_at_end: bool,
@@ -60,6 +62,7 @@ impl Connection {
             taken_bytes: 0,
             outstanding: 0,
             active_ns: now_ns,
+            seen_ns: now_ns,
             // A query often comes with the connection.
             is_readable: true,
             is_at_end: false,
