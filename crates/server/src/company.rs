@@ -33,12 +33,14 @@ impl Company {
     }
 
     /// For a loop that has answered what it found, so many queries in all, and is about to look again: waits until it
-    /// is time, where company is expected.
+    /// is time, where company is expected and nothing was left to be found.
     #[inline]
-    pub(crate) fn turn(&mut self, queries: u64) {
+    pub(crate) fn turn(&mut self, queries: u64, found_all: bool) {
         if self.every_ns > 0 {
             self.count(queries, now_ns());
-            self.wait(self.looked_ns);
+            if found_all {
+                self.wait(self.looked_ns);
+            }
             self.looked_ns = now_ns();
         }
     }
@@ -88,6 +90,15 @@ mod tests {
         let mut company = Company::new(Duration::ZERO, Duration::MAX).unwrap();
         company.count(1_000_000, 10_000_000);
         assert!(!company.is_expected);
+    }
+
+    #[test]
+    fn what_is_known_to_be_there_is_not_waited_for() {
+        let mut company = Company::new(Duration::from_hours(1), Duration::MAX).unwrap();
+        company.turn(1_000_000, false);
+        assert!(company.is_expected);
+        // This test would take an hour otherwise.
+        company.turn(2_000_000, false);
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub struct Figures {
     pub ceiling_share: Option<f64>,
     /// CPU seconds of the subject per million correct answers, at the rate of the figure.
     pub cpu_s_per_million: Option<f64>,
-    /// The same by names of threads without their numbers, the greatest first.
+    /// The same by names of threads without their numbers, the greatest first; what is below a hundredth of it is left out.
     #[serde(default)]
     pub cpu_by_thread: Vec<(String, f64)>,
     /// Memory of the subject.

@@ -305,11 +305,16 @@ fn queries_wait_for_company_where_some_is_to_be_expected() {
             continue;
         }
         for processes in ["1", "2"] {
-            bench.echo = Echo::with(&["--io", io, "--processes", processes, "--coalesce", "10ms"]);
+            let roomy = ["--buffer", "8MiB", "--coalesce", "10ms"];
+            bench.echo = Echo::with(&[&["--io", io, "--processes", processes], &roomy[..]].concat());
             let many = bench.trial(&["-Q", "2k", "-l", "0.5s"]);
             assert_eq!(many.accounts.correct, 1000, "{io}: {:?}", many.accounts);
             // Evenly spread over what is between two looks, 5 to 10 ms; a busy host only adds to that.
             assert!(many.latency_us.p90 >= Some(2000), "{io}: {:?}", many.latency_us);
+            // More than one call takes: with one call every 10 ms the median would wait for half a second.
+            let more = bench.trial(&["-Q", "20k", "-l", "0.5s", "--io", "mmsg"]);
+            assert_eq!(more.accounts.correct, 10_000, "{io}: {:?}", more.accounts);
+            assert!(more.latency_us.p50 < Some(250_000), "{io}: {:?}", more.latency_us);
         }
     }
     let (status, error) = refused(&["--listen", "127.0.0.1:0", "--io", "epoll", "--coalesce", "1ms"]);

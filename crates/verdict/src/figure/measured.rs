@@ -90,6 +90,9 @@ pub(super) fn cpu_s_per_million(trials: &[&Trial]) -> Option<f64> {
     (answers > 0).then(|| cpu_s / (answers as f64 / 1e6))
 }
 
+/// Threads below this share of all CPU time are not told of.
+const THREAD_SHARE_LEAST: f64 = 0.01;
+
 /// The same of threads that have one name but for a number at its end, the greatest first.
 pub(super) fn cpu_by_thread(trials: &[&Trial]) -> Vec<(String, f64)> {
     let watched = trials.iter().filter_map(|trial| Some((trial.subject.as_ref()?, trial.accounts.correct)));
@@ -108,6 +111,8 @@ pub(super) fn cpu_by_thread(trials: &[&Trial]) -> Vec<(String, f64)> {
     let millions = answers as f64 / 1e6;
     let mut shares: Vec<(String, f64)> =
         cpu_s.into_iter().map(|(name, cpu_s)| (name.to_owned(), cpu_s / millions)).collect();
+    let all: f64 = shares.iter().map(|(_, cpu_s)| cpu_s).sum();
+    shares.retain(|(_, cpu_s)| *cpu_s >= THREAD_SHARE_LEAST * all);
     shares.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     shares
 }

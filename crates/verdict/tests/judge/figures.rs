@@ -254,6 +254,9 @@ fn fixed_rates_give_the_highest_that_holds_and_latency_at_its_half() {
         for (number, thread) in threads.iter_mut().enumerate() {
             (thread.name, thread.cpu_s) = (format!("front {number}"), 0.3);
         }
+        let mut idle = threads[0].clone();
+        (idle.name, idle.cpu_s) = ("health".to_owned(), 0.002);
+        threads.push(idle);
         push(&mut run, 0, 0, Purpose::Rate, measured(trial));
     }
     let verdict = judge(&run);
@@ -266,7 +269,7 @@ fn fixed_rates_give_the_highest_that_holds_and_latency_at_its_half() {
     assert_eq!(figures.latency_us, Some(Latency { mean: 100.0, p99: Some(100) }));
     assert!(near(figures.lost_share, 10.0 / 100_000.0));
     let [(kind, cpu_s)] = figures.cpu_by_thread.as_slice() else { panic!("{:?}", figures.cpu_by_thread) };
-    assert_eq!(kind, "front", "its threads are told apart by nothing but a number");
+    assert_eq!(kind, "front", "its threads are told apart by nothing but a number, and one hardly ran");
     assert!(near(Some(*cpu_s), 2.0 * 0.3 / 0.099_990));
 
     run.trials.truncate(2);

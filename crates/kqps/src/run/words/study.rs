@@ -128,7 +128,7 @@ fn measured_words(figure: Figure, figures: &Figures) -> Option<String> {
         Figure::CpuByThread if figures.cpu_by_thread.is_empty() => return None,
         Figure::CpuByThread => {
             let one = |(name, cpu_s): &(String, f64)| format!("{name} {cpu_s:.2}");
-            format!("of them {}", figures.cpu_by_thread.iter().map(one).collect::<Vec<_>>().join(", "))
+            format!("of them {}", figures.cpu_by_thread.iter().map(one).collect::<Vec<_>>().join(",\n"))
         }
         Figure::Memory => format!("{:.1} MiB", figures.memory?.bytes as f64 / f64::from(1 << 20)),
         Figure::MemoryPerRecord => format!("{:.0} B a record", figures.memory_bytes_per_record?),

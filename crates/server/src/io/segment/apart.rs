@@ -26,14 +26,18 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
     let mut set = PollSet::new(endpoints.iter().map(|endpoint| &*endpoint.receiver));
     let wait = if endpoints.len() == 1 { Wait::ForOne } else { Wait::No };
     let mut longest = vec![Longest::ANY; endpoints.len()];
+    let mut found_all = true;
     going.ready()?;
     while going.on() {
-        company.turn(counts.received);
+        company.turn(counts.received, found_all);
+        found_all = true;
         if wait == Wait::No {
             set.wait(FOREVER_NS)?;
         }
         for (endpoint, longest) in endpoints.iter().zip(&mut longest) {
-            for index in 0..received.recv(&endpoint.receiver, wait)? {
+            let messages = received.recv(&endpoint.receiver, wait)?;
+            found_all &= messages < MESSAGES;
+            for index in 0..messages {
                 let message = received.message(index);
                 replies.turn_to(message.from, message.to, *longest);
                 if message.bytes.is_empty() {

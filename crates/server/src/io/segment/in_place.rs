@@ -27,14 +27,18 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
     // which some do although the socket took the option.
     let mut longest = vec![SEGMENTS; endpoints.len()];
     let mut runs = Vec::with_capacity(2 * SEGMENTS);
+    let mut found_all = true;
     going.ready()?;
     while going.on() {
-        company.turn(counts.received);
+        company.turn(counts.received, found_all);
+        found_all = true;
         if wait == Wait::No {
             set.wait(FOREVER_NS)?;
         }
         for (endpoint, longest) in endpoints.iter().zip(&mut longest) {
-            for index in 0..batch.recv(&endpoint.receiver, wait)? {
+            let messages = batch.recv(&endpoint.receiver, wait)?;
+            found_all &= messages < MESSAGES;
+            for index in 0..messages {
                 let message = batch.message(index);
                 let (segment, from) = (message.segment_bytes, message.from);
                 turn(batch.message_mut(index), segment, &from, *longest, answer, counts, &mut runs);
