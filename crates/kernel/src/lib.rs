@@ -15,6 +15,7 @@ pub mod clock;
 pub mod epoll;
 pub mod errno;
 pub mod heap;
+pub mod idle;
 pub mod limits;
 pub mod map;
 pub mod namespace;

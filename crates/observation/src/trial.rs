@@ -173,6 +173,9 @@ pub struct PlayerFacts {
     /// Whether they ran before all others on those cores (`SCHED_FIFO`).
     #[serde(default)]
     pub real_time: bool,
+    /// Whether the host's cores were kept from sleeping so deeply that waking up takes time.
+    #[serde(default)]
+    pub cores_awake: bool,
     /// Datagrams that the player's own sockets dropped because their buffer was full.
     pub socket_drops: u64,
     /// Sockets that fell back from segmentation to single sends.

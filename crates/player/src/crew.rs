@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use kqps_dataset::Dataset;
 use kqps_host::watch::{Watch, Watched};
 use kqps_kernel::udp::UdpSocket;
-use kqps_kernel::{affinity, clock, priority};
+use kqps_kernel::{affinity, clock, idle, priority};
 use kqps_observation::Trial;
 
 use crate::deck::{Deck, Setting};
@@ -105,6 +105,7 @@ pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, 
     let total = sockets.len() as u64;
     let gate = Gate::default();
     let world = World { plan, dataset, control, chosen, gate: &gate };
+    let awake = if runs_first(plan) { idle::stay_awake().ok() } else { None };
     let (tell, told) = mpsc::channel();
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
@@ -153,12 +154,18 @@ pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, 
             started_unix_ms,
             started_monotonic_ns,
             interrupted,
+            cores_awake: awake.is_some(),
             notes,
         };
         let trial = record::trial(played);
         trial.accounts.check()?;
         Ok(trial)
     })
+}
+
+/// Whether threads are to run before all others, where that is permitted.
+fn runs_first(plan: &Plan) -> bool {
+    plan.real_time && !plan.cpus.is_empty()
 }
 
 type Thread<'scope> = std::thread::ScopedJoinHandle<'scope, Result<Option<Heard>, PlayError>>;
@@ -229,7 +236,7 @@ fn one_thread(
     if let Some(&cpu) = plan.cpus.get(number % plan.cpus.len().max(1)) {
         affinity::pin_thread(cpu).map_err(|error| PlayError::Pin { cpu, error })?;
     }
-    let real_time = plan.real_time && !plan.cpus.is_empty() && priority::run_first().is_ok();
+    let real_time = runs_first(plan) && priority::run_first().is_ok();
     // Without it the kernel wakes a sleeper up to 50 µs late; that it was refused shows as lag.
     let _ = clock::set_timer_slack_ns(1);
     let deck = Deck::new(setting(world, number, sockets.len()));

@@ -37,6 +37,8 @@ pub(crate) struct Played<'a> {
     pub(crate) dataset: &'a Dataset,
     pub(crate) chosen: Chosen,
     pub(crate) heard: Vec<Heard>,
+    /// Whether cores were kept from sleeping deeply.
+    pub(crate) cores_awake: bool,
     pub(crate) seen: Seen,
     pub(crate) started_unix_ms: u64,
     pub(crate) started_monotonic_ns: u64,
@@ -167,6 +169,7 @@ fn player(played: &Played<'_>, tally: &Tally, load: &Load, socket_drops: u64) ->
         cpu_s: played.seen.player_cpu_s,
         cpus: played.plan.cpus.clone(),
         real_time: !played.heard.is_empty() && played.heard.iter().all(|heard| heard.real_time),
+        cores_awake: played.cores_awake,
         socket_drops,
         segment_fallbacks,
         per_thread: played.seen.player_threads.clone(),

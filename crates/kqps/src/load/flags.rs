@@ -83,7 +83,7 @@ pub(crate) struct PlayerArgs {
     lag: Duration,
 
     /// Let a query that is due wait so long for others to leave with it: saves CPU, adds lag
-    #[arg(long, value_parser = parse_duration, default_value = "25us")]
+    #[arg(long, value_parser = parse_duration, default_value = "20us")]
     coalesce: Duration,
 
     /// Bytes of each socket's buffers, for receiving and sending
@@ -107,7 +107,7 @@ pub(crate) struct PlayerArgs {
     cpus: Option<List>,
 
     /// Before whom the threads run: auto has them run before all else where each has a core of its own (--cpus, none of
-    /// them in --subject-cpus) and this is permitted; usual does not
+    /// them in --subject-cpus) and this is permitted, and no core sleep deeply meanwhile; usual does not
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     priority: Priority,
 

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use bench::{Bench, Echo, kqps, words};
 use kqps_kernel::process::{Signal, signal};
-use kqps_kernel::{affinity, priority};
+use kqps_kernel::{affinity, idle, priority};
 use kqps_observation::Trial;
 
 #[test]
@@ -87,10 +87,14 @@ fn threads_run_first_only_on_cores_that_are_not_the_subjects() {
     };
     let (one, other) = (&*one.to_string(), &*other.to_string());
     let is_permitted = std::thread::spawn(priority::run_first).join().unwrap().is_ok();
+    let can_stay_awake = idle::stay_awake().is_ok();
     let bench = Bench::new();
     let ran_first = |flags: &[&str]| {
         let trial = bench.trial(&[&["-Q", "1k", "-n", "1"], flags].concat());
         assert_eq!(trial.accounts.intended, 1000);
+        if is_permitted {
+            assert_eq!(trial.player.cores_awake, trial.player.real_time && can_stay_awake);
+        }
         trial.player.real_time
     };
     assert_eq!(ran_first(&["--cpus", one, "--subject-cpus", other]), is_permitted);
