@@ -78,8 +78,11 @@ impl Load<'_> {
         let flags = ["-T", "1", "-c", "8", "-Q", &rate, "-l", &duration, "-t", "3s", "--check", "answers"];
         let player = self.bench.kqps.start_load(front.address, &self.queries, &flags)?;
         let done = hostile();
-        let played = finish(player)?.measured()?;
-        Ok((done?, Harm { failed: failures(&played)?, sent: played.accounts.sent }))
+        let played = finish(player);
+        // What went wrong first is what is told.
+        let done = done?;
+        let played = played?.measured()?;
+        Ok((done, Harm { failed: failures(&played)?, sent: played.accounts.sent }))
     }
 }
 

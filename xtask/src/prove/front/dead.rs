@@ -32,9 +32,6 @@ const FOUND_WITHIN: Duration = Duration::from_secs(1);
 /// A query that nobody can answer is refused within this time.
 const REFUSED_WITHIN: Duration = Duration::from_millis(500);
 
-/// Room for what comes in while the host does not run the front at all, which nobody could serve.
-const ROOMY: [&str; 2] = ["--buffer", "16MiB"];
-
 /// Back ends that are there again are used after this time.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
 
@@ -95,7 +92,7 @@ fn one_of_four(
     seed: u64,
 ) -> Result<bool> {
     let servers = servers(bench, &materials.zone, 4)?;
-    let front = Front::start(bench, "four", &server_urls(&servers, transport), &ROOMY)?;
+    let front = Front::start(bench, "four", &server_urls(&servers, transport), &[])?;
     front.is_ready(servers.len())?;
     let duration = bench.choose("2s", "4s");
     let flags = ["-T", "1", "-c", "8", "-Q", &materials.rate, "-l", duration, "-t", "3s"];
@@ -136,8 +133,7 @@ fn one_of_four(
 fn all(bench: &Bench, materials: &Materials, transport: Transport) -> Result<()> {
     let Materials { zone, queries, rate } = materials;
     let servers = servers(bench, zone, 2)?;
-    let patience = ["--timeout", "1s"];
-    let front = Front::start(bench, "all", &server_urls(&servers, transport), &[patience, ROOMY].concat())?;
+    let front = Front::start(bench, "all", &server_urls(&servers, transport), &["--timeout", "1s"])?;
     front.is_ready(servers.len())?;
     // Longer than the front lets any client wait.
     let flags = |rate, duration| ["-T", "1", "-c", "8", "-Q", rate, "-l", duration, "-t", "1500ms"];

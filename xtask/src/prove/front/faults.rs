@@ -91,7 +91,7 @@ fn trial(bench: &Bench, case: Case, queries: &Path, rate_qps: f64) -> Result<()>
     let front = Front::start(bench, &name, &urls(&back_ends), &["--policy", policy, "--timeout", "1s"])?;
     front.is_ready(back_ends.len())?;
 
-    let trial_s = bench.choose(1.5, 2.0);
+    let trial_s = bench.choose(1.5, 3.0);
     let (rate, duration) = (format!("{rate_qps:.0}"), format!("{trial_s}s"));
     // Longer than the front lets any client wait.
     let flags = ["-T", "1", "-c", "8", "-Q", &rate, "-l", &duration, "-t", "1500ms", "--check", "answers"];

@@ -12,7 +12,7 @@ use fastrand::Rng;
 use kqps_message::rcode;
 
 use super::super::{Bench, Size};
-use super::beside::{Load, TRIES, TRY, beside_a_client, honest};
+use super::beside::{Harm, Load, TRIES, TRY, beside_a_client, honest};
 use super::honest::{Client, Heard, question, socket_to};
 use super::house::{Front, back_ends, half_of_capacity, urls};
 use crate::back_end::{BackEnd, Fault, Transport};
@@ -162,28 +162,35 @@ fn dripping(scene: &mut Scene<'_>) -> Result<()> {
     harm.is_small()
 }
 
-/// More idle connections than there is room for; new ones still find a place.
+/// More idle connections than there is room for, opened as fast as that goes, and again at a pace that leaves the cores to
+/// others, who then hardly notice.
 fn many_idle(scene: &mut Scene<'_>) -> Result<()> {
-    let (idle, places) = scene.bench.choose((300, "200"), (5000, "4096"));
     if scene.bench.size == Size::Whole {
         // Each end of a connection is a descriptor, and both processes inherit this.
         let own = std::process::id().to_string();
         shell::run(Command::new("prlimit").args(["--nofile=16384", "--pid", &own]))?;
     }
+    idle_connections(scene, None)?;
+    idle_connections(scene, Some(CONNECTS))?.is_small()
+}
+
+/// Opens them, so many in a millisecond or all at once; new ones still find a place.
+fn idle_connections(scene: &Scene<'_>, pace: Option<usize>) -> Result<Harm> {
+    let (idle, places) = scene.bench.choose((300, "200"), (5000, "4096"));
     let flags = ["--tcp-connections", places, "--tcp-per-client", "10000", "--tcp-idle", "60s"];
     let front = Front::start(scene.bench, "idle", &urls(&scene.back_ends), &flags)?;
     front.is_ready(scene.back_ends.len())?;
     let connect = || -> Result<Vec<TcpStream>> {
         let mut held = Vec::new();
         while held.len() < idle {
-            for _ in 0..CONNECTS {
+            for _ in 0..pace.unwrap_or(idle) {
                 held.push(TcpStream::connect(front.address)?);
             }
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(held)
     };
-    let (held, harm) = scene.load.beside(&front, 3, || beside_a_client(&front, connect))?;
+    let (held, harm) = scene.load.beside(&front, 2, || beside_a_client(&front, connect))?;
     for number in 0..10 {
         honest(&mut Client::tcp(front.address)?, number).context("a new connection beside idle ones")?;
         honest(&mut Client::udp(front.address)?, number)?;
@@ -191,7 +198,7 @@ fn many_idle(scene: &mut Scene<'_>) -> Result<()> {
     let told = front.stop()?.tcp.context("the front takes connections")?;
     ensure!(told.connections >= idle as u64, "{} connections were taken", told.connections);
     eprintln!("{} idle connections: {:?}; {harm}", held.len(), told.ended);
-    harm.is_small()
+    Ok(harm)
 }
 
 /// A front without a descriptor left goes on with what it has, and makes room for whoever comes.
