@@ -4,8 +4,10 @@
 //! are written in constant memory however large they are, and [`queries`] asks for their names without reading
 //! them, and knows of every query what comes of it.
 
+mod apportion;
 mod builtin;
 mod data;
+mod deck;
 mod draw;
 mod expected;
 mod folder;
@@ -42,7 +44,7 @@ use question::Questions;
 pub const RECORDS_MAX: u64 = 100_000_000;
 
 /// Raised whenever a recipe gives other bytes than before.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Why nothing was generated.
 #[derive(Debug, thiserror::Error)]
@@ -131,7 +133,7 @@ pub fn queries(recipe: &Recipe, count: u64, path: &Path) -> Result<(), GenerateE
         return Err(RecipeFault::NoQueries.into());
     }
     let plan = Plan::new(recipe)?;
-    let mut questions = Questions::new(&plan)?;
-    output::whole(path, |out| queries::write(&mut questions, &recipe.queries, count, out))
+    let mut questions = Questions::new(&plan, count)?;
+    output::whole(path, |out| queries::write(&mut questions, &recipe.queries, out))
         .map_err(GenerateError::io(path))
 }

@@ -12,6 +12,7 @@ mod counts;
 pub(crate) mod frame;
 mod house;
 mod listener;
+mod places;
 mod stream;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ pub use counts::TcpReport;
 pub(crate) use clients::Clients;
 pub(crate) use counts::{End, TcpCounts, add_counts};
 pub(crate) use listener::{Accepted, Listener};
+pub(crate) use places::{Active, Places};
 pub(crate) use stream::Stream;
 
 use crate::counts::Cause;

@@ -10,13 +10,8 @@ use super::recipe::{Asked, Expect};
 
 const FLUSHED_BYTES: usize = 1 << 16;
 
-/// Writes so many queries.
-pub(super) fn write(
-    questions: &mut Questions<'_>,
-    asked: &Asked,
-    count: u64,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+/// Writes all queries that there are to be.
+pub(super) fn write(questions: &mut Questions<'_>, asked: &Asked, out: &mut dyn Write) -> io::Result<()> {
     let types: Vec<String> =
         questions.types.iter().map(|qtype| format!(" {}", rtype::Shown(*qtype))).collect();
     let rcodes = [rcode::NOERROR, rcode::SERVFAIL, rcode::NXDOMAIN, rcode::REFUSED];
@@ -24,8 +19,7 @@ pub(super) fn write(
     let mut stream = Stream::new(asked.seed);
     let mut question = Question::default();
     let mut lines = Vec::with_capacity(FLUSHED_BYTES + 1024);
-    for _ in 0..count {
-        questions.draw(&mut stream, &mut question);
+    while questions.next(&mut stream, &mut question) {
         let start = lines.len();
         lines.extend_from_slice(question.name.absolute());
         if asked.mixed_case > 0.0 && stream.unit() < asked.mixed_case {

@@ -1,10 +1,12 @@
-//! Drawing a query: what comes of it, which type it asks for, and a name of which that is true by construction.
+//! Making up a query: what comes of it, which type it asks for, and a name of which that is true by construction.
+//! Outcomes, and types by outcome, have their shares exactly.
 
 use std::rc::Rc;
 
 use kqps_message::{rcode, rtype};
 
 use super::GenerateError;
+use super::deck::Deck;
 use super::draw::{Draws, Stream};
 use super::expected::Answers;
 use super::layout::Kind;
@@ -60,10 +62,11 @@ pub(super) struct Questions<'a> {
     plan: &'a Plan<'a>,
     /// Types that are asked, behind them those of queries with an answer, and last A, which an attack asks for.
     pub(super) types: Vec<u16>,
-    any_type: Draws,
-    positive_type: Draws,
     positive_from: usize,
-    outcomes: Draws,
+    /// What comes of them: outcomes, and behind those an attack.
+    fates: Deck,
+    /// Which types those of each outcome ask for.
+    asked: [Deck; OUTCOMES.len()],
     sources: Sources,
     zones: Rc<Draws>,
     answers: Answers<'a>,
@@ -71,7 +74,7 @@ pub(super) struct Questions<'a> {
 }
 
 impl<'a> Questions<'a> {
-    pub(super) fn new(plan: &'a Plan<'a>) -> Result<Self, GenerateError> {
+    pub(super) fn new(plan: &'a Plan<'a>, count: u64) -> Result<Self, GenerateError> {
         let asked = &plan.recipe.queries;
         let mut popularities = Popularities::new(&asked.popularity)?;
         let positive = if asked.positive_types.is_empty() { &asked.types } else { &asked.positive_types };
@@ -81,12 +84,20 @@ impl<'a> Questions<'a> {
         if outcomes.iter().all(|weight| *weight == 0.0) {
             outcomes[0] = 1.0;
         }
+        let sum: f64 = outcomes.iter().sum();
+        let honest = outcomes.map(|weight| (1.0 - asked.attack.share) * weight / sum);
+        let fates = Deck::new(count, &[&honest[..], &[asked.attack.share]].concat());
+        let [any, positive] =
+            [&asked.types, positive].map(|types| types.values().copied().collect::<Vec<_>>());
+        let deck = |place: usize| {
+            let types = if OUTCOMES[place] == Outcome::Positive { &positive } else { &any };
+            Deck::new(fates.left(place), types)
+        };
         Ok(Self {
             plan,
-            any_type: Draws::weighted(&asked.types.values().copied().collect::<Vec<_>>()),
-            positive_type: Draws::weighted(&positive.values().copied().collect::<Vec<_>>()),
             positive_from: asked.types.len(),
-            outcomes: Draws::weighted(&outcomes),
+            asked: std::array::from_fn(deck),
+            fates,
             sources: Sources::new(plan, &types, &mut popularities)?,
             types,
             zones: popularities.among(plan.recipe.zones)?,
@@ -95,21 +106,21 @@ impl<'a> Questions<'a> {
         })
     }
 
-    /// Draws the next query.
+    /// Makes up the next query; whether there was one left.
     #[inline]
-    pub(super) fn draw(&mut self, stream: &mut Stream, question: &mut Question) {
+    pub(super) fn next(&mut self, stream: &mut Stream, question: &mut Question) -> bool {
         question.name.clear();
-        let attack = &self.plan.recipe.queries.attack;
-        if attack.share > 0.0 && stream.unit() < attack.share {
-            self.attack(stream, question);
-            return;
+        let Some(fate) = self.fates.deal(stream) else { return false };
+        match OUTCOMES.get(fate) {
+            Some(&outcome) => self.honest(outcome, fate, stream, question),
+            None => self.attack(stream, question),
         }
-        let outcome = OUTCOMES[self.outcomes.draw(stream) as usize];
-        question.qtype = if outcome == Outcome::Positive {
-            self.positive_from + self.positive_type.draw(stream) as usize
-        } else {
-            self.any_type.draw(stream) as usize
-        };
+        true
+    }
+
+    fn honest(&mut self, outcome: Outcome, fate: usize, stream: &mut Stream, question: &mut Question) {
+        let Some(qtype) = self.asked[fate].deal(stream) else { return };
+        question.qtype = if outcome == Outcome::Positive { self.positive_from + qtype } else { qtype };
         question.rcode = match outcome {
             Outcome::Positive | Outcome::NoData | Outcome::Referral => rcode::NOERROR,
             Outcome::Absent => rcode::NXDOMAIN,

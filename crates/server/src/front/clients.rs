@@ -4,19 +4,19 @@
 
 mod connection;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
 
 use mio::event::{Event, Source as _};
-use mio::{Interest, Registry, Token};
+use mio::{Interest, Registry};
 
 use super::queries::Caller;
 use super::token::{Source, token};
 use crate::counts::{Cause, Rcodes};
 use crate::sockets::ListeningSocket;
 use crate::tcp::frame::append;
-use crate::tcp::{Accepted, Clients, End, Limits, Listener, Stream, TcpCounts, TcpReport};
+use crate::tcp::{Accepted, Clients, End, Limits, Listener, Places, Stream, TcpCounts, TcpReport};
 use connection::Connection;
 
 /// Connections accepted before those that are open, and datagrams, have their turn: few, since each costs as much as
@@ -36,10 +36,7 @@ const LOOK_NS: u64 = 250_000_000;
 pub(super) struct TcpClients {
     listeners: Vec<Listener>,
     limits: Limits,
-    places: Vec<Place>,
-    free: Vec<u32>,
-    /// When each connection had last been active as it was looked at for that, and its place: a query moves nothing here.
-    by_age: BTreeSet<(u64, u32)>,
+    connections: Places<Connection>,
     clients: Clients,
     counts: TcpCounts,
     rcodes: Rcodes,
@@ -48,14 +45,6 @@ pub(super) struct TcpClients {
     unwritten: Vec<u32>,
     paused_until_ns: u64,
     look_ns: u64,
-}
-
-/// Where a connection can be.
-#[derive(Default)]
-struct Place {
-    connection: Option<Connection>,
-    /// How many were here before.
-    turn: u32,
 }
 
 impl TcpClients {
@@ -69,9 +58,7 @@ impl TcpClients {
         Ok(Self {
             listeners: listeners.into_iter().enumerate().map(watched).collect::<io::Result<_>>()?,
             limits,
-            places: Vec::new(),
-            free: Vec::new(),
-            by_age: BTreeSet::new(),
+            connections: Places::new(),
             clients: Clients::new(limits.per_client),
             counts: TcpCounts::default(),
             rcodes: Rcodes::default(),
@@ -89,7 +76,7 @@ impl TcpClients {
 
     /// Something happened to the connection in this place.
     pub(super) fn note(&mut self, place: usize, event: &Event) {
-        let Some(Place { connection: Some(connection), .. }) = self.places.get_mut(place) else { return };
+        let Some(connection) = self.connections.get_mut(place) else { return };
         let may_read = event.is_readable() || event.is_read_closed() || event.is_error();
         connection.is_readable |= may_read && !connection.is_at_end;
         if event.is_writable() {
@@ -103,7 +90,7 @@ impl TcpClients {
     }
 
     fn queue(&mut self, place: u32) {
-        let Some(connection) = &mut self.places[place as usize].connection else { return };
+        let Some(connection) = self.connections.get_mut(place as usize) else { return };
         if !connection.is_queued {
             connection.is_queued = true;
             self.ready.push_back(place);
@@ -117,7 +104,7 @@ impl TcpClients {
         }
         let is_waiting = self.listeners.iter().any(|listener| listener.waiting);
         let accept_ns = is_waiting.then_some(self.paused_until_ns);
-        let look_ns = (self.places.len() > self.free.len()).then_some(self.look_ns);
+        let look_ns = (self.connections.len() > 0).then_some(self.look_ns);
         [accept_ns, look_ns].into_iter().flatten().min()
     }
 
@@ -145,51 +132,41 @@ impl TcpClients {
         }
     }
 
-    fn welcome(&mut self, mut stream: Stream, client: Option<IpAddr>, registry: &Registry, now_ns: u64) {
+    fn welcome(&mut self, stream: Stream, client: Option<IpAddr>, registry: &Registry, now_ns: u64) {
         self.counts.connections += 1;
         if client.is_some_and(|client| !self.clients.enter(client)) {
             return self.counts.end(End::Client);
         }
-        let leave = |clients: &mut Clients| client.into_iter().for_each(|client| clients.leave(client));
-        if self.places.len() - self.free.len() >= self.limits.connections && !self.displace() {
-            leave(&mut self.clients);
+        if self.connections.len() >= self.limits.connections && !self.displace() {
+            self.leave(client);
             return self.counts.end(End::Full);
         }
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place::default());
-            (self.places.len() - 1) as u32
-        });
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let token: Token = token(Source::Client, 0, place as usize);
-        let set_up = stream.hold_nothing_back().and_then(|()| stream.register(registry, token, interest));
-        if set_up.is_err() {
-            self.free.push(place);
-            leave(&mut self.clients);
-            return self.counts.end(End::Broken);
+        let place = self.connections.enter(Connection::new(stream, client, now_ns));
+        match self.watch(place, registry) {
+            Ok(()) => self.queue(place as u32),
+            Err(_) => self.end(place as u32, End::Broken),
         }
-        self.places[place as usize].connection = Some(Connection::new(stream, client, now_ns));
-        self.by_age.insert((now_ns, place));
-        self.queue(place);
+    }
+
+    /// Has a connection that just came in watched.
+    fn watch(&mut self, place: usize, registry: &Registry) -> io::Result<()> {
+        let Some(Connection { stream, .. }) = self.connections.get_mut(place) else { return Ok(()) };
+        stream.hold_nothing_back()?;
+        stream.register(registry, token(Source::Client, 0, place), Interest::READABLE | Interest::WRITABLE)
+    }
+
+    /// One of a client's connections has gone.
+    fn leave(&mut self, client: Option<IpAddr>) {
+        if let Some(client) = client {
+            self.clients.leave(client);
+        }
     }
 
     /// Closes the connection that has been idle longest; whether there was one.
     fn displace(&mut self) -> bool {
-        let (mut busy, mut longest) = (Vec::new(), None);
-        while let Some((seen_ns, place)) = self.by_age.pop_first() {
-            let Some(connection) = &mut self.places[place as usize].connection else { continue };
-            if connection.active_ns > seen_ns {
-                connection.seen_ns = connection.active_ns;
-                self.by_age.insert((connection.seen_ns, place));
-            } else if connection.is_idle() {
-                longest = Some(place);
-                break;
-            } else {
-                busy.push((seen_ns, place));
-            }
-        }
-        self.by_age.extend(busy);
+        let longest = self.connections.longest_idle();
         if let Some(place) = longest {
-            self.end(place, End::Displaced);
+            self.end(place as u32, End::Displaced);
         }
         longest.is_some()
     }
@@ -208,8 +185,8 @@ impl TcpClients {
     /// how many more queries it may have outstanding.
     pub(super) fn read(&mut self, input: &mut [u8]) -> Option<(Caller, usize, usize)> {
         let place = self.ready.pop_front()?;
-        let Place { connection, turn } = &mut self.places[place as usize];
-        let (connection, turn) = (connection.as_mut()?, *turn);
+        let turn = self.connections.turn(place as usize);
+        let connection = self.connections.get_mut(place as usize)?;
         connection.is_queued = false;
         match connection.fill(input) {
             Ok(filled) => Some((Caller { place, turn }, filled, connection.room())),
@@ -251,8 +228,8 @@ impl TcpClients {
     }
 
     fn connection(&mut self, Caller { place, turn }: Caller) -> Option<&mut Connection> {
-        let place = self.places.get_mut(place as usize).filter(|place| place.turn == turn)?;
-        place.connection.as_mut()
+        let is_same = self.connections.turn(place as usize) == turn;
+        self.connections.get_mut(place as usize).filter(|_| is_same)
     }
 
     /// Puts a reply behind those that wait to be written, after `restore` has made it the client's.
@@ -285,7 +262,7 @@ impl TcpClients {
     /// Hands replies to the kernel, as far as it takes them.
     pub(super) fn write(&mut self, now_ns: u64) {
         for place in std::mem::take(&mut self.unwritten) {
-            let Some(connection) = &mut self.places[place as usize].connection else { continue };
+            let Some(connection) = self.connections.get_mut(place as usize) else { continue };
             connection.is_unwritten = false;
             match connection.write(now_ns) {
                 Err(end) => self.end(place, end),
@@ -306,26 +283,22 @@ impl TcpClients {
         }
         self.look_ns = now_ns + LOOK_NS;
         let idle_ns = self.limits.idle.as_nanos() as u64;
-        for place in 0..self.places.len() {
-            let Some(connection) = &self.places[place].connection else { continue };
+        let late = |(place, connection): (usize, &Connection)| {
             // Nobody is idle who waits for an answer, which comes in the end or is given up.
             let is_waiting = connection.outstanding > 0 && connection.output.is_empty();
-            if !is_waiting && now_ns.saturating_sub(connection.active_ns) >= idle_ns {
-                let is_read = connection.output.is_empty();
-                self.end(place as u32, if is_read { End::Idle } else { End::Slow });
-            }
+            let is_late = !is_waiting && now_ns.saturating_sub(connection.active_ns) >= idle_ns;
+            let is_read = connection.output.is_empty();
+            is_late.then_some((place as u32, if is_read { End::Idle } else { End::Slow }))
+        };
+        let late: Vec<(u32, End)> = self.connections.iter().filter_map(late).collect();
+        for (place, end) in late {
+            self.end(place, end);
         }
     }
 
     fn end(&mut self, place: u32, end: End) {
-        let at = &mut self.places[place as usize];
-        let Some(connection) = at.connection.take() else { return };
-        at.turn = at.turn.wrapping_add(1);
-        self.by_age.remove(&(connection.seen_ns, place));
-        if let Some(client) = connection.client {
-            self.clients.leave(client);
-        }
-        self.free.push(place);
+        let Some(connection) = self.connections.leave(place as usize) else { return };
+        self.leave(connection.client);
         self.counts.end(end);
     }
 
@@ -336,6 +309,8 @@ impl TcpClients {
 
     /// Closes all.
     pub(super) fn close(&mut self) {
-        (0..self.places.len() as u32).for_each(|place| self.end(place, End::Stopped));
+        while let Some((_, place)) = self.connections.oldest() {
+            self.end(place as u32, End::Stopped);
+        }
     }
 }

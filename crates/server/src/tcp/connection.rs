@@ -15,6 +15,7 @@ use mio::{Interest, Registry, Token};
 
 use super::counts::{End, TcpCounts};
 use super::frame::{FRAME_BYTES, LENGTH_BYTES, MESSAGE_BYTES, append, first_message};
+use super::places::Active;
 use super::stream::Stream;
 use super::{Said, StreamAnswer};
 
@@ -71,9 +72,7 @@ pub(super) struct Connection<S> {
     /// Whose it is; nobody's where it came by a Unix socket.
     pub(super) client: Option<IpAddr>,
     /// When it last made progress.
-    pub(super) active: Instant,
-    /// When that is looked at again.
-    pub(super) deadline: Instant,
+    active: Instant,
     /// Whether it stands in the queue of those that can go on.
     pub(super) queued: bool,
     /// Whether there may be something to read.
@@ -93,13 +92,24 @@ pub(super) struct Connection<S> {
     watched: Option<Interest>,
 }
 
+impl<S> Active for Connection<S> {
+    type Moment = Instant;
+
+    fn active(&self) -> Instant {
+        self.active
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.queued && self.unsent.is_empty() && self.partial.is_empty() && self.streams.is_empty()
+    }
+}
+
 impl<S> Connection<S> {
-    pub(super) fn new(stream: Stream, client: Option<IpAddr>, now: Instant, deadline: Instant) -> Self {
+    pub(super) fn new(stream: Stream, client: Option<IpAddr>, now: Instant) -> Self {
         Self {
             stream,
             client,
             active: now,
-            deadline,
             queued: false,
             // A query often comes with the connection.
             readable: true,
@@ -128,11 +138,6 @@ impl<S> Connection<S> {
     pub(super) fn note(&mut self, readable: bool, ending: bool) {
         self.readable |= readable || ending;
         self.ending |= ending;
-    }
-
-    /// Whether nothing is under way.
-    pub(super) fn is_idle(&self) -> bool {
-        !self.queued && self.unsent.is_empty() && self.partial.is_empty() && self.streams.is_empty()
     }
 
     /// How it is to end when its time is over.

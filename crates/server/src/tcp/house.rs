@@ -1,6 +1,6 @@
 //! All connections of a process: who may come in, whose turn it is, who has to go.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use super::clients::Clients;
 use super::connection::{Connection, Desk, Turn};
 use super::counts::{End, TcpReport};
 use super::listener::{Accepted, Listener};
+use super::places::Places;
 use super::stream::Stream;
 use super::{Limits, StreamAnswer};
 use crate::sockets::ListeningSocket;
@@ -32,12 +33,8 @@ pub(super) struct House<A: StreamAnswer> {
     poll: Poll,
     listeners: Vec<Listener>,
     limits: Limits,
-    connections: Vec<Option<Connection<A::Stream>>>,
-    free: Vec<usize>,
+    connections: Places<Connection<A::Stream>>,
     clients: Clients,
-    /// When each connection is to be looked at, and its place. It is moved only when it is due, not with every
-    /// query.
-    deadlines: BTreeSet<(Instant, usize)>,
     /// The places of those that can go on.
     ready: VecDeque<usize>,
     paused_until: Option<Instant>,
@@ -61,10 +58,8 @@ impl<A: StreamAnswer> House<A> {
             poll,
             listeners,
             limits,
-            connections: Vec::new(),
-            free: Vec::new(),
+            connections: Places::new(),
             clients: Clients::new(limits.per_client),
-            deadlines: BTreeSet::new(),
             ready: VecDeque::new(),
             paused_until: None,
             desk: Desk::new(answer),
@@ -89,7 +84,7 @@ impl<A: StreamAnswer> House<A> {
                 let Some(place) = self.ready.pop_front() else { break };
                 self.turn(place, now);
             }
-            self.look_at_deadlines(now);
+            self.look(now);
         }
         Ok(())
     }
@@ -99,7 +94,7 @@ impl<A: StreamAnswer> House<A> {
         let waiting = self.listeners.iter().any(|listener| listener.waiting);
         let accept_at = if waiting { Some(self.paused_until.unwrap_or(now)) } else { None };
         let ready_at = (!self.ready.is_empty()).then_some(now);
-        let due_at = self.deadlines.first().map(|(due, _)| *due);
+        let due_at = self.connections.oldest().map(|(active, _)| active + self.limits.idle);
         let next = [accept_at, ready_at, due_at].into_iter().flatten().min()?;
         let left = next.saturating_duration_since(now);
         // Polling counts in milliseconds, and rounded down it would come back too early, again and again.
@@ -114,12 +109,9 @@ impl<A: StreamAnswer> House<A> {
                 continue;
             }
             let Some(place) = token.checked_sub(self.listeners.len() + 1) else { continue };
-            let Some(Some(connection)) = self.connections.get_mut(place) else { continue };
+            let Some(connection) = self.connections.get_mut(place) else { continue };
             connection.note(event.is_readable(), event.is_read_closed() || event.is_error());
-            if !connection.queued {
-                connection.queued = true;
-                self.ready.push_back(place);
-            }
+            self.queue(place);
         }
     }
 
@@ -152,32 +144,31 @@ impl<A: StreamAnswer> House<A> {
         if client.is_some_and(|client| !self.clients.enter(client)) {
             return self.desk.counts.end(End::Client);
         }
-        if self.connections.len() - self.free.len() >= self.limits.connections && !self.displace() {
+        if self.connections.len() >= self.limits.connections && !self.displace() {
             self.leave(client);
             return self.desk.counts.end(End::Full);
         }
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.connections.push(None);
-            self.connections.len() - 1
-        });
         let set_up = stream.hold_nothing_back();
-        let deadline = now + self.limits.idle;
-        let mut connection = Connection::new(stream, client, now, deadline);
-        let token = self.token(place);
-        if set_up.and_then(|()| connection.watch(self.poll.registry(), token)).is_err() {
-            self.free.push(place);
-            self.leave(client);
-            return self.desk.counts.end(End::Broken);
+        let place = self.connections.enter(Connection::new(stream, client, now));
+        match set_up.and_then(|()| self.watch(place)) {
+            Ok(()) => self.queue(place),
+            Err(_) => self.end(place, End::Broken),
         }
-        connection.queued = true;
-        self.connections[place] = Some(connection);
-        self.deadlines.insert((deadline, place));
-        self.ready.push_back(place);
     }
 
-    /// The token of the connection in this place.
-    fn token(&self, place: usize) -> Token {
-        Token(self.listeners.len() + 1 + place)
+    /// Has that of a connection watched which it waits for.
+    fn watch(&mut self, place: usize) -> io::Result<()> {
+        let token = Token(self.listeners.len() + 1 + place);
+        let Some(connection) = self.connections.get_mut(place) else { return Ok(()) };
+        connection.watch(self.poll.registry(), token)
+    }
+
+    fn queue(&mut self, place: usize) {
+        let Some(connection) = self.connections.get_mut(place) else { return };
+        if !connection.queued {
+            connection.queued = true;
+            self.ready.push_back(place);
+        }
     }
 
     /// One of a client's connections has gone.
@@ -189,21 +180,7 @@ impl<A: StreamAnswer> House<A> {
 
     /// Closes the connection that has been idle longest; whether there was one.
     fn displace(&mut self) -> bool {
-        let (mut busy, mut longest) = (Vec::new(), None);
-        while let Some((deadline, place)) = self.deadlines.pop_first() {
-            let Some(connection) = &mut self.connections[place] else { continue };
-            let due = connection.active + self.limits.idle;
-            if due > deadline {
-                connection.deadline = due;
-                self.deadlines.insert((due, place));
-            } else if connection.is_idle() {
-                longest = Some(place);
-                break;
-            } else {
-                busy.push((deadline, place));
-            }
-        }
-        self.deadlines.extend(busy);
+        let longest = self.connections.longest_idle();
         if let Some(place) = longest {
             self.end(place, End::Displaced);
         }
@@ -211,44 +188,32 @@ impl<A: StreamAnswer> House<A> {
     }
 
     fn turn(&mut self, place: usize, now: Instant) {
-        let token = self.token(place);
-        let Some(connection) = &mut self.connections[place] else { return };
+        let Some(connection) = self.connections.get_mut(place) else { return };
         connection.queued = false;
         match connection.turn(&mut self.desk, now) {
             Turn::Waits => {
-                if connection.watch(self.poll.registry(), token).is_err() {
+                if self.watch(place).is_err() {
                     self.end(place, End::Broken);
                 }
             }
-            Turn::Again => {
-                connection.queued = true;
-                self.ready.push_back(place);
-            }
+            Turn::Again => self.queue(place),
             Turn::Ended(end) => self.end(place, end),
         }
     }
 
     /// Closes those that made no progress in time.
-    fn look_at_deadlines(&mut self, now: Instant) {
-        while let Some(&(deadline, place)) = self.deadlines.first().filter(|(deadline, _)| *deadline <= now) {
-            let Some(connection) = &mut self.connections[place] else { return };
-            let due = connection.active + self.limits.idle;
-            if due <= now {
-                let end = connection.end_in_time();
-                self.end(place, end);
-            } else {
-                connection.deadline = due;
-                self.deadlines.remove(&(deadline, place));
-                self.deadlines.insert((due, place));
-            }
+    fn look(&mut self, now: Instant) {
+        let Some(moment) = now.checked_sub(self.limits.idle) else { return };
+        while let Some(place) = self.connections.inactive_since(moment) {
+            let Some(connection) = self.connections.get_mut(place) else { return };
+            let end = connection.end_in_time();
+            self.end(place, end);
         }
     }
 
     fn end(&mut self, place: usize, end: End) {
-        let Some(connection) = self.connections[place].take() else { return };
-        self.deadlines.remove(&(connection.deadline, place));
+        let Some(connection) = self.connections.leave(place) else { return };
         self.leave(connection.client);
-        self.free.push(place);
         self.desk.counts.end(end);
         // Whoever broke it, or does not read, cannot be told anything.
         let _ = connection.close();
@@ -256,7 +221,7 @@ impl<A: StreamAnswer> House<A> {
 
     /// Closes all, and returns the counts.
     pub(super) fn close(mut self) -> TcpReport {
-        for place in 0..self.connections.len() {
+        while let Some((_, place)) = self.connections.oldest() {
             self.end(place, End::Stopped);
         }
         let response_rcodes = self.desk.answer.response_rcodes();

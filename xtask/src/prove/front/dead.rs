@@ -83,7 +83,8 @@ fn server_urls(servers: &[Server], transport: Transport) -> Vec<String> {
     servers.iter().map(|server| server.url(transport)).collect()
 }
 
-/// Whether it could be judged: it cannot where the host was so busy that others seemed dead, too.
+/// Whether it could be judged: it cannot where the host was so busy that others seemed dead, too, nor where it stood
+/// still for so long that the player gave up queries before they were sent.
 fn one_of_four(
     bench: &Bench,
     materials: &Materials,
@@ -116,6 +117,10 @@ fn one_of_four(
     let others_down: u64 = others.map(|(_, told)| told.downs).sum();
     if others_down > 0 {
         eprintln!("others were silent for so long that they were taken for down: made again");
+        return Ok(false);
+    }
+    if played.accounts.unsent > 0 {
+        eprintln!("the player stood still and gave up {} queries: made again", played.accounts.unsent);
         return Ok(false);
     }
     ensure!(found <= FOUND_WITHIN, "it took the front {:.1} s to find that out", found.as_secs_f64());

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::front::stream::first_frame;
 use crate::tcp::frame::FRAME_BYTES;
-use crate::tcp::{End, Stream};
+use crate::tcp::{Active, End, Stream};
 
 /// Queries of one connection that are outstanding at once; what follows waits to be read.
 const OUTSTANDING_MOST: usize = 1024;
@@ -38,8 +38,6 @@ pub(super) struct Connection {
     pub(super) outstanding: usize,
     /// When it last made progress, nanoseconds.
     pub(super) active_ns: u64,
-    /// The same as it was when it was last looked at for that.
-    pub(super) seen_ns: u64,
     pub(super) is_readable: bool,
     /// The client sends nothing more.
     pub(super) is_at_end: bool,
@@ -48,6 +46,19 @@ pub(super) struct Connection {
     pub(super) is_full: bool,
     pub(super) is_queued: bool,
     pub(super) is_unwritten: bool,
+}
+
+impl Active for Connection {
+    type Moment = u64;
+
+    fn active(&self) -> u64 {
+        self.active_ns
+    }
+
+    fn is_idle(&self) -> bool {
+        // One that has just come and had no turn may have asked already.
+        !self.is_queued && self.outstanding == 0 && self.input.is_empty() && self.output.is_empty()
+    }
 }
 
 impl Connection {
@@ -62,7 +73,6 @@ impl Connection {
             taken_bytes: 0,
             outstanding: 0,
             active_ns: now_ns,
-            seen_ns: now_ns,
             // A query often comes with the connection.
             is_readable: true,
             is_at_end: false,
@@ -71,11 +81,6 @@ impl Connection {
             is_queued: false,
             is_unwritten: false,
         }
-    }
-
-    /// Whether nothing is under way. One that has just come and had no turn may have asked already.
-    pub(super) fn is_idle(&self) -> bool {
-        !self.is_queued && self.outstanding == 0 && self.input.is_empty() && self.output.is_empty()
     }
 
     /// How it ended, where the client has said everything and heard everything.
