@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use kqps_dataset::generate::{self, LIST, Recipe};
+use kqps_dataset::generate::{self, Expect, LIST, Recipe};
 use kqps_lab::materials::one_zone;
 use kqps_lab::subject::Zone;
 
@@ -30,16 +30,18 @@ impl Data {
         Zone::listed(&list).with_context(|| format!("cannot read {}", list.display()))
     }
 
-    /// Queries at random over all names, with the rcode that is expected of each.
+    /// Queries at random over all names, with the rcode that is expected of each, and the digest of its answer.
     pub(super) fn queries(self, bench: &Bench<'_>) -> Result<PathBuf> {
         self.made(bench, "queries", |recipe, file| generate::queries(recipe, QUERIES, file))
     }
 
     fn recipe(self) -> Result<Recipe> {
-        Ok(match self {
+        let mut recipe = match self {
             Self::OneZone(thousands) => one_zone(u64::from(thousands) * 1000),
             Self::ManyZones(thousands) => Recipe::named("hosting", &[format!("zones={thousands}000")])?,
-        })
+        };
+        recipe.queries.expect = Expect::Answers;
+        Ok(recipe)
     }
 
     /// The file or folder of this name, generated where it is missing.

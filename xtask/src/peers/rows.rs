@@ -86,6 +86,10 @@ const THOUSAND_FLOWS: &[&str] = &["-c", "1000", "-q", "1000"];
 /// A load that each server carries easily.
 const EQUAL_SERVER_RATE: &[&str] = &["-c", "64", "-Q", "100k"];
 
+/// The same with each answer compared with a digest, and with none looked at.
+const ANSWERS_CHECKED: &[&str] = &["-c", "64", "-Q", "100k", "--check", "answers"];
+const NOTHING_CHECKED: &[&str] = &["-c", "64", "-Q", "100k", "--check", "off"];
+
 /// A load that is only there so that the server is seen at work.
 const LIGHT: &[&str] = &["-c", "8", "-Q", "1k"];
 
@@ -204,6 +208,13 @@ fn auth() -> Vec<Row> {
             0.85,
             ours("mmsg", USUAL, WINDOW),
             Side { player: Player::Kqps, flags: WINDOW, server: Server::Echo("mmsg") },
+        ),
+        most(
+            "player's CPU per million answers at 100 kqps: --check answers / off",
+            Figure::PlayerCpu,
+            1.1,
+            ours("mmsg", USUAL, ANSWERS_CHECKED),
+            ours("mmsg", USUAL, NOTHING_CHECKED),
         ),
         most(
             "memory, 2 M records: kqps auth / NSD",
