@@ -9,6 +9,9 @@ use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad};
 use serde::Serialize;
 
+/// Cells of a block on a line, of which there may be hundreds.
+const ON_A_LINE: usize = 20;
+
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Plan<'a> {
@@ -60,7 +63,8 @@ pub(super) fn of(wish: &Wish, laid_out: &LaidOut, json: bool) -> anyhow::Result<
     }
     for (block, cells) in order.iter().enumerate() {
         let numbers: Vec<String> = cells.iter().map(|cell| (cell + 1).to_string()).collect();
-        let _ = writeln!(text, "block {}: {}", block + 1, numbers.join(" "));
+        let lines: Vec<String> = numbers.chunks(ON_A_LINE).map(|some| some.join(" ")).collect();
+        let _ = writeln!(text, "block {}: {}", block + 1, lines.join("\n    "));
     }
     let _ = writeln!(
         text,

@@ -14,8 +14,10 @@ use super::told::BackEndTold;
 use crate::back_end::{BackEnd, Fault, Transport};
 use crate::kqps::finish;
 
-/// Names that are asked.
-const QUERIES: u32 = 10_000;
+/// Names, of which each is asked once in a trial at most: a wrong ID that happens to be another query's is known by its
+/// question then.
+const SMALL_NAMES: u32 = 10_000;
+const WHOLE_NAMES: u32 = 1_000_000;
 
 /// The load in the small form, where several trials share a busy host.
 const SMALL_QPS: f64 = 2000.0;
@@ -34,6 +36,7 @@ const POLICIES: [&str; 4] = ["random", "round-robin", "least-outstanding", "hash
 struct Case {
     fault: Fault,
     transport: Transport,
+    load_qps: f64,
     seed: u64,
 }
 
@@ -44,34 +47,29 @@ impl fmt::Display for Case {
 }
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    let queries = bench.queries(QUERIES)?;
-    let rate_qps = match bench.size {
-        Size::Small => SMALL_QPS,
-        Size::Whole => {
-            let back_ends = back_ends(bench, Transport::Tcp, "capacity", 2)?;
-            half_of_capacity(bench, &urls(&back_ends), &queries)?
-        }
-    };
+    let queries = bench.queries(bench.choose(SMALL_NAMES, WHOLE_NAMES))?;
+    let mut loads = Vec::new();
+    for transport in [Transport::Tcp, Transport::Unix, Transport::Udp] {
+        loads.push((transport, load_qps(bench, transport, &queries)?));
+    }
     let mut cases = Vec::new();
     for repetition in 0..bench.choose(1, REPETITIONS) {
         for &fault in Fault::value_variants() {
             let seed = bench.seed + repetition;
-            let transports = [Transport::Tcp, Transport::Unix, Transport::Udp];
-            let mut fitting = transports.to_vec();
-            fitting.retain(|&by| by != Transport::Udp || fault.is_for_datagrams());
+            let mut fitting = loads.clone();
+            fitting.retain(|&(by, _)| by != Transport::Udp || fault.is_for_datagrams());
             if bench.size == Size::Small {
                 fitting = vec![fitting[(fault as usize + seed as usize) % fitting.len()]];
             }
-            cases.extend(fitting.into_iter().map(|transport| Case { fault, transport, seed }));
+            let case = |(transport, load_qps)| Case { fault, transport, load_qps, seed };
+            cases.extend(fitting.into_iter().map(case));
         }
     }
     let queries = &queries;
     for some in cases.chunks(bench.choose(AT_A_TIME, 1)) {
         std::thread::scope(|scope| {
-            let trials: Vec<_> = some
-                .iter()
-                .map(|&case| (case, scope.spawn(move || trial(bench, case, queries, rate_qps))))
-                .collect();
+            let trials: Vec<_> =
+                some.iter().map(|&case| (case, scope.spawn(move || trial(bench, case, queries)))).collect();
             trials.into_iter().try_for_each(|(case, trial)| {
                 trial.join().map_err(|_| anyhow!("the trial panicked"))?.with_context(|| case.to_string())
             })
@@ -80,10 +78,19 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
+/// The load before back ends that are reached so: half of the capacity in the whole form.
+fn load_qps(bench: &Bench, transport: Transport, queries: &Path) -> Result<f64> {
+    if bench.size == Size::Small {
+        return Ok(SMALL_QPS);
+    }
+    let back_ends = back_ends(bench, transport, &format!("capacity-{transport:?}"), 2)?;
+    half_of_capacity(bench, &urls(&back_ends), queries)
+}
+
 /// Plays a front before two to four back ends, one of which misbehaves from somewhere in the middle on, and in some
 /// trials recovers before the end.
-fn trial(bench: &Bench, case: Case, queries: &Path, rate_qps: f64) -> Result<()> {
-    let Case { fault, transport, seed } = case;
+fn trial(bench: &Bench, case: Case, queries: &Path) -> Result<()> {
+    let Case { fault, transport, load_qps, seed } = case;
     let mut rng = Rng::with_seed(seed << 8 | fault as u64);
     let name = format!("{fault:?}-{transport:?}-{seed}");
     let back_ends = back_ends(bench, transport, &name, rng.usize(2..=4))?;
@@ -92,7 +99,7 @@ fn trial(bench: &Bench, case: Case, queries: &Path, rate_qps: f64) -> Result<()>
     front.is_ready(back_ends.len())?;
 
     let trial_s = bench.choose(1.5, 3.0);
-    let (rate, duration) = (format!("{rate_qps:.0}"), format!("{trial_s}s"));
+    let (rate, duration) = (format!("{load_qps:.0}"), format!("{trial_s}s"));
     // Longer than the front lets any client wait.
     let flags = ["-T", "1", "-c", "8", "-Q", &rate, "-l", &duration, "-t", "1500ms", "--check", "answers"];
     let player = bench.kqps.start_load(front.address, queries, &flags)?;
