@@ -45,6 +45,7 @@ pub(super) struct Desk {
     gone: BackEndReports,
     pub(super) registry: Registry,
     pub(super) now_ns: u64,
+    /// Where the query that is being dispatched may go.
     candidates: Vec<Candidate>,
     lost: Vec<u16>,
     /// Back ends that may have something to say.
@@ -97,7 +98,10 @@ impl Desk {
             return self.drop(client, Cause::OverloadNewest);
         }
         match self.queries.add(client, bytes, asked, rule) {
-            Some(place) => self.dispatch(place, None),
+            Some(place) => {
+                self.consider(place, None);
+                self.dispatch(place);
+            }
             None => self.drop(client, Cause::OverloadNewest),
         }
     }
@@ -115,23 +119,11 @@ impl Desk {
         true
     }
 
-    /// Sends a query to one of the back ends that it may go to, or says SERVFAIL where none can be used.
+    /// Looks for the back ends that a query may go to, apart from one; whether there are any.
     #[inline]
-    fn dispatch(&mut self, place: u16, but_not: Option<u16>) {
-        let query = self.queries.get(place);
-        let way = if matches!(query.client, Client::Tcp(_)) { Way::Stream } else { Way::Usual };
-        let Some(number) = self.choose(place, but_not) else { return self.give_up(place) };
-        let at = usize::from(number);
-        if self.queries.at(at) >= self.settings.back_end_outstanding && !self.make_room(Some(at)) {
-            return self.forget(place, Cause::OverloadNewest);
-        }
-        self.send(place, number, way);
-    }
-
-    #[inline]
-    fn choose(&mut self, place: u16, but_not: Option<u16>) -> Option<u16> {
-        let query = self.queries.get(place);
-        let rule = query.rule.and_then(|rule| self.policy.rules.get(usize::from(rule)));
+    fn consider(&mut self, place: u16, but_not: Option<u16>) -> bool {
+        let rule = self.queries.get(place).rule;
+        let rule = rule.and_then(|rule| self.policy.rules.get(usize::from(rule)));
         self.candidates.clear();
         let consider = |number: u16, candidates: &mut Vec<Candidate>| {
             let Some(back_end) = &self.back_ends[usize::from(number)] else { return };
@@ -149,6 +141,24 @@ impl Desk {
             Some(rule) => rule.to.iter().for_each(|&to| consider(self.numbers[to], &mut self.candidates)),
             None => self.numbers.iter().for_each(|&number| consider(number, &mut self.candidates)),
         }
+        !self.candidates.is_empty()
+    }
+
+    /// Sends a query to one of the back ends that were found for it, or says SERVFAIL where there are none.
+    #[inline]
+    fn dispatch(&mut self, place: u16) {
+        let query = self.queries.get(place);
+        let way = if matches!(query.client, Client::Tcp(_)) { Way::Stream } else { Way::Usual };
+        let Some(number) = self.choose(place) else { return self.give_up(place) };
+        let at = usize::from(number);
+        if self.queries.at(at) >= self.settings.back_end_outstanding && !self.make_room(Some(at)) {
+            return self.forget(place, Cause::OverloadNewest);
+        }
+        self.send(place, number, way);
+    }
+
+    #[inline]
+    fn choose(&mut self, place: u16) -> Option<u16> {
         if self.candidates.is_empty() {
             return None;
         }
@@ -158,6 +168,8 @@ impl Desk {
         if !self.candidates.iter().all(has_room) && self.candidates.iter().any(has_room) {
             self.candidates.retain(has_room);
         }
+        let query = self.queries.get(place);
+        let rule = query.rule.and_then(|rule| self.policy.rules.get(usize::from(rule)));
         let choice = rule.and_then(|rule| rule.choice).unwrap_or(self.policy.choice);
         let turn = &mut self.turns[query.rule.map_or(0, |rule| usize::from(rule) + 1)];
         let name = query.asked.name(&query.bytes);

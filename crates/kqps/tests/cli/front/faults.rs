@@ -67,6 +67,28 @@ fn what_was_under_way_at_a_connection_that_ends_is_answered_by_another() {
 }
 
 #[test]
+fn what_was_under_way_goes_to_another_though_its_own_back_end_has_a_connection_left() {
+    let (_echo, url) = echo();
+    let host = Host::new();
+    let (first, second) = (format!("host={}", host.url()), format!("echo={url}"));
+    let by_turns = ["--policy", "round-robin", "--backend-connections", "2", "--batch", "1"];
+    let server = front(&[&first, &second], &[&PATIENT[..], &by_turns].concat());
+    let (mut ends, mut stays) = (host.peer(), host.peer());
+    let flow = send(&server, 20);
+    (0..5).for_each(|_| drop(ends.query()));
+    drop(ends);
+    for _ in 0..5 {
+        let query = stays.query();
+        stays.say(&answer(&query));
+    }
+    take(&flow, 20, 0);
+    let report = stop(server);
+    let (host, echo) = (&report.back_ends["host"], &report.back_ends["echo"]);
+    assert_eq!((host.second_tries, echo.second_tries), (0, 5), "{report:?}");
+    assert_eq!(asked(&report, "echo"), 15);
+}
+
+#[test]
 fn a_process_that_stands_still_is_found_out_and_used_again() {
     let rig = Rig::new();
     for way in 0..3 {

@@ -23,9 +23,9 @@ impl Desk {
         }
     }
 
-    /// A query came to nothing at its back end: it is tried once more, at another where that one may be at fault, or
-    /// its client hears that nobody can answer it. What changes something (an UPDATE, RFC 2136, may have been done
-    /// before its answer was lost) is not asked for twice.
+    /// A query came to nothing at its back end: it is tried once more, at another if there is one, or its client hears
+    /// that nobody can answer it. What changes something (an UPDATE, RFC 2136, may have been done before its answer
+    /// was lost) is not asked for twice.
     pub(in crate::front) fn fail(&mut self, place: u16, why: Lost) {
         self.withdraw(place, why);
         let Query { tries, client, at, ref bytes, .. } = *self.queries.get(place);
@@ -33,7 +33,12 @@ impl Desk {
         if client == Client::Check || tries > 1 || !is_question {
             return self.give_up(place);
         }
-        self.dispatch(place, (why == Lost::TimedOut).then_some(at.back_end));
+        let has_other = self.consider(place, Some(at.back_end));
+        if !has_other && why != Lost::TimedOut {
+            // One that let it wait has had its time; one that cut it off may be well again.
+            self.consider(place, None);
+        }
+        self.dispatch(place);
     }
 
     /// Nobody can answer a query.
