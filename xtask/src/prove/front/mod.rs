@@ -8,6 +8,7 @@ mod faults;
 mod honest;
 mod hostile;
 mod house;
+mod pauses;
 mod told;
 
 use std::time::Instant;

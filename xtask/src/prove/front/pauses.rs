@@ -1,0 +1,48 @@
+//! How long cores stand still: on a virtual machine the host may take them away, which not all of them tell, and what
+//! comes in meanwhile fills the buffers of whoever is to take it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use kqps_kernel::affinity::pin_thread;
+use kqps_kernel::clock::{now_ns, sleep_until_ns};
+use kqps_kernel::priority::run_first;
+
+/// How often a core is looked at, nanoseconds.
+const LOOK_NS: u64 = 1_000_000;
+
+/// Does something, and tells how long one of these cores stood still at most meanwhile.
+pub(super) fn longest_during<T>(cpus: &[u32], done: impl FnOnce() -> T) -> Result<(T, Duration)> {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watch = |&cpu: &u32| {
+            scope.spawn({
+                let stop = &stop;
+                move || longest(cpu, stop)
+            })
+        };
+        let watches: Vec<_> = cpus.iter().map(watch).collect();
+        let done = done();
+        stop.store(true, Ordering::Relaxed);
+        let mut most = Duration::ZERO;
+        for watch in watches {
+            most = most.max(watch.join().map_err(|_| anyhow!("a thread that watches a core panicked"))??);
+        }
+        Ok((done, most))
+    })
+}
+
+/// How late a thread woke up at most that runs before all others of a core. Where it may not do so, it also counts how
+/// long those kept it waiting.
+fn longest(cpu: u32, stop: &AtomicBool) -> Result<Duration> {
+    pin_thread(cpu)?;
+    let _ = run_first();
+    let mut most_ns = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let due_ns = now_ns() + LOOK_NS;
+        sleep_until_ns(due_ns);
+        most_ns = most_ns.max(now_ns().saturating_sub(due_ns));
+    }
+    Ok(Duration::from_nanos(most_ns))
+}
