@@ -1,11 +1,12 @@
 //! Back ends that are killed or stopped: the others answer in their place, and when none is left clients are told so
 //! at once.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_kernel::process::Signal;
+use kqps_observation::Accounts;
 
 use super::super::{Bench, Size};
 use super::honest::{Client, Heard};
@@ -42,35 +43,43 @@ const BACK_WITHIN: Duration = Duration::from_secs(5);
 
 const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Unix, Transport::Udp];
 
-/// What is served, and what is asked.
-struct Materials {
-    zone: PathBuf,
-    queries: PathBuf,
+/// What is served, how it is reached, what is asked and how often a second.
+struct Load<'a> {
+    zone: &'a Path,
+    transport: Transport,
+    queries: &'a Path,
     rate: String,
 }
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let (zone, queries) = bench.zone(1000)?;
-    let rate_qps = match bench.size {
-        Size::Small => SMALL_QPS,
-        Size::Whole => {
-            let servers = servers(bench, &zone, 4)?;
-            half_of_capacity(bench, &server_urls(&servers, Transport::Tcp), &queries)?
-        }
-    };
-    let materials = Materials { zone, queries, rate: format!("{rate_qps:.0}") };
+    let transports = bench.choose(&TRANSPORTS[..1], &TRANSPORTS);
+    let of = |&transport| load(bench, &zone, &queries, transport);
+    let loads = transports.iter().map(of).collect::<Result<Vec<_>>>()?;
     for repetition in 0..bench.choose(1, REPETITIONS) {
-        for &transport in bench.choose(&TRANSPORTS[..1], &TRANSPORTS) {
+        for load in &loads {
+            let transport = load.transport;
             let seed = |attempt| bench.seed + repetition * ATTEMPTS + attempt;
             for signal in [Signal::Kill, Signal::Stop] {
-                judged(bench, |attempt| one_of_four(bench, &materials, transport, signal, seed(attempt)))
+                judged(bench, |attempt| one_of_four(bench, load, signal, seed(attempt)))
                     .with_context(|| format!("{signal:?}, {transport:?}, repetition {repetition}"))?;
             }
-            judged(bench, |_| all(bench, &materials, transport))
+            judged(bench, |_| all(bench, load))
                 .with_context(|| format!("all down, {transport:?}, repetition {repetition}"))?;
         }
     }
     Ok(())
+}
+
+fn load<'a>(bench: &Bench, zone: &'a Path, queries: &'a Path, transport: Transport) -> Result<Load<'a>> {
+    let rate_qps = match bench.size {
+        Size::Small => SMALL_QPS,
+        Size::Whole => {
+            let servers = servers(bench, zone, 4)?;
+            half_of_capacity(bench, &server_urls(&servers, transport), queries)?
+        }
+    };
+    Ok(Load { zone, transport, queries, rate: format!("{rate_qps:.0}") })
 }
 
 /// Whether what a trial found can be held against the front.
@@ -104,19 +113,13 @@ fn server_urls(servers: &[Server], transport: Transport) -> Vec<String> {
 
 /// Kills or stops one of four under load. That is spoiled where the host was so busy that others seemed dead, too, or that
 /// the player gave up queries before they were sent.
-fn one_of_four(
-    bench: &Bench,
-    materials: &Materials,
-    transport: Transport,
-    signal: Signal,
-    seed: u64,
-) -> Result<Judged> {
-    let servers = servers(bench, &materials.zone, 4)?;
-    let front = Front::start(bench, "four", &server_urls(&servers, transport), &[])?;
+fn one_of_four(bench: &Bench, load: &Load<'_>, signal: Signal, seed: u64) -> Result<Judged> {
+    let servers = servers(bench, load.zone, 4)?;
+    let front = Front::start(bench, "four", &server_urls(&servers, load.transport), &[])?;
     front.is_ready(servers.len())?;
     let duration = bench.choose("2s", "4s");
-    let flags = ["-T", "1", "-c", "8", "-Q", &materials.rate, "-l", duration, "-t", "3s"];
-    let player = bench.kqps.start_load(front.address, &materials.queries, &flags)?;
+    let flags = ["-T", "1", "-c", "8", "-Q", &load.rate, "-l", duration, "-t", "3s"];
+    let player = bench.kqps.start_load(front.address, load.queries, &flags)?;
     let mut rng = fastrand::Rng::with_seed(seed);
     std::thread::sleep(Duration::from_millis(500 + rng.u64(..500)));
     let victim = rng.usize(..servers.len());
@@ -128,7 +131,8 @@ fn one_of_four(
     let told = front.stop()?;
     let (failed, sent) = (failures(&played)?, played.accounts.sent);
     eprintln!(
-        "{signal:?} one of four by {transport:?}: {failed} of {sent} failed, found out after {:.0} ms; {:?}",
+        "{signal:?} one of four by {:?}: {failed} of {sent} failed, found out after {:.0} ms; {:?}",
+        load.transport,
         found.as_secs_f64() * 1e3,
         told.back_ends[&name]
     );
@@ -138,8 +142,7 @@ fn one_of_four(
         eprintln!("others were silent for so long that they were taken for down: made again");
         return Ok(Judged::Spoiled);
     }
-    if played.accounts.unsent > 0 {
-        eprintln!("the player stood still and gave up {} queries: made again", played.accounts.unsent);
+    if stood_still(&played.accounts) {
         return Ok(Judged::Spoiled);
     }
     ensure!(found <= FOUND_WITHIN, "it took the front {:.1} s to find that out", found.as_secs_f64());
@@ -153,11 +156,19 @@ fn one_of_four(
     Ok(Judged::Proved)
 }
 
+/// Whether the player was kept from sending queries before it was too late for them.
+fn stood_still(accounts: &Accounts) -> bool {
+    if accounts.unsent > 0 {
+        eprintln!("the player stood still and gave up {} queries: made again", accounts.unsent);
+    }
+    accounts.unsent > 0
+}
+
 /// All are killed under load, and come back where they were.
-fn all(bench: &Bench, materials: &Materials, transport: Transport) -> Result<Judged> {
-    let Materials { zone, queries, rate } = materials;
+fn all(bench: &Bench, load: &Load<'_>) -> Result<Judged> {
+    let Load { zone, transport, queries, rate } = load;
     let servers = servers(bench, zone, 2)?;
-    let front = Front::start(bench, "all", &server_urls(&servers, transport), &["--timeout", "1s"])?;
+    let front = Front::start(bench, "all", &server_urls(&servers, *transport), &["--timeout", "1s"])?;
     front.is_ready(servers.len())?;
     // Longer than the front lets any client wait.
     let flags = |rate, duration| ["-T", "1", "-c", "8", "-Q", rate, "-l", duration, "-t", "1500ms"];
@@ -168,6 +179,9 @@ fn all(bench: &Bench, materials: &Materials, transport: Transport) -> Result<Jud
     let refused_after = all_are_refused(&front, &mut client)?;
     let down = bench.kqps.trial(front.address, queries, &flags("2k", "1s"))?;
     let (failed, accounts) = (failures(&down)?, down.accounts);
+    if stood_still(&accounts) {
+        return Ok(Judged::Spoiled);
+    }
     ensure!(
         accounts.lost + accounts.late == 0 && failed == accounts.sent,
         "while all are down: {accounts:?}"
