@@ -111,15 +111,17 @@ impl<'a> Questions<'a> {
     pub(super) fn next(&mut self, stream: &mut Stream, question: &mut Question) -> bool {
         question.name.clear();
         let Some(fate) = self.fates.deal(stream) else { return false };
-        match OUTCOMES.get(fate) {
-            Some(&outcome) => self.honest(outcome, fate, stream, question),
-            None => self.attack(stream, question),
-        }
+        let Some(&outcome) = OUTCOMES.get(fate) else {
+            self.attack(stream, question);
+            return true;
+        };
+        // There are as many types as queries of this outcome.
+        let Some(qtype) = self.asked[fate].deal(stream) else { return false };
+        self.honest(outcome, qtype, stream, question);
         true
     }
 
-    fn honest(&mut self, outcome: Outcome, fate: usize, stream: &mut Stream, question: &mut Question) {
-        let Some(qtype) = self.asked[fate].deal(stream) else { return };
+    fn honest(&mut self, outcome: Outcome, qtype: usize, stream: &mut Stream, question: &mut Question) {
         question.qtype = if outcome == Outcome::Positive { self.positive_from + qtype } else { qtype };
         question.rcode = match outcome {
             Outcome::Positive | Outcome::NoData | Outcome::Referral => rcode::NOERROR,

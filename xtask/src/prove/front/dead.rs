@@ -22,11 +22,12 @@ const SMALL_QPS: f64 = 5000.0;
 /// Repetitions of each in the whole form.
 const REPETITIONS: u64 = 20;
 
-/// A trial that could not be judged is made again so often.
+/// A trial that could not be judged is made again, so often in the small form and in the whole one.
+const SMALL_ATTEMPTS: u64 = 5;
 const ATTEMPTS: u64 = 10;
 
-/// A core that stands still for longer spoils a trial: at half of the capacity what comes in meanwhile fills much of the
-/// front's buffer, which holds some 25 ms of it.
+/// Whether queries were lost cannot be told in the whole form if a core stood still for longer: at half of the capacity
+/// what comes in meanwhile fills much of the front's buffer, which holds some 25 ms of it.
 const PAUSE_MOST: Duration = Duration::from_millis(15);
 
 /// Of all queries no more than this share may fail when one of four back ends is killed.
@@ -82,25 +83,42 @@ fn load<'a>(bench: &Bench, zone: &'a Path, queries: &'a Path, transport: Transpo
     Ok(Load { zone, transport, queries, rate: format!("{rate_qps:.0}") })
 }
 
-/// Whether what a trial found can be held against the front.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Judged {
-    Proved,
+/// What a trial found. Its error is what no host excuses: sums that are wrong, a front that does not find out or hangs.
+enum Found {
+    /// All that is promised.
+    Held,
+    /// Queries that should not have been lost were.
+    Lost(String),
+    /// Nothing that could be judged.
     Spoiled,
 }
 
-/// Makes a trial until it can be judged: not where a core stood still, whatever came of it then.
-fn judged(bench: &Bench, trial: impl Fn(u64) -> Result<Judged>) -> Result<()> {
+/// Makes a trial until it can be judged: whether queries were lost is not where a core stood still, whatever came of it
+/// then.
+fn judged(bench: &Bench, trial: impl Fn(u64) -> Result<Found>) -> Result<()> {
     let cpus = [bench.kqps.player_cpu, bench.kqps.subject_cpu];
-    for attempt in 0..ATTEMPTS {
-        let (outcome, pause) = pauses::longest_during(&cpus, || trial(attempt))?;
-        if pause > PAUSE_MOST {
-            eprintln!("a core stood still for {:.1} ms: made again", pause.as_secs_f64() * 1e3);
-        } else if outcome? == Judged::Proved {
-            return Ok(());
+    let attempts = bench.choose(SMALL_ATTEMPTS, ATTEMPTS);
+    for attempt in 0..attempts {
+        let (found, pause) = pauses::longest_during(&cpus, || trial(attempt))?;
+        match found? {
+            Found::Spoiled => {}
+            Found::Held | Found::Lost(_) if bench.size == Size::Whole && pause > PAUSE_MOST => {
+                eprintln!("a core stood still for {:.1} ms: made again", pause.as_secs_f64() * 1e3);
+            }
+            Found::Held => return Ok(()),
+            Found::Lost(what) => bail!(what),
         }
     }
-    bail!("the host was too busy {ATTEMPTS} times")
+    bail!("the host was too busy {attempts} times")
+}
+
+/// A front. Back ends have to share its core here: four of them, at half of the capacity, keep it from looking for so long
+/// that its buffer overflows.
+fn front(bench: &Bench, name: &str, urls: &[String], flags: &[&str]) -> Result<Front> {
+    match bench.size {
+        Size::Small => Front::start(bench, name, urls, flags),
+        Size::Whole => Front::start_first(bench, name, urls, flags),
+    }
 }
 
 fn servers(bench: &Bench, zone: &Path, count: usize) -> Result<Vec<Server>> {
@@ -113,9 +131,9 @@ fn server_urls(servers: &[Server], transport: Transport) -> Vec<String> {
 
 /// Kills or stops one of four under load. That is spoiled where the host was so busy that others seemed dead, too, or that
 /// the player gave up queries before they were sent.
-fn one_of_four(bench: &Bench, load: &Load<'_>, signal: Signal, seed: u64) -> Result<Judged> {
+fn one_of_four(bench: &Bench, load: &Load<'_>, signal: Signal, seed: u64) -> Result<Found> {
     let servers = servers(bench, load.zone, 4)?;
-    let front = Front::start(bench, "four", &server_urls(&servers, load.transport), &[])?;
+    let front = front(bench, "four", &server_urls(&servers, load.transport), &[])?;
     front.is_ready(servers.len())?;
     let duration = bench.choose("2s", "4s");
     let flags = ["-T", "1", "-c", "8", "-Q", &load.rate, "-l", duration, "-t", "3s"];
@@ -140,20 +158,18 @@ fn one_of_four(bench: &Bench, load: &Load<'_>, signal: Signal, seed: u64) -> Res
     let others_down: u64 = others.map(|(_, told)| told.downs).sum();
     if others_down > 0 {
         eprintln!("others were silent for so long that they were taken for down: made again");
-        return Ok(Judged::Spoiled);
+        return Ok(Found::Spoiled);
     }
     if stood_still(&played.accounts) {
-        return Ok(Judged::Spoiled);
+        return Ok(Found::Spoiled);
     }
     ensure!(found <= FOUND_WITHIN, "it took the front {:.1} s to find that out", found.as_secs_f64());
     ensure!(told.back_ends[&name].downs > 0, "it was never found to be down");
-    ensure!(
-        failed as f64 <= FAILED_MOST * sent as f64,
-        "{failed} of {sent} queries failed: {:?}, {:?}",
-        played.accounts,
-        told.back_ends
-    );
-    Ok(Judged::Proved)
+    if failed as f64 > FAILED_MOST * sent as f64 {
+        let (accounts, back_ends) = (played.accounts, told.back_ends);
+        return Ok(Found::Lost(format!("{failed} of {sent} queries failed: {accounts:?}, {back_ends:?}")));
+    }
+    Ok(Found::Held)
 }
 
 /// Whether the player was kept from sending queries before it was too late for them.
@@ -165,10 +181,10 @@ fn stood_still(accounts: &Accounts) -> bool {
 }
 
 /// All are killed under load, and come back where they were.
-fn all(bench: &Bench, load: &Load<'_>) -> Result<Judged> {
+fn all(bench: &Bench, load: &Load<'_>) -> Result<Found> {
     let Load { zone, transport, queries, rate } = load;
     let servers = servers(bench, zone, 2)?;
-    let front = Front::start(bench, "all", &server_urls(&servers, *transport), &["--timeout", "1s"])?;
+    let front = front(bench, "all", &server_urls(&servers, *transport), &["--timeout", "1s"])?;
     front.is_ready(servers.len())?;
     // Longer than the front lets any client wait.
     let flags = |rate, duration| ["-T", "1", "-c", "8", "-Q", rate, "-l", duration, "-t", "1500ms"];
@@ -180,12 +196,12 @@ fn all(bench: &Bench, load: &Load<'_>) -> Result<Judged> {
     let down = bench.kqps.trial(front.address, queries, &flags("2k", "1s"))?;
     let (failed, accounts) = (failures(&down)?, down.accounts);
     if stood_still(&accounts) {
-        return Ok(Judged::Spoiled);
+        return Ok(Found::Spoiled);
     }
-    ensure!(
-        accounts.lost + accounts.late == 0 && failed == accounts.sent,
-        "while all are down: {accounts:?}"
-    );
+    ensure!(failed == accounts.sent, "while all are down: {accounts:?}");
+    if accounts.lost + accounts.late > 0 {
+        return Ok(Found::Lost(format!("while all are down: {accounts:?}")));
+    }
 
     let began = Instant::now();
     let start =
@@ -212,11 +228,10 @@ fn all(bench: &Bench, load: &Load<'_>) -> Result<Judged> {
         played.accounts.sent,
         up.accounts.sent
     );
-    ensure!(
-        bench.size == Size::Small || failed_after == 0,
-        "{failed_after} queries failed after all were back"
-    );
-    Ok(Judged::Proved)
+    if bench.size == Size::Whole && failed_after > 0 {
+        return Ok(Found::Lost(format!("{failed_after} queries failed after all were back")));
+    }
+    Ok(Found::Held)
 }
 
 /// Waits until a front knows that all its back ends are down, and asks it; how long a refusal took at most.

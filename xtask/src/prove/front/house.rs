@@ -14,7 +14,7 @@ use kqps_observation::Trial;
 use super::super::Bench;
 use super::told::Told;
 use crate::back_end::{BackEnd, Transport};
-use crate::child::Running;
+use crate::child::{Running, pinned};
 
 /// A front that is told to end has to do so within this time.
 const STOPS_WITHIN: Duration = Duration::from_secs(2);
@@ -33,7 +33,12 @@ impl Front {
     /// Starts a front before these back ends, named `b0` and so on. `name` is nobody else's.
     pub(super) fn start(bench: &Bench, name: &str, urls: &[String], flags: &[&str]) -> Result<Self> {
         let cpu = bench.kqps.subject_cpu.to_string();
-        // Back ends have to share its core here, which in service they do not: it goes before them, where it may.
+        Self::start_as(pinned(&cpu, &bench.kqps.program), bench, name, urls, flags)
+    }
+
+    /// The same before whatever shares its core, where that is permitted: in service it has one of its own.
+    pub(super) fn start_first(bench: &Bench, name: &str, urls: &[String], flags: &[&str]) -> Result<Self> {
+        let cpu = bench.kqps.subject_cpu.to_string();
         let mut command = Command::new("nice");
         command.args(["-n", "-15", "taskset", "--cpu-list", &cpu]).arg(&bench.kqps.program);
         Self::start_as(command, bench, name, urls, flags)

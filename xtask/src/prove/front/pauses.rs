@@ -23,14 +23,25 @@ pub(super) fn longest_during<T>(cpus: &[u32], done: impl FnOnce() -> T) -> Resul
             })
         };
         let watches: Vec<_> = cpus.iter().map(watch).collect();
-        let done = done();
-        stop.store(true, Ordering::Relaxed);
+        let done = {
+            let _end = Ending(&stop);
+            done()
+        };
         let mut most = Duration::ZERO;
         for watch in watches {
             most = most.max(watch.join().map_err(|_| anyhow!("a thread that watches a core panicked"))??);
         }
         Ok((done, most))
     })
+}
+
+/// Ends the watch, also where what is done panics.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// How late a thread woke up at most that runs before all others of a core. Where it may not do so, it also counts how
@@ -45,4 +56,18 @@ fn longest(cpu: u32, stop: &AtomicBool) -> Result<Duration> {
         most_ns = most_ns.max(now_ns().saturating_sub(due_ns));
     }
     Ok(Duration::from_nanos(most_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_ends_with_what_it_watches_also_by_a_panic() {
+        let cpus = kqps_kernel::affinity::allowed().unwrap();
+        let (done, _) = longest_during(&cpus[..1], || 7).unwrap();
+        assert_eq!(done, 7);
+        let panics = || longest_during(&cpus[..1], || -> u32 { panic!("what is done panics") });
+        assert!(std::panic::catch_unwind(panics).is_err());
+    }
 }
