@@ -1,5 +1,6 @@
 //! Socket addresses in the kernel's own form, so that a batch needs no conversion per packet.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -73,22 +74,44 @@ fn four_fours(bytes: &[u8; 28], at: usize) -> [u8; 16] {
     ip
 }
 
+impl Address {
+    /// What two addresses are told apart by: family and port, and the IPv4 address or the IPv6 address. IPv6's flow label
+    /// is left out, and so is what the kernel left behind an IPv4 address.
+    #[inline]
+    fn key(&self) -> ([u8; 4], [u8; 16]) {
+        let ip = if self.family() == V6 {
+            four_fours(&self.0, 8)
+        } else {
+            let [a, b, c, d] = four(&self.0, 4);
+            [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+        };
+        (four(&self.0, 0), ip)
+    }
+}
+
 impl PartialEq for Address {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        // Family, port and either the IPv4 address or IPv6's flow label, which is left out.
-        if four(&self.0, 0) != four(&other.0, 0) {
-            return false;
-        }
-        if self.family() == V6 {
-            four_fours(&self.0, 8) == four_fours(&other.0, 8)
-        } else {
-            four(&self.0, 4) == four(&other.0, 4)
-        }
+        self.key() == other.key()
     }
 }
 
 impl Eq for Address {}
+
+impl PartialOrd for Address {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Any order in which equal ones stand together.
+impl Ord for Address {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
 
 impl From<SocketAddr> for Address {
     fn from(address: SocketAddr) -> Self {
@@ -121,7 +144,7 @@ impl fmt::Debug for Address {
 
 /// The address that a packet was sent to, and the interface it came in by: what `IP_PKTINFO` and
 /// `IPV6_PKTINFO` tell, and what makes a reply from a wildcard socket leave from the address that was asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LocalAddress {
     /// The address that was asked.
     pub ip: IpAddr,

@@ -122,8 +122,8 @@ pub enum Io {
     Plain,
     /// Batches: `sendmmsg`, `recvmmsg`.
     Mmsg,
-    /// Batches, and segmentation: queries of equal length leave in one send (`UDP_SEGMENT`), replies may
-    /// arrive in one (`UDP_GRO`).
+    /// Batches, and segmentation: queries of equal length, and a shorter one after them, leave in one send
+    /// (`UDP_SEGMENT`), replies may arrive in one (`UDP_GRO`).
     Gso,
     /// Completion queues: `io_uring`.
     Uring,

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
-use std::time::Duration;
 
 use kqps_kernel::affinity;
 use kqps_kernel::signal::Signals;
@@ -21,8 +20,6 @@ use crate::worker;
 /// What a process is to do.
 pub(crate) struct Task {
     pub(crate) model: Model,
-    /// How often a worker looks at most, where it has no front's settings for that.
-    pub(crate) coalesce: Duration,
     pub(crate) service: Service,
     pub(crate) assigned: Vec<Assigned>,
     pub(crate) listeners: Vec<ListeningSocket>,
@@ -47,12 +44,11 @@ enum Kept {
 impl Crew {
     /// Loads what there is to load, starts all threads, and returns when they can answer.
     pub(crate) fn start(task: Task, load: &Arc<dyn Load>) -> Result<Self, ServeError> {
-        let Task { model, coalesce, assigned, listeners, .. } = task;
+        let Task { model, assigned, listeners, .. } = task;
         let alone = None::<Connections<AuthStream>>;
         match task.service {
             Service::Echo(echo) => {
-                let start =
-                    |number, assigned, going| worker::start(number, (model, coalesce), assigned, echo, going);
+                let start = |number, assigned, going| worker::start(number, model, assigned, echo, going);
                 Ok(Self { threads: Threads::start(model, assigned, start, alone)?, kept: Kept::Nothing })
             }
             Service::Front(settings) => {
@@ -70,9 +66,8 @@ impl Crew {
                     let answer = keeper.stream_answer();
                     Connections { listeners, limits, answer }
                 });
-                let start = |number, assigned, going| {
-                    worker::start(number, (model, coalesce), assigned, keeper.answer(), going)
-                };
+                let start =
+                    |number, assigned, going| worker::start(number, model, assigned, keeper.answer(), going);
                 let threads = Threads::start(model, assigned, start, connections)?;
                 Ok(Self { threads, kept: Kept::Zones(keeper) })
             }

@@ -52,7 +52,6 @@ pub(crate) fn read_task() -> io::Result<Task> {
     };
     Ok(Task {
         model: told.io.parse().map_err(io::Error::other)?,
-        coalesce: told.coalesce,
         service: told.service,
         assigned: told.workers.iter().map(assigned).collect::<io::Result<_>>()?,
         listeners: told.listeners.iter().map(listener).collect::<io::Result<_>>()?,

@@ -16,6 +16,7 @@ mod back_end;
 mod board;
 mod choose;
 mod clients;
+mod company;
 mod counts;
 mod datagrams;
 mod desk;

@@ -20,7 +20,6 @@ pub mod setup;
 pub mod sockets;
 pub mod tcp;
 
-mod company;
 mod crew;
 mod family;
 mod runs;

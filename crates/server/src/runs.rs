@@ -1,7 +1,8 @@
-//! Datagrams that wait to be sent, written one by one and sent as few messages: those to one flow are put in order
-//! of length, so that runs of equal ones can be cut by the kernel (`UDP_SEGMENT`) however their lengths alternate.
-//! DNS over UDP promises no order (RFC 1035, section 4.2.1).
+//! Datagrams that wait to be sent, written one by one and sent as few messages: those to one flow are brought
+//! together and put in order of length, so that runs of equal ones can be cut by the kernel (`UDP_SEGMENT`) however
+//! their receivers and lengths alternate. DNS over UDP promises no order (RFC 1035, section 4.2.1).
 
+use std::cmp::Reverse;
 use std::io;
 
 use kqps_kernel::batch::{Piece, RunBatch, SEGMENTS};
@@ -29,32 +30,62 @@ impl Longest {
 /// Datagrams that wait to be sent.
 pub(crate) struct Runs {
     batch: RunBatch,
-    /// Those to the present flow, which are in no message yet.
+    /// Those that are in no message yet, in the order in which they were written.
     pieces: Vec<Piece>,
+    /// Whom they go to; the last is who gets what follows.
+    turns: Vec<Turn>,
+    /// Those of one flow, while messages are made of them.
+    gathered: Vec<Piece>,
+}
+
+/// Datagrams to one receiver, written one after another.
+#[derive(Clone, Copy)]
+struct Turn {
     to: Address,
     from: Option<LocalAddress>,
+    /// Which of the pieces is the first of them.
+    first: usize,
+    /// And the first after them.
+    end: usize,
+}
+
+impl Turn {
+    fn flow(&self) -> (Address, Option<LocalAddress>) {
+        (self.to, self.from)
+    }
 }
 
 impl Runs {
     /// Room for `datagrams` datagrams of `bytes` bytes together.
     pub(crate) fn new(datagrams: usize, bytes: usize) -> Self {
-        let pieces = Vec::with_capacity(datagrams);
-        Self { batch: RunBatch::new(datagrams, bytes), pieces, to: Address::default(), from: None }
+        let pieces = || Vec::with_capacity(datagrams);
+        // Every datagram may be to somebody else, and one more turn is nobody's yet.
+        let mut turns = Vec::with_capacity(datagrams + 1);
+        turns.push(Turn { to: Address::default(), from: None, first: 0, end: 0 });
+        Self { batch: RunBatch::new(datagrams, bytes), pieces: pieces(), turns, gathered: pieces() }
     }
 
     /// What follows goes to this flow.
     #[inline]
-    pub(crate) fn turn_to(&mut self, to: Address, from: Option<LocalAddress>, longest: Longest) {
-        if (to, from) != (self.to, self.from) {
-            self.put_together(longest);
-            (self.to, self.from) = (to, from);
+    pub(crate) fn turn_to(&mut self, to: Address, from: Option<LocalAddress>) {
+        let present = self.present();
+        if (to, from) != present.flow() {
+            let first = self.pieces.len();
+            if present.first == first {
+                self.turns.pop();
+            }
+            self.turns.push(Turn { to, from, first, end: first });
         }
+    }
+
+    fn present(&self) -> Turn {
+        *self.turns.last().expect("there is always a turn")
     }
 
     /// Whom what follows goes to.
     #[inline]
     pub(crate) fn to(&self) -> Address {
-        self.to
+        self.present().to
     }
 
     /// Whether one more datagram of this length can be written.
@@ -74,18 +105,19 @@ impl Runs {
     pub(crate) fn keep(&mut self, bytes: usize) {
         let piece = self.batch.keep(bytes);
         self.pieces.push(piece);
+        self.turns.last_mut().expect("there is always a turn").end = self.pieces.len();
     }
 
-    /// Makes messages of the present flow's datagrams.
+    /// Makes messages of all datagrams. What follows still goes to whom it went.
     fn put_together(&mut self, longest: Longest) {
-        self.pieces.sort_unstable_by_key(|piece| std::cmp::Reverse(piece.bytes()));
-        let mut rest = &self.pieces[..];
-        while !rest.is_empty() {
-            let run;
-            (run, rest) = rest.split_at(run_of(rest, longest));
-            self.batch.add(&self.to, self.from.as_ref(), run);
-        }
-        self.pieces.clear();
+        let Self { batch, pieces, turns, gathered } = self;
+        let present = *turns.last().expect("there is always a turn");
+        cut_into_runs(pieces, turns, gathered, longest, |turn, run| {
+            batch.add(&turn.to, turn.from.as_ref(), run);
+        });
+        pieces.clear();
+        turns.clear();
+        turns.push(Turn { first: 0, end: 0, ..present });
     }
 
     /// Sends all, and tells how many datagrams the kernel took, or why it did not take one. A run that is refused
@@ -124,6 +156,36 @@ impl Runs {
     }
 }
 
+/// Cuts datagrams into runs, each of one flow, and hands those on. `gathered` is room for the datagrams of a flow, empty
+/// before and after.
+fn cut_into_runs(
+    pieces: &[Piece],
+    turns: &mut [Turn],
+    gathered: &mut Vec<Piece>,
+    longest: Longest,
+    mut each: impl FnMut(&Turn, &[Piece]),
+) {
+    let in_order = longest == Longest::ONE;
+    if !in_order {
+        turns.sort_unstable_by_key(Turn::flow);
+    }
+    for turns in turns.chunk_by(|one, other| one.flow() == other.flow()) {
+        for turn in turns {
+            gathered.extend_from_slice(&pieces[turn.first..turn.end]);
+        }
+        if !in_order {
+            gathered.sort_unstable_by_key(|piece| Reverse(piece.bytes()));
+        }
+        let mut rest = &gathered[..];
+        while !rest.is_empty() {
+            let run;
+            (run, rest) = rest.split_at(run_of(rest, longest));
+            each(&turns[0], run);
+        }
+        gathered.clear();
+    }
+}
+
 /// How many of these datagrams, the longest of which comes first, make one message: equal ones, and one shorter.
 fn run_of(pieces: &[Piece], longest: Longest) -> usize {
     let segment = pieces[0].bytes();
@@ -138,21 +200,28 @@ fn run_of(pieces: &[Piece], longest: Longest) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
-    fn runs(lengths: &[usize], longest: usize) -> Vec<Vec<usize>> {
+    /// To which port each message goes, and the lengths in it, where datagrams of these lengths were written to these
+    /// ports.
+    fn runs_to(datagrams: &[(u16, usize)], longest: usize) -> Vec<(u16, Vec<usize>)> {
         let mut waiting = Runs::new(100, 200_000);
-        for &bytes in lengths {
+        for &(port, bytes) in datagrams {
+            waiting.turn_to(SocketAddr::from(([127, 0, 0, 1], port)).into(), None);
             waiting.keep(bytes);
         }
-        waiting.pieces.sort_unstable_by_key(|piece| std::cmp::Reverse(piece.bytes()));
-        let (mut rest, mut runs) = (&waiting.pieces[..], Vec::new());
-        while !rest.is_empty() {
-            let run;
-            (run, rest) = rest.split_at(run_of(rest, Longest(longest)));
-            runs.push(run.iter().map(|piece| piece.bytes()).collect());
-        }
+        let (mut runs, mut gathered) = (Vec::new(), Vec::new());
+        cut_into_runs(&waiting.pieces, &mut waiting.turns, &mut gathered, Longest(longest), |turn, run| {
+            runs.push((turn.to.port(), run.iter().map(|piece| piece.bytes()).collect()));
+        });
         runs
+    }
+
+    fn runs(lengths: &[usize], longest: usize) -> Vec<Vec<usize>> {
+        let datagrams: Vec<_> = lengths.iter().map(|&bytes| (53, bytes)).collect();
+        runs_to(&datagrams, longest).into_iter().map(|(_, lengths)| lengths).collect()
     }
 
     #[test]
@@ -161,6 +230,28 @@ mod tests {
         assert_eq!(runs(&[50, 60, 70], 64), [vec![70, 60], vec![50]]);
         assert_eq!(runs(&[50; 5], 2), [vec![50, 50], vec![50, 50], vec![50]]);
         assert_eq!(runs(&[50, 40], 1), [vec![50], vec![40]]);
+    }
+
+    #[test]
+    fn however_receivers_alternate_each_gets_few_messages() {
+        let alternating = [(1, 50), (2, 60), (1, 50), (2, 50), (1, 40)];
+        assert_eq!(runs_to(&alternating, 64), [(1, vec![50, 50, 40]), (2, vec![60, 50])]);
+        let one_by_one: Vec<_> = alternating.iter().map(|&(port, bytes)| (port, vec![bytes])).collect();
+        assert_eq!(runs_to(&alternating, 1), one_by_one, "without segments nothing is put in order");
+    }
+
+    #[test]
+    fn what_is_written_goes_to_whom_it_was_last_turned_to() {
+        let port = |port| Address::from(SocketAddr::from(([127, 0, 0, 1], port)));
+        let mut waiting = Runs::new(4, 1_000);
+        waiting.turn_to(port(1), None);
+        waiting.turn_to(port(2), None);
+        waiting.keep(10);
+        waiting.put_together(Longest::ANY);
+        assert_eq!((waiting.batch.messages(), waiting.to()), (1, port(2)));
+        waiting.keep(10);
+        let (to, turns) = (waiting.to(), waiting.turns.len());
+        assert_eq!((to, turns), (port(2), 1));
     }
 
     #[test]

@@ -100,8 +100,8 @@ impl Server {
             .map(|(endpoints, number)| Assigned { cpu: setup.cpu(number), endpoints })
             .collect();
         let workers = if setup.processes == 1 {
-            let (model, coalesce, listeners) = (setup.io, setup.coalesce, bound.listeners);
-            let task = Task { model, coalesce, service, assigned, listeners, process: 0, processes: 1 };
+            let (model, listeners) = (setup.io, bound.listeners);
+            let task = Task { model, service, assigned, listeners, process: 0, processes: 1 };
             Workers::Here(Box::new(Crew::start(task, load)?))
         } else {
             Workers::Processes(Family::start(setup, &service, &assigned, &bound.listeners)?)
@@ -221,14 +221,6 @@ fn check(setup: &Setup, service: &Service) -> Result<(), ServeError> {
                 "--io {model} cannot hand queries on: use mmsg, segment or uring"
             )));
         }
-    }
-    if !setup.coalesce.is_zero()
-        && !matches!(service, Service::Front(_))
-        && !matches!(setup.io, Model::Mmsg | Model::Segment)
-    {
-        return Err(ServeError::Setup(format!(
-            "--io {model} does not look for several datagrams at once: --coalesce needs mmsg or segment"
-        )));
     }
     if setup.steer && setup.sockets != Sockets::ReusePort {
         return Err(ServeError::Setup("--steer needs --sockets reuseport".to_owned()));

@@ -1,7 +1,6 @@
 //! What a server is asked to be.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use crate::io::Model;
 
@@ -46,8 +45,6 @@ pub struct Setup {
     pub buffer_bytes: usize,
     /// Whether a flow is steered to the worker on the core where it comes in.
     pub steer: bool,
-    /// A worker looks for datagrams only this often where two or more come in that time; zero looks at once.
-    pub coalesce: Duration,
 }
 
 impl Setup {

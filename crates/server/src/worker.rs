@@ -5,12 +5,10 @@ use std::io::{self, PipeWriter, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use kqps_kernel::affinity::pin_thread;
 
 use crate::answer::Answer;
-use crate::company::Company;
 use crate::counts::Counts;
 use crate::front::BackEndReports;
 use crate::io::{self as models, Model};
@@ -25,8 +23,6 @@ pub(crate) struct Worker<A> {
     pub(crate) answer: A,
     pub(crate) counts: Counts,
     pub(crate) going: Going,
-    /// When to look for datagrams again.
-    pub(crate) company: Company,
 }
 
 /// Whether to go on, and whom to tell about it.
@@ -80,15 +76,14 @@ pub(crate) struct Counted {
 /// Starts a worker thread on its core.
 pub(crate) fn start<A: Answer + Send + 'static>(
     number: usize,
-    (model, coalesce): (Model, Duration),
+    model: Model,
     assigned: Assigned,
     answer: A,
     going: Going,
 ) -> io::Result<Started> {
     let Assigned { cpu, endpoints } = assigned;
     let thread = std::thread::Builder::new().name(format!("worker {number}")).spawn(move || {
-        let company = Company::new(coalesce, Duration::MAX)?;
-        let mut worker = Worker { endpoints, answer, counts: Counts::default(), going, company };
+        let mut worker = Worker { endpoints, answer, counts: Counts::default(), going };
         cpu.map_or(Ok(()), pin_thread)?;
         models::run(model, &mut worker)?;
         let response_rcodes = worker.answer.response_rcodes();

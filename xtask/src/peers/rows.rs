@@ -156,12 +156,10 @@ const HUGE: Data = Data::OneZone(10_000);
 const MANY: Data = Data::ManyZones(100);
 
 fn auth() -> Vec<Row> {
-    let set = |subject, io, data, flags, spread, settings| {
-        let server = Server::Named(Named { subject, io, data, spread, settings });
+    let named = |subject, io, data, flags, spread| {
+        let server = Server::Named(Named { subject, io, data, spread, settings: &[] });
         Side { player: Player::Kqps, flags, server }
     };
-    let named = |subject, io, data, flags, spread| set(subject, io, data, flags, spread, &[]);
-    let coalesced = |io, data, flags| set("kqps-auth", io, data, flags, false, &[("coalesce", "100us")]);
     let ours = |io, data, flags| named("kqps-auth", io, data, flags, false);
     let peer = |subject, data, flags| named(subject, "", data, flags, false);
     let loading =
@@ -191,10 +189,10 @@ fn auth() -> Vec<Row> {
             nsd(USUAL, EQUAL_SERVER_RATE),
         ),
         most(
-            "the same, with --coalesce 100us",
+            "the same, kqps auth segment / NSD",
             Figure::ServerCpu,
             0.65,
-            coalesced("mmsg", USUAL, EQUAL_SERVER_RATE),
+            ours("segment", USUAL, EQUAL_SERVER_RATE),
             nsd(USUAL, EQUAL_SERVER_RATE),
         ),
         rate(

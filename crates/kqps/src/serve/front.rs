@@ -24,9 +24,6 @@ pub(super) use file::read;
 /// How one of several back ends is chosen, unless it is said.
 const CHOICE: Choice = Choice::LeastOutstanding;
 
-/// How often a front looks for queries at most, unless it is said.
-const COALESCE: Duration = Duration::from_micros(200);
-
 /// Hand queries to name servers in batches, and their answers back: a receptionist before them
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -52,6 +49,11 @@ pub(super) struct Args {
     /// Microseconds that the first query of a batch waits for more while others keep coming in
     #[arg(long, value_name = "US", default_value_t = 200, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     flush_us: u64,
+
+    /// Look for queries only this often where two or more come in that time, which saves wake-ups, or each --flush-us if
+    /// that is shorter; 0s looks at once
+    #[arg(long, value_name = "DURATION", default_value = "200us", value_parser = parse_coalesce)]
+    coalesce: Duration,
 
     /// How long a client waits; where there are several back ends, one has half of it to answer, and another the rest
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_some_time)]
@@ -164,7 +166,7 @@ impl Args {
             },
             batch: self.batch as usize,
             flush: Duration::from_micros(self.flush_us),
-            coalesce: self.serving.coalesce.unwrap_or(COALESCE),
+            coalesce: self.coalesce,
             timeout: self.timeout,
             connections: self.backend_connections as usize,
             sockets: self.backend_sockets as usize,
@@ -234,6 +236,12 @@ fn parse_weight(text: &str) -> Result<u32, String> {
 fn parse_some_time(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text)?;
     if time.is_zero() { Err("expected more than nothing".to_owned()) } else { Ok(time) }
+}
+
+/// How often to look: a longer time would be a stall.
+fn parse_coalesce(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text)?;
+    if time > Duration::from_millis(10) { Err("expected at most 10ms".to_owned()) } else { Ok(time) }
 }
 
 /// The message that asks `NAME[/TYPE]`, without RD: it is meant for the back end itself.

@@ -45,11 +45,6 @@ pub(super) struct Serving {
     #[arg(long, value_enum)]
     steer: Option<Steer>,
 
-    /// Look for queries only this often where two or more come in that time, which saves wake-ups; 0s looks at once, as do
-    /// echo and auth unless told otherwise. A front does so every 200us, or each --flush-us if that is shorter
-    #[arg(long, value_name = "DURATION", value_parser = parse_coalesce)]
-    pub(super) coalesce: Option<Duration>,
-
     /// Receive and send buffer of each socket
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_size)]
     buffer: u64,
@@ -110,13 +105,6 @@ impl Serving {
             cpus: cores(self.cpus.as_ref())?,
             buffer_bytes: usize::try_from(self.buffer)?,
             steer: self.steer.is_some(),
-            coalesce: self.coalesce.unwrap_or_default(),
         })
     }
-}
-
-/// How often to look: a longer time would be a stall.
-fn parse_coalesce(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text)?;
-    if time > Duration::from_millis(10) { Err("expected at most 10ms".to_owned()) } else { Ok(time) }
 }

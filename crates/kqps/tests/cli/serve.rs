@@ -13,7 +13,6 @@ use kqps_kernel::process::{Signal, signal};
 use kqps_kernel::{affinity, namespace, probe};
 use kqps_server::Model;
 
-use crate::load::bench::{Bench, Echo};
 use running::{Running, serve};
 use sent::{ROUNDS, Sent, flow, kernel_counts, query, reply, wait_until_read};
 
@@ -294,32 +293,6 @@ fn what_cannot_be_is_refused_in_one_line() {
     {
         assert_eq!(refused(&wrong).0, Some(2), "{wrong:?}");
     }
-}
-
-#[test]
-fn queries_wait_for_company_where_some_is_to_be_expected() {
-    let mut bench = Bench::new();
-    for io in ["mmsg", "segment"] {
-        if let Err(reason) = io.parse::<Model>().unwrap().available() {
-            println!("skipped: {io}: {reason}");
-            continue;
-        }
-        for processes in ["1", "2"] {
-            let roomy = ["--buffer", "8MiB", "--coalesce", "10ms"];
-            bench.echo = Echo::with(&[&["--io", io, "--processes", processes], &roomy[..]].concat());
-            let many = bench.trial(&["-Q", "2k", "-l", "0.5s"]);
-            assert_eq!(many.accounts.correct, 1000, "{io}: {:?}", many.accounts);
-            // Evenly spread over what is between two looks, 5 to 10 ms; a busy host only adds to that.
-            assert!(many.latency_us.p90 >= Some(2000), "{io}: {:?}", many.latency_us);
-            // More than one call takes: with one call every 10 ms the median would wait for half a second.
-            let more = bench.trial(&["-Q", "20k", "-l", "0.5s", "--io", "mmsg"]);
-            assert_eq!(more.accounts.correct, 10_000, "{io}: {:?}", more.accounts);
-            assert!(more.latency_us.p50 < Some(250_000), "{io}: {:?}", more.latency_us);
-        }
-    }
-    let (status, error) = refused(&["--listen", "127.0.0.1:0", "--io", "epoll", "--coalesce", "1ms"]);
-    assert_eq!(status, Some(2));
-    assert!(error.contains("--coalesce needs mmsg or segment"), "{error}");
 }
 
 #[test]

@@ -1,7 +1,9 @@
-//! Batches with segmentation: the queries of a burst are ordered by length, and those of equal length leave
-//! in one send that the kernel cuts into datagrams (`UDP_SEGMENT`); replies that left the subject that way
-//! arrive that way (`UDP_GRO`). A socket whose device refuses segmented sends falls back to single ones.
+//! Batches with segmentation: the queries of a burst are ordered by length, the longest first, and those of equal
+//! length leave in one send that the kernel cuts into datagrams (`UDP_SEGMENT`), with one that is shorter as the last;
+//! replies that left the subject that way arrive that way (`UDP_GRO`). A socket whose device refuses segmented sends
+//! falls back to single ones.
 
+use std::cmp::Reverse;
 use std::io;
 use std::ops::Range;
 
@@ -66,10 +68,11 @@ fn send(
 ) {
     queries.clear();
     for run in runs {
-        let bytes = burst[run.start].bytes;
-        let segment = (run.len() > 1).then_some(bytes);
-        let message = queries.add(&stage.targets[socket], run.len() * usize::from(bytes), segment);
-        for (due, query) in burst[run.clone()].iter().zip(message.chunks_exact_mut(usize::from(bytes))) {
+        let run = &burst[run.clone()];
+        let segment = (run.len() > 1).then_some(run[0].bytes);
+        let bytes = run.iter().map(|due| usize::from(due.bytes)).sum();
+        let message = queries.add(&stage.targets[socket], bytes, segment);
+        for (due, query) in run.iter().zip(message.chunks_mut(usize::from(run[0].bytes))) {
             write_query(&stage.deck, due, query);
         }
     }
@@ -99,28 +102,61 @@ fn send(
     }
 }
 
-/// Orders a burst by length, unless all are equal, as they often are.
+/// Orders a burst by length, the longest first, unless all are equal, as they often are.
 #[inline]
 fn order_by_length(burst: &mut [Due]) {
     if burst.iter().any(|due| due.bytes != burst[0].bytes) {
-        burst.sort_unstable_by_key(|due| due.bytes);
+        burst.sort_unstable_by_key(|due| Reverse(due.bytes));
     }
 }
 
-/// Cuts a burst, ordered by length, into runs of equal length of at most `most` queries.
+/// Cuts a burst, the longest first, into runs of at most `most` queries: all of a run are of one length but the last,
+/// which may be shorter (Linux, `UDP_SEGMENT`: a send is cut every so many bytes).
 #[inline]
 fn cut_into_runs(burst: &[Due], most: usize, runs: &mut Vec<Range<usize>>) {
     runs.clear();
     let mut start = 0;
-    for index in 1..=burst.len() {
+    while start < burst.len() {
         let bytes = burst[start].bytes;
         let most = most.min(RUN_BYTES / usize::from(bytes).max(1)).max(1);
-        if index == burst.len() || burst[index].bytes != bytes || index - start == most {
-            runs.push(start..index);
-            start = index;
-            if start == burst.len() {
-                break;
-            }
-        }
+        let equal = burst[start..].iter().take(most).take_while(|due| due.bytes == bytes).count();
+        let end = (start + (equal + 1).min(most)).min(burst.len());
+        runs.push(start..end);
+        start = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deck::tests::Desk;
+    use crate::plan::Arrivals;
+
+    /// The lengths of each run that a burst of queries of these lengths is cut into.
+    fn cut(lengths: &[u16], most: usize) -> Vec<Vec<u16>> {
+        let desk = Desk::new();
+        let mut burst = Vec::new();
+        desk.deck(1, 16, u64::MAX, Arrivals::Even).deal(0, 1, &mut burst);
+        burst = lengths.iter().map(|&bytes| Due { bytes, ..burst[0] }).collect();
+        order_by_length(&mut burst);
+        let mut runs = Vec::new();
+        cut_into_runs(&burst, most, &mut runs);
+        runs.into_iter().map(|run| burst[run].iter().map(|due| due.bytes).collect()).collect()
+    }
+
+    #[test]
+    fn a_run_is_of_one_length_but_for_a_shorter_end() {
+        assert_eq!(cut(&[40, 41, 40, 43, 40], 64), [vec![43, 41], vec![40, 40, 40]]);
+        assert_eq!(cut(&[40, 40, 41, 41, 38, 39], 64), [vec![41, 41, 40], vec![40, 39], vec![38]]);
+        assert_eq!(cut(&[40; 5], 64), [[40; 5]]);
+        assert_eq!(cut(&[], 64), [[0; 0]; 0]);
+    }
+
+    #[test]
+    fn a_run_has_no_more_queries_and_bytes_than_one_send_takes() {
+        assert_eq!(cut(&[40, 40, 40, 39], 3), [vec![40, 40, 40], vec![39]]);
+        assert_eq!(cut(&[40, 40, 39, 39], 3), [vec![40, 40, 39], vec![39]]);
+        assert_eq!(cut(&[41, 40], 1), [[41], [40]]);
+        assert_eq!(cut(&[40_000, 20_000, 20_000, 20_000], 64), [vec![40_000], vec![20_000, 20_000, 20_000]]);
     }
 }

@@ -61,7 +61,6 @@ impl Member {
         let listeners = listeners.iter().map(describe).collect::<io::Result<_>>()?;
         let description = Description {
             io: setup.io.name().to_owned(),
-            coalesce: setup.coalesce,
             service: service.clone(),
             process,
             processes: setup.processes as usize,

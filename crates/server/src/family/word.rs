@@ -1,7 +1,6 @@
 //! What parent and child tell each other.
 
 use std::os::fd::RawFd;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +12,6 @@ use crate::service::Service;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Description {
     pub(super) io: String,
-    pub(super) coalesce: Duration,
     pub(super) service: Service,
     pub(super) process: usize,
     pub(super) processes: usize,

@@ -27,7 +27,6 @@ pub(super) struct Socket {
 /// The sockets to one back end, and the batch that is being filled.
 pub(super) struct Datagrams {
     pub(super) sockets: Vec<Socket>,
-    address: SocketAddr,
     /// Whose batch it is.
     current: usize,
     batch: Runs,
@@ -63,8 +62,8 @@ impl Datagrams {
             })
             .collect::<io::Result<_>>()?;
         let mut batch = Runs::new(batch, QUERIES_BYTES);
-        batch.turn_to(address.into(), None, Longest::ANY);
-        Ok(Self { sockets, address, current: 0, batch, queued: 0, queued_ns: 0, longest: Longest::ANY })
+        batch.turn_to(address.into(), None);
+        Ok(Self { sockets, current: 0, batch, queued: 0, queued_ns: 0, longest: Longest::ANY })
     }
 
     /// The socket whose batch is being filled, if it takes one more query of this length.
@@ -108,7 +107,6 @@ impl Datagrams {
                 flushed.nobody |= error.kind() == ErrorKind::ConnectionRefused;
             }
         });
-        self.batch.turn_to(self.address.into(), None, self.longest);
         self.current = (self.current + 1) % self.sockets.len();
         flushed
     }

@@ -69,7 +69,7 @@ impl Post {
         if !self.runs.has_room(bytes) {
             self.send(counts);
         }
-        self.runs.turn_to(receiver.to, receiver.from, self.longest);
+        self.runs.turn_to(receiver.to, receiver.from);
         self.runs.room()
     }
 

@@ -14,21 +14,17 @@ use crate::worker::Worker;
 const MESSAGES: usize = 64;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
-    let Worker { endpoints, answer, counts, going, company } = worker;
+    let Worker { endpoints, answer, counts, going } = worker;
     let mut batch = TurnBatch::new(MESSAGES, BUFFER_BYTES, MESSAGES);
     let mut set = PollSet::new(endpoints.iter().map(|endpoint| &*endpoint.receiver));
     let wait = if endpoints.len() == 1 { Wait::ForOne } else { Wait::No };
-    let mut found_all = true;
     going.ready()?;
     while going.on() {
-        company.turn(counts.received, found_all);
-        found_all = true;
         if wait == Wait::No {
             set.wait(FOREVER_NS)?;
         }
         for endpoint in endpoints.iter() {
             let received = batch.recv(&endpoint.receiver, wait)?;
-            found_all &= received < MESSAGES;
             counts.received += received as u64;
             answer.foresee((0..received).map(|index| batch.message(index).bytes));
             for index in 0..received {

@@ -20,26 +20,22 @@ const REPLIES: usize = MESSAGES * SEGMENTS;
 const REPLIES_BYTES: usize = 256 * 1024;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
-    let Worker { endpoints, answer, counts, going, company } = worker;
+    let Worker { endpoints, answer, counts, going } = worker;
     let mut received = TurnBatch::new(MESSAGES, SEGMENTED_BYTES, 1);
     let mut replies = Runs::new(REPLIES, REPLIES_BYTES);
     let mut set = PollSet::new(endpoints.iter().map(|endpoint| &*endpoint.receiver));
     let wait = if endpoints.len() == 1 { Wait::ForOne } else { Wait::No };
     let mut longest = vec![Longest::ANY; endpoints.len()];
-    let mut found_all = true;
     going.ready()?;
     while going.on() {
-        company.turn(counts.received, found_all);
-        found_all = true;
         if wait == Wait::No {
             set.wait(FOREVER_NS)?;
         }
         for (endpoint, longest) in endpoints.iter().zip(&mut longest) {
             let messages = received.recv(&endpoint.receiver, wait)?;
-            found_all &= messages < MESSAGES;
             for index in 0..messages {
                 let message = received.message(index);
-                replies.turn_to(message.from, message.to, *longest);
+                replies.turn_to(message.from, message.to);
                 if message.bytes.is_empty() {
                     counts.received += 1;
                     counts.drop(Cause::QueryTooShort);

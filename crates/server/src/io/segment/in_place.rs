@@ -19,7 +19,7 @@ use crate::worker::Worker;
 const RUNS: usize = 64;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
-    let Worker { endpoints, answer, counts, going, company } = worker;
+    let Worker { endpoints, answer, counts, going } = worker;
     let mut batch = TurnBatch::new(MESSAGES, SEGMENTED_BYTES, RUNS);
     let mut set = PollSet::new(endpoints.iter().map(|endpoint| &*endpoint.receiver));
     let wait = if endpoints.len() == 1 { Wait::ForOne } else { Wait::No };
@@ -27,17 +27,13 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
     // which some do although the socket took the option.
     let mut longest = vec![SEGMENTS; endpoints.len()];
     let mut runs = Vec::with_capacity(2 * SEGMENTS);
-    let mut found_all = true;
     going.ready()?;
     while going.on() {
-        company.turn(counts.received, found_all);
-        found_all = true;
         if wait == Wait::No {
             set.wait(FOREVER_NS)?;
         }
         for (endpoint, longest) in endpoints.iter().zip(&mut longest) {
             let messages = batch.recv(&endpoint.receiver, wait)?;
-            found_all &= messages < MESSAGES;
             for index in 0..messages {
                 let message = batch.message(index);
                 let (segment, from) = (message.segment_bytes, message.from);

@@ -11,42 +11,27 @@ use kqps_kernel::clock::{now_ns, set_timer_slack_ns, sleep_until_ns};
 const WINDOW_NS: u64 = 2_000_000;
 
 /// When to look for queries again.
-pub(crate) struct Company {
+pub(super) struct Company {
     every_ns: u64,
     /// Since when arrivals are counted, and how many there had been.
     since_ns: u64,
     queries: u64,
     is_expected: bool,
-    /// When a loop that takes turns looked last.
-    looked_ns: u64,
 }
 
 impl Company {
     /// Looks at most this often; at once each time where it is zero. For the calling thread. No query waits for
     /// longer to be seen than the first of a batch may wait for others, which is `flush`.
-    pub(crate) fn new(every: Duration, flush: Duration) -> io::Result<Self> {
+    pub(super) fn new(every: Duration, flush: Duration) -> io::Result<Self> {
         let every_ns = every.min(flush).as_nanos() as u64;
         if every_ns > 0 {
             set_timer_slack_ns(1)?;
         }
-        Ok(Self { every_ns, since_ns: 0, queries: 0, is_expected: false, looked_ns: 0 })
-    }
-
-    /// For a loop that has answered what it found, so many queries in all, and is about to look again: waits until it
-    /// is time, where company is expected and nothing was left to be found.
-    #[inline]
-    pub(crate) fn turn(&mut self, queries: u64, found_all: bool) {
-        if self.every_ns > 0 {
-            self.count(queries, now_ns());
-            if found_all {
-                self.wait(self.looked_ns);
-            }
-            self.looked_ns = now_ns();
-        }
+        Ok(Self { every_ns, since_ns: 0, queries: 0, is_expected: false })
     }
 
     /// So many queries have come so far: takes the rate from that once in a while.
-    pub(crate) fn count(&mut self, queries: u64, now_ns: u64) {
+    pub(super) fn count(&mut self, queries: u64, now_ns: u64) {
         let elapsed_ns = now_ns - self.since_ns;
         if elapsed_ns >= WINDOW_NS {
             // At least two in the time between looks: one that would come at once, and its company.
@@ -57,7 +42,7 @@ impl Company {
     }
 
     /// Waits until it is time to look, where company is expected: `looked_ns` is when it was looked last.
-    pub(crate) fn wait(&self, looked_ns: u64) {
+    pub(super) fn wait(&self, looked_ns: u64) {
         let next_ns = looked_ns + self.every_ns;
         if self.is_expected && now_ns() < next_ns {
             sleep_until_ns(next_ns);
@@ -90,15 +75,6 @@ mod tests {
         let mut company = Company::new(Duration::ZERO, Duration::MAX).unwrap();
         company.count(1_000_000, 10_000_000);
         assert!(!company.is_expected);
-    }
-
-    #[test]
-    fn what_is_known_to_be_there_is_not_waited_for() {
-        let mut company = Company::new(Duration::from_hours(1), Duration::MAX).unwrap();
-        company.turn(1_000_000, false);
-        assert!(company.is_expected);
-        // This test would take an hour otherwise.
-        company.turn(2_000_000, false);
     }
 
     #[test]
