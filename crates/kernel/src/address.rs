@@ -1,6 +1,5 @@
 //! Socket addresses in the kernel's own form, so that a batch needs no conversion per packet.
 
-use std::cmp::Ordering;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -41,6 +40,13 @@ impl Address {
         }
     }
 
+    /// A number that equal addresses share and others hardly do: the port, and the end of the IP address.
+    #[inline]
+    pub fn key(&self) -> u64 {
+        let end = if self.family() == V6 { four(&self.0, 20) } else { four(&self.0, 4) };
+        u64::from(self.port()) << 32 | u64::from(u32::from_ne_bytes(end))
+    }
+
     /// How many bytes of it the kernel reads.
     #[inline]
     pub(crate) fn length(&self) -> libc::socklen_t {
@@ -74,44 +80,22 @@ fn four_fours(bytes: &[u8; 28], at: usize) -> [u8; 16] {
     ip
 }
 
-impl Address {
-    /// What two addresses are told apart by: family and port, and the IPv4 address or the IPv6 address. IPv6's flow label
-    /// is left out, and so is what the kernel left behind an IPv4 address.
-    #[inline]
-    fn key(&self) -> ([u8; 4], [u8; 16]) {
-        let ip = if self.family() == V6 {
-            four_fours(&self.0, 8)
-        } else {
-            let [a, b, c, d] = four(&self.0, 4);
-            [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
-        };
-        (four(&self.0, 0), ip)
-    }
-}
-
 impl PartialEq for Address {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
+        // Family, port and either the IPv4 address or IPv6's flow label, which is left out.
+        if four(&self.0, 0) != four(&other.0, 0) {
+            return false;
+        }
+        if self.family() == V6 {
+            four_fours(&self.0, 8) == four_fours(&other.0, 8)
+        } else {
+            four(&self.0, 4) == four(&other.0, 4)
+        }
     }
 }
 
 impl Eq for Address {}
-
-impl PartialOrd for Address {
-    #[inline]
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// Any order in which equal ones stand together.
-impl Ord for Address {
-    #[inline]
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key().cmp(&other.key())
-    }
-}
 
 impl From<SocketAddr> for Address {
     fn from(address: SocketAddr) -> Self {
@@ -144,7 +128,7 @@ impl fmt::Debug for Address {
 
 /// The address that a packet was sent to, and the interface it came in by: what `IP_PKTINFO` and
 /// `IPV6_PKTINFO` tell, and what makes a reply from a wildcard socket leave from the address that was asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalAddress {
     /// The address that was asked.
     pub ip: IpAddr,
@@ -185,5 +169,14 @@ mod tests {
         assert_ne!(address("127.0.0.1:53"), address("127.0.0.2:53"));
         assert_ne!(address("[::1]:53"), address("[::2]:53"));
         assert_ne!(address("0.0.0.0:53"), address("[::]:53"));
+    }
+
+    #[test]
+    fn equal_addresses_share_a_key_and_neighbours_do_not() {
+        let key = |text: &str| Address::from(text.parse::<SocketAddr>().unwrap()).key();
+        assert_eq!(key("[fe80::1%3]:1"), key("[fe80::1]:1"));
+        assert_ne!(key("127.0.0.1:53"), key("127.0.0.1:54"));
+        assert_ne!(key("127.0.0.1:53"), key("127.0.0.2:53"));
+        assert_ne!(key("[::1]:53"), key("[::2]:53"));
     }
 }

@@ -66,6 +66,8 @@ pub struct Deck<'a> {
 struct Flow {
     inflight: Inflight,
     last_send_ns: u64,
+    /// When it was last known that no reply was there: that was looked for, or nothing was asked.
+    looked_ns: u64,
 }
 
 /// A query to be sent: where it stands, when it is due, and the ID and socket that it was given.
@@ -108,7 +110,11 @@ pub struct Setting<'a> {
 impl<'a> Deck<'a> {
     /// A deck before its start.
     pub fn new(setting: Setting<'a>) -> Self {
-        let flow = || Flow { inflight: Inflight::new(setting.capacity, fastrand::u16(..)), last_send_ns: 0 };
+        let flow = || Flow {
+            inflight: Inflight::new(setting.capacity, fastrand::u16(..)),
+            last_send_ns: 0,
+            looked_ns: 0,
+        };
         Self {
             dataset: setting.dataset,
             part: setting.part,
@@ -233,6 +239,10 @@ impl<'a> Deck<'a> {
             // In a closed loop replies will make room; an open one does not wait for them.
             self.tally.unsent_for_ids += self.give_up(now_ns + 1);
             return socket;
+        }
+        let flow = &mut self.sockets[socket];
+        if flow.inflight.unsettled() == 0 {
+            flow.looked_ns = now_ns;
         }
         let room = self.pace.room(self.waiting, most);
         while (burst.len() as u64) < room

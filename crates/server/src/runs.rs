@@ -5,15 +5,8 @@
 use std::cmp::Reverse;
 use std::io;
 
-use kqps_kernel::batch::{Piece, RunBatch, SEGMENTS};
+use kqps_kernel::batch::{Piece, RunBatch, SEGMENTS, run_of};
 use kqps_kernel::{Address, LocalAddress, UdpSocket};
-
-/// The most bytes in one message: the largest payload of a packet, less than its length field says (RFC 768).
-const MESSAGE_BYTES: usize = 65_000;
-
-/// The longest datagram that is a segment. A segment must fit the link, here Ethernet with IPv6 (1500 − 48 bytes),
-/// whereas a datagram by itself may be cut into fragments.
-const SEGMENT_BYTES: usize = 1452;
 
 /// How long a run a socket sends: 1 datagram where its device refuses segmented messages, which some do although
 /// the socket took the option.
@@ -43,6 +36,8 @@ pub(crate) struct Runs {
 struct Turn {
     to: Address,
     from: Option<LocalAddress>,
+    /// The receiver's, by which turns of one flow are brought together.
+    key: u64,
     /// Which of the pieces is the first of them.
     first: usize,
     /// And the first after them.
@@ -50,6 +45,11 @@ struct Turn {
 }
 
 impl Turn {
+    /// Nothing to this receiver yet, from this piece on.
+    fn of(to: Address, from: Option<LocalAddress>, first: usize) -> Self {
+        Self { to, from, key: to.key(), first, end: first }
+    }
+
     fn flow(&self) -> (Address, Option<LocalAddress>) {
         (self.to, self.from)
     }
@@ -61,7 +61,7 @@ impl Runs {
         let pieces = || Vec::with_capacity(datagrams);
         // Every datagram may be to somebody else, and one more turn is nobody's yet.
         let mut turns = Vec::with_capacity(datagrams + 1);
-        turns.push(Turn { to: Address::default(), from: None, first: 0, end: 0 });
+        turns.push(Turn::of(Address::default(), None, 0));
         Self { batch: RunBatch::new(datagrams, bytes), pieces: pieces(), turns, gathered: pieces() }
     }
 
@@ -74,7 +74,7 @@ impl Runs {
             if present.first == first {
                 self.turns.pop();
             }
-            self.turns.push(Turn { to, from, first, end: first });
+            self.turns.push(Turn::of(to, from, first));
         }
     }
 
@@ -117,7 +117,7 @@ impl Runs {
         });
         pieces.clear();
         turns.clear();
-        turns.push(Turn { first: 0, end: 0, ..present });
+        turns.push(Turn::of(present.to, present.from, 0));
     }
 
     /// Sends all, and tells how many datagrams the kernel took, or why it did not take one. A run that is refused
@@ -167,7 +167,7 @@ fn cut_into_runs(
 ) {
     let in_order = longest == Longest::ONE;
     if !in_order {
-        turns.sort_unstable_by_key(Turn::flow);
+        turns.sort_unstable_by_key(|turn| turn.key);
     }
     for turns in turns.chunk_by(|one, other| one.flow() == other.flow()) {
         for turn in turns {
@@ -179,23 +179,11 @@ fn cut_into_runs(
         let mut rest = &gathered[..];
         while !rest.is_empty() {
             let run;
-            (run, rest) = rest.split_at(run_of(rest, longest));
+            (run, rest) = rest.split_at(run_of(rest.iter().map(|piece| piece.bytes()), longest.0));
             each(&turns[0], run);
         }
         gathered.clear();
     }
-}
-
-/// How many of these datagrams, the longest of which comes first, make one message: equal ones, and one shorter.
-fn run_of(pieces: &[Piece], longest: Longest) -> usize {
-    let segment = pieces[0].bytes();
-    if segment > SEGMENT_BYTES || segment == 0 {
-        return 1;
-    }
-    let most = longest.0.min(MESSAGE_BYTES / segment).min(pieces.len());
-    let equal = pieces[..most].iter().take_while(|piece| piece.bytes() == segment).count();
-    // A shorter one ends the message, and need not be equal.
-    if equal < most { equal + 1 } else { equal }
 }
 
 #[cfg(test)]
@@ -252,12 +240,5 @@ mod tests {
         waiting.keep(10);
         let (to, turns) = (waiting.to(), waiting.turns.len());
         assert_eq!((to, turns), (port(2), 1));
-    }
-
-    #[test]
-    fn a_message_fits_a_packet_and_its_segments_the_link() {
-        let of_many = runs(&[1452; 64], 64);
-        assert_eq!(of_many.iter().map(Vec::len).collect::<Vec<_>>(), [44, 20]);
-        assert_eq!(runs(&[1453, 1453, 100], 64), [vec![1453], vec![1453], vec![100]]);
     }
 }

@@ -8,6 +8,37 @@ use crate::control;
 use crate::memory::Block;
 use crate::udp::UdpSocket;
 
+/// The most bytes in one message: the largest payload of a packet, less than its length field says (RFC 768).
+const MESSAGE_BYTES: usize = 65_000;
+
+/// The longest datagram that is a segment. A segment must fit the link, here Ethernet with IPv6 (1500 − 48 bytes),
+/// whereas a datagram by itself may be cut into fragments.
+const SEGMENT_BYTES: usize = 1452;
+
+/// How many datagrams of these lengths, the longest of which comes first, make one message of at most `most` segments:
+/// equal ones, and one shorter, since the kernel cuts every so many bytes and the rest is the last (`UDP_SEGMENT`,
+/// udp(7)).
+#[inline]
+pub fn run_of(lengths: impl IntoIterator<Item = usize>, most: usize) -> usize {
+    let mut lengths = lengths.into_iter();
+    let Some(segment) = lengths.next() else { return 0 };
+    if segment == 0 || segment > SEGMENT_BYTES {
+        return 1;
+    }
+    let most = most.min(MESSAGE_BYTES / segment);
+    let mut run = 1;
+    for bytes in lengths.take(most.saturating_sub(1)) {
+        // Of a datagram without bytes nothing would be left to cut off.
+        if bytes > 0 {
+            run += 1;
+        }
+        if bytes < segment {
+            break;
+        }
+    }
+    run
+}
+
 /// Datagrams written one after the other into one buffer, and put together afterwards: a message is any number
 /// of them to one receiver, in any order, gathered by the kernel from where they lie. All datagrams of a message
 /// are equally long, but for the last, which may be shorter.
@@ -178,5 +209,27 @@ impl RunBatch {
             }
         }
         self.headers.headers[message].msg_hdr = whole;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_of_one_length_but_for_a_shorter_end() {
+        assert_eq!(run_of([90, 90, 90, 50, 50], 64), 4);
+        assert_eq!(run_of([70, 60, 50], 64), 2);
+        assert_eq!(run_of([50; 5], 64), 5);
+        assert_eq!(run_of([50; 5], 2), 2);
+        assert_eq!(run_of([50, 40], 1), 1);
+        assert_eq!(run_of([50, 0], 64), 1);
+        assert_eq!(run_of([], 64), 0);
+    }
+
+    #[test]
+    fn a_message_fits_a_packet_and_its_segments_the_link() {
+        assert_eq!(run_of([1452; 64], 64), 44);
+        assert_eq!(run_of([1453, 1453, 100], 64), 1);
     }
 }

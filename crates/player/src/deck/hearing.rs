@@ -16,9 +16,11 @@ pub(super) const TICK_NS: u64 = 1_000_000;
 /// stranger's reply may lie there.
 const TICKS_PER_ROUND: u64 = 64;
 
-/// A socket that sent within this time is looked at in every turn; others at ticks. Replies carry the
-/// kernel's time of arrival, so that looking later costs no accuracy.
+/// A socket that sent within this time is looked at between ticks too, in an open loop only this often: each look costs,
+/// and finds more replies if it comes later. Replies carry the kernel's time of arrival, so that looking later costs no
+/// accuracy.
 const FRESH_NS: u64 = 2_000_000;
+const LOOK_NS: u64 = 250_000;
 
 impl Deck<'_> {
     /// A datagram arrived from the target, at `realtime_ns` by the kernel's stamp or else at `now_ns`.
@@ -83,34 +85,41 @@ impl Deck<'_> {
     }
 
     /// Looks through `look` at the sockets that may hold replies now: those that sent lately and wait for
-    /// replies; at a tick, all that have anything outstanding.
+    /// replies; at a tick, all that have anything outstanding and were not just looked at.
     #[inline]
     pub fn for_each_awaited(&mut self, now_ns: u64, mut look: impl FnMut(&mut Self, usize)) {
+        let is_open = self.window().is_none();
+        // In a closed loop each reply makes room, and no look is too soon.
+        let looked_since_ns = if is_open { now_ns.saturating_sub(LOOK_NS) } else { now_ns };
         if self.tick(now_ns) {
             let everywhere = self.last_look || self.ticks.is_multiple_of(TICKS_PER_ROUND);
             for socket in 0..self.sockets.len() {
-                if everywhere || self.sockets[socket].inflight.unsettled() > 0 {
+                let flow = &mut self.sockets[socket];
+                if everywhere || (flow.inflight.unsettled() > 0 && flow.looked_ns <= looked_since_ns) {
+                    flow.looked_ns = now_ns;
                     look(self, socket);
                 }
             }
-            self.expire(now_ns);
+            // Every socket was looked at since then.
+            self.expire(looked_since_ns);
             return;
         }
         let count = self.sockets.len();
         for back in 1..=count {
             let socket = (self.next_socket + count - back) % count;
-            let flow = &self.sockets[socket];
-            if now_ns.saturating_sub(flow.last_send_ns) > FRESH_NS && self.window().is_none() {
+            let flow = &mut self.sockets[socket];
+            if is_open && now_ns.saturating_sub(flow.last_send_ns) > FRESH_NS {
                 break;
             }
-            if flow.inflight.waiting() > 0 {
+            if flow.inflight.waiting() > 0 && flow.looked_ns <= looked_since_ns {
+                flow.looked_ns = now_ns;
                 look(self, socket);
             }
         }
     }
 
-    /// Lets the clock go on; whether this was a tick. At a tick every socket with anything outstanding is to be
-    /// read, and [`Self::expire`] called after that.
+    /// Lets the clock go on; whether this was a tick. At a tick every socket with anything outstanding is to have been
+    /// read, and [`Self::expire`] called after that with the time since when that is so.
     #[inline]
     pub fn tick(&mut self, now_ns: u64) -> bool {
         if now_ns < self.next_tick_ns && !self.last_look {
@@ -128,9 +137,10 @@ impl Deck<'_> {
         true
     }
 
-    /// Settles by time what was not answered by `now_ns`, after every socket was read.
-    pub fn expire(&mut self, now_ns: u64) {
-        let (overdue, lost) = (now_ns.saturating_sub(self.timeout_ns), now_ns.saturating_sub(self.settle_ns));
+    /// Settles by time what was not answered by `read_ns`, since when every socket was read.
+    pub fn expire(&mut self, read_ns: u64) {
+        let (overdue, lost) =
+            (read_ns.saturating_sub(self.timeout_ns), read_ns.saturating_sub(self.settle_ns));
         for flow in &mut self.sockets {
             let expired = flow.inflight.expire(overdue, lost);
             self.waiting -= expired.overdue;

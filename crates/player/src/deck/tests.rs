@@ -153,15 +153,34 @@ fn a_wrong_reply_after_the_timeout_settles_nothing() {
     accounts.check().unwrap();
 }
 
+/// Which sockets are looked at.
+fn look(deck: &mut Deck<'_>, now_ns: u64) -> Vec<usize> {
+    let mut seen = Vec::new();
+    deck.for_each_awaited(now_ns, |_, socket| seen.push(socket));
+    seen
+}
+
+#[test]
+fn between_ticks_a_socket_that_waits_is_looked_at_every_so_often() {
+    let desk = Desk::new();
+    let mut deck = desk.deck(2, 16, u64::MAX, Arrivals::Even);
+    assert!(look(&mut deck, 5_000_000).is_empty(), "a tick, and nothing is outstanding");
+    assert_eq!(burst_of(&mut deck, 5_100_000).unwrap().0, 0);
+    assert!(look(&mut deck, 5_200_000).is_empty(), "replies are left to come together");
+    assert_eq!(look(&mut deck, 5_350_000), [0]);
+    assert!(look(&mut deck, 5_400_000).is_empty());
+    assert_eq!(burst_of(&mut deck, 5_450_000).unwrap().0, 1);
+    assert_eq!(look(&mut deck, 5_600_000), [0]);
+    // However often a socket sends.
+    assert_eq!(burst_of(&mut deck, 5_650_000).unwrap().0, 0);
+    assert_eq!(look(&mut deck, 5_700_000), [1]);
+    assert_eq!(look(&mut deck, 5_850_000), [0]);
+}
+
 #[test]
 fn the_last_look_is_at_every_socket() {
     let desk = Desk::new();
     let mut deck = desk.deck(3, 16, u64::MAX, Arrivals::Even);
-    let look = |deck: &mut Deck<'_>, now_ns: u64| {
-        let mut seen = Vec::new();
-        deck.for_each_awaited(now_ns, |_, socket| seen.push(socket));
-        seen
-    };
     assert!(look(&mut deck, 5_000_000).is_empty(), "nothing is outstanding");
     deck.look_for_the_last_time();
     assert_eq!(look(&mut deck, 5_000_001), [0, 1, 2]);

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::io;
 use std::ops::Range;
 
-use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, SEGMENTS, SendBatch};
+use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, SEGMENTS, SendBatch, run_of};
 
 use super::Stage;
 use super::hear::hear;
@@ -15,44 +15,66 @@ use super::stage::{WOULD_BLOCK, write_query};
 use crate::deck::Due;
 use crate::plan::BURST_MOST;
 
-/// Payload of one segmented send at most: a UDP datagram less its headers (RFC 768, RFC 8200).
-const RUN_BYTES: usize = SEGMENTED_BYTES - 128;
-
 /// Messages that one receiving call takes.
 const REPLIES: usize = 32;
 
 pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     let mut replies = RecvBatch::new(REPLIES, SEGMENTED_BYTES);
-    let mut queries = SendBatch::new(BURST_MOST, BURST_MOST * usize::from(u16::MAX));
-    let mut burst = Vec::with_capacity(BURST_MOST);
-    let mut runs = Vec::with_capacity(BURST_MOST);
-    let mut segments = vec![true; stage.sockets.len()];
+    let mut sender = Sender::new(stage.sockets.len());
     if !stage.begin() {
         return Ok(());
     }
     loop {
         let (now_ns, more) = stage.turn();
+        let sent_first = stage.sends_first() && sender.send_due(stage);
         let heard = hear(stage, &mut replies, now_ns)?;
         if !more {
             break;
         }
-        let mut sent = false;
-        while let Some(now_ns) = stage.next_burst() {
-            let socket = stage.deck.deal(now_ns, stage.burst_most, &mut burst);
-            if burst.is_empty() {
-                break;
-            }
-            order_by_length(&mut burst);
-            let most = if segments[socket] { SEGMENTS } else { 1 };
-            cut_into_runs(&burst, most, &mut runs);
-            send(stage, socket, &burst, &runs, &mut queries, &mut segments[socket]);
-            sent = true;
-        }
-        if !sent {
+        if !sender.send_due(stage) && !sent_first {
             stage.rest(now_ns, heard)?;
         }
     }
     stage.drain(|stage, now_ns| hear(stage, &mut replies, now_ns))
+}
+
+/// What sending takes.
+struct Sender {
+    burst: Vec<Due>,
+    runs: Vec<Range<usize>>,
+    queries: SendBatch,
+    /// Whether each socket's device cuts segmented sends, as far as is known.
+    segments: Vec<bool>,
+}
+
+impl Sender {
+    fn new(sockets: usize) -> Self {
+        Self {
+            burst: Vec::with_capacity(BURST_MOST),
+            runs: Vec::with_capacity(BURST_MOST),
+            queries: SendBatch::new(BURST_MOST, BURST_MOST * usize::from(u16::MAX)),
+            segments: vec![true; sockets],
+        }
+    }
+
+    /// Sends what is due. Tells whether anything was.
+    #[inline]
+    fn send_due(&mut self, stage: &mut Stage<'_>) -> bool {
+        let Self { burst, runs, queries, segments } = self;
+        let mut sent = false;
+        while let Some(now_ns) = stage.next_burst() {
+            let socket = stage.deck.deal(now_ns, stage.burst_most, burst);
+            if burst.is_empty() {
+                break;
+            }
+            order_by_length(burst);
+            let most = if segments[socket] { SEGMENTS } else { 1 };
+            cut_into_runs(burst, most, runs);
+            send(stage, socket, burst, runs, queries, &mut segments[socket]);
+            sent = true;
+        }
+        sent
+    }
 }
 
 /// Sends a burst, each run in one message. A run that the kernel refuses is sent again query by query: a device
@@ -110,17 +132,13 @@ fn order_by_length(burst: &mut [Due]) {
     }
 }
 
-/// Cuts a burst, the longest first, into runs of at most `most` queries: all of a run are of one length but the last,
-/// which may be shorter (Linux, `UDP_SEGMENT`: a send is cut every so many bytes).
+/// Cuts a burst, the longest first, into runs of at most `most` queries, each of which makes one message.
 #[inline]
 fn cut_into_runs(burst: &[Due], most: usize, runs: &mut Vec<Range<usize>>) {
     runs.clear();
     let mut start = 0;
     while start < burst.len() {
-        let bytes = burst[start].bytes;
-        let most = most.min(RUN_BYTES / usize::from(bytes).max(1)).max(1);
-        let equal = burst[start..].iter().take(most).take_while(|due| due.bytes == bytes).count();
-        let end = (start + (equal + 1).min(most)).min(burst.len());
+        let end = start + run_of(burst[start..].iter().map(|due| usize::from(due.bytes)), most);
         runs.push(start..end);
         start = end;
     }
@@ -148,15 +166,7 @@ mod tests {
     fn a_run_is_of_one_length_but_for_a_shorter_end() {
         assert_eq!(cut(&[40, 41, 40, 43, 40], 64), [vec![43, 41], vec![40, 40, 40]]);
         assert_eq!(cut(&[40, 40, 41, 41, 38, 39], 64), [vec![41, 41, 40], vec![40, 39], vec![38]]);
-        assert_eq!(cut(&[40; 5], 64), [[40; 5]]);
-        assert_eq!(cut(&[], 64), [[0; 0]; 0]);
-    }
-
-    #[test]
-    fn a_run_has_no_more_queries_and_bytes_than_one_send_takes() {
-        assert_eq!(cut(&[40, 40, 40, 39], 3), [vec![40, 40, 40], vec![39]]);
-        assert_eq!(cut(&[40, 40, 39, 39], 3), [vec![40, 40, 39], vec![39]]);
         assert_eq!(cut(&[41, 40], 1), [[41], [40]]);
-        assert_eq!(cut(&[40_000, 20_000, 20_000, 20_000], 64), [vec![40_000], vec![20_000, 20_000, 20_000]]);
+        assert_eq!(cut(&[], 64), [[0; 0]; 0]);
     }
 }

@@ -7,6 +7,7 @@ use kqps_kernel::batch::{RecvBatch, SendBatch};
 use super::Stage;
 use super::hear::hear;
 use super::stage::write_query;
+use crate::deck::Due;
 use crate::plan::BURST_MOST;
 
 /// The longest reply that is read whole: an Ethernet jumbo frame's worth.
@@ -21,38 +22,41 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     }
     loop {
         let (now_ns, more) = stage.turn();
+        let sent_first = stage.sends_first() && send_due(stage, &mut queries, &mut burst);
         let heard = hear(stage, &mut replies, now_ns)?;
         if !more {
             break;
         }
-        let mut sent = false;
-        while let Some(now_ns) = stage.next_burst() {
-            let socket = stage.deck.deal(now_ns, stage.burst_most, &mut burst);
-            if burst.is_empty() {
-                break;
-            }
-            queries.clear();
-            for due in &burst {
-                write_query(
-                    &stage.deck,
-                    due,
-                    queries.add(&stage.targets[socket], usize::from(due.bytes), None),
-                );
-            }
-            stage.send_all(
-                socket,
-                burst.len(),
-                |socket, first| queries.send(socket, first),
-                |deck, message, outcome| match outcome {
-                    Ok(now_ns) => deck.sent(socket, now_ns, &burst[message..=message]),
-                    Err(errno) => deck.refused(socket, errno, &burst[message..=message]),
-                },
-            );
-            sent = true;
-        }
-        if !sent {
+        if !send_due(stage, &mut queries, &mut burst) && !sent_first {
             stage.rest(now_ns, heard)?;
         }
     }
     stage.drain(|stage, now_ns| hear(stage, &mut replies, now_ns))
+}
+
+/// Sends what is due. Tells whether anything was.
+#[inline]
+fn send_due(stage: &mut Stage<'_>, queries: &mut SendBatch, burst: &mut Vec<Due>) -> bool {
+    let mut sent = false;
+    while let Some(now_ns) = stage.next_burst() {
+        let socket = stage.deck.deal(now_ns, stage.burst_most, burst);
+        if burst.is_empty() {
+            break;
+        }
+        queries.clear();
+        for due in &*burst {
+            write_query(&stage.deck, due, queries.add(&stage.targets[socket], usize::from(due.bytes), None));
+        }
+        stage.send_all(
+            socket,
+            burst.len(),
+            |socket, first| queries.send(socket, first),
+            |deck, message, outcome| match outcome {
+                Ok(now_ns) => deck.sent(socket, now_ns, &burst[message..=message]),
+                Err(errno) => deck.refused(socket, errno, &burst[message..=message]),
+            },
+        );
+        sent = true;
+    }
+    sent
 }

@@ -8,6 +8,7 @@ use kqps_kernel::udp::{Peer, UdpSocket, Wait};
 
 use super::Stage;
 use super::stage::write_query;
+use crate::deck::Due;
 use crate::plan::BURST_MOST;
 
 pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
@@ -18,37 +19,44 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     }
     loop {
         let (now_ns, more) = stage.turn();
+        let sent_first = stage.sends_first() && send_due(stage, &mut buffer, &mut burst);
         let heard = hear(stage, &mut buffer, now_ns)?;
         if !more {
             break;
         }
-        let mut sent = false;
-        while let Some(now_ns) = stage.next_burst() {
-            let socket = stage.deck.deal(now_ns, stage.burst_most, &mut burst);
-            if burst.is_empty() {
-                break;
-            }
-            let target = Peer { address: stage.targets[socket], asked: None };
-            for due in burst.chunks_exact(1) {
-                let query = &mut buffer[..usize::from(due[0].bytes)];
-                write_query(&stage.deck, &due[0], query);
-                let send = |socket: &UdpSocket, _| match socket.send(query, &target) {
-                    Ok(()) => Ok(1),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-                    Err(error) => Err(error),
-                };
-                stage.send_all(socket, 1, send, |deck, _, outcome| match outcome {
-                    Ok(now_ns) => deck.sent(socket, now_ns, due),
-                    Err(errno) => deck.refused(socket, errno, due),
-                });
-            }
-            sent = true;
-        }
-        if !sent {
+        if !send_due(stage, &mut buffer, &mut burst) && !sent_first {
             stage.rest(now_ns, heard)?;
         }
     }
     stage.drain(|stage, now_ns| hear(stage, &mut buffer, now_ns))
+}
+
+/// Sends what is due, packet by packet. Tells whether anything was.
+#[inline]
+fn send_due(stage: &mut Stage<'_>, buffer: &mut [u8], burst: &mut Vec<Due>) -> bool {
+    let mut sent = false;
+    while let Some(now_ns) = stage.next_burst() {
+        let socket = stage.deck.deal(now_ns, stage.burst_most, burst);
+        if burst.is_empty() {
+            break;
+        }
+        let target = Peer { address: stage.targets[socket], asked: None };
+        for due in burst.chunks_exact(1) {
+            let query = &mut buffer[..usize::from(due[0].bytes)];
+            write_query(&stage.deck, &due[0], query);
+            let send = |socket: &UdpSocket, _| match socket.send(query, &target) {
+                Ok(()) => Ok(1),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+                Err(error) => Err(error),
+            };
+            stage.send_all(socket, 1, send, |deck, _, outcome| match outcome {
+                Ok(now_ns) => deck.sent(socket, now_ns, due),
+                Err(errno) => deck.refused(socket, errno, due),
+            });
+        }
+        sent = true;
+    }
+    sent
 }
 
 /// Reads what has arrived on the sockets that are awaited now, packet by packet.

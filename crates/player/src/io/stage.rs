@@ -103,6 +103,13 @@ impl<'a> Stage<'a> {
         (now_ns, !self.deck.is_played(now_ns))
     }
 
+    /// Whether what is due leaves before replies are heard, which have their times of arrival from the kernel. Not in a
+    /// closed loop, where replies make room.
+    #[inline]
+    pub(super) fn sends_first(&self) -> bool {
+        self.deck.window().is_none()
+    }
+
     /// The time now, if a burst is to leave in this turn. After a while it says no, however much is due, and
     /// after one burst of a closed loop, whose replies are to be heard first.
     #[inline]

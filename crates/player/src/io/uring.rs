@@ -9,6 +9,7 @@ use kqps_kernel::uring_send::{SendRing, had_no_room};
 
 use super::Stage;
 use super::stage::{SEND_TRIES, taken_up_ns, write_query};
+use crate::deck::Due;
 use crate::plan::BURST_MOST;
 
 /// Provided buffers: replies that may arrive between two looks. When they run out a receive ends and is
@@ -23,26 +24,53 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     for (key, socket) in (0..).zip(stage.sockets) {
         ring.receive(socket, key)?;
     }
-    let mut sender = SendRing::new(BURST_MOST as u32)?;
-    let mut queries = SendBatch::new(BURST_MOST, BURST_MOST * usize::from(u16::MAX));
-    let (mut burst, mut outcomes) = (Vec::with_capacity(BURST_MOST), Vec::with_capacity(BURST_MOST));
+    let mut sender = Sender::new()?;
     if !stage.begin() {
         return Ok(());
     }
     loop {
         let (now_ns, more) = stage.turn();
+        let sent_first = stage.sends_first() && sender.send_due(stage)?;
         let heard = hear(stage, &mut ring, now_ns)?;
         if !more {
             break;
         }
+        if !sender.send_due(stage)? && !sent_first {
+            stage.rest(now_ns, heard)?;
+        }
+    }
+    stage.drain(|stage, now_ns| hear(stage, &mut ring, now_ns))
+}
+
+/// What sending takes.
+struct Sender {
+    ring: SendRing,
+    queries: SendBatch,
+    burst: Vec<Due>,
+    outcomes: Vec<io::Result<()>>,
+}
+
+impl Sender {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            ring: SendRing::new(BURST_MOST as u32)?,
+            queries: SendBatch::new(BURST_MOST, BURST_MOST * usize::from(u16::MAX)),
+            burst: Vec::with_capacity(BURST_MOST),
+            outcomes: Vec::with_capacity(BURST_MOST),
+        })
+    }
+
+    /// Sends what is due. Tells whether anything was.
+    fn send_due(&mut self, stage: &mut Stage<'_>) -> io::Result<bool> {
+        let Self { ring, queries, burst, outcomes } = self;
         let mut sent = false;
         while let Some(now_ns) = stage.next_burst() {
-            let socket = stage.deck.deal(now_ns, stage.burst_most, &mut burst);
+            let socket = stage.deck.deal(now_ns, stage.burst_most, burst);
             if burst.is_empty() {
                 break;
             }
             queries.clear();
-            for due in &burst {
+            for due in &*burst {
                 write_query(
                     &stage.deck,
                     due,
@@ -51,13 +79,13 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
             }
             let began_ns = stage.deck.now_ns();
             stage.deck.tally.send_began(began_ns);
-            sender.send(&queries, &stage.sockets[socket], &mut outcomes)?;
+            ring.send(queries, &stage.sockets[socket], outcomes)?;
             for _ in 0..SEND_TRIES {
                 if !outcomes.iter().any(had_no_room) {
                     break;
                 }
                 stage.wait_for_room();
-                sender.send_rest(&queries, &stage.sockets[socket], &mut outcomes)?;
+                ring.send_rest(queries, &stage.sockets[socket], outcomes)?;
             }
             let call_ns = began_ns..stage.deck.now_ns();
             for (message, (outcome, due)) in outcomes.iter().zip(burst.chunks_exact(1)).enumerate() {
@@ -72,11 +100,8 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
             }
             sent = true;
         }
-        if !sent {
-            stage.rest(now_ns, heard)?;
-        }
+        Ok(sent)
     }
-    stage.drain(|stage, now_ns| hear(stage, &mut ring, now_ns))
 }
 
 /// Takes in what the kernel finished. Tells whether anything arrived. One look does not bring everything: the

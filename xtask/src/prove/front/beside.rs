@@ -2,7 +2,6 @@
 //! every query has its fate.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, ensure};
 
 use super::super::Bench;
+use super::ending::Ending;
 use super::honest::{Client, Heard};
 use super::house::{Front, failures};
 use crate::kqps::finish;
@@ -33,29 +33,38 @@ pub(super) fn honest(client: &mut Client, number: usize) -> Result<()> {
     Err(anyhow!("an honest query had no answer"))
 }
 
-/// Does something while an honest client asks by both transports, again and again.
-pub(super) fn beside_a_client<T>(front: &Front, hostile: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Does something while two honest clients ask again and again, one by each transport. Neither waits for the other: a
+/// connection that asks nothing is an idle one, which has to make room.
+pub(super) fn beside_clients<T>(front: &Front, hostile: impl FnOnce() -> Result<T>) -> Result<T> {
     let stop = AtomicBool::new(false);
-    let (done, answers) = std::thread::scope(|scope| {
-        let asking = scope.spawn(|| ask_until(front.address, &stop));
-        let done = hostile();
-        stop.store(true, Ordering::Relaxed);
-        (done, asking.join())
-    });
-    let answers = answers.map_err(|_| anyhow!("the honest client panicked"))?.context("beside them")?;
-    ensure!(answers > 0, "the honest client had no answer");
-    done
+    let (udp, tcp) = (Client::udp(front.address)?, Client::tcp(front.address)?);
+    std::thread::scope(|scope| {
+        let asking = [("by UDP", udp), ("by TCP", tcp)].map(|(transport, client)| {
+            let stop = &stop;
+            (transport, scope.spawn(move || ask_until(client, stop)))
+        });
+        let done = {
+            let _end = Ending::with(&stop);
+            hostile()
+        };
+        for (transport, asking) in asking {
+            let asked = asking.join().map_err(|_| anyhow!("the honest client panicked"))?;
+            asked.with_context(|| format!("beside them {transport}"))?;
+        }
+        done
+    })
 }
 
-/// Asks honestly by both transports until told to stop; how many answers there were.
-fn ask_until(address: SocketAddr, stop: &AtomicBool) -> Result<usize> {
-    let (mut udp, mut tcp, mut count) = (Client::udp(address)?, Client::tcp(address)?, 0);
-    while !stop.load(Ordering::Relaxed) {
-        honest(&mut udp, count).context("by UDP")?;
-        honest(&mut tcp, count).context("by TCP")?;
-        count += 2;
+/// Asks honestly until told to stop, and once at least.
+fn ask_until(mut client: Client, stop: &AtomicBool) -> Result<()> {
+    let mut count = 0;
+    loop {
+        honest(&mut client, count)?;
+        count += 1;
+        if stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
     }
-    Ok(count)
 }
 
 /// What many honest clients ask.

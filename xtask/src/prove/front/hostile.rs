@@ -12,7 +12,7 @@ use fastrand::Rng;
 use kqps_message::rcode;
 
 use super::super::{Bench, Size};
-use super::beside::{Harm, Load, TRIES, TRY, beside_a_client, honest};
+use super::beside::{Harm, Load, TRIES, TRY, beside_clients, honest};
 use super::honest::{Client, Heard, question, socket_to};
 use super::house::{Front, back_ends, half_of_capacity, urls};
 use crate::back_end::{BackEnd, Fault, Transport};
@@ -105,7 +105,7 @@ fn floods(scene: &mut Scene<'_>) -> Result<()> {
         }
         flood(front.address, &query, time)
     };
-    let ((asked, answers), harm) = scene.load.beside(&front, load_s, || beside_a_client(&front, flood_it))?;
+    let ((asked, answers), harm) = scene.load.beside(&front, load_s, || beside_clients(&front, flood_it))?;
     ensure!(
         !answers.is_empty() && answers.len() as u64 <= asked,
         "{asked} equal queries had {} replies",
@@ -154,7 +154,7 @@ fn dripping(scene: &mut Scene<'_>) -> Result<()> {
         );
         Ok(began.elapsed())
     };
-    let (lasted, harm) = scene.load.beside(&front, 3, || beside_a_client(&front, drip))?;
+    let (lasted, harm) = scene.load.beside(&front, 3, || beside_clients(&front, drip))?;
     let told = front.stop()?.tcp.context("the front takes connections")?;
     let idle = told.ended.get("idle").copied().unwrap_or(0);
     ensure!(idle >= DRIPPING as u64, "{idle} of {DRIPPING} such clients were closed: {:?}", told.ended);
@@ -190,7 +190,7 @@ fn idle_connections(scene: &Scene<'_>, pace: Option<usize>) -> Result<Harm> {
         }
         Ok(held)
     };
-    let (held, harm) = scene.load.beside(&front, 2, || beside_a_client(&front, connect))?;
+    let (held, harm) = scene.load.beside(&front, 2, || beside_clients(&front, connect))?;
     for number in 0..10 {
         honest(&mut Client::tcp(front.address)?, number).context("a new connection beside idle ones")?;
         honest(&mut Client::udp(front.address)?, number)?;

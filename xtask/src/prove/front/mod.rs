@@ -4,6 +4,7 @@
 mod beside;
 mod colliding;
 mod dead;
+mod ending;
 mod faults;
 mod honest;
 mod hostile;

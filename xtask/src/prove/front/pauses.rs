@@ -9,6 +9,8 @@ use kqps_kernel::affinity::pin_thread;
 use kqps_kernel::clock::{now_ns, sleep_until_ns};
 use kqps_kernel::priority::run_first;
 
+use super::ending::Ending;
+
 /// How often a core is looked at, nanoseconds.
 const LOOK_NS: u64 = 1_000_000;
 
@@ -24,7 +26,7 @@ pub(super) fn longest_during<T>(cpus: &[u32], done: impl FnOnce() -> T) -> Resul
         };
         let watches: Vec<_> = cpus.iter().map(watch).collect();
         let done = {
-            let _end = Ending(&stop);
+            let _end = Ending::with(&stop);
             done()
         };
         let mut most = Duration::ZERO;
@@ -33,15 +35,6 @@ pub(super) fn longest_during<T>(cpus: &[u32], done: impl FnOnce() -> T) -> Resul
         }
         Ok((done, most))
     })
-}
-
-/// Ends the watch, also where what is done panics.
-struct Ending<'a>(&'a AtomicBool);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// How late a thread woke up at most that runs before all others of a core. Where it may not do so, it also counts how
