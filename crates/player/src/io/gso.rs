@@ -62,11 +62,7 @@ impl Sender {
     fn send_due(&mut self, stage: &mut Stage<'_>) -> bool {
         let Self { burst, runs, queries, segments } = self;
         let mut sent = false;
-        while let Some(now_ns) = stage.next_burst() {
-            let socket = stage.deck.deal(now_ns, stage.burst_most, burst);
-            if burst.is_empty() {
-                break;
-            }
+        while let Some(socket) = stage.next_burst(burst) {
             order_by_length(burst);
             let most = if segments[socket] { SEGMENTS } else { 1 };
             cut_into_runs(burst, most, runs);

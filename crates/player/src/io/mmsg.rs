@@ -6,7 +6,6 @@ use kqps_kernel::batch::{RecvBatch, SendBatch};
 
 use super::Stage;
 use super::hear::hear;
-use super::stage::write_query;
 use crate::deck::Due;
 use crate::plan::BURST_MOST;
 
@@ -38,15 +37,8 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
 #[inline]
 fn send_due(stage: &mut Stage<'_>, queries: &mut SendBatch, burst: &mut Vec<Due>) -> bool {
     let mut sent = false;
-    while let Some(now_ns) = stage.next_burst() {
-        let socket = stage.deck.deal(now_ns, stage.burst_most, burst);
-        if burst.is_empty() {
-            break;
-        }
-        queries.clear();
-        for due in &*burst {
-            write_query(&stage.deck, due, queries.add(&stage.targets[socket], usize::from(due.bytes), None));
-        }
+    while let Some(socket) = stage.next_burst(burst) {
+        stage.write_queries(socket, burst, queries);
         stage.send_all(
             socket,
             burst.len(),

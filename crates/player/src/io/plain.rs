@@ -35,11 +35,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
 #[inline]
 fn send_due(stage: &mut Stage<'_>, buffer: &mut [u8], burst: &mut Vec<Due>) -> bool {
     let mut sent = false;
-    while let Some(now_ns) = stage.next_burst() {
-        let socket = stage.deck.deal(now_ns, stage.burst_most, burst);
-        if burst.is_empty() {
-            break;
-        }
+    while let Some(socket) = stage.next_burst(burst) {
         let target = Peer { address: stage.targets[socket], asked: None };
         for due in burst.chunks_exact(1) {
             let query = &mut buffer[..usize::from(due[0].bytes)];

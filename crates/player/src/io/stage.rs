@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use kqps_kernel::address::Address;
+use kqps_kernel::batch::SendBatch;
 use kqps_kernel::poll::PollSet;
 use kqps_kernel::udp::UdpSocket;
 
@@ -110,15 +111,29 @@ impl<'a> Stage<'a> {
         self.deck.window().is_none()
     }
 
-    /// The time now, if a burst is to leave in this turn. After a while it says no, however much is due, and
-    /// after one burst of a closed loop, whose replies are to be heard first.
+    /// Takes the next burst that is to leave in this turn; the number of its socket, if there is one. After a while there
+    /// is none, however much is due, and after one burst of a closed loop, whose replies are to be heard first.
     #[inline]
-    pub(super) fn next_burst(&mut self) -> Option<u64> {
+    pub(super) fn next_burst(&mut self, burst: &mut Vec<Due>) -> Option<usize> {
         let now_ns = self.deck.now_ns();
         let first = self.stretch_since_ns.is_none();
         let since_ns = *self.stretch_since_ns.get_or_insert(now_ns);
         let more = first || (self.deck.window().is_none() && now_ns - since_ns < STRETCH_NS);
-        (more && self.deck.is_due(now_ns, self.burst_most)).then_some(now_ns)
+        if !more || !self.deck.is_due(now_ns, self.burst_most) {
+            return None;
+        }
+        let socket = self.deck.deal(now_ns, self.burst_most, burst);
+        (!burst.is_empty()).then_some(socket)
+    }
+
+    /// Writes the queries of a burst, each as a message of its own.
+    #[inline]
+    pub(super) fn write_queries(&self, socket: usize, burst: &[Due], queries: &mut SendBatch) {
+        queries.clear();
+        for due in burst {
+            let query = queries.add(&self.targets[socket], usize::from(due.bytes), None);
+            write_query(&self.deck, due, query);
+        }
     }
 
     /// Rests until there is likely something to do: until a burst is due, or replies have come together.

@@ -8,7 +8,7 @@ use kqps_kernel::uring::{Completion, Ring};
 use kqps_kernel::uring_send::{SendRing, had_no_room};
 
 use super::Stage;
-use super::stage::{SEND_TRIES, taken_up_ns, write_query};
+use super::stage::{SEND_TRIES, taken_up_ns};
 use crate::deck::Due;
 use crate::plan::BURST_MOST;
 
@@ -64,19 +64,8 @@ impl Sender {
     fn send_due(&mut self, stage: &mut Stage<'_>) -> io::Result<bool> {
         let Self { ring, queries, burst, outcomes } = self;
         let mut sent = false;
-        while let Some(now_ns) = stage.next_burst() {
-            let socket = stage.deck.deal(now_ns, stage.burst_most, burst);
-            if burst.is_empty() {
-                break;
-            }
-            queries.clear();
-            for due in &*burst {
-                write_query(
-                    &stage.deck,
-                    due,
-                    queries.add(&stage.targets[socket], usize::from(due.bytes), None),
-                );
-            }
+        while let Some(socket) = stage.next_burst(burst) {
+            stage.write_queries(socket, burst, queries);
             let began_ns = stage.deck.now_ns();
             stage.deck.tally.send_began(began_ns);
             ring.send(queries, &stage.sockets[socket], outcomes)?;
