@@ -74,8 +74,14 @@ pub fn files() -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// The program that was asked for, wherever it is then started; without one that is built with optimisation, now.
+pub fn program(asked: Option<&Path>) -> Result<PathBuf> {
+    let Some(asked) = asked else { return release_build() };
+    asked.canonicalize().with_context(|| format!("there is no program {}", asked.display()))
+}
+
 /// Builds the program with optimisation and tells where it is.
-pub fn release_build() -> Result<PathBuf> {
+fn release_build() -> Result<PathBuf> {
     shell::run(cargo().args(["build", "--release", "--package", "kqps"]))?;
     Ok(metadata()?.target_directory.join("release/kqps"))
 }

@@ -177,6 +177,22 @@ fn a_study_shows_every_cell_and_what_was_published() {
 }
 
 /// Charts along a factor have a mark for each figure, and those of words a bar.
+#[test]
+fn a_rate_that_was_chosen_is_no_finding() {
+    let run = study::run();
+    let page = kqps_report::page(&run, &judge(&run));
+    let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what} is not told"));
+    // A closed loop finds a rate; where the study chose it, what a reply took is told.
+    let found = [
+        "Fastest, with io",
+        "Slowest, with io",
+        "Lowest mean latency, with subject",
+        "Highest, with subject",
+    ];
+    assert!(found.map(at).is_sorted());
+    assert_eq!(page.matches("Fastest, with").count(), 1);
+}
+
 fn expect_marks_of_study(charts: &Value, verdict: &RunVerdict) {
     let measured = |io: &str| {
         let of_model = |name: &str| name.starts_with(&format!("echo {io} "));

@@ -67,10 +67,7 @@ const QUERIES: u32 = 100_000;
 
 /// Builds, measures, and prints a table; the figures go to `target/peers/NAME.json`.
 pub fn run(options: &Options) -> Result<()> {
-    let program = match &options.program {
-        Some(program) => program.clone(),
-        None => workspace::release_build()?,
-    };
+    let program = workspace::program(options.program.as_deref())?;
     let folder = workspace::metadata()?.target_directory.join("peers");
     let extent = Extent { only: options.only.as_deref(), blocks: options.blocks, seconds: options.seconds };
     measure(options.name, extent, &program, &folder)

@@ -172,10 +172,7 @@ pub fn run(options: &Options) -> Result<()> {
         options.only.is_none() || options.proofs.iter().all(is_one),
         "--only: the parts of front and of judgement have names, those of other proofs have none"
     );
-    let program = match &options.program {
-        Some(program) => program.clone(),
-        None => workspace::release_build()?,
-    };
+    let program = workspace::program(options.program.as_deref())?;
     for proof in &options.proofs {
         let began = Instant::now();
         let bench = Bench {

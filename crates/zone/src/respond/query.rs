@@ -1,7 +1,7 @@
 //! Reading a query: its question, and what stands behind it.
 
 use kqps_message::record::{self, Record};
-use kqps_message::{HEADER_BYTES, Header, rcode, rtype};
+use kqps_message::{HEADER_BYTES, Header, question, rcode, rtype};
 
 use crate::name::Name;
 use crate::respond::edns::{self, Edns};
@@ -49,8 +49,8 @@ pub(crate) fn read(message: &[u8], header: Header<'_>, name: &mut Name) -> Query
         serial: None,
         rcode: rcode::FORMERR,
     };
-    match header.questions() {
-        0 => {}
+    let records_at = match header.questions() {
+        0 => Some(HEADER_BYTES),
         1 => {
             // A question's name has nothing before it that a pointer could point to.
             if !name.turn_to(&message[HEADER_BYTES..]) {
@@ -63,22 +63,23 @@ pub(crate) fn read(message: &[u8], header: Header<'_>, name: &mut Name) -> Query
             query.qtype = u16::from_be_bytes([t0, t1]);
             query.qclass = u16::from_be_bytes([c0, c1]);
             query.end = at + TAIL_BYTES;
+            Some(query.end)
         }
-        _ => return query,
-    }
-    if read_records(message, header, &mut query).is_some() {
-        query.rcode = rcode::NOERROR;
-    } else {
+        // None of several is answered (RFC 9619, section 4), but whether an OPT record stands behind them is seen.
+        _ => question::end(message),
+    };
+    if records_at.and_then(|at| read_records(message, header, at, &mut query)).is_none() {
         // What was read of a message that is malformed means nothing.
         (query.edns, query.tsig_at) = (None, None);
+    } else if header.questions() < 2 {
+        query.rcode = rcode::NOERROR;
     }
     query
 }
 
-/// Reads what is behind the question. None where that is malformed, or more than the header counts.
+/// Reads what is behind the questions, from `at` on. None where that is malformed, or more than the header counts.
 #[inline]
-fn read_records(message: &[u8], header: Header<'_>, query: &mut Query) -> Option<()> {
-    let mut at = query.end;
+fn read_records(message: &[u8], header: Header<'_>, mut at: usize, query: &mut Query) -> Option<()> {
     for _ in 0..header.answers() {
         at = elsewhere(&record(message, at)?)?;
     }

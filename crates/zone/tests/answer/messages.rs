@@ -125,6 +125,13 @@ fn what_is_malformed_is_said_to_be() {
         assert_eq!(counts(&reply)[..3], [u8::from(keeps_question), 0, 0], "{what}");
         assert_eq!(reply[..2], message[..2], "{what}");
     }
+    let twice = change(&|m| {
+        m[5] = 2;
+        m.extend_from_within(12..question);
+        m[12..].rotate_right(question - 12);
+    });
+    let reply = server.reply(&twice, Transport::Udp);
+    assert_eq!((rcode(&reply), counts(&reply)), (FORMERR, [0, 0, 0, 1]), "two questions, and the OPT record");
     let pointer = |target: u8| {
         let mut message = query("www.example. A", &PLAIN);
         message[11] = 1;

@@ -1,0 +1,109 @@
+//! What an experiment of a study found, in a few sentences: its extremes, what was published, and how many of its cells
+//! have a number.
+
+use std::collections::BTreeSet;
+
+use kqps_observation::Run;
+use kqps_observation::question::Experiment;
+use kqps_observation::run::CellLoad;
+use kqps_verdict::figure::{Figures, State};
+use kqps_verdict::judge::RunVerdict;
+
+use super::study::{settings, title};
+use crate::format;
+
+/// What an experiment found.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    pub(crate) title: String,
+    pub(crate) sentences: Vec<String>,
+}
+
+/// What this experiment of a run found.
+pub(super) fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> Finding {
+    let own: Vec<&Figures> = verdict.figures.iter().filter(|one| one.experiment == experiment.name).collect();
+    let measured: Vec<&Figures> = own.iter().copied().filter(|one| one.median_qps.is_some()).collect();
+    let is_rate_chosen = |one: &&Figures| match &run.cells[one.cell as usize].load {
+        CellLoad::Rates { rates_qps, .. } => rates_qps.len() == 1,
+        CellLoad::Search | CellLoad::Closed(_) => false,
+    };
+    let mut sentences = if measured.iter().all(is_rate_chosen) {
+        by_latency(run, experiment, measured)
+    } else {
+        by_rate(run, experiment, measured)
+    };
+    sentences.extend(published(experiment));
+    sentences.push(if own.is_empty() { left_out(run, experiment) } else { counted(&own) });
+    Finding { title: title(experiment), sentences }
+}
+
+/// The cells that answered most and least.
+fn by_rate(run: &Run, experiment: &Experiment, mut measured: Vec<&Figures>) -> Vec<String> {
+    measured.sort_by(|a, b| rate_qps(b).total_cmp(&rate_qps(a)));
+    let told = |one: &Figures| {
+        let interval = one.median_qps.filter(|figure| figure.count > 1);
+        let interval = interval
+            .map_or(String::new(), |figure| format!(" ({})", format::rate_interval(figure.low, figure.high)));
+        let (settings, rate) = (settings(run, experiment, one), format::rate(rate_qps(one)));
+        format!("{settings}: {rate}{interval}, grade {}", one.grade)
+    };
+    extremes(&measured, ["Fastest, with", "Slowest, with"], told)
+}
+
+/// The cells that took least and most time to answer, where the rate was chosen and tells nothing about them.
+fn by_latency(run: &Run, experiment: &Experiment, mut measured: Vec<&Figures>) -> Vec<String> {
+    let mean_us = |one: &Figures| one.latency_us.map(|latency| latency.mean);
+    measured.retain(|one| mean_us(one).is_some());
+    measured.sort_by(|a, b| mean_us(a).unwrap_or_default().total_cmp(&mean_us(b).unwrap_or_default()));
+    let told = |one: &Figures| {
+        let (settings, rate) = (settings(run, experiment, one), format::rate(rate_qps(one)));
+        let mean = format::time_us(mean_us(one).unwrap_or_default());
+        format!("{settings}: {mean} at {rate}, grade {}", one.grade)
+    };
+    extremes(&measured, ["Lowest mean latency, with", "Highest, with"], told)
+}
+
+fn rate_qps(one: &Figures) -> f64 {
+    one.median_qps.map_or(0.0, |figure| figure.median)
+}
+
+/// A sentence about the first and one about the last, or one about the only one.
+fn extremes(sorted: &[&Figures], [first, last]: [&str; 2], told: impl Fn(&Figures) -> String) -> Vec<String> {
+    match sorted {
+        [] => vec![],
+        [only] => vec![format!("With {}.", told(only))],
+        [one, .., other] => vec![format!("{first} {}.", told(one)), format!("{last} {}.", told(other))],
+    }
+}
+
+/// The highest rate that others found.
+fn published(experiment: &Experiment) -> Option<String> {
+    let best = experiment.published.iter().max_by(|a, b| a.rate_qps.total_cmp(&b.rate_qps))?;
+    let with = best.factors.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>();
+    Some(format!("Published, fastest, with {}: {}.", with.join(", "), format::rate(best.rate_qps)))
+}
+
+/// Why an experiment has no cell at all.
+fn left_out(run: &Run, experiment: &Experiment) -> String {
+    let of_it = |what: &str| what == experiment.name || what.starts_with(&format!("{}: ", experiment.name));
+    let reasons: BTreeSet<&String> =
+        run.skipped.iter().filter(|(what, _)| of_it(what)).map(|(_, why)| why).collect();
+    let told = reasons.into_iter().map(String::as_str).collect::<Vec<_>>().join("; ");
+    format!("Not measured: {told}.")
+}
+
+/// `24 of 30 cells have a number; 2 crashed.`
+fn counted(own: &[&Figures]) -> String {
+    let count = |state| own.iter().filter(|one| one.state == state).count();
+    let mut told = format!("{} of {} cells have a number", count(State::Measured), own.len());
+    for (state, what) in
+        [(State::Refused, "refused"), (State::Crashed, "crashed"), (State::NotMeasured, "not measured")]
+    {
+        match count(state) {
+            0 => {}
+            1 => told += &format!(", 1 was {what}").replace("was crashed", "crashed"),
+            some => told += &format!(", {some} were {what}").replace("were crashed", "crashed"),
+        }
+    }
+    told + "."
+}
