@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
+use std::thread::available_parallelism;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -33,11 +34,22 @@ impl Tally {
     }
 }
 
+/// Tests of one program that run at the same time, for each core: most of them wait for what they started.
+const TESTS_PER_CORE: usize = 2;
+
+/// What tells a program of tests how many of them run at the same time.
+const THREADS: &str = "RUST_TEST_THREADS";
+
 /// Runs the workspace's tests of the given kinds to the end, whichever fail.
 pub(super) fn run(kinds: &[&str]) -> Result<Tally> {
+    let threads = match std::env::var_os(THREADS) {
+        Some(threads) => threads,
+        None => (TESTS_PER_CORE * available_parallelism().map_or(1, usize::from)).to_string().into(),
+    };
     let mut child = cargo()
         .args(["test", "--quiet", "--workspace", "--no-fail-fast"])
         .args(kinds)
+        .env(THREADS, threads)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()

@@ -58,8 +58,8 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
                     ring.receive(&endpoints[key as usize].receiver, key)?;
                 }
                 Completion::Unarmed(_, Some(error)) if receiving => return Err(error),
-                // Another process that reads from this socket was stopped first.
-                Completion::Woken if going.on() => ring.watch_wake(&endpoints[0].receiver)?,
+                // This worker is to stop, or another process that reads from this socket. The next turn tells.
+                Completion::Woken if receiving => ring.watch_wake(&endpoints[0].receiver)?,
                 Completion::Unarmed(..) | Completion::Woken => {}
             }
         }

@@ -90,7 +90,7 @@ fn resident_bytes(pid: u32) -> u64 {
 
 #[test]
 fn transfers_that_nobody_reads_take_little_memory() {
-    const CONNECTIONS: u64 = 100;
+    const CONNECTIONS: u64 = 25;
     let rig = Rig::new();
     // Some 5 MB each, if they were made as a whole.
     rig.write(&zone_with(200_000));

@@ -96,7 +96,7 @@ fn a_process_that_stands_still_is_found_out_and_used_again() {
         let (first, second) = (format!("frozen={}", ways[way]), format!("echo={url}"));
         let health = ["--policy", "round-robin", "--check-interval", "50ms", "--silence", "200ms"];
         let server = front(&[&first, &second], &[&health[..], &["--timeout", "20s"]].concat());
-        signal(frozen.child.id(), Signal::Stop).unwrap();
+        freeze(frozen.child.id());
         let flow = send(&server, 20);
         // Long before the time of any of them is over.
         let begin = Instant::now();
@@ -111,6 +111,20 @@ fn a_process_that_stands_still_is_found_out_and_used_again() {
         assert!(report.back_ends["frozen"].downs >= 1, "{report:?}");
         assert_eq!(report.back_ends["echo"].downs, 0);
         frozen.stop(Signal::Terminate);
+    }
+}
+
+/// Stops a process, and waits until each of its threads stands still: they hear of it one after the other.
+fn freeze(pid: u32) {
+    signal(pid, Signal::Stop).unwrap();
+    let stands_still = |tid: &u32| {
+        let told = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap();
+        // The state is behind the name, which may have spaces (proc(5)).
+        told.rsplit_once(") ").unwrap().1.starts_with('T')
+    };
+    let begin = Instant::now();
+    while !kqps_host::threads_of(pid).iter().all(stands_still) {
+        assert!(begin.elapsed() < PATIENCE, "it goes on");
     }
 }
 
