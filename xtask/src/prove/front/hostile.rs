@@ -176,7 +176,9 @@ fn many_idle(scene: &mut Scene<'_>) -> Result<()> {
 
 /// Opens them, so many in a millisecond or all at once; new ones still find a place.
 fn idle_connections(scene: &Scene<'_>, pace: Option<usize>) -> Result<Harm> {
-    let (idle, places) = scene.bench.choose((300, "200"), (5000, "4096"));
+    // An honest client that waits for a core while so many come is the one that was idle longest, and has to make room:
+    // there are more places than come in that time.
+    let (idle, places) = scene.bench.choose((850, "750"), (5000, "4096"));
     let flags = ["--tcp-connections", places, "--tcp-per-client", "10000", "--tcp-idle", "60s"];
     let front = Front::start(scene.bench, "idle", &urls(&scene.back_ends), &flags)?;
     front.is_ready(scene.back_ends.len())?;
