@@ -6,10 +6,23 @@ use crate::sys::check;
 
 /// Has the calling thread run before all ordinary ones of its core, as soon as it has something to do (`SCHED_FIFO`
 /// at the least priority, sched(7)); threads and processes that it starts are ordinary ones. Fails without the right
-/// to it (`CAP_SYS_NICE`, or a limit of `RLIMIT_RTPRIO`).
+/// to it (`CAP_SYS_NICE`, or a limit of `RLIMIT_RTPRIO`). A thread that takes more than 95 % of a second is stopped for
+/// the rest of that second, whether or not anybody else wants it (`sched_rt_runtime_us`).
 pub fn run_first() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 1 };
-    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    set_policy(libc::SCHED_FIFO, 1)
+}
+
+/// Has the calling thread be an ordinary one again, but the one that yields least (niceness -20); threads and processes
+/// that it starts are as others are. Fails without the right to it (`CAP_SYS_NICE`).
+pub fn yield_least() -> io::Result<()> {
+    // SAFETY: the call takes numbers and touches no memory; 0 is the calling thread.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) })?;
+    set_policy(libc::SCHED_OTHER, 0)
+}
+
+fn set_policy(policy: i32, sched_priority: i32) -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority };
+    let policy = policy | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the pointer is to a live structure; 0 is the calling thread.
     check(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) }).map(drop)
 }
@@ -22,6 +35,28 @@ mod tests {
     fn policy() -> i32 {
         // SAFETY: the call takes a number and touches no memory.
         unsafe { libc::sched_getscheduler(0) }
+    }
+
+    /// The niceness of the calling thread.
+    fn niceness() -> i32 {
+        // SAFETY: the call takes numbers and touches no memory; 0 is the calling thread.
+        unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+    }
+
+    #[test]
+    fn a_thread_that_ran_first_yields_least_and_those_that_it_starts_are_ordinary() {
+        let run = || match run_first().and_then(|()| yield_least()) {
+            Ok(()) => {
+                assert_eq!((policy(), niceness()), (libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, -20));
+                let started = std::thread::spawn(|| (policy(), niceness())).join().unwrap();
+                assert_eq!(started, (libc::SCHED_OTHER, 0));
+            }
+            Err(error) => {
+                let refused = [io::ErrorKind::PermissionDenied];
+                assert!(refused.contains(&error.kind()), "{error}");
+            }
+        };
+        std::thread::spawn(run).join().unwrap();
     }
 
     #[test]

@@ -65,7 +65,11 @@ pub struct ThreadFacts {
     /// System CPU seconds of them.
     #[serde(default)]
     pub cpu_system_s: Option<f64>,
-    /// CPU seconds divided by wall seconds, 0 to 1.
+    /// CPU seconds of them in which it had nothing to do and stayed awake, since a sleeper comes late. Only the player's
+    /// threads do so that have a core of their own.
+    #[serde(default)]
+    pub awake_s: f64,
+    /// CPU seconds divided by wall seconds, 0 to 1, without those in which it had nothing to do.
     pub busy: f64,
     /// The core it last ran on.
     pub cpu: u32,

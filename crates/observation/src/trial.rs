@@ -170,7 +170,7 @@ pub struct PlayerFacts {
     pub cpu_s: f64,
     /// The cores its threads were pinned to; empty when they were not.
     pub cpus: Vec<u32>,
-    /// Whether they ran before all others on those cores (`SCHED_FIFO`).
+    /// Whether they ran before all others on those cores (`SCHED_FIFO`), for as long as they were not busy.
     #[serde(default)]
     pub real_time: bool,
     /// Whether the host's cores were kept from sleeping so deeply that waking up takes time.

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use kqps_dataset::Dataset;
 use kqps_host::watch::{Watch, Watched};
 use kqps_kernel::udp::UdpSocket;
-use kqps_kernel::{affinity, clock, idle, priority};
+use kqps_kernel::{affinity, clock, idle};
 use kqps_observation::Trial;
 
 use crate::deck::{Deck, Setting};
@@ -105,7 +105,7 @@ pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, 
     let total = sockets.len() as u64;
     let gate = Gate::default();
     let world = World { plan, dataset, control, chosen, gate: &gate };
-    let awake = if runs_first(plan) { idle::stay_awake().ok() } else { None };
+    let awake = if plan.has_own_cores() { idle::stay_awake().ok() } else { None };
     let (tell, told) = mpsc::channel();
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
@@ -161,11 +161,6 @@ pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, 
         trial.accounts.check()?;
         Ok(trial)
     })
-}
-
-/// Whether threads are to run before all others, where that is permitted.
-fn runs_first(plan: &Plan) -> bool {
-    plan.real_time && !plan.cpus.is_empty()
 }
 
 type Thread<'scope> = std::thread::ScopedJoinHandle<'scope, Result<Option<Heard>, PlayError>>;
@@ -236,7 +231,6 @@ fn one_thread(
     if let Some(&cpu) = plan.cpus.get(number % plan.cpus.len().max(1)) {
         affinity::pin_thread(cpu).map_err(|error| PlayError::Pin { cpu, error })?;
     }
-    let real_time = runs_first(plan) && priority::run_first().is_ok();
     // Without it the kernel wakes a sleeper up to 50 µs late; that it was refused shows as lag.
     let _ = clock::set_timer_slack_ns(1);
     let deck = Deck::new(setting(world, number, sockets.len()));
@@ -251,10 +245,19 @@ fn one_thread(
     let mut stage = Stage::new(plan, sockets, targets.collect(), deck, signals);
     let played = world.chosen.play(&mut stage);
     played.map_err(|error| PlayError::Loop { io: world.chosen.name(), error })?;
-    let Stage { deck, fallbacks, begun, .. } = stage;
+    let Stage { deck, fallbacks, begun, precedence, wait, .. } = stage;
     let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
     let (played_ns, drain_ns) = (deck.played_ns(), deck.drain_ns());
-    Ok(begun.then_some(Heard { tally: deck.tally, played_ns, drain_ns, drops, fallbacks, real_time }))
+    Ok(begun.then_some(Heard {
+        tid: affinity::thread_id(),
+        tally: deck.tally,
+        played_ns,
+        drain_ns,
+        drops,
+        fallbacks,
+        real_time: precedence.is_granted(),
+        awake_ns: wait.awake_in_all_ns(),
+    }))
 }
 
 /// One thread's share of the plan.

@@ -8,6 +8,7 @@ mod mmsg;
 mod plain;
 mod stage;
 mod uring;
+mod wait;
 
 use std::io;
 

@@ -20,6 +20,7 @@ pub mod live;
 pub mod pace;
 pub mod part;
 pub mod plan;
+mod precedence;
 pub mod record;
 pub mod reply;
 pub mod schedule;

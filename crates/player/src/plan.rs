@@ -33,9 +33,10 @@ pub struct Plan {
     pub threads: usize,
     /// The core of each thread in turn; empty leaves them to the scheduler.
     pub cpus: Vec<u32>,
-    /// Whether threads run before all others on those cores, where the host permits it; without cores none does. For
-    /// cores that nothing else needs, one for each thread.
-    pub real_time: bool,
+    /// Whether nothing else needs those cores, of which there is one for each thread. Threads then run before all
+    /// others there, where the host permits it, and stay awake rather than sleep for a moment. Without cores it means
+    /// nothing.
+    pub own_cores: bool,
     /// How packets are sent and received.
     pub io: Io,
     /// Bytes of each socket's receive and send buffer; none asks for [`BUFFER_BYTES`].
@@ -55,6 +56,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether each thread has a core that nothing else needs.
+    pub fn has_own_cores(&self) -> bool {
+        self.own_cores && !self.cpus.is_empty()
+    }
+
     /// How many sockets are used.
     pub fn sockets_in_fact(&self) -> usize {
         self.sockets.max(self.threads).max(self.targets.len())

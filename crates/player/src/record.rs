@@ -7,6 +7,7 @@ use kqps_host::ledger::{Evidence, ledger};
 use kqps_host::watch::Seen;
 use kqps_kernel::errno;
 use kqps_message::rcode;
+use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{DatasetFacts, Interval, Load, LoadMode, PlayerFacts};
 use kqps_observation::{SCHEMA, Trial};
 
@@ -18,6 +19,8 @@ use crate::tally::{Tally, per_second};
 /// What a thread brings back.
 #[derive(Debug)]
 pub(crate) struct Heard {
+    /// Its thread ID.
+    pub(crate) tid: u32,
     pub(crate) tally: Tally,
     /// For how long it sent.
     pub(crate) played_ns: u64,
@@ -29,6 +32,8 @@ pub(crate) struct Heard {
     pub(crate) fallbacks: u32,
     /// Whether it ran before all others on its core.
     pub(crate) real_time: bool,
+    /// For how long it stayed awake with nothing to do.
+    pub(crate) awake_ns: u64,
 }
 
 /// A trial that is over.
@@ -172,8 +177,20 @@ fn player(played: &Played<'_>, tally: &Tally, load: &Load, socket_drops: u64) ->
         cores_awake: played.cores_awake,
         socket_drops,
         segment_fallbacks,
-        per_thread: played.seen.player_threads.clone(),
+        per_thread: per_thread(played),
     }
+}
+
+/// The threads. Those that stay awake rather than sleep for a moment are not busy meanwhile.
+fn per_thread(played: &Played<'_>) -> Vec<ThreadFacts> {
+    let mut threads = played.seen.player_threads.clone();
+    for thread in &mut threads {
+        let heard = played.heard.iter().find(|heard| heard.tid == thread.tid);
+        let awake_s = heard.map_or(0.0, |heard| heard.awake_ns as f64 / 1e9).min(thread.cpu_s);
+        thread.awake_s = awake_s;
+        thread.busy = (thread.busy - awake_s / played.seen.host.wall_s).max(0.0);
+    }
+    threads
 }
 
 /// Little's law: what was outstanding on average is the rate times the time that a query was outstanding. A

@@ -114,7 +114,7 @@ fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
         sockets: 3,
         threads: 2,
         cpus: Vec::new(),
-        real_time: false,
+        own_cores: false,
         io,
         buffer_bytes: None,
         local: None,

@@ -28,7 +28,7 @@ fn plan(target: SocketAddr, io: Io) -> Plan {
         sockets: 2,
         threads: 1,
         cpus: Vec::new(),
-        real_time: false,
+        own_cores: false,
         io,
         buffer_bytes: None,
         local: None,

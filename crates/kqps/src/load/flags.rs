@@ -107,7 +107,8 @@ pub(crate) struct PlayerArgs {
     cpus: Option<List>,
 
     /// Before whom the threads run: auto has them run before all else where each has a core of its own (--cpus, none of
-    /// them in --subject-cpus) and this is permitted, and no core sleep deeply meanwhile; usual does not
+    /// them in --subject-cpus) and this is permitted, no core sleep deeply meanwhile, and no thread sleep for a moment;
+    /// usual does not
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     priority: Priority,
 
@@ -205,7 +206,7 @@ impl PlayerArgs {
             burst: self.burst as usize,
             sockets: sockets as usize,
             threads: threads as usize,
-            real_time: self.priority == Priority::Auto && has_cores_of_its_own(&cpus, threads, &subject_cpus),
+            own_cores: self.priority == Priority::Auto && has_cores_of_its_own(&cpus, threads, &subject_cpus),
             cpus,
             io: self.io,
             buffer_bytes: self.buffer.map(|bytes| bytes as usize),

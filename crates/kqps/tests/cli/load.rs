@@ -79,7 +79,7 @@ fn the_record_says_what_shaped_the_load() {
 }
 
 #[test]
-fn threads_run_first_only_on_cores_that_are_not_the_subjects() {
+fn threads_run_first_and_stay_awake_only_on_cores_that_are_not_the_subjects() {
     let cpus = affinity::allowed().unwrap();
     let [one, .., other] = &*cpus else {
         println!("skipped: one core only");
@@ -89,20 +89,30 @@ fn threads_run_first_only_on_cores_that_are_not_the_subjects() {
     let is_permitted = std::thread::spawn(priority::run_first).join().unwrap().is_ok();
     let can_stay_awake = idle::stay_awake().is_ok();
     let bench = Bench::new();
-    let ran_first = |flags: &[&str]| {
+    // Whether its thread ran first, and whether it stayed awake with nothing to do.
+    let played = |flags: &[&str]| {
         let trial = bench.trial(&[&["-Q", "1k", "-n", "1"], flags].concat());
         assert_eq!(trial.accounts.intended, 1000);
         if is_permitted {
             assert_eq!(trial.player.cores_awake, trial.player.real_time && can_stay_awake);
         }
-        trial.player.real_time
+        let thread = &trial.player.per_thread[0];
+        let told_s = thread.busy * trial.host.wall_s + thread.awake_s;
+        assert!((told_s - thread.cpu_s).abs() < 1e-6, "{told_s} of {} s", thread.cpu_s);
+        (trial.player.real_time, thread.awake_s > 0.0)
     };
-    assert_eq!(ran_first(&["--cpus", one, "--subject-cpus", other]), is_permitted);
-    assert!(!ran_first(&["--cpus", one, "--subject-cpus", other, "--priority", "usual"]));
+    assert_eq!(played(&["--cpus", one, "--subject-cpus", other]), (is_permitted, true));
     let both = format!("{one},{other}");
-    assert!(!ran_first(&["--cpus", &both, "--subject-cpus", other]));
-    assert!(!ran_first(&["--cpus", one, "--subject-cpus", other, "-T", "2"]), "two of them on one core");
-    assert!(!ran_first(&["--cpus", one]) && !ran_first(&["--subject-cpus", other]));
+    for flags in [
+        &["--cpus", one, "--subject-cpus", other, "--priority", "usual"][..],
+        &["--cpus", &both, "--subject-cpus", other],
+        // Two of them on one core.
+        &["--cpus", one, "--subject-cpus", other, "-T", "2"],
+        &["--cpus", one],
+        &["--subject-cpus", other],
+    ] {
+        assert_eq!(played(flags), (false, false), "{flags:?}");
+    }
 }
 
 #[test]

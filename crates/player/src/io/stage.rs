@@ -9,8 +9,10 @@ use kqps_kernel::batch::SendBatch;
 use kqps_kernel::poll::PollSet;
 use kqps_kernel::udp::UdpSocket;
 
+use super::wait::Wait;
 use crate::deck::{Deck, Due};
 use crate::plan::Plan;
+use crate::precedence::Precedence;
 
 /// A thread without work looks at its stop flag at least this often.
 const NAP_LONGEST_NS: u64 = 5_000_000;
@@ -43,9 +45,12 @@ pub struct Stage<'a> {
     /// When the first burst of this turn left.
     stretch_since_ns: Option<u64>,
     drain_ns: u64,
+    has_own_core: bool,
     signals: Signals<'a>,
     readable: PollSet,
     naps: u32,
+    pub(crate) wait: Wait,
+    pub(crate) precedence: Precedence,
 }
 
 /// How a thread and its crew tell each other where they are.
@@ -77,15 +82,22 @@ impl<'a> Stage<'a> {
             begun: false,
             stretch_since_ns: None,
             drain_ns: plan.drain.as_nanos() as u64,
+            has_own_core: plan.has_own_cores(),
             signals,
             readable: PollSet::new(sockets),
             naps: 0,
+            wait: Wait::default(),
+            precedence: Precedence::default(),
         }
     }
 
-    /// Waits for the common start; false when the trial is called off. Call it when all memory is there: what
+    /// Gets ready, and waits for the common start; false when the trial is called off. Call it when all memory is there: what
     /// takes time after it shows as lag.
     pub(super) fn begin(&mut self) -> bool {
+        if self.has_own_core {
+            self.precedence = Precedence::ask();
+            self.wait = Wait::awake_at_last();
+        }
         if let Some(start_ns) = (self.signals.ready)() {
             self.deck.begin(start_ns);
             self.begun = true;
@@ -100,6 +112,7 @@ impl<'a> Stage<'a> {
         if self.signals.stop.load(Relaxed) {
             self.deck.stop(now_ns);
         }
+        self.precedence.keep(now_ns);
         self.stretch_since_ns = None;
         (now_ns, !self.deck.is_played(now_ns))
     }
@@ -140,7 +153,7 @@ impl<'a> Stage<'a> {
     /// `heard` says whether a reply came in this turn.
     pub(super) fn rest(&mut self, now_ns: u64, heard: bool) -> io::Result<()> {
         if let Some(wake_ns) = self.deck.wake_at_ns(self.burst_most) {
-            self.deck.sleep_until_ns(wake_ns.min(now_ns + NAP_LONGEST_NS));
+            self.wait.until(&self.deck, wake_ns, now_ns + NAP_LONGEST_NS);
             return Ok(());
         }
         self.naps = if heard { 0 } else { self.naps + 1 };
@@ -276,7 +289,7 @@ mod tests {
             sockets: 1,
             threads: 1,
             cpus: Vec::new(),
-            real_time: false,
+            own_cores: false,
             io: Io::Plain,
             buffer_bytes: None,
             local: None,

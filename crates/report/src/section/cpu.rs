@@ -68,9 +68,12 @@ fn add(rows: &mut Vec<Bar>, threads: &[ThreadFacts], fill: Fill) -> usize {
     busy.len().saturating_sub(MOST_THREADS)
 }
 
-/// How much of a thread's time was its own program's and not the kernel's, where that is known.
+/// How much of a thread's time was its own program's and not the kernel's, where that is known. It stays awake with
+/// nothing to do in its own.
 fn user_part(thread: &ThreadFacts) -> String {
-    let share = thread.cpu_user_s.filter(|_| thread.cpu_s > 0.0).map(|user_s| user_s / thread.cpu_s);
+    let busy_s = thread.cpu_s - thread.awake_s;
+    let user_s = thread.cpu_user_s.map(|user_s| (user_s - thread.awake_s).max(0.0));
+    let share = user_s.filter(|_| busy_s > 0.0).map(|user_s| (user_s / busy_s).min(1.0));
     share.map_or(String::new(), |share| format!(", {} of it user", format::busy(share)))
 }
 

@@ -107,6 +107,7 @@ impl Simulated {
             cpu_s: busy * duration_s,
             cpu_user_s: Some(busy * duration_s * 0.4),
             cpu_system_s: Some(busy * duration_s * 0.6),
+            awake_s: 0.0,
             busy,
             cpu: 1,
         };
@@ -140,6 +141,7 @@ fn player(sent: u64, duration_s: f64) -> PlayerFacts {
             cpu_s: busy * duration_s,
             cpu_user_s: Some(busy * duration_s * 0.2),
             cpu_system_s: Some(busy * duration_s * 0.8),
+            awake_s: 0.0,
             busy,
             cpu: 0,
         }],

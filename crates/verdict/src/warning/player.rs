@@ -19,11 +19,19 @@ const STARVED_LAG_US: u64 = 1_000;
 const ENOUGH_QUERIES: u64 = 1_000;
 
 /// How busy the busiest player thread was, 0 to 1. Where threads are pinned the core counts too: interrupts
-/// and whatever else ran there are not in the thread's own time, yet they leave it less. None when nothing
-/// is known.
+/// and whatever else ran there are not in the thread's own time, yet they leave it less. A thread that stays awake with
+/// nothing to do is as good as asleep. None when nothing is known.
 pub fn busiest_thread(trial: &Trial) -> Option<f64> {
     let cores = trial.host.cpus.iter().filter(|core| trial.player.cpus.contains(&core.cpu));
-    most(own_time(trial).into_iter().chain(cores.map(|core| 1.0 - core.idle)))
+    let busy = cores.map(|core| (1.0 - core.idle - awake(trial, core.cpu)).max(0.0));
+    most(own_time(trial).into_iter().chain(busy))
+}
+
+/// The share of a core's time in which the player's threads there stayed awake with nothing to do.
+fn awake(trial: &Trial, cpu: u32) -> f64 {
+    let threads = trial.player.per_thread.iter().filter(|thread| thread.cpu == cpu);
+    let awake_s: f64 = threads.map(|thread| thread.awake_s).sum();
+    if awake_s > 0.0 { awake_s / trial.host.wall_s } else { 0.0 }
 }
 
 /// The same without what others took of the core: a thread's own time and, where it is pinned and the kernel

@@ -1,11 +1,12 @@
 //! Each warning on facts that call for it, and on facts that nearly do.
 
+use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{Interval, LoadMode};
 use kqps_observation::{Histogram, Quantiles, Trial};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::warning::{
-    Code, Effect, Setting, Warning, busiest_to_mean, lagging, no_steady_state, noisy_host, of_trial,
-    player_headroom, player_limited, uneven, unexplained_loss, wrong_answers,
+    Code, Effect, Setting, Warning, busiest_thread, busiest_to_mean, lagging, no_steady_state, noisy_host,
+    of_trial, player_headroom, player_limited, uneven, unexplained_loss, wrong_answers,
 };
 
 use crate::facts::{starved, subject_busy, thread, trial};
@@ -69,6 +70,15 @@ fn a_busy_player_is_a_doubt_and_no_refusal() {
     assert_eq!(player_limited(&busy).unwrap().effect(), Effect::Cap(Grade::C));
     let ceiling = Setting { ceiling: true, ..pinned() };
     assert!(!codes(&busy, &ceiling).contains(&Code::PlayerLimited), "a ceiling is meant to be one");
+}
+
+#[test]
+fn a_player_that_stays_awake_with_nothing_to_do_is_not_busy() {
+    let mut awake = trial(100e3, 0);
+    awake.host.cpus[0].idle = 0.0;
+    awake.player.per_thread[0] = ThreadFacts { awake_s: 0.5, ..thread("player", 10, 0.4, 0) };
+    assert!((busiest_thread(&awake).unwrap() - 0.5).abs() < 1e-9, "a tenth of its core was somebody else's");
+    assert_eq!(player_limited(&awake), None);
 }
 
 #[test]
