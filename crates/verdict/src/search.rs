@@ -7,6 +7,7 @@ mod bounds;
 mod buffer;
 mod class;
 mod goal;
+mod hurry;
 mod level;
 mod next;
 mod probe;

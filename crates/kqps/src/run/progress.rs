@@ -89,7 +89,8 @@ fn found(ending: &Ending) -> String {
                 format!("between {} and {} q/s, {} trials", rate(lower_qps), rate(upper_qps), bounds.trials)
             }
             (Some(lower_qps), None) => format!("{} q/s or more", rate(lower_qps)),
-            (None, _) => "no rate meets the goal".to_string(),
+            (None, _) if bounds.incomplete => "no rate is known to meet the goal, and the time is up".into(),
+            (None, _) => "no rate meets the goal".into(),
         },
         Ending::Failed(reason) => reason.clone(),
     }

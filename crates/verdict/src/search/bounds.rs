@@ -35,6 +35,14 @@ pub(super) struct AtLoad<'a> {
     pub(super) probes: Vec<&'a Probe>,
 }
 
+impl AtLoad<'_> {
+    /// How many of its trials were good, and how many bad.
+    pub(super) fn good_and_bad(&self, goal: &Goal) -> (usize, usize) {
+        let bad = self.probes.iter().filter(|probe| probe.is_bad(goal)).count();
+        (self.probes.len() - bad, bad)
+    }
+}
+
 /// Search probes by load, in rising order.
 pub(super) fn by_load(probes: &[Probe], wanted: impl Fn(&Probe) -> bool) -> Vec<AtLoad<'_>> {
     let mut loads: Vec<AtLoad<'_>> = Vec::new();

@@ -12,7 +12,7 @@ const COARSE_SUMS: [f64; 2] = [0.0, 0.5];
 pub(super) const BUFFERS_OUTLASTED: f64 = 5.0;
 
 /// No step of an expansion is longer than a factor of four.
-const LONGEST_STEP: f64 = 4.0;
+pub(super) const LONGEST_STEP: f64 = 4.0;
 
 pub(super) struct Level {
     goal: Goal,

@@ -43,13 +43,6 @@ pub enum Next {
     Done(Bounds),
 }
 
-/// A search that has no lower bound yet may take this many times its limit.
-const LATEST: f64 = 1.15;
-
-/// With no time to come closer, the next load is lower by this factor at least: noise that spoiled the loads
-/// above would spoil those just below as well.
-const HURRIED_STEP: f64 = 1.25;
-
 /// The most trials that a search makes: it ends with what it has when they are used up.
 pub fn most_trials(goal: &Goal) -> usize {
     let per_load = (goal.sum_s / goal.final_s).ceil() as usize;
@@ -82,9 +75,8 @@ pub fn next_trial(goal: &Goal, start: &Start, probes: &[Probe]) -> Next {
 pub fn bounds_found(goal: &Goal, probes: &[Probe]) -> Bounds {
     let loads = by_load(probes, |probe| probe.purpose == Purpose::Search);
     let search = Search { goal, levels: Level::all(goal, buffer_packets(probes)), loads, probes };
-    let last = search.last_level();
-    let mut found = last.bounds(&search.loads);
-    let settled = matches!(last.step(&search.loads, Pair::default()), Step::Settled(_));
+    let mut found = search.last_level().bounds(&search.loads);
+    let settled = search.is_settled();
     if !settled {
         found.upper_qps = found.upper_qps.or_else(|| search.coarse_upper_qps(found.lower_qps));
     }
@@ -103,112 +95,40 @@ fn first_hint(goal: &Goal, start: &Start, probes: &[Probe]) -> Option<Pair> {
 }
 
 /// A search in the middle of it.
-struct Search<'a> {
-    goal: &'a Goal,
-    levels: Vec<Level>,
-    loads: Vec<AtLoad<'a>>,
-    probes: &'a [Probe],
+pub(super) struct Search<'a> {
+    pub(super) goal: &'a Goal,
+    pub(super) levels: Vec<Level>,
+    pub(super) loads: Vec<AtLoad<'a>>,
+    pub(super) probes: &'a [Probe],
 }
 
 impl Search<'_> {
-    fn last_level(&self) -> &Level {
+    pub(super) fn last_level(&self) -> &Level {
         self.levels.last().expect("the goal itself is a level")
     }
 
-    fn has_trials(&self) -> bool {
+    pub(super) fn has_trials(&self) -> bool {
         self.probes.len() < most_trials(self.goal)
     }
 
-    /// Whether a trial can be made and the search still end within its limit: the time that a lower bound and
-    /// its re-test take is kept back.
-    fn has_time_for(&self, level: &Level, rate_qps: f64) -> bool {
-        let ends_s = self.spent_s() + level.duration_s(&self.loads, rate_qps) + self.drain_s();
-        self.has_trials() && ends_s + self.kept_back_s(rate_qps) <= self.goal.limit_s
-    }
-
-    /// Whether trials that the search cannot do without end soon enough, if they need no drain.
-    fn may_overrun_for(&self, duration_s: f64) -> bool {
-        self.has_trials() && self.spent_s() + duration_s <= self.goal.limit_s * LATEST
-    }
-
-    fn spent_s(&self) -> f64 {
-        self.probes.iter().map(|probe| probe.wall_s).sum()
-    }
-
-    /// Seconds that the drain after a trial takes that lost queries, as far as is known.
-    fn drain_s(&self) -> f64 {
-        let drained = self.probes.iter().filter(|probe| probe.bad_ratio > 0.0);
-        drained.map(|probe| probe.wall_s - probe.duration_s).reduce(f64::min).unwrap_or_default()
-    }
-
-    /// Seconds that it takes from here to make sure of a lower bound, near `rate_qps` if nothing better is
-    /// known, and to test it again.
-    fn kept_back_s(&self, rate_qps: f64) -> f64 {
-        let found = self.last_level().bounds(&self.loads);
-        self.sure_s(found.lower_qps.or_else(|| self.hope_qps(found)).unwrap_or(rate_qps))
-    }
-
-    /// Seconds of trials that make sure of a lower bound, if none of them is bad, and its re-test.
-    fn sure_s(&self, lower_qps: f64) -> f64 {
-        let last = self.last_level();
-        let wanted_s = last.lower_wants_s(&self.loads, lower_qps);
-        wanted_s.min(self.goal.sum_s) + last.goal_at(lower_qps).final_s
-    }
-
-    fn ask(&self, level: &Level, rate_qps: f64) -> Next {
+    pub(super) fn ask(&self, level: &Level, rate_qps: f64) -> Next {
         let duration_s = level.duration_s(&self.loads, rate_qps);
         Next::Trial { rate_qps, duration_s, purpose: Purpose::Search }
     }
 
-    /// There is no time to come closer: make sure of a lower bound, and end.
-    fn hurry(&self) -> Next {
-        let last = self.last_level();
-        let mut found = last.bounds(&self.loads);
-        if found.lower_qps.is_none()
-            && let Some(rate_qps) = self.hope_in_time_qps(found).or_else(|| self.well_below_qps())
-            && self.may_overrun_for(last.duration_s(&self.loads, rate_qps))
-        {
-            return self.ask(last, rate_qps);
-        }
-        found.upper_qps = found.upper_qps.or_else(|| self.coarse_upper_qps(found.lower_qps));
-        self.finish(found, true)
-    }
-
-    /// A hope, if one more trial of it leaves the time to fall back on a load that has a better chance.
-    fn hope_in_time_qps(&self, found: Pair) -> Option<f64> {
-        let last = self.last_level();
-        let fallback_s = self.well_below_qps().map_or(0.0, |rate_qps| self.drain_s() + self.sure_s(rate_qps));
-        self.hope_qps(found)
-            .filter(|hope_qps| self.may_overrun_for(last.duration_s(&self.loads, *hope_qps) + fallback_s))
-    }
-
-    /// The lower bound of a coarser level, where it may still be one of the last level.
-    fn hope_qps(&self, found: Pair) -> Option<f64> {
-        let lowers = self.levels.iter().rev().filter_map(|level| level.bounds(&self.loads).lower_qps);
-        lowers.into_iter().find(|lower_qps| found.holds(*lower_qps))
-    }
-
-    /// A load that has a good chance, for it is far below every load that ever failed: one that was tried, or a
-    /// new one.
-    fn well_below_qps(&self) -> Option<f64> {
-        let fails = |at: &&AtLoad<'_>| at.probes.iter().any(|probe| probe.is_bad(self.goal));
-        let Some(failed_qps) = self.loads.iter().find(fails).map(|at| at.load_qps) else {
-            return self.loads.first().map(|at| at.load_qps);
-        };
-        let below_qps = self.last_level().below(&self.loads, failed_qps);
-        let below_qps = self.goal.round_load(below_qps.min(failed_qps / HURRIED_STEP));
-        let tried = self.loads.iter().rev().map(|at| at.load_qps).find(|load_qps| *load_qps <= below_qps);
-        (failed_qps > self.goal.min_qps).then(|| tried.unwrap_or(below_qps))
+    /// Whether the bounds of the goal itself are close enough.
+    pub(super) fn is_settled(&self) -> bool {
+        matches!(self.last_level().step(&self.loads, Pair::default()), Step::Settled(_))
     }
 
     /// The upper bound of a coarser level, which is better than none.
-    fn coarse_upper_qps(&self, lower_qps: Option<f64>) -> Option<f64> {
+    pub(super) fn coarse_upper_qps(&self, lower_qps: Option<f64>) -> Option<f64> {
         let uppers = self.levels.iter().rev().filter_map(|level| level.bounds(&self.loads).upper_qps);
         uppers.into_iter().find(|upper_qps| lower_qps.is_none_or(|lower_qps| *upper_qps > lower_qps))
     }
 
     /// The re-test, of which there is one, or the result.
-    fn finish(&self, found: Pair, incomplete: bool) -> Next {
+    pub(super) fn finish(&self, found: Pair, incomplete: bool) -> Next {
         let bounds = self.result(found, incomplete);
         let Some(lower_qps) = found.lower_qps else { return Next::Done(bounds) };
         let duration_s = self.last_level().goal_at(lower_qps).final_s;

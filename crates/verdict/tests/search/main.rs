@@ -4,4 +4,5 @@ mod examples;
 mod package;
 mod properties;
 mod simulate;
+mod stalls;
 mod subjects;

@@ -130,6 +130,21 @@ fn search_seen(
     overload_qps: f64,
     buffer_packets: Option<f64>,
 ) -> Searched {
+    let probe = |rate_qps, duration_s, index| {
+        let bad_ratio = bad_ratio(rate_qps, duration_s, index);
+        let under_way = buffer_packets.filter(|_| bad_ratio > 0.0);
+        Probe { under_way, ..probe_of(rate_qps, duration_s, bad_ratio) }
+    };
+    search_probing(goal, start, probe, overload_qps)
+}
+
+/// The same, for any function of load, duration and index of the trial to what became of it.
+pub(crate) fn search_probing(
+    goal: &Goal,
+    start: &Start,
+    mut made: impl FnMut(f64, f64, u64) -> Probe,
+    overload_qps: f64,
+) -> Searched {
     let mut probes = Vec::new();
     let mut wall_s = 0.0;
     loop {
@@ -144,9 +159,7 @@ fn search_seen(
                 Probe { answered_qps: overload_qps, purpose: Purpose::Ceiling, ..answered }
             }
             Next::Trial { rate_qps, duration_s, purpose } => {
-                let bad_ratio = bad_ratio(rate_qps, duration_s, probes.len() as u64);
-                let under_way = buffer_packets.filter(|_| bad_ratio > 0.0);
-                Probe { under_way, purpose, ..probe_of(rate_qps, duration_s, bad_ratio) }
+                Probe { purpose, ..made(rate_qps, duration_s, probes.len() as u64) }
             }
         };
         wall_s += probe.wall_s;
