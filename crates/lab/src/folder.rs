@@ -96,9 +96,9 @@ impl Folder {
         self.0.join("subjects").join(format!("{subject}.toml"))
     }
 
-    /// The work folder of one start of a cell's subject.
-    pub fn work(&self, cell: &str, start: u64) -> PathBuf {
-        self.0.join("subjects").join(format!("{}-{start}", cell.replace(' ', "-")))
+    /// The work folder of one start of a subject, which its name and number tell apart.
+    pub fn work(&self, subject: &str, start: u64) -> PathBuf {
+        self.0.join("subjects").join(format!("{subject}-{start}"))
     }
 
     /// Makes a folder in it.

@@ -42,7 +42,7 @@ impl Rig<'_> {
         let materials = &self.materials[&Wanted::of(&cell.factors)];
         let setting = Setting {
             path: &path,
-            folder: &self.folder.work(&cell.name, start),
+            folder: &self.folder.work(&cell.subject, start),
             zones: &materials.zones,
             kqps: self.kqps,
             io: &cell.io,

@@ -119,6 +119,7 @@ impl StartError {
 pub struct Subject {
     definition: Definition,
     process: Process,
+    folder: PathBuf,
     addresses: Vec<SocketAddr>,
     values: Values,
     ready_s: f64,
@@ -158,7 +159,8 @@ impl Subject {
         }
         let ready_s = began.elapsed().as_secs_f64();
         process.confine().map_err(|error| io_error(&format!("confining {}", definition.title), error))?;
-        Ok(Self { definition: definition.clone(), process, addresses, values, ready_s })
+        let (definition, folder) = (definition.clone(), setting.folder.into());
+        Ok(Self { definition, process, folder, addresses, values, ready_s })
     }
 
     /// Where it answers: one address, or several in the order of their ports.
@@ -197,7 +199,7 @@ impl Subject {
     pub fn reload(&self) -> Result<(), ReloadError> {
         let title = &self.definition.title;
         match &self.definition.reload {
-            Some(reload) => reload::tell(title, reload, &self.values, self.pid()),
+            Some(reload) => reload::tell(title, reload, &self.values, &self.folder, self.pid()),
             None => Err(ReloadError::Cannot { title: title.clone() }),
         }
     }

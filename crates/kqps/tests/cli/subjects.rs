@@ -51,7 +51,9 @@ impl Rig {
         settings: &Settings,
     ) -> Result<Started, StartError> {
         self.starts += 1;
-        let folder = self.folder.path().join(format!("{}-{}", definition.name, self.starts));
+        // Deeper than the path of a socket may be long (107 bytes, unix(7)).
+        let deep = self.folder.path().join("deep/".repeat(24));
+        let folder = deep.join(format!("{}-{}", definition.name, self.starts));
         let setting = Setting {
             path: &LaidPath::Loopback,
             folder: &folder,

@@ -1,6 +1,7 @@
 //! Telling a running subject to read its zone again.
 
 use std::io;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use kqps_kernel::process::{self, Signal};
@@ -21,8 +22,15 @@ pub enum ReloadError {
     Refused { title: String, said: String },
 }
 
-/// Tells the subject with the main process `pid`, which may go on with it after this returns.
-pub(super) fn tell(title: &str, reload: &Reload, values: &Values, pid: u32) -> Result<(), ReloadError> {
+/// Tells the subject with the main process `pid`, which may go on with it after this returns. A command runs in its
+/// folder.
+pub(super) fn tell(
+    title: &str,
+    reload: &Reload,
+    values: &Values,
+    folder: &Path,
+    pid: u32,
+) -> Result<(), ReloadError> {
     let failed = |error| ReloadError::Io { title: title.into(), error };
     match reload.signal {
         Some(ReloadSignal::Hup) => process::signal(pid, Signal::HangUp).map_err(failed),
@@ -32,7 +40,9 @@ pub(super) fn tell(title: &str, reload: &Reload, values: &Values, pid: u32) -> R
             let path = programs::find(&program).ok_or_else(|| {
                 failed(io::Error::new(io::ErrorKind::NotFound, format!("`{program}` is not on the PATH")))
             })?;
-            let output = Command::new(path).args(words).stdin(Stdio::null()).output().map_err(failed)?;
+            let mut command = Command::new(path);
+            command.args(words).current_dir(folder).stdin(Stdio::null());
+            let output = command.output().map_err(failed)?;
             if output.status.success() {
                 return Ok(());
             }
