@@ -17,7 +17,7 @@ mod hearing;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use hearing::TICK_NS;
+use hearing::{Round, TICK_NS};
 
 /// Room for the longest record of a reply in canonical form: its owner, type and class, and its data, in which
 /// names may have been compressed.
@@ -36,6 +36,8 @@ pub struct Deck<'a> {
     /// For how long queries were sent, and when the last of them was done with.
     played_ns: u64,
     all_sent_ns: u64,
+    /// The last query was sent: nothing is late any more.
+    all_sent: bool,
     timeout_ns: u64,
     /// After this, a query that was not answered is lost, and its ID may be used again.
     settle_ns: u64,
@@ -44,7 +46,9 @@ pub struct Deck<'a> {
     start_ns: u64,
     realtime_offset_ns: i64,
     next_tick_ns: u64,
-    ticks: u64,
+    /// The round of looks that is under way, and how many were begun.
+    round: Option<Round>,
+    rounds: u64,
     /// Nothing more is heard after the next look: every socket is to be looked at.
     last_look: bool,
     /// Replies until the last tick, and the mean time between two of them before it.
@@ -123,13 +127,15 @@ impl<'a> Deck<'a> {
             stopped: false,
             played_ns: 0,
             all_sent_ns: 0,
+            all_sent: false,
             timeout_ns: setting.timeout_ns,
             settle_ns: setting.settle_ns,
             lag_allowed_ns: setting.lag_allowed_ns,
             start_ns: 0,
             realtime_offset_ns: clock::realtime_offset_ns(),
             next_tick_ns: 0,
-            ticks: 0,
+            round: None,
+            rounds: 0,
             last_look: false,
             replies_at_tick: 0,
             reply_gap_ns: TICK_NS,
@@ -184,6 +190,7 @@ impl<'a> Deck<'a> {
     /// lasted until the next would have been due.
     pub fn played(&mut self, now_ns: u64) {
         self.all_sent_ns = now_ns;
+        self.all_sent = true;
         self.played_ns = if !self.part.is_over() && self.stop_at_ns != u64::MAX {
             self.stop_at_ns
         } else {

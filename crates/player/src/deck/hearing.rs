@@ -12,15 +12,29 @@ use crate::reply::{Checked, check};
 /// How often time is let go by: timeouts, the wall clock's offset, a look at every socket.
 pub(super) const TICK_NS: u64 = 1_000_000;
 
-/// At every so many ticks the sockets without outstanding queries are looked at too: a duplicate or a
+/// At every so many rounds the sockets without outstanding queries are looked at too: a duplicate or a
 /// stranger's reply may lie there.
-const TICKS_PER_ROUND: u64 = 64;
+const ROUNDS_PER_WHOLE: u64 = 64;
+
+/// Sockets that an open loop looks at in one go. With hundreds of them, and a subject that takes a while to answer, a
+/// whole round takes longer than a query may be late.
+const LOOKS_MOST: usize = 8;
 
 /// A socket that sent within this time is looked at between ticks too, in an open loop only this often: each look costs,
 /// and finds more replies if it comes later. Replies carry the kernel's time of arrival, so that looking later costs no
 /// accuracy.
 const FRESH_NS: u64 = 2_000_000;
 const LOOK_NS: u64 = 250_000;
+
+/// A round of looks at all sockets, begun at a tick.
+pub(super) struct Round {
+    /// The socket that is next.
+    next: usize,
+    /// Sockets that were looked at later than this need not be looked at.
+    since_ns: u64,
+    /// Whether those without outstanding queries are looked at too.
+    everywhere: bool,
+}
 
 impl Deck<'_> {
     /// A datagram arrived from the target, at `realtime_ns` by the kernel's stamp or else at `now_ns`.
@@ -84,38 +98,57 @@ impl Deck<'_> {
         }
     }
 
-    /// Looks through `look` at the sockets that may hold replies now: those that sent lately and wait for
-    /// replies; at a tick, all that have anything outstanding and were not just looked at.
+    /// Looks through `look` at sockets that may hold replies now: those that sent lately and wait for replies; at a tick,
+    /// all that have anything outstanding and were not just looked at. An open loop looks at a few of them in one go, and
+    /// goes on when it has sent what fell due meanwhile.
     #[inline]
     pub fn for_each_awaited(&mut self, now_ns: u64, mut look: impl FnMut(&mut Self, usize)) {
         let is_open = self.window().is_none();
         // In a closed loop each reply makes room, and no look is too soon.
         let looked_since_ns = if is_open { now_ns.saturating_sub(LOOK_NS) } else { now_ns };
-        if self.tick(now_ns) {
-            let everywhere = self.last_look || self.ticks.is_multiple_of(TICKS_PER_ROUND);
-            for socket in 0..self.sockets.len() {
+        let mut looks_left = if is_open && !self.all_sent { LOOKS_MOST } else { usize::MAX };
+        if self.tick(now_ns) && (self.round.is_none() || self.last_look) {
+            self.rounds += 1;
+            let everywhere = self.last_look || self.rounds.is_multiple_of(ROUNDS_PER_WHOLE);
+            self.round = Some(Round { next: 0, since_ns: looked_since_ns, everywhere });
+        }
+        if let Some(mut round) = self.round.take() {
+            while round.next < self.sockets.len() {
+                if looks_left == 0 {
+                    self.round = Some(round);
+                    return;
+                }
+                let socket = round.next;
+                round.next += 1;
                 let flow = &mut self.sockets[socket];
-                if everywhere || (flow.inflight.unsettled() > 0 && flow.looked_ns <= looked_since_ns) {
+                if round.everywhere || (flow.inflight.unsettled() > 0 && flow.looked_ns <= round.since_ns) {
                     flow.looked_ns = now_ns;
+                    looks_left -= 1;
                     look(self, socket);
                 }
             }
             // Every socket was looked at since then.
-            self.expire(looked_since_ns);
+            self.expire(round.since_ns);
             return;
         }
         let count = self.sockets.len();
         for back in 1..=count {
             let socket = (self.next_socket + count - back) % count;
             let flow = &mut self.sockets[socket];
-            if is_open && now_ns.saturating_sub(flow.last_send_ns) > FRESH_NS {
+            if looks_left == 0 || (is_open && now_ns.saturating_sub(flow.last_send_ns) > FRESH_NS) {
                 break;
             }
             if flow.inflight.waiting() > 0 && flow.looked_ns <= looked_since_ns {
                 flow.looked_ns = now_ns;
+                looks_left -= 1;
                 look(self, socket);
             }
         }
+    }
+
+    /// Whether a round of looks is to be gone on with.
+    pub fn is_looking(&self) -> bool {
+        self.round.is_some()
     }
 
     /// Lets the clock go on; whether this was a tick. At a tick every socket with anything outstanding is to have been
@@ -131,7 +164,6 @@ impl Deck<'_> {
         self.reply_gap_ns = since_ns / (replies - self.replies_at_tick).max(1);
         self.replies_at_tick = replies;
         self.next_tick_ns = now_ns + TICK_NS;
-        self.ticks += 1;
         self.realtime_offset_ns = clock::realtime_offset_ns();
         self.live.publish(&self.tally.accounts);
         true

@@ -149,9 +149,12 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Rests until there is likely something to do: until a burst is due, or replies have come together.
-    /// `heard` says whether a reply came in this turn.
+    /// Rests until there is likely something to do: until a burst is due, or replies have come together. Not in the
+    /// middle of a round of looks. `heard` says whether a reply came in this turn.
     pub(super) fn rest(&mut self, now_ns: u64, heard: bool) -> io::Result<()> {
+        if self.deck.is_looking() {
+            return Ok(());
+        }
         if let Some(wake_ns) = self.deck.wake_at_ns(self.burst_most) {
             self.wait.until(&self.deck, wake_ns, now_ns + NAP_LONGEST_NS);
             return Ok(());
