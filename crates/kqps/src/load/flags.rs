@@ -17,6 +17,11 @@ use crate::value::{List, cores, parse_count, parse_duration, parse_list, parse_s
 /// Sockets of each thread, where none were asked for: enough that hashing spreads the load.
 const SOCKETS_PER_THREAD: u64 = 32;
 
+/// How long a query that is due waits for others, where nothing is said: a thread whose core nobody else needs can spend
+/// more of it on being in time.
+const COALESCE: Duration = Duration::from_micros(20);
+const COALESCE_ON_OWN_CORES: Duration = Duration::from_micros(10);
+
 /// The most that one thread can make use of.
 const SOCKETS_MOST: u64 = 16_384;
 
@@ -82,9 +87,10 @@ pub(crate) struct PlayerArgs {
     #[arg(long, value_parser = parse_duration, default_value = "10ms")]
     lag: Duration,
 
-    /// Let a query that is due wait so long for others to leave with it: saves CPU, adds lag
-    #[arg(long, value_parser = parse_duration, default_value = "20us")]
-    coalesce: Duration,
+    /// Let a query that is due wait so long for others to leave with it: saves CPU, adds lag (default: 20us, or 10us where
+    /// each thread has a core of its own)
+    #[arg(long, value_parser = parse_duration)]
+    coalesce: Option<Duration>,
 
     /// Bytes of each socket's buffers, for receiving and sending
     #[arg(short = 'b', long, value_parser = parse_size)]
@@ -187,14 +193,17 @@ impl PlayerArgs {
                 "--drain must be at least the timeout, or replies in time would be missed",
             ));
         }
-        if self.coalesce > self.lag {
+        let subject_cpus = self.subject_cores()?;
+        let own_cores =
+            self.priority == Priority::Auto && has_cores_of_its_own(&cpus, threads, &subject_cpus);
+        let coalesce = self.coalesce.unwrap_or(if own_cores { COALESCE_ON_OWN_CORES } else { COALESCE });
+        if coalesce > self.lag {
             return Err(bad_input(
                 "--coalesce is longer than --lag: queries would be given up before they leave",
             ));
         }
         self.check_local(targets[0])?;
         self.check_subject()?;
-        let subject_cpus = self.subject_cores()?;
         Ok(Plan {
             targets,
             load,
@@ -202,11 +211,11 @@ impl PlayerArgs {
             timeout: self.timeout,
             drain,
             lag_allowed: self.lag,
-            coalesce: self.coalesce,
+            coalesce,
             burst: self.burst as usize,
             sockets: sockets as usize,
             threads: threads as usize,
-            own_cores: self.priority == Priority::Auto && has_cores_of_its_own(&cpus, threads, &subject_cpus),
+            own_cores,
             cpus,
             io: self.io,
             buffer_bytes: self.buffer.map(|bytes| bytes as usize),

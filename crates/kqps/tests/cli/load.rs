@@ -99,7 +99,9 @@ fn threads_run_first_and_stay_awake_only_on_cores_that_are_not_the_subjects() {
         let thread = &trial.player.per_thread[0];
         let told_s = thread.busy * trial.host.wall_s + thread.awake_s;
         assert!((told_s - thread.cpu_s).abs() < 1e-6, "{told_s} of {} s", thread.cpu_s);
-        (trial.player.real_time, thread.awake_s > 0.0)
+        let own = thread.awake_s > 0.0;
+        assert_eq!(trial.load.coalesce_us, Some(if own { 10.0 } else { 20.0 }));
+        (trial.player.real_time, own)
     };
     assert_eq!(played(&["--cpus", one, "--subject-cpus", other]), (is_permitted, true));
     let both = format!("{one},{other}");
