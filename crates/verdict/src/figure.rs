@@ -8,6 +8,7 @@ mod measured;
 mod published;
 mod scaling;
 
+use kqps_observation::question::Figure;
 use kqps_observation::run::Outcome;
 use kqps_observation::{Run, RunTrial};
 use serde::{Deserialize, Serialize};
@@ -51,13 +52,13 @@ pub struct Figures {
     /// The same by names of threads without their numbers, the greatest first; what is below a hundredth of it is left out.
     #[serde(default)]
     pub cpu_by_thread: Vec<(String, f64)>,
-    /// Memory of the subject.
+    /// Memory of the subject, whatever the rate is worth.
     pub memory: Option<Memory>,
     /// The same divided by the records of all its zones, bytes.
     pub memory_bytes_per_record: Option<f64>,
     /// Seconds from a start until it answered.
     pub load_time_s: Option<Spread>,
-    /// Mean size of a correct reply's DNS message, bytes.
+    /// Mean size of a correct reply's DNS message, bytes, whatever the rate is worth.
     pub reply_bytes: Option<f64>,
     /// p99 of latency at half of the rate, microseconds.
     pub p99_at_half_us: Option<u64>,
@@ -94,6 +95,11 @@ pub struct Crash {
     pub output: Vec<String>,
 }
 
+/// Whether a figure is so whatever the rate is worth: a refused rate leaves it standing.
+pub fn stands_alone(figure: Figure) -> bool {
+    matches!(figure, Figure::Memory | Figure::MemoryPerRecord | Figure::LoadTime | Figure::ReplySize)
+}
+
 /// The figures of every cell that has a verdict, in the order of the verdicts.
 pub fn of_run(run: &Run, verdicts: &[CellVerdict]) -> Vec<Figures> {
     let mut figures: Vec<Figures> = verdicts.iter().map(|verdict| of_cell(run, verdict)).collect();
@@ -106,7 +112,7 @@ fn of_cell(run: &Run, verdict: &CellVerdict) -> Figures {
     let crashes = crashes(run, verdict.cell);
     let is_measured = verdict.figure_qps.is_some();
     let behind = measured::behind(run, verdict);
-    let memory = is_measured.then(|| measured::memory(&behind)).flatten();
+    let memory = measured::memory(&behind);
     Figures {
         cell: verdict.cell,
         name: verdict.name.clone(),
@@ -124,7 +130,7 @@ fn of_cell(run: &Run, verdict: &CellVerdict) -> Figures {
         memory,
         memory_bytes_per_record: memory.and_then(|memory| measured::per_record(memory, cell)),
         load_time_s: measured::load_time_s(run, verdict.cell),
-        reply_bytes: is_measured.then(|| measured::reply_bytes(&behind)).flatten(),
+        reply_bytes: measured::reply_bytes(&behind),
         p99_at_half_us: measured::p99_at_half_us(run, verdict),
         latency_us: is_measured.then(|| measured::latency_us(&behind)).flatten(),
         lost_share: is_measured.then(|| measured::lost_share(&behind)).flatten(),

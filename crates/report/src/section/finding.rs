@@ -80,7 +80,8 @@ fn extremes(sorted: &[&Figures], [first, last]: [&str; 2], told: impl Fn(&Figure
 fn published(experiment: &Experiment) -> Option<String> {
     let best = experiment.published.iter().max_by(|a, b| a.rate_qps.total_cmp(&b.rate_qps))?;
     let with = best.factors.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>();
-    Some(format!("Published, fastest, with {}: {}.", with.join(", "), format::rate(best.rate_qps)))
+    let with = if with.is_empty() { String::new() } else { format!(", with {}", with.join(", ")) };
+    Some(format!("Published, fastest{with}: {}.", format::rate(best.rate_qps)))
 }
 
 /// Why an experiment has no cell at all.
@@ -106,4 +107,21 @@ fn counted(own: &[&Figures]) -> String {
         }
     }
     told + "."
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kqps_observation::question::Published;
+
+    #[test]
+    fn a_published_rate_is_told_with_its_settings_if_it_has_any() {
+        let told = |factors: &[(&str, &str)]| {
+            let factors = factors.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let one = Published { factors: factors.collect(), rate_qps: 260_000.0, ..Published::default() };
+            published(&Experiment { published: vec![one], ..Experiment::default() }).unwrap()
+        };
+        assert_eq!(told(&[]), "Published, fastest: 260 kqps.");
+        assert_eq!(told(&[("workers", "2")]), "Published, fastest, with workers 2: 260 kqps.");
+    }
 }

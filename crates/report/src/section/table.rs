@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kqps_observation::Run;
 use kqps_observation::question::{Experiment, Figure};
-use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of};
+use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of, stands_alone};
 use kqps_verdict::judge::RunVerdict;
 
 use super::study::settings;
@@ -140,16 +140,23 @@ fn name(figure: Figure, with_published: bool) -> &'static str {
 /// The figures of one combination. What is not there is said in the first column that measures something.
 fn of_slot(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> Vec<Shown> {
     let figures = slot.figures.map(|index| &verdict.figures[index]);
-    let measured = figures.filter(|one| one.state == State::Measured);
-    let mut reason = Some(without(verdict, slot)).filter(|_| measured.is_none());
-    let shown = |figure: &Figure| match (figure, measured) {
-        (Figure::Published, _) => published(slot),
-        (_, Some(figures)) => figure_of(*figure, figures),
-        // It was ready, whatever its rate was worth.
-        (Figure::LoadTime, None) => figures.map_or_else(none, |figures| figure_of(Figure::LoadTime, figures)),
-        (_, None) => reason.take().unwrap_or_else(none),
+    let is_measured = figures.is_some_and(|one| one.state == State::Measured);
+    let mut reason = Some(without(verdict, slot)).filter(|_| !is_measured);
+    let shown = |figure: &Figure| {
+        if *figure == Figure::Published {
+            return published(slot);
+        }
+        let told = figures.filter(|_| is_measured || stands_alone(*figure));
+        let told = told.map_or_else(none, |figures| figure_of(*figure, figures));
+        if told.is_absent() { reason.take().unwrap_or(told) } else { told }
     };
     show.iter().map(shown).collect()
+}
+
+impl Shown {
+    fn is_absent(&self) -> bool {
+        self.class == "absent"
+    }
 }
 
 fn plain(text: String, soft: String) -> Shown {

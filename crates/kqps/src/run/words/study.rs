@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use comfy_table::{Table, presets};
 use kqps_observation::question::{Experiment, Figure};
 use kqps_observation::{Question, Run};
-use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of, tables_of};
+use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of, stands_alone, tables_of};
 use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::steady;
 
@@ -93,7 +93,17 @@ fn in_words(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> String {
             let measured = show.iter().filter(|figure| **figure != Figure::Published);
             lines.extend(measured.filter_map(|figure| measured_words(*figure, figures)));
         }
-        Some(figures) => lines.push(state_word(figures.state).to_owned()),
+        Some(figures) => {
+            let (alone, of_rate): (Vec<Figure>, Vec<Figure>) = show
+                .iter()
+                .filter(|figure| **figure != Figure::Published)
+                .partition(|figure| stands_alone(**figure));
+            let told: Vec<_> = alone.iter().filter_map(|figure| measured_words(*figure, figures)).collect();
+            if told.is_empty() || !of_rate.is_empty() {
+                lines.push(state_word(figures.state).to_owned());
+            }
+            lines.extend(told);
+        }
         None if matches!(slot.absence, Some(Absence::Skipped(_))) => lines.push("skipped".to_owned()),
         None => lines.push("not measured".to_owned()),
     }
@@ -175,7 +185,7 @@ mod tests {
     use kqps_observation::question::{Factor, Published, Table as Wanted};
     use kqps_observation::run::{CellLoad, Outcome, Purpose};
     use kqps_observation::trial::{Load, LoadMode};
-    use kqps_observation::{Cell, RunTrial, Trial};
+    use kqps_observation::{Accounts, Cell, RunTrial, SubjectFacts, Trial};
     use kqps_verdict::judge::judge;
 
     /// One experiment of two cells: one answers, the other crashes.
@@ -234,5 +244,25 @@ mod tests {
             assert!(text.contains(wanted), "{wanted}: {text}");
         }
         assert!(text.contains("    out of memory\n"), "no control character reaches the terminal: {text}");
+    }
+
+    #[test]
+    fn what_a_refused_rate_leaves_standing_is_told() {
+        let table_of = |show: &[Figure]| {
+            let mut run = run();
+            let Outcome::Measured(trial) = &mut run.trials[0].outcome else { panic!() };
+            trial.accounts = Accounts { intended: 2, sent: 2, correct: 1, wrong: 1, ..Accounts::default() };
+            trial.subject =
+                Some(SubjectFacts { pss_bytes: Some(64 << 20), rss_bytes: 1, ..SubjectFacts::default() });
+            let mut question = run.question.take().unwrap();
+            question.experiments[0].tables[0].show = show.to_vec();
+            run.question = Some(question.clone());
+            of(&run, &judge(&run), &question)
+        };
+        let both = table_of(&[Figure::Median, Figure::Memory]);
+        assert!(both.contains("refused ") && both.contains("64.0 MiB"), "{both}");
+        let alone = table_of(&[Figure::Memory]);
+        assert!(!alone.contains("refused ") && alone.contains("64.0 MiB"), "{alone}");
+        assert!(alone.contains("is refused: wrong-answers"), "why there is no rate is told below: {alone}");
     }
 }
