@@ -121,7 +121,7 @@ mod tests {
             let one = Published { factors: factors.collect(), rate_qps: 260_000.0, ..Published::default() };
             published(&Experiment { published: vec![one], ..Experiment::default() }).unwrap()
         };
-        assert_eq!(told(&[]), "Published, fastest: 260 kqps.");
-        assert_eq!(told(&[("workers", "2")]), "Published, fastest, with workers 2: 260 kqps.");
+        assert_eq!(told(&[]), "Published, fastest: 260\u{a0}kqps.");
+        assert_eq!(told(&[("workers", "2")]), "Published, fastest, with workers 2: 260\u{a0}kqps.");
     }
 }
