@@ -18,7 +18,7 @@ const ROUNDS_PER_WHOLE: u64 = 64;
 
 /// Sockets that an open loop looks at in one go. With hundreds of them, and a subject that takes a while to answer, a
 /// whole round takes longer than a query may be late.
-const LOOKS_MOST: usize = 8;
+const LOOKS_MOST: usize = 4;
 
 /// A socket that sent within this time is looked at between ticks too, in an open loop only this often: each look costs,
 /// and finds more replies if it comes later. Replies carry the kernel's time of arrival, so that looking later costs no
