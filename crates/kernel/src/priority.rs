@@ -12,11 +12,12 @@ pub fn run_first() -> io::Result<()> {
     set_policy(libc::SCHED_FIFO, 1)
 }
 
-/// Has the calling thread be an ordinary one again, but the one that yields least (niceness -20); threads and processes
-/// that it starts are as others are. Fails without the right to it (`CAP_SYS_NICE`).
+/// Has the calling thread be an ordinary one again, but the one that yields least (niceness -20), where it has the right
+/// to that (`CAP_SYS_NICE`, or a limit of `RLIMIT_NICE`); threads and processes that it starts are as others are.
 pub fn yield_least() -> io::Result<()> {
+    // Who may run first by a limit of RLIMIT_RTPRIO may not always do this, and is an ordinary thread then like any other.
     // SAFETY: the call takes numbers and touches no memory; 0 is the calling thread.
-    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) })?;
+    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
     set_policy(libc::SCHED_OTHER, 0)
 }
 
@@ -45,16 +46,16 @@ mod tests {
 
     #[test]
     fn a_thread_that_ran_first_yields_least_and_those_that_it_starts_are_ordinary() {
-        let run = || match run_first().and_then(|()| yield_least()) {
-            Ok(()) => {
-                assert_eq!((policy(), niceness()), (libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, -20));
-                let started = std::thread::spawn(|| (policy(), niceness())).join().unwrap();
-                assert_eq!(started, (libc::SCHED_OTHER, 0));
-            }
-            Err(error) => {
-                let refused = [io::ErrorKind::PermissionDenied];
-                assert!(refused.contains(&error.kind()), "{error}");
-            }
+        let run = || {
+            let was_first = run_first().is_ok();
+            yield_least().unwrap();
+            assert_eq!(policy(), libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK);
+            // The right to run first may come of a limit, which says nothing of niceness; root has both.
+            // SAFETY: the call takes nothing and touches no memory.
+            let is_root = unsafe { libc::geteuid() } == 0;
+            assert!(niceness() == -20 || !(was_first && is_root), "{}", niceness());
+            let started = std::thread::spawn(|| (policy(), niceness())).join().unwrap();
+            assert_eq!(started, (libc::SCHED_OTHER, 0));
         };
         std::thread::spawn(run).join().unwrap();
     }

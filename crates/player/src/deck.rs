@@ -35,9 +35,7 @@ pub struct Deck<'a> {
     stopped: bool,
     /// For how long queries were sent, and when the last of them was done with.
     played_ns: u64,
-    all_sent_ns: u64,
-    /// The last query was sent: nothing is late any more.
-    all_sent: bool,
+    all_sent_ns: Option<u64>,
     timeout_ns: u64,
     /// After this, a query that was not answered is lost, and its ID may be used again.
     settle_ns: u64,
@@ -126,8 +124,7 @@ impl<'a> Deck<'a> {
             stop_at_ns: setting.stop_at_ns,
             stopped: false,
             played_ns: 0,
-            all_sent_ns: 0,
-            all_sent: false,
+            all_sent_ns: None,
             timeout_ns: setting.timeout_ns,
             settle_ns: setting.settle_ns,
             lag_allowed_ns: setting.lag_allowed_ns,
@@ -189,8 +186,7 @@ impl<'a> Deck<'a> {
     /// for its whole time, even if the last query fell due a little earlier; one that ended with the queries
     /// lasted until the next would have been due.
     pub fn played(&mut self, now_ns: u64) {
-        self.all_sent_ns = now_ns;
-        self.all_sent = true;
+        self.all_sent_ns = Some(now_ns);
         self.played_ns = if !self.part.is_over() && self.stop_at_ns != u64::MAX {
             self.stop_at_ns
         } else {
@@ -205,7 +201,7 @@ impl<'a> Deck<'a> {
 
     /// For how long replies were listened to since then.
     pub fn drain_ns(&self) -> u64 {
-        self.now_ns().saturating_sub(self.all_sent_ns)
+        self.all_sent_ns.map_or(0, |all_sent_ns| self.now_ns().saturating_sub(all_sent_ns))
     }
 
     /// Whether a burst of at most `most` queries is to leave now.

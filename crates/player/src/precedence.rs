@@ -48,7 +48,6 @@ impl Precedence {
         let cpu_ns = clock::thread_cpu_ns();
         let used_ns = cpu_ns - self.cpu_ns;
         if used_ns as f64 > (now_ns - self.looked_at_ns) as f64 * BUSY {
-            // A host that permits to run first permits this; where not, the thread stays as it is.
             self.runs_first = priority::yield_least().is_err();
         }
         (self.looked_at_ns, self.cpu_ns) = (now_ns, cpu_ns);

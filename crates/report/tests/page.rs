@@ -176,7 +176,6 @@ fn a_study_shows_every_cell_and_what_was_published() {
     fs::write(file.with_extension("pdf"), browser.print()).unwrap();
 }
 
-/// Charts along a factor have a mark for each figure, and those of words a bar.
 #[test]
 fn a_rate_that_was_chosen_is_no_finding() {
     let run = study::run();
@@ -193,6 +192,7 @@ fn a_rate_that_was_chosen_is_no_finding() {
     assert_eq!(page.matches("Fastest, with").count(), 1);
 }
 
+/// Charts along a factor have a mark for each figure, and those of words a bar.
 fn expect_marks_of_study(charts: &Value, verdict: &RunVerdict) {
     let measured = |io: &str| {
         let of_model = |name: &str| name.starts_with(&format!("echo {io} "));

@@ -70,6 +70,15 @@ pub struct Figures {
     pub crashes: Vec<Crash>,
 }
 
+impl Figures {
+    /// Whether it tells this one: all of them of a rate that counts, and those that are so whatever the rate is worth.
+    pub fn tells(&self, figure: Figure) -> bool {
+        let stands_alone =
+            matches!(figure, Figure::Memory | Figure::MemoryPerRecord | Figure::LoadTime | Figure::ReplySize);
+        self.state == State::Measured || stands_alone
+    }
+}
+
 /// Whether a cell has figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -93,11 +102,6 @@ pub struct Crash {
     pub reason: String,
     /// The last lines of the subject's output.
     pub output: Vec<String>,
-}
-
-/// Whether a figure is so whatever the rate is worth: a refused rate leaves it standing.
-pub fn stands_alone(figure: Figure) -> bool {
-    matches!(figure, Figure::Memory | Figure::MemoryPerRecord | Figure::LoadTime | Figure::ReplySize)
 }
 
 /// The figures of every cell that has a verdict, in the order of the verdicts.

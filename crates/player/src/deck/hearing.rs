@@ -106,7 +106,7 @@ impl Deck<'_> {
         let is_open = self.window().is_none();
         // In a closed loop each reply makes room, and no look is too soon.
         let looked_since_ns = if is_open { now_ns.saturating_sub(LOOK_NS) } else { now_ns };
-        let mut looks_left = if is_open && !self.all_sent { LOOKS_MOST } else { usize::MAX };
+        let mut looks_left = if is_open && self.all_sent_ns.is_none() { LOOKS_MOST } else { usize::MAX };
         if self.tick(now_ns) && (self.round.is_none() || self.last_look) {
             self.rounds += 1;
             let everywhere = self.last_look || self.rounds.is_multiple_of(ROUNDS_PER_WHOLE);

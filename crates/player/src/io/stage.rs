@@ -96,7 +96,10 @@ impl<'a> Stage<'a> {
     pub(super) fn begin(&mut self) -> bool {
         if self.has_own_core {
             self.precedence = Precedence::ask();
-            self.wait = Wait::awake_at_last();
+            // A closed loop does not wait for a moment but for replies.
+            if self.deck.window().is_none() {
+                self.wait = Wait::awake_at_last();
+            }
         }
         if let Some(start_ns) = (self.signals.ready)() {
             self.deck.begin(start_ns);

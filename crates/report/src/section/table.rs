@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kqps_observation::Run;
 use kqps_observation::question::{Experiment, Figure};
-use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of, stands_alone};
+use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of};
 use kqps_verdict::judge::RunVerdict;
 
 use super::study::settings;
@@ -146,7 +146,7 @@ fn of_slot(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> Vec<Shown> {
         if *figure == Figure::Published {
             return published(slot);
         }
-        let told = figures.filter(|_| is_measured || stands_alone(*figure));
+        let told = figures.filter(|figures| figures.tells(*figure));
         let told = told.map_or_else(none, |figures| figure_of(*figure, figures));
         if told.is_absent() { reason.take().unwrap_or(told) } else { told }
     };

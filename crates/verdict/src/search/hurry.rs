@@ -67,18 +67,14 @@ impl Search<'_> {
     /// There is no time to come closer: make sure of a lower bound, and end.
     pub(super) fn hurry(&self) -> Next {
         let last = self.last_level();
-        let mut found = last.bounds(&self.loads);
+        let found = last.bounds(&self.loads);
         if found.lower_qps.is_none()
             && let Some(rate_qps) = self.best_hope_qps(found)
         {
             return self.ask(last, rate_qps);
         }
-        // A coarser level may still have wanted something when the last one had its bounds.
-        let settled = self.is_settled();
-        if !settled {
-            found.upper_qps = found.upper_qps.or_else(|| self.coarse_upper_qps(found.lower_qps));
-        }
-        self.finish(found, !settled)
+        let (found, incomplete) = self.known();
+        self.finish(found, incomplete)
     }
 
     /// The load that is likeliest a lower bound in the time that is left: one that was begun, or one well below all that

@@ -75,12 +75,8 @@ pub fn next_trial(goal: &Goal, start: &Start, probes: &[Probe]) -> Next {
 pub fn bounds_found(goal: &Goal, probes: &[Probe]) -> Bounds {
     let loads = by_load(probes, |probe| probe.purpose == Purpose::Search);
     let search = Search { goal, levels: Level::all(goal, buffer_packets(probes)), loads, probes };
-    let mut found = search.last_level().bounds(&search.loads);
-    let settled = search.is_settled();
-    if !settled {
-        found.upper_qps = found.upper_qps.or_else(|| search.coarse_upper_qps(found.lower_qps));
-    }
-    search.result(found, !settled)
+    let (found, incomplete) = search.known();
+    search.result(found, incomplete)
 }
 
 /// Where to begin: the bounds of an earlier search, or a load a little below what was answered under overload.
@@ -116,13 +112,20 @@ impl Search<'_> {
         Next::Trial { rate_qps, duration_s, purpose: Purpose::Search }
     }
 
-    /// Whether the bounds of the goal itself are close enough.
-    pub(super) fn is_settled(&self) -> bool {
-        matches!(self.last_level().step(&self.loads, Pair::default()), Step::Settled(_))
+    /// The bounds of the goal itself, and whether they are too far apart: a coarser level may still want something when
+    /// these are close enough. Where they are not, the upper bound of a coarser level is better than none.
+    pub(super) fn known(&self) -> (Pair, bool) {
+        let last = self.last_level();
+        let mut found = last.bounds(&self.loads);
+        let settled = matches!(last.step(&self.loads, Pair::default()), Step::Settled(_));
+        if !settled {
+            found.upper_qps = found.upper_qps.or_else(|| self.coarse_upper_qps(found.lower_qps));
+        }
+        (found, !settled)
     }
 
-    /// The upper bound of a coarser level, which is better than none.
-    pub(super) fn coarse_upper_qps(&self, lower_qps: Option<f64>) -> Option<f64> {
+    /// The upper bound of a coarser level.
+    fn coarse_upper_qps(&self, lower_qps: Option<f64>) -> Option<f64> {
         let uppers = self.levels.iter().rev().filter_map(|level| level.bounds(&self.loads).upper_qps);
         uppers.into_iter().find(|upper_qps| lower_qps.is_none_or(|lower_qps| *upper_qps > lower_qps))
     }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use comfy_table::{Table, presets};
 use kqps_observation::question::{Experiment, Figure};
 use kqps_observation::{Question, Run};
-use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of, stands_alone, tables_of};
+use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of, tables_of};
 use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::steady;
 
@@ -89,17 +89,13 @@ fn in_words(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> String {
     let figures = slot.figures.map(|index| &verdict.figures[index]);
     let mut lines = Vec::new();
     match figures {
-        Some(figures) if figures.state == State::Measured => {
-            let measured = show.iter().filter(|figure| **figure != Figure::Published);
-            lines.extend(measured.filter_map(|figure| measured_words(*figure, figures)));
-        }
         Some(figures) => {
-            let (alone, of_rate): (Vec<Figure>, Vec<Figure>) = show
+            let (told, untold): (Vec<Figure>, Vec<Figure>) = show
                 .iter()
                 .filter(|figure| **figure != Figure::Published)
-                .partition(|figure| stands_alone(**figure));
-            let told: Vec<_> = alone.iter().filter_map(|figure| measured_words(*figure, figures)).collect();
-            if told.is_empty() || !of_rate.is_empty() {
+                .partition(|figure| figures.tells(**figure));
+            let told: Vec<_> = told.iter().filter_map(|figure| measured_words(*figure, figures)).collect();
+            if figures.state != State::Measured && (told.is_empty() || !untold.is_empty()) {
                 lines.push(state_word(figures.state).to_owned());
             }
             lines.extend(told);
