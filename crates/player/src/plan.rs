@@ -23,7 +23,8 @@ pub struct Plan {
     pub drain: Duration,
     /// A query later than this is given up as unsent.
     pub lag_allowed: Duration,
-    /// How long a query that is due may wait for others to leave with it: CPU time against lag.
+    /// How long a query that is due may wait for others to leave with it: CPU time against lag. No thread stays awake for
+    /// more than [`AWAKE_COALESCE_MOST`].
     pub coalesce: Duration,
     /// Queries in one burst at most, 1 to [`BURST_MOST`].
     pub burst: usize,
@@ -34,8 +35,8 @@ pub struct Plan {
     /// The core of each thread in turn; empty leaves them to the scheduler.
     pub cpus: Vec<u32>,
     /// Whether nothing else needs those cores, of which there is one for each thread. Threads then run before all
-    /// others there, where the host permits it, and stay awake rather than sleep for a moment. Without cores it means
-    /// nothing.
+    /// others there, where the host permits it, and stay awake rather than sleep for a moment, unless CPU time is to be
+    /// saved. Without cores it means nothing.
     pub own_cores: bool,
     /// How packets are sent and received.
     pub io: Io,
@@ -61,6 +62,13 @@ impl Plan {
         self.own_cores && !self.cpus.is_empty()
     }
 
+    /// Whether threads stay awake rather than sleep for a moment. A closed loop does not wait for a moment but for replies,
+    /// and who lets queries wait for long wants to save CPU time.
+    pub fn stays_awake(&self) -> bool {
+        let is_open = matches!(self.load, LoadPlan::Open { .. });
+        self.has_own_cores() && is_open && self.coalesce <= AWAKE_COALESCE_MOST
+    }
+
     /// How many sockets are used.
     pub fn sockets_in_fact(&self) -> usize {
         self.sockets.max(self.threads).max(self.targets.len())
@@ -69,6 +77,9 @@ impl Plan {
 
 /// The largest burst: as many segments as the kernel takes in one send (`UDP_MAX_SEGMENTS` of older kernels).
 pub const BURST_MOST: usize = 64;
+
+/// The longest that queries may wait for each other where threads stay awake.
+pub const AWAKE_COALESCE_MOST: Duration = Duration::from_micros(20);
 
 /// The buffer that a socket asks for: room for the replies that arrive while the player sleeps.
 pub const BUFFER_BYTES: usize = 4 << 20;

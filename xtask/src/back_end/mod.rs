@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum as _;
+use kqps_lab::subject::port;
 
 pub use fault::Fault;
 
@@ -73,18 +74,19 @@ struct Shared {
 }
 
 impl BackEnd {
-    /// Starts one that is well, at a place that is free; `folder` is where the file of a Unix socket goes.
+    /// Starts one that is well, at a place that is free, and is still after it was left for a while; `folder` is where the
+    /// file of a Unix socket goes.
     pub fn start(transport: Transport, folder: &Path, name: &str, seed: u64) -> Result<Self> {
         let shared = Arc::<Shared>::default();
         let theirs = shared.clone();
-        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let free = port::free(Ipv4Addr::LOCALHOST.into(), 1).context("finding a free port")?;
         let (place, work): (_, Box<dyn FnOnce() + Send>) = match transport {
             Transport::Udp => {
-                let socket = datagrams::bind(any).context("a back end cannot bind")?;
+                let socket = datagrams::bind(free).context("a back end cannot bind")?;
                 (Place::Udp(socket.local_addr()?), Box::new(move || datagrams::serve(socket, &theirs, seed)))
             }
             Transport::Tcp => {
-                let listener = TcpListener::bind(any).context("a back end cannot listen")?;
+                let listener = TcpListener::bind(free).context("a back end cannot listen")?;
                 let address = listener.local_addr()?;
                 let door = connections::Tcp { address, listener: Some(listener) };
                 (Place::Tcp(address), Box::new(move || connections::serve(door, &theirs, seed)))

@@ -7,7 +7,7 @@ use kqps_observation::SubjectFacts;
 use serde::Serialize;
 
 use super::foreign::Watch;
-use super::rows::Figure;
+use super::rows::{Figure, SUBJECT_CPU};
 use super::server::{Server, Up};
 use super::{Bench, dnsperf};
 
@@ -103,9 +103,9 @@ pub(super) fn measure(bench: &Bench<'_>, side: Side) -> Result<Measured> {
 
 /// Plays with one thread. An echo is not watched, which would cost the player CPU time of its own.
 fn kqps(bench: &Bench<'_>, side: Side, server: &Up, queries: &Path) -> Result<Reported> {
-    let duration = format!("{}s", bench.seconds);
+    let (duration, subject_cpu) = (format!("{}s", bench.seconds), bench.kqps.subject_cpu.to_string());
     let mut flags = vec!["-T", "1", "-l", &duration];
-    flags.extend(side.flags);
+    flags.extend(side.flags.iter().map(|&flag| if flag == SUBJECT_CPU { &subject_cpu } else { flag }));
     let pid = server.pid.to_string();
     if side.server.data().is_some() {
         flags.extend(["--subject-pid", &pid]);

@@ -113,8 +113,12 @@ const IOS: [(&str, Option<&str>); 4] =
 
 impl Bench {
     fn new(size: Size, program: &Path) -> Result<Self> {
-        let folder = tempfile::tempdir().context("cannot make a folder for the proof")?;
-        Ok(Self { kqps: Kqps::new(program)?, size, folder, seed: SEED, index: None, only: None })
+        Ok(Self { kqps: Kqps::new(program)?, size, folder: folder()?, seed: SEED, index: None, only: None })
+    }
+
+    /// The same with an empty folder.
+    fn anew(&self) -> Result<Self> {
+        Ok(Self { kqps: self.kqps.clone(), folder: folder()?, only: self.only.clone(), ..*self })
     }
 
     /// A query file that expects NOERROR throughout.
@@ -149,6 +153,10 @@ impl Bench {
             Size::Whole => whole,
         }
     }
+}
+
+fn folder() -> Result<TempDir> {
+    tempfile::tempdir().context("cannot make a folder for the proof")
 }
 
 /// The player's I/O models that this host offers. Why it does not offer the others is printed.

@@ -88,7 +88,7 @@ pub(crate) struct PlayerArgs {
     lag: Duration,
 
     /// Let a query that is due wait so long for others to leave with it: saves CPU, adds lag (default: 20us, or 10us where
-    /// each thread has a core of its own)
+    /// each thread has a core of its own; with more than 20us threads sleep there, too)
     #[arg(long, value_parser = parse_duration)]
     coalesce: Option<Duration>,
 

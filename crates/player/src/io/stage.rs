@@ -46,6 +46,7 @@ pub struct Stage<'a> {
     stretch_since_ns: Option<u64>,
     drain_ns: u64,
     has_own_core: bool,
+    stays_awake: bool,
     signals: Signals<'a>,
     readable: PollSet,
     naps: u32,
@@ -83,6 +84,7 @@ impl<'a> Stage<'a> {
             stretch_since_ns: None,
             drain_ns: plan.drain.as_nanos() as u64,
             has_own_core: plan.has_own_cores(),
+            stays_awake: plan.stays_awake(),
             signals,
             readable: PollSet::new(sockets),
             naps: 0,
@@ -96,10 +98,9 @@ impl<'a> Stage<'a> {
     pub(super) fn begin(&mut self) -> bool {
         if self.has_own_core {
             self.precedence = Precedence::ask();
-            // A closed loop does not wait for a moment but for replies.
-            if self.deck.window().is_none() {
-                self.wait = Wait::awake_at_last();
-            }
+        }
+        if self.stays_awake {
+            self.wait = Wait::awake_at_last();
         }
         if let Some(start_ns) = (self.signals.ready)() {
             self.deck.begin(start_ns);
@@ -273,14 +274,15 @@ mod tests {
 
     use super::*;
 
+    use crate::deck::tests::Desk;
+    use crate::plan::{AWAKE_COALESCE_MOST, Arrivals, Io, LoadPlan, Stop};
+
     #[test]
     fn messages_of_one_call_are_taken_up_one_after_another() {
         let at = |messages| (0..messages).map(move |message| taken_up_ns(&(1000..1600), message, messages));
         assert_eq!(at(1).collect::<Vec<_>>(), [1000]);
         assert_eq!(at(3).collect::<Vec<_>>(), [1000, 1200, 1400]);
     }
-    use crate::deck::tests::Desk;
-    use crate::plan::{Arrivals, Io, LoadPlan, Stop};
 
     fn plan(target: SocketAddr) -> Plan {
         Plan {
@@ -305,6 +307,24 @@ mod tests {
             subject_cpus: Vec::new(),
             drop_reasons: false,
         }
+    }
+
+    #[test]
+    fn a_thread_stays_awake_only_to_be_in_time() {
+        let closed = plan(SocketAddr::from(([127, 0, 0, 1], 53)));
+        let load = LoadPlan::Open { rate_qps: 1.0, arrivals: Arrivals::Even };
+        let open = Plan { load, own_cores: true, cpus: vec![0], ..closed.clone() };
+        assert!(open.stays_awake());
+        for sleeps in [
+            closed,
+            Plan { own_cores: false, ..open.clone() },
+            Plan { cpus: Vec::new(), ..open.clone() },
+            Plan { load: LoadPlan::Closed { outstanding: 1 }, ..open.clone() },
+            Plan { coalesce: AWAKE_COALESCE_MOST + Duration::from_nanos(1), ..open.clone() },
+        ] {
+            assert!(!sleeps.stays_awake(), "{sleeps:?}");
+        }
+        assert!(Plan { coalesce: AWAKE_COALESCE_MOST, ..open }.stays_awake());
     }
 
     /// What became of three messages, where the kernel answers as `send` does.

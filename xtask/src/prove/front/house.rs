@@ -1,7 +1,7 @@
 //! A front and what stands behind it, started and stopped as a user would.
 
 use std::io::Read as _;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::process::Signal;
+use kqps_lab::subject::port;
 use kqps_observation::Trial;
 
 use super::super::Bench;
@@ -149,12 +150,17 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts one; where another one was, if that is given.
+    /// Starts one; where another one was, if that is given. Else on a port that nobody is given who asks for any: it has
+    /// to be free still when another one is to follow.
     pub(super) fn start(bench: &Bench, zone: &Path, name: &str, place: Option<SocketAddr>) -> Result<Self> {
         let unix = bench.folder.path().join(format!("{name}.sock"));
-        let listen = place.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))).to_string();
+        let listen = match place {
+            Some(place) => place,
+            None => port::free(Ipv4Addr::LOCALHOST.into(), 1).context("finding a free port")?,
+        };
         let mut command = Command::new(&bench.kqps.program);
-        command.args(["serve", "auth", "--json", "--for", "1h", "--listen", &listen, "--zone"]).arg(zone);
+        command.args(["serve", "auth", "--json", "--for", "1h"]);
+        command.args(["--listen", &listen.to_string(), "--zone"]).arg(zone);
         command.arg("--unix").arg(&unix);
         let mut running = Running::start(&mut command)?;
         let address = running.ready()?;

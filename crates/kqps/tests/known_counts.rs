@@ -1,0 +1,41 @@
+//! What kqps must find when the answer is known beforehand and a busy host must not change it: counts above all. The
+//! small form of those proofs of `cargo xtask prove`, at the same time.
+
+use std::path::Path;
+
+use anyhow::Result;
+use xtask::prove::{Proof, Size, prove};
+
+fn small(proof: Proof) -> Result<()> {
+    prove(proof, Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps")))
+}
+
+#[test]
+fn accounts_agree_with_a_relay_that_makes_faults() -> Result<()> {
+    small(Proof::Accounts)
+}
+
+#[test]
+fn a_killed_run_loses_and_repeats_nothing() -> Result<()> {
+    small(Proof::Kill)
+}
+
+#[test]
+fn equals_are_not_called_different() -> Result<()> {
+    small(Proof::Judgement)
+}
+
+#[test]
+fn a_front_gives_every_query_one_end() -> Result<()> {
+    small(Proof::Front)
+}
+
+#[test]
+fn answers_are_those_that_other_servers_give() -> Result<()> {
+    small(Proof::Differential)
+}
+
+#[test]
+fn a_long_trial_stays_exact() -> Result<()> {
+    small(Proof::Soak)
+}
