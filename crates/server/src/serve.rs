@@ -93,6 +93,9 @@ impl Server {
         check(setup, &service)?;
         let signals = Signals::take()?;
         let bound = sockets::bind(setup, service.takes_tcp(), service.unix())?;
+        if service.replies_pass() {
+            bound.never_fragment()?;
+        }
         let assigned: Vec<Assigned> = bound
             .workers
             .into_iter()

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use kqps_message::edns::UDP_PAYLOAD_BYTES;
 use serde::{Deserialize, Serialize};
 
 use crate::auth;
@@ -26,6 +27,16 @@ impl Service {
             Self::Echo(_) => false,
             Self::Auth(settings) => settings.tcp,
             Self::Front(settings) => settings.tcp,
+        }
+    }
+
+    /// Whether no reply is longer than what passes everywhere, or than its query: then none need be fragmented.
+    pub(crate) fn replies_pass(&self) -> bool {
+        match self {
+            Self::Echo(_) => true,
+            Self::Auth(settings) => settings.payload_bytes <= UDP_PAYLOAD_BYTES,
+            // As long as back ends make them and clients take them.
+            Self::Front(_) => false,
         }
     }
 

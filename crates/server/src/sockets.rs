@@ -47,6 +47,14 @@ pub struct Bound {
     pub files: Vec<SocketFile>,
 }
 
+impl Bound {
+    /// Has replies leave whole or not at all.
+    pub(crate) fn never_fragment(&self) -> io::Result<()> {
+        let mut senders = self.workers.iter().flatten().map(|endpoint| &endpoint.sender);
+        senders.try_for_each(|sender| sender.never_fragment())
+    }
+}
+
 /// A socket by which connections come in.
 #[derive(Debug)]
 pub enum ListeningSocket {

@@ -172,8 +172,10 @@ fn explained(what: &str, error: &io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::net::SocketAddr;
 
     use super::*;
+    use crate::udp::{Peer, UdpOptions, UdpSocket};
 
     /// From linux/ethtool.h: whether generic receive offload is on.
     const ETHTOOL_GGRO: u32 = 0x2b;
@@ -214,6 +216,21 @@ mod tests {
         }
         assert_eq!(fs::read_to_string("/proc/sys/net/ipv4/ip_default_ttl").unwrap(), host);
         assert!(!fs::read_to_string("/proc/net/dev").unwrap().contains(DEVICE), "it is on the host");
+    }
+
+    #[test]
+    fn datagrams_leave_in_fragments_unless_they_must_not() {
+        let Some((one, _other)) = joined(&VethSettings::default()) else { return };
+        let sent = one.within(|| {
+            let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &UdpOptions::default())?;
+            let to = Peer { address: SocketAddr::from(([198, 18, 0, 2], 9)).into(), asked: None };
+            let send = |bytes| socket.send(&vec![0; bytes], &to).map_err(|error| error.raw_os_error());
+            let in_fragments = send(1473);
+            socket.never_fragment()?;
+            Ok([in_fragments, send(1473), send(1472)])
+        });
+        // The device's MTU is 1500; 28 bytes of that are headers.
+        assert_eq!(sent.unwrap(), [Ok(()), Err(Some(libc::EMSGSIZE)), Ok(())]);
     }
 
     #[test]
