@@ -79,14 +79,14 @@ impl BackEnd {
     pub fn start(transport: Transport, folder: &Path, name: &str, seed: u64) -> Result<Self> {
         let shared = Arc::<Shared>::default();
         let theirs = shared.clone();
-        let free = port::free(Ipv4Addr::LOCALHOST.into(), 1).context("finding a free port")?;
+        let host = Ipv4Addr::LOCALHOST.into();
         let (place, work): (_, Box<dyn FnOnce() + Send>) = match transport {
             Transport::Udp => {
-                let socket = datagrams::bind(free).context("a back end cannot bind")?;
+                let socket = port::open(host, datagrams::bind).context("a back end cannot bind")?;
                 (Place::Udp(socket.local_addr()?), Box::new(move || datagrams::serve(socket, &theirs, seed)))
             }
             Transport::Tcp => {
-                let listener = TcpListener::bind(free).context("a back end cannot listen")?;
+                let listener = port::open(host, TcpListener::bind).context("a back end cannot listen")?;
                 let address = listener.local_addr()?;
                 let door = connections::Tcp { address, listener: Some(listener) };
                 (Place::Tcp(address), Box::new(move || connections::serve(door, &theirs, seed)))

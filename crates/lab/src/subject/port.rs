@@ -13,9 +13,22 @@ pub const MANY: u16 = 1024;
 
 const TRIES: u32 = 50;
 
+/// Opens something on a free port, chosen at random.
+pub fn open<T>(address: IpAddr, open: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for _ in 0..TRIES {
+        match open(SocketAddr::new(address, fastrand::u16(PORTS))) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => last = error,
+            opened => return opened,
+        }
+    }
+    Err(last)
+}
+
 /// The first of `count` ports in a row, [`MANY`] at most, that were free for UDP and TCP a moment ago, chosen at
 /// random. Nothing holds them for the subject, which opens them itself; a subject that loses the race does not
-/// become ready.
+/// become ready. A process that another thread starts meanwhile holds them, too, until it begins its program:
+/// [`open`] is for what this process opens.
 pub fn free(address: IpAddr, count: u16) -> io::Result<SocketAddr> {
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
     for _ in 0..TRIES {
@@ -38,6 +51,9 @@ fn look(address: SocketAddr) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
@@ -47,8 +63,32 @@ mod tests {
         let first = free(address, 8).unwrap();
         assert_eq!(first.ip(), address);
         for port in first.port()..first.port() + 8 {
-            UdpSocket::bind((address, port)).unwrap();
+            wait_until_bound(SocketAddr::new(address, port));
         }
+    }
+
+    /// Waits for whoever was started by another test while the port was looked at, and holds it until its program begins.
+    fn wait_until_bound(address: SocketAddr) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while let Err(error) = UdpSocket::bind(address) {
+            assert!(Instant::now() < deadline, "{address}: {error}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn what_is_open_is_passed_over() {
+        let (address, taken) = (IpAddr::from([127, 0, 53, 2]), Cell::new(0));
+        let third = open(address, |address| {
+            taken.set(taken.get() + 1);
+            if taken.get() < 3 { Err(io::ErrorKind::AddrInUse.into()) } else { UdpSocket::bind(address) }
+        });
+        assert!(PORTS.contains(&third.unwrap().local_addr().unwrap().port()));
+        assert_eq!(taken.get(), 3);
+        let refused = open(address, |_| -> io::Result<()> { Err(io::ErrorKind::PermissionDenied.into()) });
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        let in_use = open(address, |_| -> io::Result<()> { Err(io::ErrorKind::AddrInUse.into()) });
+        assert_eq!(in_use.unwrap_err().kind(), io::ErrorKind::AddrInUse);
     }
 
     #[test]
