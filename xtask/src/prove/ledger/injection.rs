@@ -173,8 +173,10 @@ impl Injection {
         let mut command = pinned(&cpu, &bench.kqps.program);
         command.args(["load", &target.to_string(), "--json", "--cpus", &cpu, "--queries"]).arg(queries);
         // One loss in a hundred is enough in half a second; to stop a subject well within a trial takes longer.
-        let length = if self == Self::SubjectStopped { "1500ms" } else { bench.choose("500ms", "1500ms") };
-        command.args(["-Q", "20k", "-l", length, "--arrivals", "poisson", "--lag", "1s"]);
+        let whole = ("1500ms", "1s");
+        let (length, timeout) =
+            if self == Self::SubjectStopped { whole } else { bench.choose(("500ms", "500ms"), whole) };
+        command.args(["-Q", "20k", "-l", length, "-t", timeout, "--arrivals", "poisson", "--lag", "1s"]);
         command.args(["--seed", &way.seed.to_string(), "--subject-pid", &subject.to_string()]);
         if way.drop_reasons {
             command.arg("--drop-reasons");
