@@ -14,6 +14,7 @@ pub mod kqps;
 pub mod peers;
 pub mod prove;
 pub mod relay;
+pub mod scratch;
 pub mod shell;
 pub mod test;
 pub mod tidy;

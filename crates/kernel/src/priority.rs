@@ -53,7 +53,11 @@ mod tests {
             // The right to run first may come of a limit, which says nothing of niceness; root has both.
             // SAFETY: the call takes nothing and touches no memory.
             let is_root = unsafe { libc::geteuid() } == 0;
-            assert!(niceness() == -20 || !(was_first && is_root), "{}", niceness());
+            if was_first && is_root {
+                assert_eq!(niceness(), -20);
+            } else {
+                println!("skipped: how little it yields, which only root may choose");
+            }
             let started = std::thread::spawn(|| (policy(), niceness())).join().unwrap();
             assert_eq!(started, (libc::SCHED_OTHER, 0));
         };

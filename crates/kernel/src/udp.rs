@@ -159,16 +159,16 @@ impl UdpSocket {
         socket.set_reuse_address(reuse_address)
     }
 
-    /// Has datagrams leave whole or not at all (RFC 9715, section 3): one that is too long for its link is refused with
-    /// `EMSGSIZE`, whatever was heard about links further on. The kernel need not number such packets, which saves a
-    /// server that does little else 3 % of its time.
+    /// Has datagrams leave whole or not at all (RFC 9715, section 3): one that is too long for its link, or for what was
+    /// heard of a link further on, is refused with `EMSGSIZE`. Over IPv4 the kernel need not number such packets.
     pub fn never_fragment(&self) -> io::Result<()> {
-        let (level, name, value) = if self.v6 {
-            (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)
+        let (level, name, value, words) = if self.v6 {
+            (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO, "IPV6_MTU_DISCOVER")
         } else {
-            (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
+            (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO, "IP_MTU_DISCOVER")
         };
         set_option(self.as_raw_fd(), level, name, value)
+            .map_err(|error| io::Error::new(error.kind(), format!("{words}: {error}")))
     }
 
     /// The receive buffer that the kernel gave, bytes: twice what was asked for, or less.

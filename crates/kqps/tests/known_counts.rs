@@ -1,5 +1,6 @@
-//! What kqps must find when the answer is known beforehand and a busy host must not change it: counts above all. The
-//! small form of those proofs of `cargo xtask prove`, at the same time.
+//! What kqps must find when the answer is known beforehand and a busy host must not change it: counts above all, and
+//! times within bounds that are many times what they take. The small form of those proofs of `cargo xtask prove`, at the
+//! same time.
 
 use std::path::Path;
 

@@ -23,8 +23,8 @@ pub struct Plan {
     pub drain: Duration,
     /// A query later than this is given up as unsent.
     pub lag_allowed: Duration,
-    /// How long a query that is due may wait for others to leave with it: CPU time against lag. No thread stays awake for
-    /// more than [`AWAKE_COALESCE_MOST`].
+    /// How long a query that is due may wait for others to leave with it: CPU time against lag. Where it is
+    /// more than [`AWAKE_COALESCE_MOST`], no thread stays awake.
     pub coalesce: Duration,
     /// Queries in one burst at most, 1 to [`BURST_MOST`].
     pub burst: usize,

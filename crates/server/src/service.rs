@@ -30,7 +30,7 @@ impl Service {
         }
     }
 
-    /// Whether no reply is longer than what passes everywhere, or than its query: then none need be fragmented.
+    /// Whether no reply is longer than its query, or than what passes nearly everywhere: then none need be fragmented.
     pub(crate) fn replies_pass(&self) -> bool {
         match self {
             Self::Echo(_) => true,
@@ -46,5 +46,35 @@ impl Service {
             Self::Echo(_) | Self::Front(_) => &[],
             Self::Auth(settings) => &settings.unix,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::tcp;
+
+    fn auth(payload_bytes: u16) -> Service {
+        Service::Auth(auth::Settings {
+            zones: Vec::new(),
+            lists: Vec::new(),
+            payload_bytes,
+            nsid: None,
+            version: None,
+            identity: None,
+            cookie_secret: None,
+            transfers: false,
+            tcp: true,
+            unix: Vec::new(),
+            limits: tcp::Limits { idle: Duration::from_secs(1), connections: 1, per_client: 1 },
+        })
+    }
+
+    #[test]
+    fn long_answers_may_be_fragmented() {
+        let services = [Service::Echo(Echo { work_ns: 0 }), auth(512), auth(1232), auth(1233)];
+        assert_eq!(services.map(|service| service.replies_pass()), [true, true, true, false]);
     }
 }

@@ -74,7 +74,7 @@ struct Shared {
 }
 
 impl BackEnd {
-    /// Starts one that is well, at a place that is free, and is still after it was left for a while; `folder` is where the
+    /// Starts one that is well, at a place that is free, and likely still is after it was left for a while; `folder` is where the
     /// file of a Unix socket goes.
     pub fn start(transport: Transport, folder: &Path, name: &str, seed: u64) -> Result<Self> {
         let shared = Arc::<Shared>::default();

@@ -18,6 +18,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 
 use crate::kqps::{self, Kqps};
+use crate::scratch::Scratch;
 use crate::{shell, workspace};
 
 /// What is compared.
@@ -94,7 +95,7 @@ pub fn measure(name: Name, extent: Extent<'_>, program: &Path, folder: &Path) ->
     );
     ensure!(shell::find("taskset").is_some(), "taskset is missing (package util-linux)");
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let scratch = tempfile::tempdir()?;
+    let scratch = Scratch::new()?;
     let queries = scratch.path().join("queries");
     kqps::write_queries(&queries, QUERIES, false)?;
     let bench = Bench { kqps: Kqps::new(program)?, seconds, queries: &queries, scratch: scratch.path() };

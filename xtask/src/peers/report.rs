@@ -82,7 +82,7 @@ pub(super) fn write(
     compared: &[Compared],
     precise: &[Precision],
 ) -> Result<()> {
-    let rows: Vec<Value> = compared.iter().map(row).collect();
+    let rows: Vec<Value> = compared.iter().map(|one| row(bench, one)).collect();
     let open_loop: Vec<Value> =
         precise.iter().map(|one| json!({"open_loop": one, "pass": one.is_met()})).collect();
     let record = json!({
@@ -100,12 +100,12 @@ pub(super) fn write(
     Ok(())
 }
 
-fn row(one: &Compared) -> Value {
+fn row(bench: &Bench<'_>, one: &Compared) -> Value {
     let side = |side: super::side::Side| {
         let player = format!("{:?}", side.player).to_lowercase();
         let data = side.server.data().map(|data| format!("{data:?}"));
         let (server, settings) = (side.server.words(), side.server.settings());
-        json!({"player": player, "flags": side.flags, "server": server, "settings": settings, "data": data})
+        json!({"player": player, "flags": side.flags(bench), "server": server, "settings": settings, "data": data})
     };
     let told = if one.row.figure.is_difference() { "difference_us" } else { "ratio" };
     json!({

@@ -103,9 +103,9 @@ pub(super) fn measure(bench: &Bench<'_>, side: Side) -> Result<Measured> {
 
 /// Plays with one thread. An echo is not watched, which would cost the player CPU time of its own.
 fn kqps(bench: &Bench<'_>, side: Side, server: &Up, queries: &Path) -> Result<Reported> {
-    let (duration, subject_cpu) = (format!("{}s", bench.seconds), bench.kqps.subject_cpu.to_string());
+    let (duration, own) = (format!("{}s", bench.seconds), side.flags(bench));
     let mut flags = vec!["-T", "1", "-l", &duration];
-    flags.extend(side.flags.iter().map(|&flag| if flag == SUBJECT_CPU { &subject_cpu } else { flag }));
+    flags.extend(own.iter().map(String::as_str));
     let pid = server.pid.to_string();
     if side.server.data().is_some() {
         flags.extend(["--subject-pid", &pid]);
@@ -124,6 +124,13 @@ fn kqps(bench: &Bench<'_>, side: Side, server: &Up, queries: &Path) -> Result<Re
 }
 
 impl Side {
+    /// Its flags, with the server's core where they name it.
+    pub(super) fn flags(&self, bench: &Bench<'_>) -> Vec<String> {
+        let subject_cpu = bench.kqps.subject_cpu.to_string();
+        let named = |&flag: &&str| if flag == SUBJECT_CPU { subject_cpu.clone() } else { flag.to_owned() };
+        self.flags.iter().map(named).collect()
+    }
+
     /// What the player asks: an echo can meet no expectation of another rcode than its own.
     fn queries(&self, bench: &Bench<'_>) -> Result<PathBuf> {
         self.server.data().map_or_else(|| Ok(bench.queries.to_owned()), |data| data.queries(bench))

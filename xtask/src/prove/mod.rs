@@ -18,14 +18,14 @@ mod witnessed;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use kqps_dataset::generate;
 use kqps_kernel::probe::probe_one;
 use kqps_lab::materials::one_zone;
-use tempfile::TempDir;
 
 use crate::kqps::{self, Kqps};
+use crate::scratch::Scratch;
 use crate::workspace;
 
 /// What is proved.
@@ -95,7 +95,7 @@ struct Bench {
     kqps: Kqps,
     size: Size,
     /// A folder of its own.
-    folder: TempDir,
+    folder: Scratch,
     /// What generated queries depend on.
     seed: u64,
     /// The only generated query that is asked; all of them without.
@@ -113,12 +113,19 @@ const IOS: [(&str, Option<&str>); 4] =
 
 impl Bench {
     fn new(size: Size, program: &Path) -> Result<Self> {
-        Ok(Self { kqps: Kqps::new(program)?, size, folder: folder()?, seed: SEED, index: None, only: None })
+        Ok(Self {
+            kqps: Kqps::new(program)?,
+            size,
+            folder: Scratch::new()?,
+            seed: SEED,
+            index: None,
+            only: None,
+        })
     }
 
     /// The same with an empty folder.
     fn anew(&self) -> Result<Self> {
-        Ok(Self { kqps: self.kqps.clone(), folder: folder()?, only: self.only.clone(), ..*self })
+        Ok(Self { kqps: self.kqps.clone(), folder: Scratch::new()?, only: self.only.clone(), ..*self })
     }
 
     /// A query file that expects NOERROR throughout.
@@ -153,10 +160,6 @@ impl Bench {
             Size::Whole => whole,
         }
     }
-}
-
-fn folder() -> Result<TempDir> {
-    tempfile::tempdir().context("cannot make a folder for the proof")
 }
 
 /// The player's I/O models that this host offers. Why it does not offer the others is printed.

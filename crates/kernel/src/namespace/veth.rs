@@ -175,6 +175,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
+    use crate::sys::get_option;
     use crate::udp::{Peer, UdpOptions, UdpSocket};
 
     /// From linux/ethtool.h: whether generic receive offload is on.
@@ -231,6 +232,22 @@ mod tests {
         });
         // The device's MTU is 1500; 28 bytes of that are headers.
         assert_eq!(sent.unwrap(), [Ok(()), Err(Some(libc::EMSGSIZE)), Ok(())]);
+    }
+
+    #[test]
+    fn a_socket_of_either_family_can_be_told_not_to_fragment() {
+        for (address, level, name, whole) in [
+            ("127.0.0.1:0", libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO),
+            ("[::1]:0", libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO),
+        ] {
+            let Ok(socket) = UdpSocket::bind(address.parse().unwrap(), &UdpOptions::default()) else {
+                println!("skipped: {address}: this host lacks its family");
+                continue;
+            };
+            socket.never_fragment().unwrap();
+            let told: libc::c_int = get_option(socket.as_raw_fd(), level, name).unwrap();
+            assert_eq!(told, whole, "{address}");
+        }
     }
 
     #[test]

@@ -113,8 +113,8 @@ pub(crate) struct PlayerArgs {
     cpus: Option<List>,
 
     /// Before whom the threads run: auto has them run before all else where each has a core of its own (--cpus, none of
-    /// them in --subject-cpus) and this is permitted, no core sleep deeply meanwhile, and no thread sleep for a moment;
-    /// usual does not
+    /// them in --subject-cpus) and this is permitted, no core sleep deeply meanwhile, and no thread sleep for a moment
+    /// unless --coalesce is more than 20us; usual does not
     #[arg(long, value_name = "WHICH", default_value = "auto")]
     priority: Priority,
 

@@ -73,7 +73,7 @@ impl Search<'_> {
         {
             return self.ask(last, rate_qps);
         }
-        let (found, incomplete) = self.known();
+        let (found, incomplete) = self.bounds_so_far();
         self.finish(found, incomplete)
     }
 

@@ -75,7 +75,7 @@ pub fn next_trial(goal: &Goal, start: &Start, probes: &[Probe]) -> Next {
 pub fn bounds_found(goal: &Goal, probes: &[Probe]) -> Bounds {
     let loads = by_load(probes, |probe| probe.purpose == Purpose::Search);
     let search = Search { goal, levels: Level::all(goal, buffer_packets(probes)), loads, probes };
-    let (found, incomplete) = search.known();
+    let (found, incomplete) = search.bounds_so_far();
     search.result(found, incomplete)
 }
 
@@ -112,9 +112,9 @@ impl Search<'_> {
         Next::Trial { rate_qps, duration_s, purpose: Purpose::Search }
     }
 
-    /// The bounds of the goal itself, and whether they are too far apart: a coarser level may still want something when
-    /// these are close enough. Where they are not, the upper bound of a coarser level is better than none.
-    pub(super) fn known(&self) -> (Pair, bool) {
+    /// The goal's bounds, and whether the search is incomplete: they are not yet close enough. Then the upper bound of a
+    /// coarser level is better than none. A coarser level may want more trials still when they are.
+    pub(super) fn bounds_so_far(&self) -> (Pair, bool) {
         let last = self.last_level();
         let mut found = last.bounds(&self.loads);
         let settled = matches!(last.step(&self.loads, Pair::default()), Step::Settled(_));

@@ -27,7 +27,7 @@ const SMALL_ATTEMPTS: u64 = 5;
 const ATTEMPTS: u64 = 10;
 
 /// How late a query may leave: in the small form the player shares its core with whatever else is tested.
-const SMALL_LAG: &str = "1s";
+const SMALL_LAG: &str = "400ms";
 const WHOLE_LAG: &str = "10ms";
 
 /// Whether queries were lost cannot be told in the whole form if a core stood still for longer: at half of the capacity

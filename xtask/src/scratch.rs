@@ -1,0 +1,63 @@
+//! Folders for a while: gone when they are dropped, and also when the user interrupts the chore.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use anyhow::{Context as _, Result, anyhow};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tempfile::TempDir;
+
+/// The folders that there are.
+static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// What a shell adds to the number of the signal that ended a program.
+const ENDED_BY_SIGNAL: i32 = 128;
+
+/// A folder of one's own.
+pub struct Scratch(TempDir);
+
+impl Scratch {
+    /// Makes an empty one.
+    pub fn new() -> Result<Self> {
+        watch()?;
+        let mut folders = folders();
+        let folder = tempfile::tempdir().context("cannot make a folder for the time being")?;
+        folders.push(folder.path().into());
+        Ok(Self(folder))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        folders().retain(|folder| folder != self.0.path());
+    }
+}
+
+fn folders() -> MutexGuard<'static, Vec<PathBuf>> {
+    FOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Has an interruption remove all folders before it ends this program, and with it every child.
+fn watch() -> Result<()> {
+    static WATCHED: OnceLock<std::io::Result<()>> = OnceLock::new();
+    let watched = WATCHED.get_or_init(|| {
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        std::thread::Builder::new().name("interrupted".into()).spawn(move || {
+            let Some(signal) = signals.forever().next() else { return };
+            // Held until the end: no folder is made after this.
+            let folders = folders();
+            for folder in folders.iter() {
+                let _ = std::fs::remove_dir_all(folder);
+            }
+            std::process::exit(ENDED_BY_SIGNAL + signal);
+        })?;
+        Ok(())
+    });
+    watched.as_ref().map_err(|error| anyhow!("cannot watch for an interruption: {error}")).copied()
+}
