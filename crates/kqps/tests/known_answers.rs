@@ -40,3 +40,8 @@ fn every_loss_is_placed_where_it_was_made() -> Result<()> {
 fn a_flood_costs_an_authoritative_server_little() -> Result<()> {
     alone(Proof::Overload)
 }
+
+#[test]
+fn a_front_gives_every_query_one_end() -> Result<()> {
+    alone(Proof::Front)
+}
