@@ -8,14 +8,14 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tempfile::TempDir;
 
-/// The folders that there are.
-static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// The folders that there are. Each goes with its place in here.
+static FOLDERS: Mutex<Vec<TempDir>> = Mutex::new(Vec::new());
 
 /// What a shell adds to the number of the signal that ended a program.
 const ENDED_BY_SIGNAL: i32 = 128;
 
 /// A folder of one's own.
-pub struct Scratch(TempDir);
+pub struct Scratch(PathBuf);
 
 impl Scratch {
     /// Makes an empty one.
@@ -23,23 +23,24 @@ impl Scratch {
         watch()?;
         let mut folders = folders();
         let folder = tempfile::tempdir().context("cannot make a folder for the time being")?;
-        folders.push(folder.path().into());
-        Ok(Self(folder))
+        let path = folder.path().to_owned();
+        folders.push(folder);
+        Ok(Self(path))
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        self.0.path()
+        &self.0
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        folders().retain(|folder| folder != self.0.path());
+        folders().retain(|folder| folder.path() != self.0);
     }
 }
 
-fn folders() -> MutexGuard<'static, Vec<PathBuf>> {
+fn folders() -> MutexGuard<'static, Vec<TempDir>> {
     FOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -51,10 +52,8 @@ fn watch() -> Result<()> {
         std::thread::Builder::new().name("interrupted".into()).spawn(move || {
             let Some(signal) = signals.forever().next() else { return };
             // Held until the end: no folder is made after this.
-            let folders = folders();
-            for folder in folders.iter() {
-                let _ = std::fs::remove_dir_all(folder);
-            }
+            let mut folders = folders();
+            folders.clear();
             std::process::exit(ENDED_BY_SIGNAL + signal);
         })?;
         Ok(())

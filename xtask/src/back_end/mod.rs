@@ -74,8 +74,8 @@ struct Shared {
 }
 
 impl BackEnd {
-    /// Starts one that is well, at a place that is free, and likely still is after it was left for a while; `folder` is where the
-    /// file of a Unix socket goes.
+    /// Starts one that is well, at a place that is free, and likely still is after it was left for a while; `folder` is
+    /// where the file of a Unix socket goes.
     pub fn start(transport: Transport, folder: &Path, name: &str, seed: u64) -> Result<Self> {
         let shared = Arc::<Shared>::default();
         let theirs = shared.clone();

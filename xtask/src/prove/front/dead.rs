@@ -26,10 +26,6 @@ const REPETITIONS: u64 = 20;
 const SMALL_ATTEMPTS: u64 = 5;
 const ATTEMPTS: u64 = 10;
 
-/// How late a query may leave: in the small form the player shares its core with whatever else is tested.
-const SMALL_LAG: &str = "400ms";
-const WHOLE_LAG: &str = "10ms";
-
 /// Whether queries were lost cannot be told in the whole form if a core stood still for longer: at half of the capacity
 /// what comes in meanwhile fills much of the front's buffer, which holds some 25 ms of it.
 const PAUSE_MOST: Duration = Duration::from_millis(15);
@@ -140,8 +136,7 @@ fn one_of_four(bench: &Bench, load: &Load<'_>, signal: Signal, seed: u64) -> Res
     let front = front(bench, "four", &server_urls(&servers, load.transport), &[])?;
     front.is_ready(servers.len())?;
     let duration = bench.choose("2s", "4s");
-    let lag = bench.choose(SMALL_LAG, WHOLE_LAG);
-    let flags = ["-T", "1", "-c", "8", "-Q", &load.rate, "-l", duration, "-t", "3s", "--lag", lag];
+    let flags = ["-T", "1", "-c", "8", "-Q", &load.rate, "-l", duration, "-t", "3s"];
     let player = bench.kqps.start_load(front.address, load.queries, &flags)?;
     let mut rng = fastrand::Rng::with_seed(seed);
     std::thread::sleep(Duration::from_millis(500 + rng.u64(..500)));
@@ -192,9 +187,7 @@ fn all(bench: &Bench, load: &Load<'_>) -> Result<Found> {
     let front = front(bench, "all", &server_urls(&servers, *transport), &["--timeout", "1s"])?;
     front.is_ready(servers.len())?;
     // Longer than the front lets any client wait.
-    let lag = bench.choose(SMALL_LAG, WHOLE_LAG);
-    let flags =
-        |rate, duration| ["-T", "1", "-c", "8", "-Q", rate, "-l", duration, "-t", "1500ms", "--lag", lag];
+    let flags = |rate, duration| ["-T", "1", "-c", "8", "-Q", rate, "-l", duration, "-t", "1500ms"];
     let player = bench.kqps.start_load(front.address, queries, &flags(rate, "7s"))?;
     std::thread::sleep(Duration::from_millis(500));
     let places = servers.into_iter().map(Server::kill).collect::<Result<Vec<_>>>()?;

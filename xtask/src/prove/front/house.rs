@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::process::Signal;
 use kqps_lab::subject::port;
 use kqps_observation::Trial;
@@ -22,9 +22,6 @@ const STOPS_WITHIN: Duration = Duration::from_secs(2);
 
 /// How often what a front tells is looked at.
 const LOOK: Duration = Duration::from_millis(10);
-
-/// A port that was looked at may be held still by a process that is just being started.
-const PORTS_TRIED: usize = 3;
 
 /// A front at work.
 pub(super) struct Front {
@@ -156,21 +153,10 @@ impl Server {
     /// Starts one; where another one was, if that is given. Else on a port that nobody is given who asks for any: it has
     /// to be free still when another one is to follow.
     pub(super) fn start(bench: &Bench, zone: &Path, name: &str, place: Option<SocketAddr>) -> Result<Self> {
-        if let Some(place) = place {
-            return Self::start_at(bench, zone, name, place);
-        }
-        let mut started = Err(anyhow!("no port was tried"));
-        for _ in 0..PORTS_TRIED {
-            let listen = port::free(Ipv4Addr::LOCALHOST.into(), 1).context("finding a free port")?;
-            started = Self::start_at(bench, zone, name, listen);
-            if started.is_ok() {
-                break;
-            }
-        }
-        started
-    }
-
-    fn start_at(bench: &Bench, zone: &Path, name: &str, listen: SocketAddr) -> Result<Self> {
+        let listen = match place {
+            Some(place) => place,
+            None => port::free(Ipv4Addr::LOCALHOST.into(), 1).context("finding a free port")?,
+        };
         let unix = bench.folder.path().join(format!("{name}.sock"));
         let mut command = Command::new(&bench.kqps.program);
         command.args(["serve", "auth", "--json", "--for", "1h"]);

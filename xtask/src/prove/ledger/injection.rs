@@ -176,7 +176,7 @@ impl Injection {
         let whole = ("1500ms", "1s");
         let (length, timeout) =
             if self == Self::SubjectStopped { whole } else { bench.choose(("500ms", "500ms"), whole) };
-        // A query that leaves later than that is none that was lost on the way.
+        // A query that left as late as the timeout would be lost without having been lost anywhere.
         let lag = bench.choose("250ms", "500ms");
         command.args(["-Q", "20k", "-l", length, "-t", timeout, "--arrivals", "poisson", "--lag", lag]);
         command.args(["--seed", &way.seed.to_string(), "--subject-pid", &subject.to_string()]);
