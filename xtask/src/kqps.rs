@@ -17,6 +17,7 @@ use crate::child::{Running, pinned};
 use crate::relay;
 
 /// A built kqps, and the cores that player and subject are given.
+#[derive(Clone)]
 pub struct Kqps {
     /// The program.
     pub program: PathBuf,

@@ -1,5 +1,5 @@
 //! What kqps must find when the answer is known beforehand: the small form of those proofs of `cargo xtask prove` that
-//! need the host alone, one after the other. The others are in `known_counts`.
+//! need the host alone, one after the other. The others are in `together`.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};

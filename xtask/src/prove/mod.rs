@@ -123,6 +123,11 @@ impl Bench {
         })
     }
 
+    /// The same with an empty folder.
+    fn anew(&self) -> Result<Self> {
+        Ok(Self { kqps: self.kqps.clone(), folder: Scratch::new()?, only: self.only.clone(), ..*self })
+    }
+
     /// A query file that expects NOERROR throughout.
     fn queries(&self, count: u32) -> Result<PathBuf> {
         let path = self.folder.path().join(format!("{count}.queries"));

@@ -11,9 +11,21 @@ use super::table::{self, Shown};
 /// The summary.
 #[derive(Debug)]
 pub(crate) struct Summary {
+    /// What is told of each server: what at least one of them has, and the rate in any case.
+    pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Row>,
     /// Whether any server was measured under several settings.
     pub(crate) chosen: bool,
+}
+
+/// One figure of every name server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    figure: Figure,
+    /// Its head, and its name on narrow screens.
+    pub(crate) name: &'static str,
+    /// What it is.
+    pub(crate) meaning: &'static str,
 }
 
 /// One name server.
@@ -23,15 +35,29 @@ pub(crate) struct Row {
     pub(crate) version: Option<String>,
     /// Under which settings, where there were several.
     pub(crate) settings: String,
-    /// Rate, share of the ceiling, CPU, memory, p99 at half load.
+    /// Its figure in every column.
     pub(crate) figures: Vec<Shown>,
-    /// Those names, for narrow screens.
-    pub(crate) names: [&'static str; 5],
 }
 
-const FIGURES: [Figure; 5] =
-    [Figure::Median, Figure::CeilingShare, Figure::Cpu, Figure::Memory, Figure::P99AtHalf];
-const NAMES: [&str; 5] = ["rate", "of the ceiling", "CPU per million", "memory", "p99 at half load"];
+const COLUMNS: [Column; 5] = [
+    Column { figure: Figure::Median, name: "rate", meaning: "the rate that it holds" },
+    Column {
+        figure: Figure::CeilingShare,
+        name: "of the ceiling",
+        meaning: "that as a share of what the echo does with the same way of receiving and sending",
+    },
+    Column {
+        figure: Figure::Cpu,
+        name: "CPU per million",
+        meaning: "the server's CPU time for a million correct answers at that rate",
+    },
+    Column { figure: Figure::Memory, name: "memory", meaning: "its memory at that rate" },
+    Column {
+        figure: Figure::P99AtHalf,
+        name: "p99 at half load",
+        meaning: "the time that 1 % of the queries exceed at half of that rate",
+    },
+];
 
 /// The subject of cells that measure the echo.
 const ECHO: &str = "echo";
@@ -63,13 +89,27 @@ pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Summary> {
             subject: name.clone(),
             version: run.cells[best.cell as usize].version.clone(),
             settings,
-            figures: FIGURES.iter().map(|figure| shown(verdict, index, *figure)).collect(),
-            names: NAMES,
+            figures: COLUMNS.iter().map(|column| shown(verdict, index, column.figure)).collect(),
         })
     };
-    let rows: Vec<Row> = subjects.iter().filter_map(row).collect();
+    let mut rows: Vec<Row> = subjects.iter().filter_map(row).collect();
     let chosen = rows.iter().any(|row| !row.settings.is_empty());
-    (!rows.is_empty()).then_some(Summary { rows, chosen })
+    let columns = leave_out_what_none_has(&mut rows);
+    (!rows.is_empty()).then_some(Summary { columns, rows, chosen })
+}
+
+/// Takes the figures that no server has out of all rows, and gives the columns that are left. A comparison, say, has no
+/// ceiling.
+fn leave_out_what_none_has(rows: &mut [Row]) -> Vec<Column> {
+    let has = |row: &Row, at: usize| row.figures[at].text != crate::format::NONE;
+    let kept: Vec<bool> = (0..COLUMNS.len())
+        .map(|at| COLUMNS[at].figure == Figure::Median || rows.iter().any(|row| has(row, at)))
+        .collect();
+    for row in rows {
+        let mut kept = kept.iter();
+        row.figures.retain(|_| *kept.next().expect("a row has a figure for every column"));
+    }
+    COLUMNS.into_iter().zip(kept).filter_map(|(column, kept)| kept.then_some(column)).collect()
 }
 
 fn shown(verdict: &RunVerdict, index: usize, figure: Figure) -> Shown {

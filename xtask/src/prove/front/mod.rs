@@ -14,14 +14,15 @@ mod told;
 
 use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 
-use super::Bench;
+use super::{Bench, Size};
 
 /// What is proved, and how.
 type Part = (&'static str, fn(&Bench) -> Result<()>);
 
-/// One after the other, since some need the host alone.
+/// One after the other in the whole form, where some need the host alone; at the same time in the small one, where each
+/// waits most of its time.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let parts: [Part; 4] = [
         ("back ends with faults", faults::prove),
@@ -29,10 +30,20 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         ("hostile clients", hostile::prove),
         ("clients with the same IDs", colliding::prove),
     ];
-    for (name, prove) in bench.parts(&parts, |(name, _)| name)? {
-        let began = Instant::now();
-        prove(bench).with_context(|| (*name).to_owned())?;
-        eprintln!("{name}: {:.1} s", began.elapsed().as_secs_f64());
+    let parts = bench.parts(&parts, |(name, _)| name)?;
+    if bench.size == Size::Whole {
+        return parts.into_iter().try_for_each(|part| prove_part(bench, part));
     }
+    std::thread::scope(|scope| {
+        let proofs: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| prove_part(bench, part))).collect();
+        proofs.into_iter().try_for_each(|proof| proof.join().map_err(|_| anyhow!("a part panicked"))?)
+    })
+}
+
+/// Proves a part in a folder of its own.
+fn prove_part(bench: &Bench, (name, prove): &Part) -> Result<()> {
+    let began = Instant::now();
+    bench.anew().and_then(|bench| prove(&bench)).with_context(|| (*name).to_owned())?;
+    eprintln!("{name}: {:.1} s", began.elapsed().as_secs_f64());
     Ok(())
 }
