@@ -27,6 +27,7 @@ pub fn page(run: &Run, verdict: &RunVerdict) -> String {
         answers,
         common_reasons,
         player_ceiling: answer::player_ceiling(verdict),
+        has_ceiling: rates::has_ceiling(verdict),
         // The charts of a study's experiments show the same.
         rates: if run.question.is_some() { String::new() } else { rates::subjects(verdict) },
         ceilings: rates::ceilings(verdict),
@@ -68,6 +69,8 @@ struct Page<'a> {
     answers: Vec<Answer>,
     common_reasons: Vec<String>,
     player_ceiling: Option<String>,
+    /// Whether a subject's echo was measured, too: a comparison has none.
+    has_ceiling: bool,
     rates: String,
     ceilings: String,
     latency: Vec<latency::Panel>,

@@ -125,6 +125,7 @@ fn a_comparison_shows_the_ratio_of_every_block() {
     let said = browser.evaluate("document.body.textContent");
     assert!(said.as_str().unwrap().contains("slower: new has 5"), "{said}");
     assert!(said.as_str().unwrap().contains("fastest of 2 cells"), "A once more is none of them: {said}");
+    assert!(!said.as_str().unwrap().contains("echo ceiling"), "nothing was measured of the echo");
     let heads = "[...document.querySelectorAll('table.summary thead th')].map(head => head.textContent)";
     let expected = ["subject", "rate", "CPU per million", "memory"];
     assert_eq!(browser.evaluate(heads), json!(expected), "a comparison has neither ceilings nor half loads");

@@ -9,7 +9,21 @@ use crate::format;
 /// Every subject's rate with its interval and its echo ceiling.
 pub(crate) fn subjects(verdict: &RunVerdict) -> String {
     let rows: Vec<Bar> = verdict.subjects.iter().map(|subject| subject_row(verdict, subject)).collect();
-    drawn("rates", "Highest reliable rate of each subject, beside its echo ceiling", &rows)
+    let title = if has_ceiling(verdict) {
+        "Rate of each subject, beside its echo ceiling"
+    } else {
+        "Rate of each subject"
+    };
+    drawn("rates", title, &rows)
+}
+
+/// Whether there is an echo ceiling to any subject.
+pub(crate) fn has_ceiling(verdict: &RunVerdict) -> bool {
+    verdict.subjects.iter().any(|subject| ceiling_qps(verdict, subject).is_some())
+}
+
+fn ceiling_qps(verdict: &RunVerdict, subject: &CellVerdict) -> Option<f64> {
+    verdict.ceilings.echo(subject.ceiling.as_ref()?)?.median_qps()
 }
 
 /// What the player and the echo reach.
@@ -37,7 +51,7 @@ fn subject_row(verdict: &RunVerdict, subject: &CellVerdict) -> Bar {
     let figure_qps = subject.figure_qps.map(|figure| figure.median);
     Bar {
         interval: ends(subject.figure_qps),
-        ceiling: subject.ceiling.as_ref().and_then(|name| verdict.ceilings.echo(name)?.median_qps()),
+        ceiling: ceiling_qps(verdict, subject),
         ..Bar::plain(subject.name.clone(), note, figure_qps, Fill::Subject)
     }
 }
