@@ -1,6 +1,7 @@
 //! What this process may have at most.
 
 use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use crate::sys::check;
 
@@ -19,9 +20,44 @@ pub fn raise_open_files() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
+/// Makes room for `count` open files in the kernel's table of them, or for as many as the limit permits. To be called
+/// before other threads are started: to make the table of several threads larger the kernel waits until no core can be
+/// looking at the old one (`expand_fdtable`, fs/file.c), tens of milliseconds on a busy host, and whoever opens the
+/// file waits with it.
+pub fn reserve_open_files(count: u64) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live limit, which the call writes.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    let highest = count.min(limit.rlim_cur).min(i32::MAX as u64).saturating_sub(1);
+    let (file, _) = io::pipe()?;
+    // SAFETY: the call copies a live descriptor to a number that is not in use, and touches no memory.
+    let copy =
+        check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, highest as libc::c_int) })?;
+    // The table never becomes smaller again.
+    // SAFETY: the descriptor was just made, and nobody else knows it.
+    drop(unsafe { OwnedFd::from_raw_fd(copy) });
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The size of the table of open files (proc(5), `FDSize`).
+    fn table() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
+        line.trim().parse().unwrap()
+    }
+
+    #[test]
+    fn the_table_has_room_for_what_was_reserved() {
+        let most = raise_open_files().unwrap();
+        reserve_open_files(3000.min(most)).unwrap();
+        assert!(table() >= 3000.min(most), "{}", table());
+        // More than there may be is no error.
+        reserve_open_files(0).unwrap();
+    }
 
     #[test]
     fn the_soft_limit_is_the_hard_one_afterwards() {

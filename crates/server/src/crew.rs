@@ -52,7 +52,7 @@ impl Crew {
                 Ok(Self { threads: Threads::start(model, assigned, start, alone)?, kept: Kept::Nothing })
             }
             Service::Front(settings) => {
-                let mut board = Board::new(*settings)?;
+                let mut board = Board::new(*settings, assigned.len())?;
                 let start = |number, assigned, going| board.start(number, model, assigned, &listeners, going);
                 let threads = Threads::start(model, assigned, start, alone)?;
                 Ok(Self { threads, kept: Kept::Policy(board, load.clone()) })

@@ -23,7 +23,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use kqps_kernel::affinity::{confine_thread, thread_id};
-use kqps_kernel::limits::raise_open_files;
+use kqps_kernel::limits::{raise_open_files, reserve_open_files};
 use mio::Waker;
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,9 @@ use crate::counts::Cause;
 use crate::sockets::ListeningSocket;
 use crate::worker::Going;
 use house::House;
+
+/// Files that are open beside connections, and a few more: sockets that are listened on, pollers, files that are read.
+pub(crate) const OTHER_FILES: usize = 64;
 
 /// What connections may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +109,7 @@ impl Tcp {
     {
         // The usual limit of open files is lower than that of connections.
         raise_open_files()?;
+        reserve_open_files((limits.connections + OTHER_FILES) as u64)?;
         let (mut house, waker) = House::new(listeners, limits, answer)?;
         let thread = std::thread::Builder::new().name("tcp".to_owned()).spawn(move || {
             if !cpus.is_empty() {

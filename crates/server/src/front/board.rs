@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kqps_kernel::affinity::pin_thread;
-use kqps_kernel::limits::raise_open_files;
+use kqps_kernel::limits::{raise_open_files, reserve_open_files};
 use mio::{Poll, Waker};
 
 use super::status::Telling;
@@ -20,6 +20,7 @@ use crate::io::Model;
 use crate::report::Report;
 use crate::serve::ServeError;
 use crate::sockets::ListeningSocket;
+use crate::tcp::OTHER_FILES;
 use crate::threads::Assigned;
 use crate::worker::{Counted, Going, Started};
 
@@ -60,9 +61,12 @@ pub(super) struct Notice {
 }
 
 impl Board {
-    pub(crate) fn new(settings: Settings) -> Result<Self, ServeError> {
+    /// A board for so many workers. To be made before any other thread is started.
+    pub(crate) fn new(settings: Settings, workers: usize) -> Result<Self, ServeError> {
         // The usual limit of open files is lower than that of connections.
         raise_open_files()?;
+        // A worker that takes a connection has no time to wait until there is room for it.
+        reserve_open_files((workers * files_of_a_worker(&settings)) as u64)?;
         let shared = Arc::<Shared>::default();
         let telling = Telling::start(&settings, &shared)?;
         let (adopts, adopted) = mpsc::channel();
@@ -112,6 +116,12 @@ impl Board {
         // All are waited for, also after one that cannot.
         said.fold(Ok(()), Result::and)
     }
+}
+
+/// Files that a worker has open at most: connections of clients, links to back ends, and others.
+fn files_of_a_worker(settings: &Settings) -> usize {
+    let links = settings.policy.back_ends.len() * (settings.connections + settings.sockets);
+    settings.limits.connections + links + OTHER_FILES
 }
 
 impl Shared {

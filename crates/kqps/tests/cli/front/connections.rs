@@ -196,3 +196,14 @@ fn an_answer_for_a_client_that_has_gone_goes_to_nobody() {
     assert_eq!((tcp.received, tcp.answered), (2, 1));
     assert_eq!(tcp.dropped, [("client-gone".to_owned(), 1)].into());
 }
+
+/// A worker that had to wait for room in the kernel's table of open files would answer nobody meanwhile.
+#[test]
+fn there_is_room_for_all_connections_from_the_start() {
+    let host = Host::new();
+    let server = front(&[&host.url()], &["--threads", "2", "--tcp-connections", "200"]);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
+    let size = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
+    assert!(size.trim().parse::<u32>().unwrap() >= 400, "{size}");
+    stop(server);
+}
