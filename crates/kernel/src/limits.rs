@@ -5,13 +5,14 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use crate::sys::check;
 
+/// Room for more open files than this is not made ahead: it takes the kernel half a MiB.
+pub const RESERVED_MOST: u64 = 1 << 16;
+
 /// Raises the number of files that this process may have open to the most that it may ask for
 /// (`RLIMIT_NOFILE`, from the soft limit to the hard one), and returns that number. The usual soft limit of
 /// 1024 is there for programs that call `select`.
 pub fn raise_open_files() -> io::Result<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointer is to a live limit, which the call writes.
-    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    let mut limit = open_files()?;
     if limit.rlim_cur < limit.rlim_max {
         limit.rlim_cur = limit.rlim_max;
         // SAFETY: the pointer is to a live limit, which the call only reads.
@@ -20,15 +21,13 @@ pub fn raise_open_files() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
-/// Makes room for `count` open files in the kernel's table of them, or for as many as the limit permits. To be called
+/// Makes room for `count` open files in the kernel's table of them, for as many as the limit permits, and for
+/// [`RESERVED_MOST`] at most. To be called
 /// before other threads are started: to make the table of several threads larger the kernel waits until no core can be
 /// looking at the old one (`expand_fdtable`, fs/file.c), tens of milliseconds on a busy host, and whoever opens the
 /// file waits with it.
 pub fn reserve_open_files(count: u64) -> io::Result<()> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointer is to a live limit, which the call writes.
-    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
-    let highest = count.min(limit.rlim_cur).min(i32::MAX as u64).saturating_sub(1);
+    let highest = count.min(open_files()?.rlim_cur).min(RESERVED_MOST).saturating_sub(1);
     let (file, _) = io::pipe()?;
     // SAFETY: the call copies a live descriptor to a number that is not in use, and touches no memory.
     let copy =
@@ -37,6 +36,14 @@ pub fn reserve_open_files(count: u64) -> io::Result<()> {
     // SAFETY: the descriptor was just made, and nobody else knows it.
     drop(unsafe { OwnedFd::from_raw_fd(copy) });
     Ok(())
+}
+
+/// How many files may be open: now, and at most.
+fn open_files() -> io::Result<libc::rlimit> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live limit, which the call writes.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    Ok(limit)
 }
 
 #[cfg(test)]
@@ -55,8 +62,9 @@ mod tests {
         let most = raise_open_files().unwrap();
         reserve_open_files(3000.min(most)).unwrap();
         assert!(table() >= 3000.min(most), "{}", table());
-        // More than there may be is no error.
+        // Nothing is no error, nor is more than there may be.
         reserve_open_files(0).unwrap();
+        reserve_open_files(u64::MAX).unwrap();
     }
 
     #[test]
