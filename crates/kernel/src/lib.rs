@@ -1,6 +1,6 @@
 //! Safe wrappers over the system calls that playing and serving need.
 //!
-//! For: clocks, UDP sockets one datagram or a batch at a time (with segmentation offload, kernel timestamps
+//! For: clocks, alarms, UDP sockets one datagram or a batch at a time (with segmentation offload, kernel timestamps
 //! and the address that was asked), readiness calls, `io_uring`, pinning, priority, steering, file mapping, worker
 //! processes, counts of kernel events, and a probe that says what works on this host and why the rest does not.
 //! Not for: what the bytes mean, nor when to send them.
@@ -10,6 +10,7 @@
 
 pub mod address;
 pub mod affinity;
+pub mod alarm;
 pub mod batch;
 pub mod clock;
 pub mod epoll;

@@ -242,9 +242,9 @@ fn one_thread(
     let signals = Signals { ready: &ready, stop: &world.control.stop, all_sent: &all_sent };
     let targets =
         (first..first + sockets.len()).map(|socket| plan.targets[socket % plan.targets.len()].into());
-    let mut stage = Stage::new(plan, sockets, targets.collect(), deck, signals);
-    let played = world.chosen.play(&mut stage);
-    played.map_err(|error| PlayError::Loop { io: world.chosen.name(), error })?;
+    let failed = |error| PlayError::Loop { io: world.chosen.name(), error };
+    let mut stage = Stage::new(plan, sockets, targets.collect(), deck, signals).map_err(failed)?;
+    world.chosen.play(&mut stage).map_err(failed)?;
     let Stage { deck, fallbacks, begun, precedence, wait, .. } = stage;
     let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
     let (played_ns, drain_ns) = (deck.played_ns(), deck.drain_ns());
@@ -268,7 +268,7 @@ fn setting(world: World<'_>, number: usize, sockets: usize) -> Setting<'_> {
         LoadPlan::Open { rate_qps, arrivals } => {
             let turn = part::turn(dataset.queries(), threads, number, plan.stop.passes);
             let schedule = Schedule::new(rate_qps, threads, turn, arrivals, plan.seed);
-            Pace::Open { schedule, coalesce_ns: plan.coalesce.as_nanos() as u64 }
+            Pace::Open { schedule, coalesce_ns: plan.coalesce.as_nanos() as u64, meant_ns: None }
         }
         LoadPlan::Closed { outstanding } => {
             let window = part_of(outstanding, threads, number);

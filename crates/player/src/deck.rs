@@ -4,6 +4,8 @@
 //!
 //! All times are nanoseconds since the trial's common start, on the monotonic clock.
 
+use std::ops::RangeInclusive;
+
 use kqps_dataset::{Dataset, Position, Query};
 use kqps_kernel::clock;
 
@@ -156,12 +158,24 @@ impl<'a> Deck<'a> {
     /// The time now.
     #[inline]
     pub fn now_ns(&self) -> u64 {
-        clock::now_ns().saturating_sub(self.start_ns)
+        self.since_start_ns(clock::now_ns())
+    }
+
+    /// A time since the start on the host's monotonic clock.
+    #[inline]
+    pub fn clock_ns(&self, at_ns: u64) -> u64 {
+        self.start_ns + at_ns
+    }
+
+    /// A time on the host's monotonic clock since the start; 0 for one before it.
+    #[inline]
+    pub fn since_start_ns(&self, clock_ns: u64) -> u64 {
+        clock_ns.saturating_sub(self.start_ns)
     }
 
     /// Sleeps until a time since the start.
     pub fn sleep_until_ns(&self, at_ns: u64) {
-        clock::sleep_until_ns(self.start_ns + at_ns);
+        clock::sleep_until_ns(self.clock_ns(at_ns));
     }
 
     /// The query at a position.
@@ -211,9 +225,19 @@ impl<'a> Deck<'a> {
         self.pace.is_due(standing, most) && !self.is_played(now_ns)
     }
 
-    /// When an open loop's next burst is to leave; none in a closed loop.
-    pub fn wake_at_ns(&self, most: usize) -> Option<u64> {
-        self.pace.wake_at_ns(most)
+    /// When an open loop's next burst may leave, and when it is to; none in a closed loop.
+    pub fn leaves_ns(&self, most: usize) -> Option<RangeInclusive<u64>> {
+        self.pace.leaves_ns(most)
+    }
+
+    /// When an open loop's burst after that is likely to leave, if the next one takes all that is due by `ns`.
+    pub fn leaves_after_ns(&self, ns: u64, most: usize) -> Option<u64> {
+        self.pace.leaves_after_ns(ns, most)
+    }
+
+    /// Means to send an open loop's next burst at `ns`, after its first query is due.
+    pub fn mean(&mut self, ns: u64) {
+        self.pace.mean(ns);
     }
 
     /// In how long replies will have made room for a closed loop's next burst, at the pace of late; none in

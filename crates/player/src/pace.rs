@@ -3,6 +3,8 @@
 //!
 //! All times are nanoseconds since the trial's common start.
 
+use std::ops::RangeInclusive;
+
 use crate::schedule::Schedule;
 
 /// A closed loop that sent nothing for so long does not wait for a larger part of its window.
@@ -17,6 +19,8 @@ pub enum Pace {
         schedule: Schedule,
         /// How long one that is due may wait for others to leave with it.
         coalesce_ns: u64,
+        /// When the thread meant to send a burst last: its next one, unless that is gone.
+        meant_ns: Option<u64>,
     },
     /// Closed loop: so many outstanding queries at most.
     Closed {
@@ -105,7 +109,7 @@ impl Pace {
     #[inline]
     pub fn is_due(&self, standing: Standing, most: usize) -> bool {
         match self {
-            Self::Open { .. } => self.wake_at_ns(most).is_some_and(|wake_ns| wake_ns <= standing.now_ns),
+            Self::Open { .. } => self.leaves_ns(most).is_some_and(|leaves| *leaves.end() <= standing.now_ns),
             Self::Closed { window } => {
                 let free = window.saturating_sub(standing.waiting);
                 let worth = worth_sending(*window, most);
@@ -124,14 +128,37 @@ impl Pace {
         (worth > 1).then(|| (waiting + worth).saturating_sub(window))
     }
 
-    /// When an open loop's next burst is to leave; none in a closed loop.
+    /// When an open loop's next burst may leave, and when it is to; none in a closed loop.
     #[inline]
-    pub fn wake_at_ns(&self, most: usize) -> Option<u64> {
+    pub fn leaves_ns(&self, most: usize) -> Option<RangeInclusive<u64>> {
         match self {
-            Self::Open { schedule, coalesce_ns } => {
-                Some(schedule.next_due_ns() + schedule.whole_periods_ns(*coalesce_ns, most as u64 - 1))
+            Self::Open { schedule, coalesce_ns, meant_ns } => {
+                let due_ns = schedule.next_due_ns();
+                let meant_ns = meant_ns.filter(|&meant_ns| meant_ns >= due_ns);
+                let at_ns = meant_ns
+                    .unwrap_or_else(|| due_ns + schedule.whole_periods_ns(*coalesce_ns, most as u64 - 1));
+                Some(due_ns..=at_ns)
             }
             Self::Closed { .. } => None,
+        }
+    }
+
+    /// When an open loop's burst after that is likely to leave, if the next one takes all that is due by `ns`; none when
+    /// that is pure chance.
+    pub fn leaves_after_ns(&self, ns: u64, most: usize) -> Option<u64> {
+        match self {
+            Self::Open { schedule, coalesce_ns, .. } => {
+                let wait_ns = schedule.whole_periods_ns(*coalesce_ns, most as u64 - 1);
+                (schedule.is_even() || wait_ns > 0).then(|| schedule.due_after_ns(ns) + wait_ns)
+            }
+            Self::Closed { .. } => None,
+        }
+    }
+
+    /// Means to send an open loop's next burst at `ns`, after its first query is due.
+    pub fn mean(&mut self, ns: u64) {
+        if let Self::Open { meant_ns, .. } = self {
+            *meant_ns = Some(ns);
         }
     }
 }
@@ -149,16 +176,16 @@ mod tests {
 
     fn open(rate_qps: f64) -> Pace {
         let schedule = Schedule::new(rate_qps, 1, 0, Arrivals::Even, 0);
-        Pace::Open { schedule, coalesce_ns: 25_000 }
+        Pace::Open { schedule, coalesce_ns: 25_000, meant_ns: None }
     }
 
     #[test]
     fn an_open_loop_waits_for_whole_periods_only() {
         // At 100 kqps two more fall due within 25 µs; at 10 kqps none does, and waiting would be for nothing.
-        assert_eq!(open(100_000.0).wake_at_ns(32), Some(20_000));
-        assert_eq!(open(10_000.0).wake_at_ns(32), Some(0));
-        assert_eq!(open(10_000_000.0).wake_at_ns(32), Some(3_100), "no longer than a burst takes");
-        assert_eq!(open(100_000.0).wake_at_ns(1), Some(0));
+        assert_eq!(open(100_000.0).leaves_ns(32), Some(0..=20_000));
+        assert_eq!(open(10_000.0).leaves_ns(32), Some(0..=0));
+        assert_eq!(open(10_000_000.0).leaves_ns(32), Some(0..=3_100), "no longer than a burst takes");
+        assert_eq!(open(100_000.0).leaves_ns(1), Some(0..=0));
     }
 
     #[test]

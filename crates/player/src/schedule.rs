@@ -40,10 +40,29 @@ impl Schedule {
         schedule
     }
 
+    /// Whether it is known when any query is due.
+    pub fn is_even(&self) -> bool {
+        self.poisson.is_none()
+    }
+
     /// When the next query is due.
     #[inline]
     pub fn next_due_ns(&self) -> u64 {
         self.next_due_ns
+    }
+
+    /// When the first query is due of those that are not by `ns`; with random arrivals as if gaps were even.
+    pub fn due_after_ns(&self, ns: u64) -> u64 {
+        if self.next_due_ns > ns {
+            return self.next_due_ns;
+        }
+        if self.poisson.is_some() {
+            return ns + self.period_ns as u64;
+        }
+        // Rounded down, and one less, since the quotient itself may be rounded up.
+        let number = ((ns as f64 - self.offset_ns) / self.period_ns).max(1.0) as u64 - 1;
+        let mut dues = (number..).map(|number| self.even_due(number));
+        dues.find(|&due_ns| due_ns > ns).expect("queries are due for ever")
     }
 
     /// Takes the next query off the schedule; its due time is what [`Self::next_due_ns`] said.
@@ -92,11 +111,16 @@ impl Schedule {
         (periods * self.period_ns) as u64
     }
 
+    /// When query `number` of this thread is due, from 0. Multiplied, not added up, so that a rate holds over hours.
+    #[inline]
+    fn even_due(&self, number: u64) -> u64 {
+        (self.offset_ns + number as f64 * self.period_ns) as u64
+    }
+
     #[inline]
     fn due_of_next(&mut self) -> u64 {
         match &mut self.poisson {
-            // Multiplied, not added up, so that a rate holds over hours.
-            None => (self.offset_ns + self.taken as f64 * self.period_ns) as u64,
+            None => self.even_due(self.taken),
             Some((random, sum_ns)) => {
                 *sum_ns -= (1.0 - random.f64()).ln() * self.period_ns;
                 *sum_ns as u64
@@ -161,6 +185,21 @@ mod tests {
         // Hours at the greatest rate are no work.
         let mut schedule = Schedule::new(1e8, 1, 0, Arrivals::Even, 0);
         assert_eq!(schedule.skip(36_000_000_000_000, u64::MAX), 3_600_000_000_000);
+    }
+
+    #[test]
+    fn the_first_that_is_due_later_is_found_without_taking_any() {
+        for rate_qps in [1_000.0, 333_333.0, 7e7] {
+            let schedule = Schedule::new(rate_qps, 3, 1, Arrivals::Even, 0);
+            for ns in [0, 1, 333_333, 1_000_000, 1_000_001, 999_999_999] {
+                let mut walked = Schedule::new(rate_qps, 3, 1, Arrivals::Even, 0);
+                walked.skip(ns + 1, u64::MAX);
+                assert_eq!(schedule.due_after_ns(ns), walked.next_due_ns(), "{rate_qps} {ns}");
+            }
+        }
+        let schedule = Schedule::new(1_000.0, 1, 0, Arrivals::Poisson, 5);
+        assert_eq!(schedule.due_after_ns(0), schedule.next_due_ns());
+        assert_eq!(schedule.due_after_ns(9_000_000_000), 9_001_000_000);
     }
 
     #[test]

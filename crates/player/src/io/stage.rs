@@ -66,15 +66,15 @@ pub struct Signals<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// `targets` are those of the sockets, in their order.
+    /// `targets` are those of the sockets, in their order. Fails when the process has no descriptors left.
     pub(crate) fn new(
         plan: &Plan,
         sockets: &'a [UdpSocket],
         targets: Box<[Address]>,
         deck: Deck<'a>,
         signals: Signals<'a>,
-    ) -> Self {
-        Self {
+    ) -> io::Result<Self> {
+        Ok(Self {
             deck,
             sockets,
             targets,
@@ -88,9 +88,9 @@ impl<'a> Stage<'a> {
             signals,
             readable: PollSet::new(sockets),
             naps: 0,
-            wait: Wait::default(),
+            wait: Wait::asleep()?,
             precedence: Precedence::default(),
-        }
+        })
     }
 
     /// Gets ready, and waits for the common start; false when the trial is called off. Call it when all memory is there: what
@@ -100,7 +100,7 @@ impl<'a> Stage<'a> {
             self.precedence = Precedence::ask();
         }
         if self.stays_awake {
-            self.wait = Wait::awake_at_last();
+            self.wait.stay_awake_at_last();
         }
         if let Some(start_ns) = (self.signals.ready)() {
             self.deck.begin(start_ns);
@@ -159,9 +159,8 @@ impl<'a> Stage<'a> {
         if self.deck.is_looking() {
             return Ok(());
         }
-        if let Some(wake_ns) = self.deck.wake_at_ns(self.burst_most) {
-            self.wait.until(&self.deck, wake_ns, now_ns + NAP_LONGEST_NS);
-            return Ok(());
+        if let Some(leaves) = self.deck.leaves_ns(self.burst_most) {
+            return self.wait.until(&mut self.deck, leaves, self.burst_most, now_ns + NAP_LONGEST_NS);
         }
         self.naps = if heard { 0 } else { self.naps + 1 };
         match self.deck.refill_ns(self.burst_most) {
@@ -334,7 +333,7 @@ mod tests {
         let plan = plan(socket.local_addr().unwrap());
         let signals = Signals { ready: &|| None, stop: &stop, all_sent: &|| () };
         let (deck, sockets) = (desk.deck(1, 16, u64::MAX, Arrivals::Even), [socket]);
-        let mut stage = Stage::new(&plan, &sockets, Box::default(), deck, signals);
+        let mut stage = Stage::new(&plan, &sockets, Box::default(), deck, signals).unwrap();
         let mut outcomes = Vec::new();
         let book = |_: &mut Deck<'_>, message, outcome: Result<u64, i32>| {
             assert_eq!(message, outcomes.len());

@@ -1,6 +1,14 @@
-//! Waiting for a moment: asleep while there is time, and awake for the last stretch of it. A sleeper comes late, by a
-//! few microseconds on a host of its own and by tens of them on a virtual machine, and late is what it sends then.
+//! Waiting for the moment at which a burst is to leave: asleep while there is time, and awake for the last stretch of it
+//! where the thread has a core of its own. A sleeper comes late, by a few microseconds on a host of its own and by tens
+//! of them on a virtual machine, and late is what it sends then.
+//!
+//! A sleep costs less when its end was told while the one before it lasted ([`Alarms`]). So the moment after the next one
+//! is foreseen, from how late sleepers come here, and kept to where it turns out good enough.
 
+use std::io;
+use std::ops::RangeInclusive;
+
+use kqps_kernel::alarm::Alarms;
 use kqps_kernel::clock;
 
 use crate::deck::Deck;
@@ -10,20 +18,39 @@ const NAPS: usize = 21;
 const NAP_NS: u64 = 20_000;
 
 /// One that comes even later was held up by something that passes.
-const AWAKE_MOST_NS: u64 = 50_000;
+const LATE_MOST_NS: u64 = 50_000;
 
 /// How a thread waits.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Wait {
-    /// The last stretch of every wait, in which the thread stays awake.
+    alarms: Alarms,
+    /// How late a sleeper comes.
+    late: Usual,
+    /// How long after the end of a sleep the thread waits again.
+    away: Usual,
+    /// When the last sleep was to end, while the thread is away.
+    woken_ns: Option<u64>,
+    /// The last stretch of every wait, in which the thread stays awake; 0 when it does not.
     awake_ns: u64,
     /// For how long it was awake with nothing to do.
     awake_in_all_ns: u64,
 }
 
 impl Wait {
-    /// For a thread whose core nothing else needs. It takes a few naps, in about a millisecond.
-    pub(crate) fn awake_at_last() -> Self {
+    /// For a thread that sleeps until its moment, and comes late.
+    pub(crate) fn asleep() -> io::Result<Self> {
+        Ok(Self {
+            alarms: Alarms::new()?,
+            late: Usual::default(),
+            away: Usual::default(),
+            woken_ns: None,
+            awake_ns: 0,
+            awake_in_all_ns: 0,
+        })
+    }
+
+    /// Stays awake for the last stretch from now on. It takes a few naps, in about a millisecond.
+    pub(crate) fn stay_awake_at_last(&mut self) {
         let nap = |_| {
             let end_ns = clock::now_ns() + NAP_NS;
             clock::sleep_until_ns(end_ns);
@@ -31,7 +58,7 @@ impl Wait {
         };
         let mut late_ns: Vec<u64> = (0..NAPS).map(nap).collect();
         late_ns.sort_unstable();
-        Self { awake_ns: late_ns[NAPS * 4 / 5].min(AWAKE_MOST_NS), awake_in_all_ns: 0 }
+        self.awake_ns = late_ns[NAPS * 4 / 5].min(LATE_MOST_NS);
     }
 
     /// For how long it was awake with nothing to do, in nanoseconds.
@@ -39,22 +66,84 @@ impl Wait {
         self.awake_in_all_ns
     }
 
-    /// Waits until `at_ns`, but no longer than until `latest_ns`, give or take what a sleeper comes late.
-    pub(super) fn until(&mut self, deck: &Deck<'_>, at_ns: u64, latest_ns: u64) {
-        let mut now_ns = deck.now_ns();
-        if self.awake_ns == 0 || at_ns > now_ns + self.awake_ns + NAP_NS {
-            deck.sleep_until_ns(at_ns.saturating_sub(self.awake_ns).min(latest_ns));
-            now_ns = deck.now_ns();
-        }
+    /// Waits for the next burst of at most `most` queries, which may leave and is to leave at the ends of `leaves`, but no
+    /// longer than until `latest_ns`, give or take what a sleeper comes late. The deck is told for when the burst is meant.
+    pub(super) fn until(
+        &mut self,
+        deck: &mut Deck<'_>,
+        leaves: RangeInclusive<u64>,
+        most: usize,
+        latest_ns: u64,
+    ) -> io::Result<()> {
+        let (&due_ns, &at_ns) = (leaves.start(), leaves.end());
         if at_ns > latest_ns {
-            return;
+            deck.sleep_until_ns(at_ns.saturating_sub(self.awake_ns).min(latest_ns));
+            return Ok(());
         }
+        let mut now_ns = deck.now_ns();
+        if let Some(woken_ns) = self.woken_ns.take() {
+            self.away.learn(now_ns - woken_ns);
+        }
+        let mut leave_ns = at_ns;
+        if at_ns > now_ns + self.awake_ns + if self.awake_ns > 0 { NAP_NS } else { 0 } {
+            let wake_ns = self.wake_ns(deck, due_ns, at_ns);
+            if self.awake_ns == 0 {
+                leave_ns = wake_ns;
+            }
+            self.sleep(deck, wake_ns, leave_ns, most)?;
+            now_ns = deck.now_ns();
+            self.late.learn(now_ns.saturating_sub(wake_ns).min(LATE_MOST_NS));
+            self.woken_ns = Some(wake_ns);
+        }
+        deck.mean(leave_ns);
         let since_ns = now_ns;
-        while now_ns < at_ns {
+        while now_ns < leave_ns {
             std::hint::spin_loop();
             now_ns = deck.now_ns();
         }
         self.awake_in_all_ns += now_ns - since_ns;
+        Ok(())
+    }
+
+    /// When to wake up for a burst that may leave at `due_ns` and is to leave at `at_ns`: as was foreseen, if that is good
+    /// enough. Who stays awake at last must not be late; who does not is as late as sleepers are.
+    fn wake_ns(&self, deck: &Deck<'_>, due_ns: u64, at_ns: u64) -> u64 {
+        let wake_ns = at_ns.saturating_sub(self.awake_ns);
+        let good = if self.awake_ns > 0 {
+            wake_ns.saturating_sub(NAP_NS)..=wake_ns
+        } else {
+            due_ns..=wake_ns + self.late.ns
+        };
+        let foreseen_ns = self.alarms.told_ns().map(|told_ns| deck.since_start_ns(told_ns));
+        foreseen_ns.filter(|foreseen_ns| good.contains(foreseen_ns)).unwrap_or(wake_ns)
+    }
+
+    /// Sleeps until `wake_ns`, for a burst that is to leave at `leave_ns`. Tells when the sleep after it will end, unless
+    /// the thread will still be away then.
+    fn sleep(&mut self, deck: &Deck<'_>, wake_ns: u64, leave_ns: u64, most: usize) -> io::Result<()> {
+        let left_ns = if self.awake_ns > 0 { leave_ns } else { leave_ns + self.late.ns };
+        let then_ns = deck.leaves_after_ns(left_ns, most).map(|then_ns| then_ns - self.awake_ns);
+        let then_ns = then_ns.filter(|&then_ns| then_ns > wake_ns + self.away.ns);
+        self.alarms.sleep_until_ns(deck.clock_ns(wake_ns), then_ns.map(|then_ns| deck.clock_ns(then_ns)))
+    }
+}
+
+/// How long something takes as a rule: the median, to which steps of one size lead, and which a rare stall does not move.
+#[derive(Debug, Default)]
+struct Usual {
+    ns: u64,
+}
+
+impl Usual {
+    const STEP_NS: u64 = 250;
+
+    /// Takes in how long it took this time.
+    fn learn(&mut self, ns: u64) {
+        if ns > self.ns {
+            self.ns += Self::STEP_NS;
+        } else {
+            self.ns = self.ns.saturating_sub(Self::STEP_NS);
+        }
     }
 }
 
@@ -64,16 +153,24 @@ mod tests {
     use crate::deck::tests::Desk;
     use crate::plan::Arrivals;
 
+    const MOST: usize = 32;
+
+    /// Waits for a burst that is to leave at this time, as it is due.
+    fn wait_until(wait: &mut Wait, deck: &mut Deck<'_>, at_ns: u64, latest_ns: u64) {
+        wait.until(deck, at_ns..=at_ns, MOST, latest_ns).unwrap();
+    }
+
     #[test]
     fn a_wait_ends_on_time_and_a_short_one_is_spent_awake() {
         let desk = Desk::new();
-        let deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
-        let mut wait = Wait::awake_at_last();
-        assert!(wait.awake_ns > 0 && wait.awake_ns <= AWAKE_MOST_NS, "a sleeper is never early");
+        let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
+        let mut wait = Wait::asleep().unwrap();
+        wait.stay_awake_at_last();
+        assert!(wait.awake_ns > 0 && wait.awake_ns <= LATE_MOST_NS, "a sleeper is never early");
         wait.awake_ns = 10_000;
         for (in_ns, asleep) in [(0, false), (25_000, false), (1_000_000, true)] {
             let (since_ns, before_ns) = (deck.now_ns(), wait.awake_in_all_ns());
-            wait.until(&deck, since_ns + in_ns, u64::MAX);
+            wait_until(&mut wait, &mut deck, since_ns + in_ns, u64::MAX);
             let waited_ns = deck.now_ns() - since_ns;
             let awake_ns = wait.awake_in_all_ns() - before_ns;
             assert!(waited_ns >= in_ns && awake_ns <= waited_ns, "{in_ns} ns");
@@ -84,12 +181,76 @@ mod tests {
     #[test]
     fn no_wait_is_longer_than_it_may_be() {
         let desk = Desk::new();
-        let deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
-        for mut wait in [Wait::default(), Wait::awake_at_last()] {
+        let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
+        for is_awake in [false, true] {
+            let mut wait = Wait::asleep().unwrap();
+            if is_awake {
+                wait.stay_awake_at_last();
+            }
             let now_ns = deck.now_ns();
-            wait.until(&deck, now_ns + 3_600_000_000_000, now_ns + 1_000_000);
+            wait_until(&mut wait, &mut deck, now_ns + 3_600_000_000_000, now_ns + 1_000_000);
             assert_eq!(wait.awake_in_all_ns(), 0);
             assert!(deck.now_ns() >= now_ns + 1_000_000);
         }
+    }
+
+    /// When a thread wakes up for a burst that may leave 1 ms and is to leave 2 ms from `now_ns`, and for which `told_ns`
+    /// was foreseen.
+    fn wakes_ns(wait: &mut Wait, deck: &Deck<'_>, now_ns: u64, told_ns: Option<u64>) -> u64 {
+        let told_ns = told_ns.map(|told_ns| deck.clock_ns(now_ns + told_ns));
+        wait.alarms.sleep_until_ns(1, told_ns).unwrap();
+        wait.wake_ns(deck, now_ns + 1_000_000, now_ns + 2_000_000) - now_ns
+    }
+
+    #[test]
+    fn a_moment_that_was_foreseen_well_enough_is_kept_to() {
+        let desk = Desk::new();
+        let deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
+        let now_ns = deck.now_ns();
+        let mut asleep = Wait { late: Usual { ns: 17_000 }, ..Wait::asleep().unwrap() };
+        let mut awake = Wait { awake_ns: 10_000, ..Wait::asleep().unwrap() };
+        // Not before the burst may leave, and no later than a sleeper is anyway.
+        for (told_ns, wakes_at_ns) in [
+            (999_999, 2_000_000),
+            (1_000_000, 1_000_000),
+            (1_980_000, 1_980_000),
+            (2_017_000, 2_017_000),
+            (2_017_001, 2_000_000),
+        ] {
+            assert_eq!(wakes_ns(&mut asleep, &deck, now_ns, Some(told_ns)), wakes_at_ns);
+        }
+        // Not so early that much of the wait is spent awake, and never late.
+        for (told_ns, wakes_at_ns) in
+            [(1_969_999, 1_990_000), (1_970_000, 1_970_000), (1_990_000, 1_990_000), (1_990_001, 1_990_000)]
+        {
+            assert_eq!(wakes_ns(&mut awake, &deck, now_ns, Some(told_ns)), wakes_at_ns);
+        }
+        assert_eq!(wakes_ns(&mut asleep, &deck, now_ns, None), 2_000_000);
+        assert_eq!(wakes_ns(&mut awake, &deck, now_ns, None), 1_990_000);
+    }
+
+    #[test]
+    fn the_next_wait_is_foreseen_unless_the_thread_is_away_then() {
+        let desk = Desk::new();
+        // A query every millisecond, from 0.
+        let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
+        let mut wait = Wait { late: Usual { ns: 20_000 }, ..Wait::asleep().unwrap() };
+        let at_ns = deck.now_ns() / 1_000_000 * 1_000_000 + 3_000_000;
+        wait_until(&mut wait, &mut deck, at_ns, u64::MAX);
+        let told_ns = wait.alarms.told_ns().map(|told_ns| deck.since_start_ns(told_ns));
+        assert_eq!(told_ns, Some(at_ns + 1_000_000));
+        assert_eq!(*deck.leaves_ns(MOST).unwrap().end(), at_ns, "the burst is meant to leave then");
+        let mut away = Wait { away: Usual { ns: 2_000_000 }, ..Wait::asleep().unwrap() };
+        wait_until(&mut away, &mut deck, at_ns + 3_000_000, u64::MAX);
+        assert_eq!(away.alarms.told_ns(), None);
+    }
+
+    #[test]
+    fn what_is_usual_is_the_median_and_a_stall_does_not_move_it() {
+        let mut usual = Usual::default();
+        for round in 0..3_000_u64 {
+            usual.learn(if round % 100 == 0 { 50_000_000 } else { 10_000 + round % 10 * 1_000 });
+        }
+        assert!((13_000..=17_000).contains(&usual.ns), "{}", usual.ns);
     }
 }
