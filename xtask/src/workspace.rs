@@ -80,6 +80,12 @@ pub fn program(asked: Option<&Path>) -> Result<PathBuf> {
     asked.canonicalize().with_context(|| format!("there is no program {}", asked.display()))
 }
 
+/// Builds the bare system calls of an echo with optimisation, and tells where they are.
+pub fn calls() -> Result<PathBuf> {
+    shell::run(cargo().args(["build", "--release", "--package", "kqps-kernel", "--example", "calls"]))?;
+    Ok(metadata()?.target_directory.join("release/examples/calls"))
+}
+
 /// Builds the program with optimisation and tells where it is.
 fn release_build() -> Result<PathBuf> {
     shell::run(cargo().args(["build", "--release", "--package", "kqps"]))?;

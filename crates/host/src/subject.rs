@@ -162,6 +162,7 @@ pub(crate) fn threads_between(before: &[Thread], after: &[Thread], wall_s: f64) 
                 cpu_user_s: user_share.map(|share| cpu_s * share),
                 cpu_system_s: user_share.map(|share| cpu_s * (1.0 - share)),
                 awake_s: 0.0,
+                withheld_s: 0.0,
                 busy: if wall_s > 0.0 { (cpu_s / wall_s).min(1.0) } else { 0.0 },
                 cpu: thread.cpu,
             })

@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 
 use crate::sys::{check, check_size, is_not_now, timespec};
 
-/// Two alarms that take turns (timerfd_create(2)). All times are those of [`crate::clock::now_ns`].
+/// Two alarms that take turns (`timerfd_create(2)`). All times are those of [`crate::clock::now_ns`].
 #[derive(Debug)]
 pub struct Alarms {
     next: Alarm,

@@ -69,6 +69,11 @@ pub struct ThreadFacts {
     /// threads do so that have a core of their own.
     #[serde(default)]
     pub awake_s: f64,
+    /// Seconds in which its core was withheld from it, counted where that was more than a millisecond in one piece: it was
+    /// awake with nothing to do and did not go on, or was to be woken and was not. A hypervisor does that, not always telling
+    /// it as stolen time. Only of the player's threads that have a core of their own.
+    #[serde(default)]
+    pub withheld_s: f64,
     /// CPU seconds divided by wall seconds, 0 to 1, without those in which it had nothing to do.
     pub busy: f64,
     /// The core it last ran on.

@@ -257,6 +257,7 @@ fn one_thread(
         fallbacks,
         real_time: precedence.is_granted(),
         awake_ns: wait.awake_in_all_ns(),
+        withheld_ns: if plan.has_own_cores() { wait.withheld_ns() } else { 0 },
     }))
 }
 

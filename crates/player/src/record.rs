@@ -34,6 +34,8 @@ pub(crate) struct Heard {
     pub(crate) real_time: bool,
     /// For how long it stayed awake with nothing to do.
     pub(crate) awake_ns: u64,
+    /// For how long its core was withheld from it.
+    pub(crate) withheld_ns: u64,
 }
 
 /// A trial that is over.
@@ -188,6 +190,7 @@ fn per_thread(played: &Played<'_>) -> Vec<ThreadFacts> {
         let heard = played.heard.iter().find(|heard| heard.tid == thread.tid);
         let awake_s = heard.map_or(0.0, |heard| heard.awake_ns as f64 / 1e9).min(thread.cpu_s);
         thread.awake_s = awake_s;
+        thread.withheld_s = heard.map_or(0.0, |heard| heard.withheld_ns as f64 / 1e9);
         thread.busy = (thread.busy - awake_s / played.seen.host.wall_s).max(0.0);
     }
     threads

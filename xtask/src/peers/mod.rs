@@ -56,6 +56,7 @@ pub struct Options {
 /// What a measurement works with.
 struct Bench<'a> {
     kqps: Kqps,
+    calls: &'a Path,
     seconds: f64,
     /// 100,000 names of equal length, in a form that dnsperf reads too.
     queries: &'a Path,
@@ -68,10 +69,20 @@ const QUERIES: u32 = 100_000;
 
 /// Builds, measures, and prints a table; the figures go to `target/peers/NAME.json`.
 pub fn run(options: &Options) -> Result<()> {
-    let program = workspace::program(options.program.as_deref())?;
+    let kqps = workspace::program(options.program.as_deref())?;
+    let calls = if options.name == Name::Echo { workspace::calls()? } else { PathBuf::new() };
     let folder = workspace::metadata()?.target_directory.join("peers");
     let extent = Extent { only: options.only.as_deref(), blocks: options.blocks, seconds: options.seconds };
-    measure(options.name, extent, &program, &folder)
+    measure(options.name, extent, Programs { kqps: &kqps, calls: &calls }, &folder)
+}
+
+/// What is measured, built.
+#[derive(Clone, Copy, Debug)]
+pub struct Programs<'a> {
+    /// kqps.
+    pub kqps: &'a Path,
+    /// The bare system calls of an echo, which [`Name::Echo`] asks for.
+    pub calls: &'a Path,
 }
 
 /// How much is measured.
@@ -85,9 +96,9 @@ pub struct Extent<'a> {
     pub seconds: f64,
 }
 
-/// Measures with a program that is built, into a folder. A row that cannot be measured is told at the end, and the
+/// Measures with programs that are built, into a folder. A row that cannot be measured is told at the end, and the
 /// others are measured.
-pub fn measure(name: Name, extent: Extent<'_>, program: &Path, folder: &Path) -> Result<()> {
+pub fn measure(name: Name, extent: Extent<'_>, programs: Programs<'_>, folder: &Path) -> Result<()> {
     let Extent { only, blocks, seconds } = extent;
     ensure!(
         name != Name::Player || dnsperf::is_there(),
@@ -98,7 +109,8 @@ pub fn measure(name: Name, extent: Extent<'_>, program: &Path, folder: &Path) ->
     let scratch = Scratch::new()?;
     let queries = scratch.path().join("queries");
     kqps::write_queries(&queries, QUERIES, false)?;
-    let bench = Bench { kqps: Kqps::new(program)?, seconds, queries: &queries, scratch: scratch.path() };
+    let kqps = Kqps::new(programs.kqps)?;
+    let bench = Bench { kqps, calls: programs.calls, seconds, queries: &queries, scratch: scratch.path() };
 
     let (mut found, mut failed) = (Vec::new(), Vec::new());
     for row in rows::of(name).into_iter().filter(|row| only.is_none_or(|only| row.what.contains(only))) {

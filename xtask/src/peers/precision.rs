@@ -66,12 +66,13 @@ pub(super) fn measure(bench: &Bench<'_>, blocks: u32) -> Result<Vec<Precision>> 
     Ok(worst.map(precision).into())
 }
 
-/// Plays one trial, and again when the host took the CPU away meanwhile: the promise is for a player that has it.
-/// Also tells how often it was played again.
+/// Plays one trial, player and server on a core each, and again when the host took the CPU away meanwhile: the promise is
+/// for a player that has it. Also tells how often it was played again.
 fn play(bench: &Bench<'_>, rate_qps: u32) -> Result<(Trial, u32)> {
     // A second at least, so that there is one whole bin.
     let duration = format!("{}s", bench.seconds.max(1.0));
-    let flags = ["-Q", &rate_qps.to_string(), "-l", &duration];
+    let server_cpu = bench.kqps.subject_cpu.to_string();
+    let flags = ["-Q", &rate_qps.to_string(), "-l", &duration, "--subject-cpus", &server_cpu];
     let mut repeated = 0;
     loop {
         let (_echo, address) = bench.kqps.echo("mmsg")?;

@@ -146,6 +146,7 @@ fn player() -> Vec<Row> {
 
 fn echo() -> Vec<Row> {
     let kqps = |echo, flags| Side { player: Player::Kqps, flags, server: Server::Echo(echo) };
+    let calls = |io| Side { player: Player::Kqps, flags: WINDOW, server: Server::Calls(io) };
     vec![
         Row {
             what: "answered rate: echo mmsg / echo blocking",
@@ -153,6 +154,21 @@ fn echo() -> Vec<Row> {
             target: Target::AtLeast(1.15),
             a: kqps("mmsg", WINDOW),
             b: kqps("blocking", WINDOW),
+        },
+        // What the host gives to anybody: no echo can have more of the one than of the other.
+        Row {
+            what: "the same of their system calls alone: recvmmsg, sendmmsg / recvfrom, sendto",
+            figure: Figure::AnsweredRate,
+            target: Target::AtLeast(1.15),
+            a: calls("mmsg"),
+            b: calls("blocking"),
+        },
+        Row {
+            what: "answered rate: echo mmsg / its system calls alone",
+            figure: Figure::AnsweredRate,
+            target: Target::AtLeast(0.97),
+            a: kqps("mmsg", WINDOW),
+            b: calls("mmsg"),
         },
         Row {
             what: "answered rate, few flows: echo segment / echo mmsg",

@@ -1,4 +1,4 @@
-//! Who answers: our echo, or a name server that serves generated zones, started as the lab starts it.
+//! Who answers: our echo, or its system calls alone, or a name server that serves generated zones, started as the lab starts it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,13 +11,15 @@ use tempfile::TempDir;
 
 use super::Bench;
 use super::data::Data;
-use crate::child::Running;
+use crate::child::{Running, pinned};
 
 /// A server, before it is started. It has one worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Server {
     /// Our echo under an I/O model.
     Echo(&'static str),
+    /// The system calls of that echo, and next to nothing else.
+    Calls(&'static str),
     /// A name server.
     Named(Named),
 }
@@ -58,6 +60,10 @@ enum Held {
 }
 
 impl Up {
+    fn echo((echo, address): (Running, SocketAddr)) -> Self {
+        Self { address, pid: echo.pid(), is_whole: true, ready_s: 0.0, held: Held::Echo(echo) }
+    }
+
     /// What an echo has used of the CPU so far, seconds; 0 of a name server, which the player watches.
     pub(super) fn cpu_s(&self) -> Result<f64> {
         match &self.held {
@@ -71,7 +77,7 @@ impl Server {
     /// What it serves, and so what it is asked for.
     pub(super) fn data(&self) -> Option<Data> {
         match self {
-            Self::Echo(_) => None,
+            Self::Echo(_) | Self::Calls(_) => None,
             Self::Named(named) => Some(named.data),
         }
     }
@@ -79,7 +85,7 @@ impl Server {
     /// How it is set up.
     pub(super) fn settings(&self) -> BTreeMap<&'static str, &'static str> {
         match self {
-            Self::Echo(_) => BTreeMap::new(),
+            Self::Echo(_) | Self::Calls(_) => BTreeMap::new(),
             Self::Named(named) => named.settings.iter().copied().collect(),
         }
     }
@@ -88,6 +94,7 @@ impl Server {
     pub(super) fn words(&self) -> String {
         match self {
             Self::Echo(io) => format!("echo {io}"),
+            Self::Calls(io) => format!("calls {io}"),
             Self::Named(named) => format!("{} {}", named.subject, named.io).trim_end().to_owned(),
         }
     }
@@ -95,9 +102,12 @@ impl Server {
     /// Starts it, and waits until it answers.
     pub(super) fn start(&self, bench: &Bench<'_>) -> Result<Up> {
         match self {
-            Self::Echo(io) => {
-                let (echo, address) = bench.kqps.echo(io)?;
-                Ok(Up { address, pid: echo.pid(), is_whole: true, ready_s: 0.0, held: Held::Echo(echo) })
+            Self::Echo(io) => Ok(Up::echo(bench.kqps.echo(io)?)),
+            Self::Calls(io) => {
+                let mut calls =
+                    Running::start(pinned(&bench.kqps.subject_cpu.to_string(), bench.calls).arg(io))?;
+                let address = calls.ready()?;
+                Ok(Up::echo((calls, address)))
             }
             Self::Named(named) => named.start(bench),
         }

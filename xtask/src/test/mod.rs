@@ -39,7 +39,7 @@ const STEPS: [Step; 8] = [
     Step { name: "directions", run: || no_tests(directions::check()) },
     Step { name: "tidy", run: || no_tests(tidy::run()) },
     Step { name: "clippy", run: clippy },
-    Step { name: "tests", run: || cargo_test::run(&["--lib", "--bins", "--tests"]) },
+    Step { name: "tests", run: tests },
     Step { name: "doctests", run: || cargo_test::run(&["--doc"]) },
 ];
 
@@ -90,6 +90,13 @@ fn summarise(done: &[(&str, Duration)], last_failed: bool) {
 /// A step that holds or fails, and counts no tests.
 fn no_tests(outcome: Result<()>) -> Result<Tally> {
     outcome.map(|()| Tally::default())
+}
+
+/// All tests but those in docs. Some of them run examples, which cargo builds for itself only where it is not told what to
+/// test.
+fn tests() -> Result<Tally> {
+    shell::run(cargo().args(["build", "--quiet", "--workspace", "--examples"]))?;
+    cargo_test::run(&["--lib", "--bins", "--tests"])
 }
 
 /// Lints, with every warning an error.

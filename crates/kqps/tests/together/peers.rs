@@ -6,7 +6,7 @@ use std::path::Path;
 
 use kqps_lab::subject::programs;
 use serde_json::Value;
-use xtask::peers::{Extent, Name, measure};
+use xtask::peers::{Extent, Name, Programs, measure};
 
 fn measured(name: Name, file: &str) -> Value {
     measured_of(name, None, file)
@@ -15,8 +15,10 @@ fn measured(name: Name, file: &str) -> Value {
 fn measured_of(name: Name, only: Option<&str>, file: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let extent = Extent { only, blocks: 1, seconds: 0.3 };
-    measure(name, extent, Path::new(env!("CARGO_BIN_EXE_kqps")), folder.path())
-        .unwrap_or_else(|e| panic!("{e:#}"));
+    let kqps = Path::new(env!("CARGO_BIN_EXE_kqps"));
+    // Examples are built with the tests.
+    let programs = Programs { kqps, calls: &kqps.with_file_name("examples/calls") };
+    measure(name, extent, programs, folder.path()).unwrap_or_else(|e| panic!("{e:#}"));
     serde_json::from_str(&fs::read_to_string(folder.path().join(file)).unwrap()).unwrap()
 }
 
@@ -42,7 +44,7 @@ fn a_player_is_laid_beside_dnsperf() {
 
 #[test]
 fn echoes_are_laid_beside_each_other() {
-    every_row_has_a_ratio(&measured(Name::Echo, "echo.json"), 2);
+    every_row_has_a_ratio(&measured(Name::Echo, "echo.json"), 4);
 }
 
 /// Those of its rows that need no other program, and the one that is a difference.

@@ -20,6 +20,9 @@ const NAP_NS: u64 = 20_000;
 /// One that comes even later was held up by something that passes.
 const LATE_MOST_NS: u64 = 50_000;
 
+/// A core that does not go on for so long, though it has nothing else to do, is withheld.
+const WITHHELD_LEAST_NS: u64 = 1_000_000;
+
 /// How a thread waits.
 #[derive(Debug)]
 pub(crate) struct Wait {
@@ -34,6 +37,8 @@ pub(crate) struct Wait {
     awake_ns: u64,
     /// For how long it was awake with nothing to do.
     awake_in_all_ns: u64,
+    /// For how long the core was withheld, if nothing else needs it.
+    withheld_ns: u64,
 }
 
 impl Wait {
@@ -46,6 +51,7 @@ impl Wait {
             woken_ns: None,
             awake_ns: 0,
             awake_in_all_ns: 0,
+            withheld_ns: 0,
         })
     }
 
@@ -66,6 +72,12 @@ impl Wait {
         self.awake_in_all_ns
     }
 
+    /// For how long the thread was not woken though it was time, or did not go on though it was awake, in pieces of more than
+    /// a millisecond, in nanoseconds. Of what was withheld while it had something to do nothing is known.
+    pub(crate) fn withheld_ns(&self) -> u64 {
+        self.withheld_ns
+    }
+
     /// Waits for the next burst of at most `most` queries, which may leave and is to leave at the ends of `leaves`, but no
     /// longer than until `latest_ns`, give or take what a sleeper comes late. The deck is told for when the burst is meant.
     pub(super) fn until(
@@ -77,7 +89,9 @@ impl Wait {
     ) -> io::Result<()> {
         let (&due_ns, &at_ns) = (leaves.start(), leaves.end());
         if at_ns > latest_ns {
-            deck.sleep_until_ns(at_ns.saturating_sub(self.awake_ns).min(latest_ns));
+            let wake_ns = at_ns.saturating_sub(self.awake_ns).min(latest_ns);
+            deck.sleep_until_ns(wake_ns);
+            self.went_on(wake_ns, deck.now_ns());
             return Ok(());
         }
         let mut now_ns = deck.now_ns();
@@ -92,6 +106,7 @@ impl Wait {
             }
             self.sleep(deck, wake_ns, leave_ns, most)?;
             now_ns = deck.now_ns();
+            self.went_on(wake_ns, now_ns);
             self.late.learn(now_ns.saturating_sub(wake_ns).min(LATE_MOST_NS));
             self.woken_ns = Some(wake_ns);
         }
@@ -99,10 +114,21 @@ impl Wait {
         let since_ns = now_ns;
         while now_ns < leave_ns {
             std::hint::spin_loop();
+            let before_ns = now_ns;
             now_ns = deck.now_ns();
+            self.went_on(before_ns, now_ns);
         }
         self.awake_in_all_ns += now_ns - since_ns;
         Ok(())
+    }
+
+    /// The thread, which was to go on at `wake_ns`, did so at `now_ns`.
+    #[inline]
+    fn went_on(&mut self, wake_ns: u64, now_ns: u64) {
+        let late_ns = now_ns.saturating_sub(wake_ns);
+        if late_ns > WITHHELD_LEAST_NS {
+            self.withheld_ns += late_ns;
+        }
     }
 
     /// When to wake up for a burst that may leave at `due_ns` and is to leave at `at_ns`: as was foreseen, if that is good
@@ -243,6 +269,15 @@ mod tests {
         let mut away = Wait { away: Usual { ns: 2_000_000 }, ..Wait::asleep().unwrap() };
         wait_until(&mut away, &mut deck, at_ns + 3_000_000, u64::MAX);
         assert_eq!(away.alarms.told_ns(), None);
+    }
+
+    #[test]
+    fn what_was_withheld_is_summed_but_for_small_pieces() {
+        let mut wait = Wait::asleep().unwrap();
+        for (wake_ns, now_ns) in [(0, 1_000_000), (7, 2_000_007), (9, 8), (5_000_000, 8_000_000)] {
+            wait.went_on(wake_ns, now_ns);
+        }
+        assert_eq!(wait.withheld_ns(), 5_000_000);
     }
 
     #[test]

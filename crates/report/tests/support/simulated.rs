@@ -108,6 +108,7 @@ impl Simulated {
             cpu_user_s: Some(busy * duration_s * 0.4),
             cpu_system_s: Some(busy * duration_s * 0.6),
             awake_s: 0.0,
+            withheld_s: 0.0,
             busy,
             cpu: 1,
         };
@@ -142,6 +143,7 @@ fn player(sent: u64, duration_s: f64) -> PlayerFacts {
             cpu_user_s: Some(busy * duration_s * 0.2),
             cpu_system_s: Some(busy * duration_s * 0.8),
             awake_s: 0.0,
+            withheld_s: 0.0,
             busy,
             cpu: 0,
         }],

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use kqps_observation::Trial;
+use kqps_observation::host::CpuFacts;
 
 use super::{Code, Effect, Setting, Warning};
 use crate::grade::Grade;
@@ -53,7 +54,8 @@ pub fn single_host(trial: &Trial, setting: &Setting) -> Option<Warning> {
 const BUSY_CORE: f64 = 0.5;
 
 /// Other programs or another virtual machine took CPU from the cores in use over one or several trials, or those
-/// cores did not keep their clock from one trial to the next.
+/// cores did not keep their clock from one trial to the next. What a hypervisor takes without telling shows where a thread of
+/// the player's had the core for itself.
 pub fn noisy_host<'a>(trials: impl IntoIterator<Item = &'a Trial>, setting: &Setting) -> Option<Warning> {
     let noise = Noise::of(trials, setting)?;
     let worst = noise.foreign.max(noise.frequency);
@@ -62,8 +64,8 @@ pub fn noisy_host<'a>(trials: impl IntoIterator<Item = &'a Trial>, setting: &Set
     }
     let effect = if worst > 0.1 || noise.stolen > 0.01 { Effect::Refuse } else { Effect::DownOne };
     let mut advice = format!(
-        "Other programs took {:.1} % of the cores in use and the hypervisor {:.2} % (the limits are 2 % and \
-         0.1 %). Stop what else runs, or use a machine of your own.",
+        "Other programs took {:.1} % of the cores in use, and {:.2} % were withheld by the hypervisor or by a \
+         limit on CPU time (the limits are 2 % and 0.1 %). Stop what else runs, or use a machine of your own.",
         noise.foreign * 100.0,
         noise.stolen * 100.0
     );
@@ -99,7 +101,7 @@ impl Noise {
             let trial_s = trial.host.wall_s * used.len() as f64;
             wall_s += trial.host.wall_s;
             cores_s += trial_s;
-            stolen_s += used.iter().map(|core| core.steal).sum::<f64>() * trial.host.wall_s;
+            stolen_s += used.iter().map(|core| stolen_s_of(trial, core)).sum::<f64>();
             if let Some(seconds) = trial.host.foreign_cpu_s {
                 foreign_s += seconds;
                 known_s += trial_s;
@@ -120,6 +122,13 @@ impl Noise {
             frequency: spread.fold(0.0, f64::max),
         })
     }
+}
+
+/// Seconds of a trial in which a core was withheld from this host, by what the hypervisor tells or by what a thread of
+/// the player's saw there, whichever is more: most of the one is in the other.
+fn stolen_s_of(trial: &Trial, core: &CpuFacts) -> f64 {
+    let threads = trial.player.per_thread.iter().filter(|thread| thread.cpu == core.cpu);
+    threads.map(|thread| thread.withheld_s).fold(core.steal * trial.host.wall_s, f64::max)
 }
 
 /// Whether player or subject used a core; where it is not known which they used, all count.

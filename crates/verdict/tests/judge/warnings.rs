@@ -162,6 +162,17 @@ fn noise_is_summed_over_trials_and_asks_for_a_second() {
     assert_eq!(noisy_host([&stolen], &pinned()).unwrap().effect(), Effect::DownOne);
     stolen.host.cpus[1].steal = 0.05;
     assert_eq!(noisy_host([&stolen], &pinned()).unwrap().effect(), Effect::Refuse);
+
+    // What is not told as stolen, but was withheld from a player that had nothing else to do. Of both the larger counts.
+    let mut withheld = trial(100e3, 0);
+    withheld.player.per_thread[0].withheld_s = 0.001;
+    assert_eq!(noisy_host([&withheld], &pinned()), None);
+    withheld.player.per_thread[0].withheld_s = 0.005;
+    assert_eq!(noisy_host([&withheld], &pinned()).unwrap().effect(), Effect::DownOne);
+    withheld.host.cpus[0].steal = 0.018;
+    assert_eq!(noisy_host([&withheld], &pinned()).unwrap().effect(), Effect::DownOne);
+    withheld.player.per_thread[0].withheld_s = 0.05;
+    assert_eq!(noisy_host([&withheld], &pinned()).unwrap().effect(), Effect::Refuse);
 }
 
 #[test]
