@@ -82,7 +82,7 @@ pub fn program(asked: Option<&Path>) -> Result<PathBuf> {
 
 /// Builds the bare system calls of an echo with optimisation, and tells where they are.
 pub fn calls() -> Result<PathBuf> {
-    shell::run(cargo().args(["build", "--release", "--package", "kqps-kernel", "--example", "calls"]))?;
+    shell::run(cargo().args(["build", "--release", "--package", "kqps-server", "--example", "calls"]))?;
     Ok(metadata()?.target_directory.join("release/examples/calls"))
 }
 

@@ -101,7 +101,8 @@ mod tests {
     fn a_sleep_ends_at_its_moment_whatever_was_told() {
         let mut alarms = Alarms::new().unwrap();
         let start_ns = clock::now_ns();
-        // As told, later than told, earlier than told, told nothing, told what is past.
+        // Told nothing before; as told; later than told; earlier than told; told nothing; told what is past, which a caller
+        // should not, and which does no harm.
         let moments: [(u64, Option<u64>); 6] = [
             (1_000_000, Some(2_000_000)),
             (2_000_000, Some(2_500_000)),

@@ -69,9 +69,10 @@ pub struct ThreadFacts {
     /// threads do so that have a core of their own.
     #[serde(default)]
     pub awake_s: f64,
-    /// Seconds in which its core was withheld from it, counted where that was more than a millisecond in one piece: it was
-    /// awake with nothing to do and did not go on, or was to be woken and was not. A hypervisor does that, not always telling
-    /// it as stolen time. Only of the player's threads that have a core of their own.
+    /// Seconds in which its core was withheld from it and from all others there, counted where that was more than a
+    /// millisecond in one piece: it was awake with nothing to do and did not go on, or it was to be woken before all others
+    /// and was not. A hypervisor does that, not always telling it as stolen time. Only of an open loop's threads that have a
+    /// core of their own; what was withheld while they had something to do is not in it.
     #[serde(default)]
     pub withheld_s: f64,
     /// CPU seconds divided by wall seconds, 0 to 1, without those in which it had nothing to do.

@@ -15,14 +15,14 @@ use kqps_observation::Trial;
 
 use crate::deck::{Deck, Setting};
 use crate::error::PlayError;
-use crate::io::{Chosen, Signals, Stage};
+use crate::io::{Chosen, Signals, Stage, Wait};
 use crate::live::Live;
 use crate::pace::Pace;
 use crate::part::{self, Part};
 use crate::plan::{LoadPlan, Plan};
 use crate::record::{self, Heard, Played};
 use crate::schedule::Schedule;
-use crate::sockets::{Sockets, capacity, part_of};
+use crate::sockets::{Sockets, capacity, part_of, too_many};
 
 /// From the last thread's readiness to the common start.
 const LEAD_NS: u64 = 2_000_000;
@@ -243,7 +243,8 @@ fn one_thread(
     let targets =
         (first..first + sockets.len()).map(|socket| plan.targets[socket % plan.targets.len()].into());
     let failed = |error| PlayError::Loop { io: world.chosen.name(), error };
-    let mut stage = Stage::new(plan, sockets, targets.collect(), deck, signals).map_err(failed)?;
+    let mut stage = Stage::new(plan, sockets, targets.collect(), deck, signals)
+        .map_err(|error| too_many(plan, error, failed))?;
     world.chosen.play(&mut stage).map_err(failed)?;
     let Stage { deck, fallbacks, begun, precedence, wait, .. } = stage;
     let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
@@ -256,8 +257,8 @@ fn one_thread(
         drops,
         fallbacks,
         real_time: precedence.is_granted(),
-        awake_ns: wait.awake_in_all_ns(),
-        withheld_ns: if plan.has_own_cores() { wait.withheld_ns() } else { 0 },
+        awake_ns: wait.as_ref().map_or(0, Wait::awake_in_all_ns),
+        withheld_ns: wait.map_or(0, |wait| wait.withheld.ns()),
     }))
 }
 
@@ -269,7 +270,7 @@ fn setting(world: World<'_>, number: usize, sockets: usize) -> Setting<'_> {
         LoadPlan::Open { rate_qps, arrivals } => {
             let turn = part::turn(dataset.queries(), threads, number, plan.stop.passes);
             let schedule = Schedule::new(rate_qps, threads, turn, arrivals, plan.seed);
-            Pace::Open { schedule, coalesce_ns: plan.coalesce.as_nanos() as u64, meant_ns: None }
+            Pace::Open { schedule, coalesce_ns: plan.coalesce.as_nanos() as u64, leave_ns: None }
         }
         LoadPlan::Closed { outstanding } => {
             let window = part_of(outstanding, threads, number);

@@ -235,9 +235,9 @@ impl<'a> Deck<'a> {
         self.pace.leaves_after_ns(ns, most)
     }
 
-    /// Means to send an open loop's next burst at `ns`, after its first query is due.
-    pub fn mean(&mut self, ns: u64) {
-        self.pace.mean(ns);
+    /// Decides when an open loop's next burst is to leave: once its first query is due.
+    pub fn leave_at(&mut self, at_ns: u64) {
+        self.pace.leave_at(at_ns);
     }
 
     /// In how long replies will have made room for a closed loop's next burst, at the pace of late; none in

@@ -9,6 +9,7 @@ mod plain;
 mod stage;
 mod uring;
 mod wait;
+mod withheld;
 
 use std::io;
 
@@ -19,6 +20,7 @@ use crate::error::PlayError;
 use crate::plan::{Io, Plan};
 
 pub use stage::{Signals, Stage};
+pub(crate) use wait::Wait;
 
 /// The I/O that is really used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,8 +19,8 @@ pub enum Pace {
         schedule: Schedule,
         /// How long one that is due may wait for others to leave with it.
         coalesce_ns: u64,
-        /// When the thread meant to send a burst last: its next one, unless that is gone.
-        meant_ns: Option<u64>,
+        /// When the next burst is to leave, once that is decided. Past its use when the next query is due later.
+        leave_ns: Option<u64>,
     },
     /// Closed loop: so many outstanding queries at most.
     Closed {
@@ -132,10 +132,10 @@ impl Pace {
     #[inline]
     pub fn leaves_ns(&self, most: usize) -> Option<RangeInclusive<u64>> {
         match self {
-            Self::Open { schedule, coalesce_ns, meant_ns } => {
+            Self::Open { schedule, coalesce_ns, leave_ns } => {
                 let due_ns = schedule.next_due_ns();
-                let meant_ns = meant_ns.filter(|&meant_ns| meant_ns >= due_ns);
-                let at_ns = meant_ns
+                let decided_ns = leave_ns.filter(|&leave_ns| leave_ns >= due_ns);
+                let at_ns = decided_ns
                     .unwrap_or_else(|| due_ns + schedule.whole_periods_ns(*coalesce_ns, most as u64 - 1));
                 Some(due_ns..=at_ns)
             }
@@ -155,10 +155,10 @@ impl Pace {
         }
     }
 
-    /// Means to send an open loop's next burst at `ns`, after its first query is due.
-    pub fn mean(&mut self, ns: u64) {
-        if let Self::Open { meant_ns, .. } = self {
-            *meant_ns = Some(ns);
+    /// Decides when an open loop's next burst is to leave: once its first query is due.
+    pub fn leave_at(&mut self, at_ns: u64) {
+        if let Self::Open { leave_ns, .. } = self {
+            *leave_ns = Some(at_ns);
         }
     }
 }
@@ -176,7 +176,7 @@ mod tests {
 
     fn open(rate_qps: f64) -> Pace {
         let schedule = Schedule::new(rate_qps, 1, 0, Arrivals::Even, 0);
-        Pace::Open { schedule, coalesce_ns: 25_000, meant_ns: None }
+        Pace::Open { schedule, coalesce_ns: 25_000, leave_ns: None }
     }
 
     #[test]
@@ -186,6 +186,29 @@ mod tests {
         assert_eq!(open(10_000.0).leaves_ns(32), Some(0..=0));
         assert_eq!(open(10_000_000.0).leaves_ns(32), Some(0..=3_100), "no longer than a burst takes");
         assert_eq!(open(100_000.0).leaves_ns(1), Some(0..=0));
+    }
+
+    #[test]
+    fn what_was_decided_holds_until_its_queries_have_left() {
+        let mut pace = open(100_000.0);
+        pace.leave_at(27_000);
+        assert_eq!(pace.leaves_ns(32), Some(0..=27_000));
+        while pace.take(31_000).is_some() {}
+        assert_eq!(pace.leaves_ns(32), Some(40_000..=60_000));
+    }
+
+    #[test]
+    fn the_burst_after_the_next_is_foreseen_where_its_queries_are_known() {
+        assert_eq!(open(100_000.0).leaves_after_ns(27_000, 32), Some(30_000 + 20_000));
+        assert_eq!(open(1_000.0).leaves_after_ns(27_000, 32), Some(1_000_000));
+        let random = |rate_qps| Pace::Open {
+            schedule: Schedule::new(rate_qps, 1, 0, Arrivals::Poisson, 7),
+            coalesce_ns: 25_000,
+            leave_ns: None,
+        };
+        assert!(random(100_000.0).leaves_after_ns(27_000, 32).is_some_and(|after_ns| after_ns > 47_000));
+        assert_eq!(random(1_000.0).leaves_after_ns(27_000, 32), None);
+        assert_eq!(Pace::Closed { window: 8 }.leaves_after_ns(27_000, 32), None);
     }
 
     #[test]

@@ -62,11 +62,15 @@ impl Plan {
         self.own_cores && !self.cpus.is_empty()
     }
 
+    /// Whether queries leave on a schedule.
+    pub fn is_open(&self) -> bool {
+        matches!(self.load, LoadPlan::Open { .. })
+    }
+
     /// Whether threads stay awake rather than sleep for a moment. A closed loop does not wait for a moment but for replies,
     /// and who lets queries wait for long wants to save CPU time.
     pub fn stays_awake(&self) -> bool {
-        let is_open = matches!(self.load, LoadPlan::Open { .. });
-        self.has_own_cores() && is_open && self.coalesce <= AWAKE_COALESCE_MOST
+        self.has_own_cores() && self.is_open() && self.coalesce <= AWAKE_COALESCE_MOST
     }
 
     /// How many sockets are used.

@@ -35,6 +35,11 @@ impl Precedence {
         self.granted
     }
 
+    /// Whether it runs first now.
+    pub(crate) fn runs_first(&self) -> bool {
+        self.runs_first
+    }
+
     /// Lets time go by.
     #[inline]
     pub(crate) fn keep(&mut self, now_ns: u64) {

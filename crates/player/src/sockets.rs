@@ -30,7 +30,7 @@ impl Sockets {
     /// Binds all sockets of a plan.
     pub(crate) fn bind(plan: &Plan, chosen: Chosen) -> Result<Self, PlayError> {
         // What is refused here is refused again below, with a better reason.
-        let limit = limits::raise_open_files().unwrap_or(0);
+        let _ = limits::raise_open_files();
         let local = plan.local.unwrap_or_else(|| any(plan.targets[0]).into());
         let bytes = plan.buffer_bytes.unwrap_or(BUFFER_BYTES);
         let options = UdpOptions {
@@ -45,15 +45,26 @@ impl Sockets {
         let bind = |number: usize| {
             let port = plan.local_port.map_or(0, |first| first.saturating_add(number as u16));
             let address = SocketAddr::new(local.of_socket(number), port);
-            UdpSocket::bind(address, &options).map_err(|error| match error.raw_os_error() {
-                Some(EMFILE) => PlayError::TooManySockets { wanted, limit },
-                _ => PlayError::Bind { address, error },
-            })
+            UdpSocket::bind(address, &options)
+                .map_err(|error| too_many(plan, error, |error| PlayError::Bind { address, error }))
         };
         let all = (0..wanted).map(bind).collect::<Result<Vec<UdpSocket>, PlayError>>()?;
         let notes = short_buffers(&all[0], bytes);
         Ok(Self { all, notes })
     }
+}
+
+/// What opening something for a plan failed with: too many sockets, where that is it, or something else.
+pub(crate) fn too_many(
+    plan: &Plan,
+    error: io::Error,
+    otherwise: impl FnOnce(io::Error) -> PlayError,
+) -> PlayError {
+    if error.raw_os_error() != Some(EMFILE) {
+        return otherwise(error);
+    }
+    let limit = limits::raise_open_files().unwrap_or(0);
+    PlayError::TooManySockets { wanted: plan.sockets_in_fact(), limit }
 }
 
 /// The address that lets the kernel choose one with which the target can be reached.

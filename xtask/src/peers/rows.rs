@@ -155,11 +155,11 @@ fn echo() -> Vec<Row> {
             a: kqps("mmsg", WINDOW),
             b: kqps("blocking", WINDOW),
         },
-        // What the host gives to anybody: no echo can have more of the one than of the other.
+        // What batches are worth on this host without a server around them.
         Row {
             what: "the same of their system calls alone: recvmmsg, sendmmsg / recvfrom, sendto",
             figure: Figure::AnsweredRate,
-            target: Target::AtLeast(1.15),
+            target: Target::AtLeast(1.0),
             a: calls("mmsg"),
             b: calls("blocking"),
         },
@@ -169,6 +169,13 @@ fn echo() -> Vec<Row> {
             target: Target::AtLeast(0.97),
             a: kqps("mmsg", WINDOW),
             b: calls("mmsg"),
+        },
+        Row {
+            what: "answered rate: echo blocking / its system calls alone",
+            figure: Figure::AnsweredRate,
+            target: Target::AtLeast(0.9),
+            a: kqps("blocking", WINDOW),
+            b: calls("blocking"),
         },
         Row {
             what: "answered rate, few flows: echo segment / echo mmsg",

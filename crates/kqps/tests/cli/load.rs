@@ -8,6 +8,7 @@ mod watched;
 use std::io::{BufRead as _, BufReader};
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use bench::{Bench, Echo, kqps, words};
 use kqps_kernel::process::{Signal, signal};
@@ -155,6 +156,42 @@ fn the_words_are_dnsperfs() {
     assert!(out.lines().any(|line| line.starts_with("  Queries per second:   ")), "{out}");
     assert!(out.contains("intended 500 = sent 500 + unsent 0 + send failed 0"), "{out}");
     assert!(err.lines().filter(|line| line.contains("kqps, correct")).count() >= 4, "{err}");
+}
+
+/// How long the core was withheld from a player, seconds, that was stopped for 0.2 s.
+fn withheld_s_when_stopped(bench: &Bench, flags: &[&str]) -> f64 {
+    let mut load = bench.load(&["-Q", "1k", "-l", "1h", "-S", "100ms", "--json"]);
+    let mut child = load.args(flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(told.any(|line| !line.contains("sent 0.0 kqps")));
+    signal(child.id(), Signal::Stop).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    signal(child.id(), Signal::Continue).unwrap();
+    assert!(told.any(|line| !line.contains("sent 0.0 kqps")));
+    signal(child.id(), Signal::Interrupt).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let trial: Trial = serde_json::from_slice(&output.stdout).unwrap();
+    trial.player.per_thread.iter().map(|thread| thread.withheld_s).sum()
+}
+
+#[test]
+fn a_core_that_was_withheld_shows_where_nothing_else_can_have_had_it() {
+    let cpus = affinity::allowed().unwrap();
+    let [one, .., other] = &*cpus else {
+        println!("skipped: one core only");
+        return;
+    };
+    if std::thread::spawn(priority::run_first).join().unwrap().is_err() {
+        println!("skipped: no thread may run before all others");
+        return;
+    }
+    let bench = Bench::new();
+    let own = ["--cpus", &*one.to_string(), "--subject-cpus", &*other.to_string(), "--coalesce", "100us"];
+    let withheld_s = withheld_s_when_stopped(&bench, &own);
+    assert!(withheld_s >= 0.15, "{withheld_s}");
+    let usual = [&own[..], &["--priority", "usual"]].concat();
+    let withheld_s = withheld_s_when_stopped(&bench, &usual);
+    assert!(withheld_s == 0.0, "{withheld_s}");
 }
 
 #[test]

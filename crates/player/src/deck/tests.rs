@@ -37,7 +37,7 @@ impl Desk {
         Deck::new(Setting {
             dataset: &self.dataset,
             part: Part::new(&self.dataset, 1, 0, None),
-            pace: Pace::Open { schedule, coalesce_ns: 0, meant_ns: None },
+            pace: Pace::Open { schedule, coalesce_ns: 0, leave_ns: None },
             stop_at_ns: 100_000_000_000,
             timeout_ns: TIMEOUT_NS,
             settle_ns: 2 * TIMEOUT_NS,

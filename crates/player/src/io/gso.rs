@@ -21,7 +21,7 @@ const REPLIES: usize = 32;
 pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     let mut replies = RecvBatch::new(REPLIES, SEGMENTED_BYTES);
     let mut sender = Sender::new(stage.sockets.len());
-    if !stage.begin() {
+    if !stage.begin()? {
         return Ok(());
     }
     loop {

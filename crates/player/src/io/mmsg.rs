@@ -16,7 +16,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     let mut replies = RecvBatch::new(BURST_MOST, REPLY_BYTES);
     let mut queries = SendBatch::new(BURST_MOST, BURST_MOST * usize::from(u16::MAX));
     let mut burst = Vec::with_capacity(BURST_MOST);
-    if !stage.begin() {
+    if !stage.begin()? {
         return Ok(());
     }
     loop {

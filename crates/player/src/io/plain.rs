@@ -14,7 +14,7 @@ use crate::plan::BURST_MOST;
 pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     let mut buffer = vec![0; usize::from(u16::MAX)];
     let mut burst = Vec::with_capacity(BURST_MOST);
-    if !stage.begin() {
+    if !stage.begin()? {
         return Ok(());
     }
     loop {

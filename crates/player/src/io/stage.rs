@@ -9,7 +9,7 @@ use kqps_kernel::batch::SendBatch;
 use kqps_kernel::poll::PollSet;
 use kqps_kernel::udp::UdpSocket;
 
-use super::wait::Wait;
+use super::Wait;
 use crate::deck::{Deck, Due};
 use crate::plan::Plan;
 use crate::precedence::Precedence;
@@ -50,7 +50,8 @@ pub struct Stage<'a> {
     signals: Signals<'a>,
     readable: PollSet,
     naps: u32,
-    pub(crate) wait: Wait,
+    /// How an open loop's thread waits.
+    pub(crate) wait: Option<Wait>,
     pub(crate) precedence: Precedence,
 }
 
@@ -88,25 +89,25 @@ impl<'a> Stage<'a> {
             signals,
             readable: PollSet::new(sockets),
             naps: 0,
-            wait: Wait::asleep()?,
+            wait: if plan.is_open() { Some(Wait::asleep()?) } else { None },
             precedence: Precedence::default(),
         })
     }
 
     /// Gets ready, and waits for the common start; false when the trial is called off. Call it when all memory is there: what
     /// takes time after it shows as lag.
-    pub(super) fn begin(&mut self) -> bool {
+    pub(super) fn begin(&mut self) -> io::Result<bool> {
         if self.has_own_core {
             self.precedence = Precedence::ask();
         }
-        if self.stays_awake {
-            self.wait.stay_awake_at_last();
+        if let Some(wait) = self.wait.as_mut().filter(|_| self.stays_awake) {
+            wait.stay_awake_at_last()?;
         }
         if let Some(start_ns) = (self.signals.ready)() {
             self.deck.begin(start_ns);
             self.begun = true;
         }
-        self.begun
+        Ok(self.begun)
     }
 
     /// The time now, and whether there is still something to send. Call it once a turn.
@@ -159,8 +160,9 @@ impl<'a> Stage<'a> {
         if self.deck.is_looking() {
             return Ok(());
         }
-        if let Some(leaves) = self.deck.leaves_ns(self.burst_most) {
-            return self.wait.until(&mut self.deck, leaves, self.burst_most, now_ns + NAP_LONGEST_NS);
+        if let (Some(wait), Some(leaves)) = (&mut self.wait, self.deck.leaves_ns(self.burst_most)) {
+            wait.withheld.runs_first = self.precedence.runs_first();
+            return wait.until(&mut self.deck, leaves, self.burst_most, now_ns + NAP_LONGEST_NS);
         }
         self.naps = if heard { 0 } else { self.naps + 1 };
         match self.deck.refill_ns(self.burst_most) {

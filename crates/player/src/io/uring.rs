@@ -25,7 +25,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
         ring.receive(socket, key)?;
     }
     let mut sender = Sender::new()?;
-    if !stage.begin() {
+    if !stage.begin()? {
         return Ok(());
     }
     loop {

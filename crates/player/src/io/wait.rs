@@ -11,6 +11,7 @@ use std::ops::RangeInclusive;
 use kqps_kernel::alarm::Alarms;
 use kqps_kernel::clock;
 
+use super::withheld::{Vigil, Withheld};
 use crate::deck::Deck;
 
 /// Naps that tell how late a sleeper comes, and how long each is to last.
@@ -19,9 +20,6 @@ const NAP_NS: u64 = 20_000;
 
 /// One that comes even later was held up by something that passes.
 const LATE_MOST_NS: u64 = 50_000;
-
-/// A core that does not go on for so long, though it has nothing else to do, is withheld.
-const WITHHELD_LEAST_NS: u64 = 1_000_000;
 
 /// How a thread waits.
 #[derive(Debug)]
@@ -37,8 +35,8 @@ pub(crate) struct Wait {
     awake_ns: u64,
     /// For how long it was awake with nothing to do.
     awake_in_all_ns: u64,
-    /// For how long the core was withheld, if nothing else needs it.
-    withheld_ns: u64,
+    /// What was seen to be withheld, if nothing else needs the core.
+    pub(crate) withheld: Withheld,
 }
 
 impl Wait {
@@ -51,20 +49,21 @@ impl Wait {
             woken_ns: None,
             awake_ns: 0,
             awake_in_all_ns: 0,
-            withheld_ns: 0,
+            withheld: Withheld::default(),
         })
     }
 
     /// Stays awake for the last stretch from now on. It takes a few naps, in about a millisecond.
-    pub(crate) fn stay_awake_at_last(&mut self) {
+    pub(crate) fn stay_awake_at_last(&mut self) -> io::Result<()> {
         let nap = |_| {
             let end_ns = clock::now_ns() + NAP_NS;
-            clock::sleep_until_ns(end_ns);
-            clock::now_ns() - end_ns
+            self.alarms.sleep_until_ns(end_ns, None)?;
+            Ok(clock::now_ns() - end_ns)
         };
-        let mut late_ns: Vec<u64> = (0..NAPS).map(nap).collect();
+        let mut late_ns = (0..NAPS).map(nap).collect::<io::Result<Vec<u64>>>()?;
         late_ns.sort_unstable();
         self.awake_ns = late_ns[NAPS * 4 / 5].min(LATE_MOST_NS);
+        Ok(())
     }
 
     /// For how long it was awake with nothing to do, in nanoseconds.
@@ -72,14 +71,8 @@ impl Wait {
         self.awake_in_all_ns
     }
 
-    /// For how long the thread was not woken though it was time, or did not go on though it was awake, in pieces of more than
-    /// a millisecond, in nanoseconds. Of what was withheld while it had something to do nothing is known.
-    pub(crate) fn withheld_ns(&self) -> u64 {
-        self.withheld_ns
-    }
-
     /// Waits for the next burst of at most `most` queries, which may leave and is to leave at the ends of `leaves`, but no
-    /// longer than until `latest_ns`, give or take what a sleeper comes late. The deck is told for when the burst is meant.
+    /// longer than until `latest_ns`, give or take what a sleeper comes late. The deck is told when it leaves.
     pub(super) fn until(
         &mut self,
         deck: &mut Deck<'_>,
@@ -88,47 +81,46 @@ impl Wait {
         latest_ns: u64,
     ) -> io::Result<()> {
         let (&due_ns, &at_ns) = (leaves.start(), leaves.end());
-        if at_ns > latest_ns {
-            let wake_ns = at_ns.saturating_sub(self.awake_ns).min(latest_ns);
-            deck.sleep_until_ns(wake_ns);
-            self.went_on(wake_ns, deck.now_ns());
-            return Ok(());
-        }
-        let mut now_ns = deck.now_ns();
+        let now_ns = deck.now_ns();
         if let Some(woken_ns) = self.woken_ns.take() {
             self.away.learn(now_ns - woken_ns);
         }
-        let mut leave_ns = at_ns;
-        if at_ns > now_ns + self.awake_ns + if self.awake_ns > 0 { NAP_NS } else { 0 } {
+        if at_ns <= now_ns {
+            return Ok(());
+        }
+        if at_ns > latest_ns {
+            let wake_ns = at_ns.saturating_sub(self.awake_ns).min(latest_ns).max(now_ns);
+            deck.sleep_until_ns(wake_ns);
+            self.withheld.slept(deck.now_ns() - wake_ns);
+            return Ok(());
+        }
+        if self.awake_ns == 0 {
             let wake_ns = self.wake_ns(deck, due_ns, at_ns);
-            if self.awake_ns == 0 {
-                leave_ns = wake_ns;
+            deck.leave_at(wake_ns);
+            self.sleep(deck, wake_ns, wake_ns + self.late.ns, most)
+        } else {
+            // A short one is spent awake.
+            if at_ns > now_ns + self.awake_ns + NAP_NS {
+                self.sleep(deck, self.wake_ns(deck, due_ns, at_ns), at_ns, most)?;
             }
-            self.sleep(deck, wake_ns, leave_ns, most)?;
-            now_ns = deck.now_ns();
-            self.went_on(wake_ns, now_ns);
-            self.late.learn(now_ns.saturating_sub(wake_ns).min(LATE_MOST_NS));
-            self.woken_ns = Some(wake_ns);
+            self.stay_awake(deck, at_ns);
+            Ok(())
         }
-        deck.mean(leave_ns);
-        let since_ns = now_ns;
-        while now_ns < leave_ns {
-            std::hint::spin_loop();
-            let before_ns = now_ns;
-            now_ns = deck.now_ns();
-            self.went_on(before_ns, now_ns);
-        }
-        self.awake_in_all_ns += now_ns - since_ns;
-        Ok(())
     }
 
-    /// The thread, which was to go on at `wake_ns`, did so at `now_ns`.
-    #[inline]
-    fn went_on(&mut self, wake_ns: u64, now_ns: u64) {
-        let late_ns = now_ns.saturating_sub(wake_ns);
-        if late_ns > WITHHELD_LEAST_NS {
-            self.withheld_ns += late_ns;
+    /// Stays awake until `at_ns`.
+    fn stay_awake(&mut self, deck: &Deck<'_>, at_ns: u64) {
+        let mut now_ns = deck.now_ns();
+        if now_ns >= at_ns {
+            return;
         }
+        let mut vigil = Vigil::begin(&mut self.withheld, now_ns);
+        while now_ns < at_ns {
+            std::hint::spin_loop();
+            now_ns = deck.now_ns();
+            vigil.look(now_ns);
+        }
+        self.awake_in_all_ns += vigil.awake_ns();
     }
 
     /// When to wake up for a burst that may leave at `due_ns` and is to leave at `at_ns`: as was foreseen, if that is good
@@ -144,13 +136,21 @@ impl Wait {
         foreseen_ns.filter(|foreseen_ns| good.contains(foreseen_ns)).unwrap_or(wake_ns)
     }
 
-    /// Sleeps until `wake_ns`, for a burst that is to leave at `leave_ns`. Tells when the sleep after it will end, unless
-    /// the thread will still be away then.
-    fn sleep(&mut self, deck: &Deck<'_>, wake_ns: u64, leave_ns: u64, most: usize) -> io::Result<()> {
-        let left_ns = if self.awake_ns > 0 { leave_ns } else { leave_ns + self.late.ns };
-        let then_ns = deck.leaves_after_ns(left_ns, most).map(|then_ns| then_ns - self.awake_ns);
+    /// Sleeps until `wake_ns`, if that is still to come, for a burst that takes what is due by `leaves_ns`. Tells when the
+    /// sleep after it will end, unless the thread will still be away then.
+    fn sleep(&mut self, deck: &Deck<'_>, wake_ns: u64, leaves_ns: u64, most: usize) -> io::Result<()> {
+        if wake_ns <= deck.now_ns() {
+            return Ok(());
+        }
+        let then_ns =
+            deck.leaves_after_ns(leaves_ns, most).map(|then_ns| then_ns.saturating_sub(self.awake_ns));
         let then_ns = then_ns.filter(|&then_ns| then_ns > wake_ns + self.away.ns);
-        self.alarms.sleep_until_ns(deck.clock_ns(wake_ns), then_ns.map(|then_ns| deck.clock_ns(then_ns)))
+        self.alarms.sleep_until_ns(deck.clock_ns(wake_ns), then_ns.map(|then_ns| deck.clock_ns(then_ns)))?;
+        let late_ns = deck.now_ns() - wake_ns;
+        self.withheld.slept(late_ns);
+        self.late.learn(late_ns.min(LATE_MOST_NS));
+        self.woken_ns = Some(wake_ns);
+        Ok(())
     }
 }
 
@@ -191,7 +191,7 @@ mod tests {
         let desk = Desk::new();
         let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
         let mut wait = Wait::asleep().unwrap();
-        wait.stay_awake_at_last();
+        wait.stay_awake_at_last().unwrap();
         assert!(wait.awake_ns > 0 && wait.awake_ns <= LATE_MOST_NS, "a sleeper is never early");
         wait.awake_ns = 10_000;
         for (in_ns, asleep) in [(0, false), (25_000, false), (1_000_000, true)] {
@@ -211,7 +211,7 @@ mod tests {
         for is_awake in [false, true] {
             let mut wait = Wait::asleep().unwrap();
             if is_awake {
-                wait.stay_awake_at_last();
+                wait.stay_awake_at_last().unwrap();
             }
             let now_ns = deck.now_ns();
             wait_until(&mut wait, &mut deck, now_ns + 3_600_000_000_000, now_ns + 1_000_000);
@@ -261,23 +261,32 @@ mod tests {
         // A query every millisecond, from 0.
         let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
         let mut wait = Wait { late: Usual { ns: 20_000 }, ..Wait::asleep().unwrap() };
-        let at_ns = deck.now_ns() / 1_000_000 * 1_000_000 + 3_000_000;
+        let at_ns = deck.now_ns() / 1_000_000 * 1_000_000 + 200_000_000;
         wait_until(&mut wait, &mut deck, at_ns, u64::MAX);
         let told_ns = wait.alarms.told_ns().map(|told_ns| deck.since_start_ns(told_ns));
         assert_eq!(told_ns, Some(at_ns + 1_000_000));
-        assert_eq!(*deck.leaves_ns(MOST).unwrap().end(), at_ns, "the burst is meant to leave then");
+        assert_eq!(*deck.leaves_ns(MOST).unwrap().end(), at_ns, "the burst is to leave then");
         let mut away = Wait { away: Usual { ns: 2_000_000 }, ..Wait::asleep().unwrap() };
-        wait_until(&mut away, &mut deck, at_ns + 3_000_000, u64::MAX);
+        wait_until(&mut away, &mut deck, at_ns + 200_000_000, u64::MAX);
         assert_eq!(away.alarms.told_ns(), None);
     }
 
     #[test]
-    fn what_was_withheld_is_summed_but_for_small_pieces() {
+    fn what_the_thread_did_meanwhile_was_not_withheld_from_it() {
+        let desk = Desk::new();
+        let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
         let mut wait = Wait::asleep().unwrap();
-        for (wake_ns, now_ns) in [(0, 1_000_000), (7, 2_000_007), (9, 8), (5_000_000, 8_000_000)] {
-            wait.went_on(wake_ns, now_ns);
-        }
-        assert_eq!(wait.withheld_ns(), 5_000_000);
+        wait.withheld.runs_first = true;
+        let now_ns = deck.now_ns();
+        let ago_ns = now_ns - 4_000_000_000;
+        // It was to look at its stop flag seconds ago.
+        wait_until(&mut wait, &mut deck, now_ns + 3_600_000_000_000, ago_ns);
+        // It came back seconds after the moment that was foreseen.
+        let told_ns = deck.clock_ns(ago_ns);
+        wait.alarms.sleep_until_ns(1, Some(told_ns)).unwrap();
+        let leaves = ago_ns - 1..=now_ns + 1_000_000;
+        wait.until(&mut deck, leaves, MOST, u64::MAX).unwrap();
+        assert!(wait.withheld.ns() < 2_000_000_000, "{:?}", wait.withheld);
     }
 
     #[test]

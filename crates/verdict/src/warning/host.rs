@@ -64,8 +64,8 @@ pub fn noisy_host<'a>(trials: impl IntoIterator<Item = &'a Trial>, setting: &Set
     }
     let effect = if worst > 0.1 || noise.stolen > 0.01 { Effect::Refuse } else { Effect::DownOne };
     let mut advice = format!(
-        "Other programs took {:.1} % of the cores in use, and {:.2} % were withheld by the hypervisor or by a \
-         limit on CPU time (the limits are 2 % and 0.1 %). Stop what else runs, or use a machine of your own.",
+        "Other programs took {:.1} % of the cores in use, and {:.2} % were withheld by the hypervisor \
+         (the limits are 2 % and 0.1 %). Stop what else runs, or use a machine of your own.",
         noise.foreign * 100.0,
         noise.stolen * 100.0
     );

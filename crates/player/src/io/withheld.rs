@@ -1,0 +1,116 @@
+//! Time in which a core was withheld from a thread that has it for itself: a hypervisor may take a core away and not tell
+//! it as stolen. It is seen only while the thread has nothing to do, and so does nothing that might take as long.
+
+use kqps_kernel::clock;
+
+/// Less than this in one piece may be an interrupt.
+const LEAST_NS: u64 = 1_000_000;
+
+/// What was withheld from one thread.
+#[derive(Debug, Default)]
+pub(crate) struct Withheld {
+    ns: u64,
+    /// Whether the thread runs before all others of its core: only then no other can have kept it from waking up.
+    pub(super) runs_first: bool,
+}
+
+impl Withheld {
+    /// Nanoseconds in all.
+    pub(crate) fn ns(&self) -> u64 {
+        self.ns
+    }
+
+    /// The thread was asleep, and came so late.
+    pub(super) fn slept(&mut self, late_ns: u64) {
+        if self.runs_first && late_ns > LEAST_NS {
+            self.ns += late_ns;
+        }
+    }
+
+    /// The thread was awake and saw the clock go on by `gap_ns` between two looks, since when or earlier it had used
+    /// `used_ns` of CPU time. Another thread's turn is not booked on it, but what a hypervisor does not tell is. How much
+    /// was withheld is returned, too.
+    pub(super) fn was_awake(&mut self, gap_ns: u64, used_ns: u64) -> u64 {
+        let withheld_ns = if gap_ns > LEAST_NS { gap_ns.min(used_ns) } else { 0 };
+        self.ns += withheld_ns;
+        withheld_ns
+    }
+}
+
+/// A thread that stays awake with nothing to do.
+pub(super) struct Vigil<'a> {
+    withheld: &'a mut Withheld,
+    /// When it looked at the clock last, and what CPU time it had used when it last looked at that.
+    looked_ns: u64,
+    cpu_ns: u64,
+    awake_ns: u64,
+}
+
+impl<'a> Vigil<'a> {
+    /// Begins at `now_ns`.
+    pub(super) fn begin(withheld: &'a mut Withheld, now_ns: u64) -> Self {
+        Self { withheld, looked_ns: now_ns, cpu_ns: clock::thread_cpu_ns(), awake_ns: 0 }
+    }
+
+    /// It looks at the clock again, which shows `now_ns`.
+    #[inline]
+    pub(super) fn look(&mut self, now_ns: u64) {
+        let gap_ns = now_ns - self.looked_ns;
+        self.looked_ns = now_ns;
+        self.awake_ns += gap_ns;
+        if gap_ns > LEAST_NS {
+            self.notice(gap_ns);
+        }
+    }
+
+    /// For how long it was awake in fact, nanoseconds.
+    pub(super) fn awake_ns(self) -> u64 {
+        self.awake_ns
+    }
+
+    #[cold]
+    fn notice(&mut self, gap_ns: u64) {
+        let cpu_ns = clock::thread_cpu_ns();
+        self.awake_ns -= self.withheld.was_awake(gap_ns, cpu_ns - self.cpu_ns);
+        self.cpu_ns = cpu_ns;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleeper_that_runs_first_and_comes_late_was_kept_from_it() {
+        let mut withheld = Withheld::default();
+        withheld.slept(5_000_000);
+        assert_eq!(withheld.ns(), 0, "others may have run");
+        withheld.runs_first = true;
+        for late_ns in [1_000_000, 3_000_000, 0, 2_000_000] {
+            withheld.slept(late_ns);
+        }
+        assert_eq!(withheld.ns(), 5_000_000);
+    }
+
+    #[test]
+    fn what_another_thread_took_was_not_withheld() {
+        let mut withheld = Withheld::default();
+        assert_eq!(withheld.was_awake(1_000_000, 1_000_000), 0, "an interrupt");
+        assert_eq!(withheld.was_awake(9_000_000, 9_010_000), 9_000_000);
+        assert_eq!(withheld.was_awake(9_000_000, 10_000), 10_000, "another's turn");
+        assert_eq!(withheld.ns(), 9_010_000);
+    }
+
+    #[test]
+    fn a_vigil_without_its_core_is_none() {
+        let mut withheld = Withheld::default();
+        let mut vigil = Vigil::begin(&mut withheld, 0);
+        while clock::thread_cpu_ns() < vigil.cpu_ns + 3_000_000 {}
+        // By this clock 3 ms in one piece, in which it used all of the CPU time.
+        for now_ns in [10_000, 20_000, 3_020_000, 3_030_000] {
+            vigil.look(now_ns);
+        }
+        assert_eq!(vigil.awake_ns(), 30_000);
+        assert_eq!(withheld.ns(), 3_000_000);
+    }
+}
