@@ -6,10 +6,9 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use anyhow::{Context as _, Result, anyhow};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tempfile::TempDir;
 
-/// The folders that there are. Each goes with its place in here.
-static FOLDERS: Mutex<Vec<TempDir>> = Mutex::new(Vec::new());
+/// The folders that there are, and what removes each when it is dropped. They go with their places in here.
+static FOLDERS: Mutex<Vec<(PathBuf, Box<dyn Send>)>> = Mutex::new(Vec::new());
 
 /// What a shell adds to the number of the signal that ended a program.
 const ENDED_BY_SIGNAL: i32 = 128;
@@ -20,11 +19,18 @@ pub struct Scratch(PathBuf);
 impl Scratch {
     /// Makes an empty one.
     pub fn new() -> Result<Self> {
+        Self::made_by(|| {
+            let folder = tempfile::tempdir().context("cannot make a folder for the time being")?;
+            Ok((folder.path().to_owned(), folder))
+        })
+    }
+
+    /// Makes one of another kind: where it is, and what removes it when that is dropped.
+    pub fn made_by<R: Send + 'static>(make: impl FnOnce() -> Result<(PathBuf, R)>) -> Result<Self> {
         watch()?;
         let mut folders = folders();
-        let folder = tempfile::tempdir().context("cannot make a folder for the time being")?;
-        let path = folder.path().to_owned();
-        folders.push(folder);
+        let (path, remover) = make()?;
+        folders.push((path.clone(), Box::new(remover)));
         Ok(Self(path))
     }
 
@@ -36,11 +42,11 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        folders().retain(|folder| folder.path() != self.0);
+        folders().retain(|(path, _)| *path != self.0);
     }
 }
 
-fn folders() -> MutexGuard<'static, Vec<TempDir>> {
+fn folders() -> MutexGuard<'static, Vec<(PathBuf, Box<dyn Send>)>> {
     FOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -10,21 +11,71 @@ use kqps_kernel::process::{Signal, signal};
 #[test]
 fn an_interrupted_proof_leaves_no_folder() {
     let place = tempfile::tempdir().unwrap();
-    let (program, folders) = (place.path().join("never-ready"), place.path().join("folders"));
+    let folders = place.path().join("folders");
     fs::create_dir(&folders).unwrap();
-    fs::write(&program, "#!/bin/sh\nexec sleep 60\n").unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = script(place.path(), "exec sleep 60");
     for (by, status) in [(Signal::Interrupt, 130), (Signal::Terminate, 143)] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-        command.args(["prove", "freeze", "--program"]).arg(&program).env("TMPDIR", &folders);
-        let mut proof = command.spawn().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while fs::read_dir(&folders).unwrap().next().is_none() {
-            assert!(Instant::now() < deadline, "no folder was made");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let mut proof = prove("freeze", &program).env("TMPDIR", &folders).spawn().unwrap();
+        wait_until("a folder was made", || fs::read_dir(&folders).unwrap().next().is_some());
         signal(proof.id(), by).unwrap();
         assert_eq!(proof.wait().unwrap().code(), Some(status));
         assert_eq!(fs::read_dir(&folders).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn an_interrupted_proof_leaves_no_control_group() {
+    let place = tempfile::tempdir().unwrap();
+    let told = place.path().join("told");
+    // An echo that tells an address, and a player that tells which groups it is in.
+    let program = script(
+        place.path(),
+        &format!(
+            r#"case $1 in
+            serve) echo '{{"kind": "ready", "addresses": ["127.0.0.1:9"]}}' ;;
+            *) cat /proc/self/cgroup > "{0}.part" && mv "{0}.part" "{0}" ;;
+            esac
+            exec sleep 60"#,
+            told.display()
+        ),
+    );
+    let mut proof = prove("starved", &program).spawn().unwrap();
+    wait_until("a player was started", || told.exists());
+    let name = format!("kqps-starved-{}", proof.id());
+    let groups = || {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let roots = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+        roots.map(|root| Path::new(root).join(&name)).filter(|group| group.exists()).count()
+    };
+    let before = groups();
+    signal(proof.id(), Signal::Interrupt).unwrap();
+    assert_eq!(proof.wait().unwrap().code(), Some(130));
+    if fs::read_to_string(&told).unwrap().contains(&name) {
+        assert!(before > 0, "the group is in none of the places that were looked at");
+        assert_eq!(groups(), 0);
+    } else {
+        println!("skipped: no control group can be made here");
+    }
+}
+
+/// A program to be taken for kqps.
+fn script(place: &Path, lines: &str) -> PathBuf {
+    let program = place.join("kqps");
+    fs::write(&program, format!("#!/bin/sh\n{lines}\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    program
+}
+
+fn prove(name: &str, program: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    command.args(["prove", name, "--program"]).arg(program);
+    command
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "never so: {what}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }

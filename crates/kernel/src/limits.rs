@@ -22,10 +22,9 @@ pub fn raise_open_files() -> io::Result<u64> {
 }
 
 /// Makes room for `count` open files in the kernel's table of them, for as many as the limit permits, and for
-/// [`RESERVED_MOST`] at most. To be called
-/// before other threads are started: to make the table of several threads larger the kernel waits until no core can be
-/// looking at the old one (`expand_fdtable`, fs/file.c), tens of milliseconds on a busy host, and whoever opens the
-/// file waits with it.
+/// [`RESERVED_MOST`] at most. To be called before other threads are started: to make the table of several threads larger
+/// the kernel waits until no core can be looking at the old one (`expand_fdtable`, fs/file.c), tens of milliseconds on a
+/// busy host, and whoever opens the file waits with it.
 pub fn reserve_open_files(count: u64) -> io::Result<()> {
     let highest = count.min(open_files()?.rlim_cur).min(RESERVED_MOST).saturating_sub(1);
     let (file, _) = io::pipe()?;

@@ -59,9 +59,7 @@ impl Schedule {
         if self.poisson.is_some() {
             return ns + self.period_ns as u64;
         }
-        // Rounded down, and one less, since the quotient itself may be rounded up.
-        let number = ((ns as f64 - self.offset_ns) / self.period_ns).max(1.0) as u64 - 1;
-        let mut dues = (number..).map(|number| self.even_due(number));
+        let mut dues = (self.surely_even_due(ns)..).map(|number| self.even_due(number));
         dues.find(|&due_ns| due_ns > ns).expect("queries are due for ever")
     }
 
@@ -82,9 +80,7 @@ impl Schedule {
         if self.poisson.is_some() {
             limit = limit.min(SKIPPED_MOST);
         } else {
-            // Rounded down, and one less, since the quotient itself may be rounded up.
-            let due = ((before_ns as f64 - self.offset_ns) / self.period_ns).max(1.0) as u64 - 1;
-            count = due.saturating_sub(self.taken).min(most);
+            count = self.surely_even_due(before_ns).saturating_sub(self.taken).min(most);
             if count > 0 {
                 self.taken += count;
                 self.next_due_ns = self.due_of_next();
@@ -115,6 +111,12 @@ impl Schedule {
     #[inline]
     fn even_due(&self, number: u64) -> u64 {
         (self.offset_ns + number as f64 * self.period_ns) as u64
+    }
+
+    /// How many queries of this thread are due before `ns`, or one or two fewer: rounded down, and one less, since the
+    /// quotient itself may be rounded up.
+    fn surely_even_due(&self, ns: u64) -> u64 {
+        ((ns as f64 - self.offset_ns) / self.period_ns).max(1.0) as u64 - 1
     }
 
     #[inline]

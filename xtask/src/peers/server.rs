@@ -1,4 +1,5 @@
-//! Who answers: our echo, or its system calls alone, or a name server that serves generated zones, started as the lab starts it.
+//! Who answers: our echo, or its system calls alone, or a name server that serves generated zones, started as the lab
+//! starts it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

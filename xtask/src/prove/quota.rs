@@ -7,9 +7,15 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use kqps_kernel::process::{self, Signal};
+
+use crate::scratch::Scratch;
 
 /// The beginning of the group's name; the rest is the process that made it.
 const NAME: &str = "kqps-starved-";
+
+/// The file of a group that lists its processes, and takes one more.
+const PROCESSES: &str = "cgroup.procs";
 
 /// Of each period a group gets its quota, microseconds.
 const PERIOD_US: u64 = 100_000;
@@ -18,10 +24,8 @@ const PERIOD_US: u64 = 100_000;
 const REMOVALS: u32 = 100;
 const REMOVAL_NAP: Duration = Duration::from_millis(10);
 
-/// The group. Dropped, it is removed; what runs in it must have ended.
-pub(super) struct Quota {
-    folder: PathBuf,
-}
+/// The group. Dropped, it is removed, and what still runs in it is ended.
+pub(super) struct Quota(Scratch);
 
 impl Quota {
     /// Makes a group whose processes together get this share of one core. An error says why there is none.
@@ -31,9 +35,11 @@ impl Quota {
             bail!("no control group here hands down the cpu controller");
         };
         remove_forgotten(&root);
-        let folder = root.join(format!("{NAME}{}", std::process::id()));
-        fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let quota = Self { folder };
+        let quota = Self(Scratch::made_by(|| {
+            let folder = root.join(format!("{NAME}{}", std::process::id()));
+            fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            Ok((folder.clone(), Remover(folder)))
+        })?);
         let quota_us = (share * PERIOD_US as f64) as u64;
         if is_v2 {
             quota.set("cpu.max", &format!("{quota_us} {PERIOD_US}"))?;
@@ -48,25 +54,32 @@ impl Quota {
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("sh");
         let enter = r#"echo $$ > "$0" && exec "$@""#;
-        command.args(["-c", enter]).arg(self.folder.join("cgroup.procs")).arg(program);
+        command.args(["-c", enter]).arg(self.0.path().join(PROCESSES)).arg(program);
         command
     }
 
     fn set(&self, file: &str, value: &str) -> Result<()> {
-        let path = self.folder.join(file);
+        let path = self.0.path().join(file);
         fs::write(&path, value).with_context(|| format!("cannot write {value} to {}", path.display()))
     }
 }
 
-impl Drop for Quota {
+/// Removes the group, and before that ends what is in it, which nobody but this command has put there.
+struct Remover(PathBuf);
+
+impl Drop for Remover {
     fn drop(&mut self) {
         for _ in 0..REMOVALS {
-            if fs::remove_dir(&self.folder).is_ok() {
+            for process in fs::read_to_string(self.0.join(PROCESSES)).iter().flat_map(|text| text.lines()) {
+                // One that has just ended by itself cannot be.
+                let _ = process.parse().map(|process| process::signal(process, Signal::Kill));
+            }
+            if fs::remove_dir(&self.0).is_ok() {
                 return;
             }
             std::thread::sleep(REMOVAL_NAP);
         }
-        eprintln!("cannot remove {}, which this command made", self.folder.display());
+        eprintln!("cannot remove {}, which this command made", self.0.display());
     }
 }
 
@@ -116,7 +129,7 @@ mod tests {
         let output = quota.command(Path::new("cat")).arg("/proc/self/cgroup").output().unwrap();
         let groups = String::from_utf8(output.stdout).unwrap();
         assert!(groups.contains(&format!("/{NAME}{}", std::process::id())), "{groups}");
-        let folder = quota.folder.clone();
+        let folder = quota.0.path().to_owned();
         drop(quota);
         assert!(!folder.exists());
     }

@@ -79,14 +79,20 @@ fn the_record_says_what_shaped_the_load() {
     assert_eq!(trial.targets, [trial.target]);
 }
 
-#[test]
-fn threads_run_first_and_stay_awake_only_on_cores_that_are_not_the_subjects() {
+/// A core for the player and another for the subject, as flags take them; none, told, where there is but one.
+fn two_cores() -> Option<(String, String)> {
     let cpus = affinity::allowed().unwrap();
     let [one, .., other] = &*cpus else {
         println!("skipped: one core only");
-        return;
+        return None;
     };
-    let (one, other) = (&*one.to_string(), &*other.to_string());
+    Some((one.to_string(), other.to_string()))
+}
+
+#[test]
+fn threads_run_first_and_stay_awake_only_on_cores_that_are_not_the_subjects() {
+    let Some((one, other)) = two_cores() else { return };
+    let (one, other) = (&*one, &*other);
     let is_permitted = std::thread::spawn(priority::run_first).join().unwrap().is_ok();
     let can_stay_awake = idle::stay_awake().is_ok();
     let bench = Bench::new();
@@ -176,17 +182,13 @@ fn withheld_s_when_stopped(bench: &Bench, flags: &[&str]) -> f64 {
 
 #[test]
 fn a_core_that_was_withheld_shows_where_nothing_else_can_have_had_it() {
-    let cpus = affinity::allowed().unwrap();
-    let [one, .., other] = &*cpus else {
-        println!("skipped: one core only");
-        return;
-    };
+    let Some((one, other)) = two_cores() else { return };
     if std::thread::spawn(priority::run_first).join().unwrap().is_err() {
         println!("skipped: no thread may run before all others");
         return;
     }
     let bench = Bench::new();
-    let own = ["--cpus", &*one.to_string(), "--subject-cpus", &*other.to_string(), "--coalesce", "100us"];
+    let own = ["--cpus", &*one, "--subject-cpus", &*other, "--coalesce", "100us"];
     let withheld_s = withheld_s_when_stopped(&bench, &own);
     assert!(withheld_s >= 0.15, "{withheld_s}");
     let usual = [&own[..], &["--priority", "usual"]].concat();
