@@ -27,12 +27,12 @@ pub(crate) struct Wait {
     alarms: Alarms,
     /// How late a sleeper comes.
     late: Usual,
+    /// Whether the thread stays awake for the last stretch of every wait, which is how late sleepers come.
+    stays_awake: bool,
     /// How long after the end of a sleep the thread waits again.
     away: Usual,
     /// When the last sleep was to end, while the thread is away.
     woken_ns: Option<u64>,
-    /// The last stretch of every wait, in which the thread stays awake; 0 when it does not.
-    awake_ns: u64,
     /// For how long it was awake with nothing to do.
     awake_in_all_ns: u64,
     /// What was seen to be withheld, if nothing else needs the core.
@@ -44,10 +44,10 @@ impl Wait {
     pub(crate) fn asleep() -> io::Result<Self> {
         Ok(Self {
             alarms: Alarms::new()?,
-            late: Usual::default(),
-            away: Usual::default(),
+            late: Usual::median(0),
+            stays_awake: false,
+            away: Usual::median(0),
             woken_ns: None,
-            awake_ns: 0,
             awake_in_all_ns: 0,
             withheld: Withheld::default(),
         })
@@ -62,8 +62,14 @@ impl Wait {
         };
         let mut late_ns = (0..NAPS).map(nap).collect::<io::Result<Vec<u64>>>()?;
         late_ns.sort_unstable();
-        self.awake_ns = late_ns[NAPS * 4 / 5].min(LATE_MOST_NS);
+        self.late = Usual::four_fifths(late_ns[NAPS * 4 / 5].min(LATE_MOST_NS));
+        self.stays_awake = true;
         Ok(())
+    }
+
+    /// The last stretch of a wait, in which the thread stays awake; 0 when it does not.
+    fn awake_ns(&self) -> u64 {
+        if self.stays_awake { self.late.ns } else { 0 }
     }
 
     /// For how long it was awake with nothing to do, in nanoseconds.
@@ -89,22 +95,22 @@ impl Wait {
             return Ok(());
         }
         if at_ns > latest_ns {
-            let wake_ns = at_ns.saturating_sub(self.awake_ns).min(latest_ns).max(now_ns);
+            let wake_ns = at_ns.saturating_sub(self.awake_ns()).min(latest_ns).max(now_ns);
             deck.sleep_until_ns(wake_ns);
             self.withheld.slept(deck.now_ns() - wake_ns);
             return Ok(());
         }
-        if self.awake_ns == 0 {
-            let wake_ns = self.wake_ns(deck, due_ns, at_ns);
-            deck.leave_at(wake_ns);
-            self.sleep(deck, wake_ns, wake_ns + self.late.ns, most)
-        } else {
+        if self.stays_awake {
             // A short one is spent awake.
-            if at_ns > now_ns + self.awake_ns + NAP_NS {
+            if at_ns > now_ns + self.awake_ns() + NAP_NS {
                 self.sleep(deck, self.wake_ns(deck, due_ns, at_ns), at_ns, most)?;
             }
             self.stay_awake(deck, at_ns);
             Ok(())
+        } else {
+            let wake_ns = self.wake_ns(deck, due_ns, at_ns);
+            deck.leave_at(wake_ns);
+            self.sleep(deck, wake_ns, wake_ns + self.late.ns, most)
         }
     }
 
@@ -126,8 +132,8 @@ impl Wait {
     /// When to wake up for a burst that may leave at `due_ns` and is to leave at `at_ns`: as was foreseen, if that is good
     /// enough. Who stays awake at last must not be late; who does not is as late as sleepers are.
     fn wake_ns(&self, deck: &Deck<'_>, due_ns: u64, at_ns: u64) -> u64 {
-        let wake_ns = at_ns.saturating_sub(self.awake_ns);
-        let good = if self.awake_ns > 0 {
+        let wake_ns = at_ns.saturating_sub(self.awake_ns());
+        let good = if self.stays_awake {
             wake_ns.saturating_sub(NAP_NS)..=wake_ns
         } else {
             due_ns..=wake_ns + self.late.ns
@@ -143,7 +149,7 @@ impl Wait {
             return Ok(());
         }
         let then_ns =
-            deck.leaves_after_ns(leaves_ns, most).map(|then_ns| then_ns.saturating_sub(self.awake_ns));
+            deck.leaves_after_ns(leaves_ns, most).map(|then_ns| then_ns.saturating_sub(self.awake_ns()));
         let then_ns = then_ns.filter(|&then_ns| then_ns > wake_ns + self.away.ns);
         self.alarms.sleep_until_ns(deck.clock_ns(wake_ns), then_ns.map(|then_ns| deck.clock_ns(then_ns)))?;
         let late_ns = deck.now_ns() - wake_ns;
@@ -154,19 +160,32 @@ impl Wait {
     }
 }
 
-/// How long something takes as a rule: the median, to which steps of one size lead, and which a rare stall does not move.
-#[derive(Debug, Default)]
+/// How long something takes as a rule: a quantile, to which steps lead, and which a rare stall does not move.
+#[derive(Debug)]
 struct Usual {
     ns: u64,
+    /// The step up. In the long run steps lead as far up as down, so with one of four steps down one time in five is longer.
+    up_ns: u64,
 }
 
 impl Usual {
+    /// The step down.
     const STEP_NS: u64 = 250;
+
+    /// What half of the times are below, as far as is known.
+    fn median(ns: u64) -> Self {
+        Self { ns, up_ns: Self::STEP_NS }
+    }
+
+    /// What four in five times are below, as far as is known.
+    fn four_fifths(ns: u64) -> Self {
+        Self { ns, up_ns: 4 * Self::STEP_NS }
+    }
 
     /// Takes in how long it took this time.
     fn learn(&mut self, ns: u64) {
         if ns > self.ns {
-            self.ns += Self::STEP_NS;
+            self.ns += self.up_ns;
         } else {
             self.ns = self.ns.saturating_sub(Self::STEP_NS);
         }
@@ -192,8 +211,8 @@ mod tests {
         let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
         let mut wait = Wait::asleep().unwrap();
         wait.stay_awake_at_last().unwrap();
-        assert!(wait.awake_ns > 0 && wait.awake_ns <= LATE_MOST_NS, "a sleeper is never early");
-        wait.awake_ns = 10_000;
+        assert!((1..=LATE_MOST_NS).contains(&wait.awake_ns()), "a sleeper is never early");
+        wait.late.ns = 10_000;
         for (in_ns, asleep) in [(0, false), (25_000, false), (1_000_000, true)] {
             let (since_ns, before_ns) = (deck.now_ns(), wait.awake_in_all_ns());
             wait_until(&mut wait, &mut deck, since_ns + in_ns, u64::MAX);
@@ -233,8 +252,9 @@ mod tests {
         let desk = Desk::new();
         let deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
         let now_ns = deck.now_ns();
-        let mut asleep = Wait { late: Usual { ns: 17_000 }, ..Wait::asleep().unwrap() };
-        let mut awake = Wait { awake_ns: 10_000, ..Wait::asleep().unwrap() };
+        let mut asleep = Wait { late: Usual::median(17_000), ..Wait::asleep().unwrap() };
+        let mut awake =
+            Wait { late: Usual::four_fifths(10_000), stays_awake: true, ..Wait::asleep().unwrap() };
         // Not before the burst may leave, and no later than a sleeper is anyway.
         for (told_ns, wakes_at_ns) in [
             (999_999, 2_000_000),
@@ -260,13 +280,13 @@ mod tests {
         let desk = Desk::new();
         // A query every millisecond, from 0.
         let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
-        let mut wait = Wait { late: Usual { ns: 20_000 }, ..Wait::asleep().unwrap() };
+        let mut wait = Wait { late: Usual::median(20_000), ..Wait::asleep().unwrap() };
         let at_ns = deck.now_ns() / 1_000_000 * 1_000_000 + 200_000_000;
         wait_until(&mut wait, &mut deck, at_ns, u64::MAX);
         let told_ns = wait.alarms.told_ns().map(|told_ns| deck.since_start_ns(told_ns));
         assert_eq!(told_ns, Some(at_ns + 1_000_000));
         assert_eq!(*deck.leaves_ns(MOST).unwrap().end(), at_ns, "the burst is to leave then");
-        let mut away = Wait { away: Usual { ns: 2_000_000 }, ..Wait::asleep().unwrap() };
+        let mut away = Wait { away: Usual::median(2_000_000), ..Wait::asleep().unwrap() };
         wait_until(&mut away, &mut deck, at_ns + 200_000_000, u64::MAX);
         assert_eq!(away.alarms.told_ns(), None);
     }
@@ -290,11 +310,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_usual_is_the_median_and_a_stall_does_not_move_it() {
-        let mut usual = Usual::default();
+    fn what_is_usual_is_a_quantile_and_a_stall_does_not_move_it() {
+        let (mut median, mut four_fifths) = (Usual::median(0), Usual::four_fifths(0));
         for round in 0..3_000_u64 {
-            usual.learn(if round % 100 == 0 { 50_000_000 } else { 10_000 + round % 10 * 1_000 });
+            let ns = if round % 100 == 0 { 50_000_000 } else { 10_000 + round % 10 * 1_000 };
+            median.learn(ns);
+            four_fifths.learn(ns);
         }
-        assert!((13_000..=17_000).contains(&usual.ns), "{}", usual.ns);
+        assert!((13_000..=17_000).contains(&median.ns), "{median:?}");
+        assert!((16_000..=20_000).contains(&four_fifths.ns), "{four_fifths:?}");
+    }
+
+    #[test]
+    fn the_last_stretch_follows_how_late_sleepers_come() {
+        let desk = Desk::new();
+        let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
+        let mut wait = Wait { stays_awake: true, ..Wait::asleep().unwrap() };
+        wait.late = Usual::four_fifths(0);
+        let asleep_ns = NAP_NS + LATE_MOST_NS + 30_000;
+        for _ in 0..100 {
+            let at_ns = deck.now_ns() + asleep_ns;
+            wait_until(&mut wait, &mut deck, at_ns, u64::MAX);
+        }
+        assert!(wait.awake_ns() > 0 && wait.awake_in_all_ns() > 0, "{wait:?}");
     }
 }
