@@ -42,8 +42,8 @@ fn panel(cell: u32, name: &str, number: u64, trial: &Trial) -> Option<Panel> {
         let memory = format::bytes(subject.pss_bytes.unwrap_or(subject.rss_bytes));
         told.push(format!("Memory of the subject: {memory}."));
     }
-    let description =
-        rows.iter().map(|row| format!("{}: {}.", row.label, row.note)).collect::<Vec<_>>().join(" ");
+    let said = |row: &Bar| format!("{}: {}, {}.", whose(row.fill), row.label, row.note);
+    let description = rows.iter().map(said).collect::<Vec<_>>().join(" ");
     let drawing = bars(&Bars {
         id: &format!("cpu-{cell}"),
         title: &format!("CPU time of the threads while {name} was measured"),
@@ -60,12 +60,16 @@ fn panel(cell: u32, name: &str, number: u64, trial: &Trial) -> Option<Panel> {
 fn add(rows: &mut Vec<Bar>, threads: &[ThreadFacts], fill: Fill) -> usize {
     let mut busy: Vec<&ThreadFacts> = threads.iter().filter(|thread| thread.busy > 0.0).collect();
     busy.sort_by(|a, b| b.busy.total_cmp(&a.busy));
-    let whose = if fill == Fill::Player { "player" } else { "subject" };
     rows.extend(busy.iter().take(MOST_THREADS).map(|thread| {
-        let note = format!("{} of core {}{}", format::busy(thread.busy), thread.cpu, user_part(thread));
-        Bar::plain(format!("{whose}: {}", thread.name), note, Some(thread.busy), fill)
+        let note = format!("core {}: {}{}", thread.cpu, format::busy(thread.busy), user_part(thread));
+        Bar::plain(thread.name.clone(), note, Some(thread.busy), fill)
     }));
     busy.len().saturating_sub(MOST_THREADS)
+}
+
+/// What the legend calls threads of that colour.
+fn whose(fill: Fill) -> &'static str {
+    if fill == Fill::Player { "player" } else { "subject" }
 }
 
 /// How much of a thread's time was its own program's and not the kernel's, where that is known. It stays awake with
@@ -74,7 +78,7 @@ fn user_part(thread: &ThreadFacts) -> String {
     let busy_s = thread.cpu_s - thread.awake_s;
     let user_s = thread.cpu_user_s.map(|user_s| (user_s - thread.awake_s).max(0.0));
     let share = user_s.filter(|_| busy_s > 0.0).map(|user_s| (user_s / busy_s).min(1.0));
-    share.map_or(String::new(), |share| format!(", {} of it user", format::busy(share)))
+    share.map_or(String::new(), |share| format!(" ({} user)", format::busy(share)))
 }
 
 #[cfg(test)]
@@ -103,7 +107,7 @@ mod tests {
     #[test]
     fn user_time_is_told_where_it_is_known() {
         let known = ThreadFacts { cpu_s: 2.0, cpu_user_s: Some(0.5), ..ThreadFacts::default() };
-        assert_eq!(user_part(&known), format!(", {} of it user", format::busy(0.25)));
+        assert_eq!(user_part(&known), " (25\u{a0}% user)");
         assert_eq!(user_part(&ThreadFacts { cpu_s: 2.0, ..ThreadFacts::default() }), "");
     }
 }
