@@ -104,6 +104,9 @@ impl Wait {
             // A short one is spent awake.
             if at_ns > now_ns + self.awake_ns() + NAP_NS {
                 self.sleep(deck, self.wake_ns(deck, due_ns, at_ns), at_ns, most)?;
+            } else if at_ns > now_ns + NAP_NS {
+                // Without sleeps it would never be found that they no longer end so late.
+                self.late.fade();
             }
             self.stay_awake(deck, at_ns);
             Ok(())
@@ -148,8 +151,9 @@ impl Wait {
         if wake_ns <= deck.now_ns() {
             return Ok(());
         }
-        let then_ns =
-            deck.leaves_after_ns(leaves_ns, most).map(|then_ns| then_ns.saturating_sub(self.awake_ns()));
+        // The stretch may be a step longer by then, and what was foreseen must not be late for it.
+        let awake_ns = if self.stays_awake { self.late.next_most_ns() } else { 0 };
+        let then_ns = deck.leaves_after_ns(leaves_ns, most).map(|then_ns| then_ns.saturating_sub(awake_ns));
         let then_ns = then_ns.filter(|&then_ns| then_ns > wake_ns + self.away.ns);
         self.alarms.sleep_until_ns(deck.clock_ns(wake_ns), then_ns.map(|then_ns| deck.clock_ns(then_ns)))?;
         let late_ns = deck.now_ns() - wake_ns;
@@ -171,6 +175,7 @@ struct Usual {
 impl Usual {
     /// The step down.
     const STEP_NS: u64 = 250;
+    const FADE_NS: u64 = 1;
 
     /// What half of the times are below, as far as is known.
     fn median(ns: u64) -> Self {
@@ -189,6 +194,16 @@ impl Usual {
         } else {
             self.ns = self.ns.saturating_sub(Self::STEP_NS);
         }
+    }
+
+    /// The most that it can be once it has learned again.
+    fn next_most_ns(&self) -> u64 {
+        self.ns + self.up_ns
+    }
+
+    /// Trusts it a little less, since nothing was learned this time: a thousand such times undo one step up of four.
+    fn fade(&mut self) {
+        self.ns = self.ns.saturating_sub(Self::FADE_NS);
     }
 }
 
@@ -253,8 +268,7 @@ mod tests {
         let deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
         let now_ns = deck.now_ns();
         let mut asleep = Wait { late: Usual::median(17_000), ..Wait::asleep().unwrap() };
-        let mut awake =
-            Wait { late: Usual::four_fifths(10_000), stays_awake: true, ..Wait::asleep().unwrap() };
+        let mut awake = awake_for(10_000);
         // Not before the burst may leave, and no later than a sleeper is anyway.
         for (told_ns, wakes_at_ns) in [
             (999_999, 2_000_000),
@@ -321,17 +335,47 @@ mod tests {
         assert!((16_000..=20_000).contains(&four_fifths.ns), "{four_fifths:?}");
     }
 
+    /// A thread that stays awake for what sleepers are late, which it takes to be `late_ns`.
+    fn awake_for(late_ns: u64) -> Wait {
+        Wait { late: Usual::four_fifths(late_ns), stays_awake: true, ..Wait::asleep().unwrap() }
+    }
+
     #[test]
     fn the_last_stretch_follows_how_late_sleepers_come() {
         let desk = Desk::new();
         let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
-        let mut wait = Wait { stays_awake: true, ..Wait::asleep().unwrap() };
-        wait.late = Usual::four_fifths(0);
-        let asleep_ns = NAP_NS + LATE_MOST_NS + 30_000;
+        let mut wait = awake_for(0);
         for _ in 0..100 {
-            let at_ns = deck.now_ns() + asleep_ns;
+            let at_ns = deck.now_ns() + NAP_NS + LATE_MOST_NS + 30_000;
             wait_until(&mut wait, &mut deck, at_ns, u64::MAX);
         }
         assert!(wait.awake_ns() > 0 && wait.awake_in_all_ns() > 0, "{wait:?}");
+    }
+
+    #[test]
+    fn a_last_stretch_that_leaves_no_time_to_sleep_becomes_shorter() {
+        let desk = Desk::new();
+        let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
+        let mut wait = awake_for(10_000_000);
+        for _ in 0..10 {
+            let at_ns = deck.now_ns() + NAP_NS + 1_000_000;
+            wait_until(&mut wait, &mut deck, at_ns, u64::MAX);
+        }
+        let least_ns = 10_000_000 - 10 * Usual::FADE_NS;
+        assert!((least_ns..10_000_000).contains(&wait.awake_ns()), "{wait:?}");
+    }
+
+    #[test]
+    fn what_was_foreseen_is_kept_to_when_the_last_stretch_has_become_longer() {
+        let desk = Desk::new();
+        // A query every millisecond, from 0.
+        let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
+        let mut wait = awake_for(0);
+        let at_ns = deck.now_ns() / 1_000_000 * 1_000_000 + 200_000_000;
+        wait_until(&mut wait, &mut deck, at_ns, u64::MAX);
+        assert_eq!(wait.late.ns, 4 * Usual::STEP_NS, "a sleeper is never early");
+        let told_ns = wait.alarms.told_ns().map(|told_ns| deck.since_start_ns(told_ns)).unwrap();
+        let (due_ns, then_ns) = (at_ns, at_ns + 1_000_000);
+        assert_eq!((wait.wake_ns(&deck, due_ns, then_ns), told_ns), (told_ns, then_ns - wait.late.ns));
     }
 }
