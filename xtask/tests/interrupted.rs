@@ -6,17 +6,24 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use kqps_kernel::process::{Signal, signal};
+use kqps_kernel::process::{Signal, signal, tie};
 
 #[test]
 fn an_interrupted_proof_leaves_no_folder() {
     let place = tempfile::tempdir().unwrap();
     let folders = place.path().join("folders");
     fs::create_dir(&folders).unwrap();
-    let program = script(place.path(), "exec sleep 60");
+    // It writes into the folder until it is ended.
+    let program = script(
+        place.path(),
+        r#"while :; do n=$((n + 1)); for folder in "$TMPDIR"/.tmp*/; do : > "$folder$n"; done; done"#,
+    );
     for (by, status) in [(Signal::Interrupt, 130), (Signal::Terminate, 143)] {
         let mut proof = prove("freeze", &program).env("TMPDIR", &folders).spawn().unwrap();
-        wait_until("a folder was made", || fs::read_dir(&folders).unwrap().next().is_some());
+        wait_until("a folder is written into", || {
+            let folder = fs::read_dir(&folders).unwrap().next();
+            folder.is_some_and(|folder| folder.unwrap().path().join("9").exists())
+        });
         signal(proof.id(), by).unwrap();
         assert_eq!(proof.wait().unwrap().code(), Some(status));
         assert_eq!(fs::read_dir(&folders).unwrap().count(), 0);
@@ -68,7 +75,7 @@ fn script(place: &Path, lines: &str) -> PathBuf {
 
 fn prove(name: &str, program: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    command.args(["prove", name, "--program"]).arg(program);
+    tie(command.args(["prove", name, "--program"]).arg(program));
     command
 }
 
