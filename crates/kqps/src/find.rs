@@ -93,16 +93,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let ended = kqps_lab::search::run(&goal, &Start::default(), &mut played, |load| {
         trial(&plan, &dataset, load, &goal, &watcher)
     });
-    let interrupted = match ended {
-        Ok(_) => false,
-        Err(Ended::Interrupted) => true,
+    let cut_short = match ended {
+        Ok(_) => None,
+        Err(Ended::Interrupted(trial)) => Some(trial),
         Err(Ended::Failed(error)) => return Err(error),
     };
+    let interrupted = cut_short.is_some();
     let setting = setting(&args.player, &plan);
     let verdict = judged(&goal, setting, &played, &ceilings, interrupted);
     let mut out = io::stdout().lock();
     if args.json {
-        for one in &played {
+        for one in played.iter().chain(cut_short.as_deref()) {
             serde_json::to_writer(&mut out, &Told::of(one))?;
             writeln!(out)?;
         }
@@ -137,7 +138,8 @@ impl<'a> Told<'a> {
 
 /// Why a search has no end.
 enum Ended {
-    Interrupted,
+    /// In the midst of this trial, which the verdict leaves out.
+    Interrupted(Box<Played>),
     Failed(anyhow::Error),
 }
 
@@ -177,7 +179,8 @@ fn trial(
     let shown = Shown { bar: io::stderr().is_terminal(), every: None };
     let trial = watcher.play(&plan, dataset, shown).map_err(Ended::Failed)?;
     if trial.interrupted {
-        return Err(Ended::Interrupted);
+        eprintln!("{}", words::trial_line(&trial, load.purpose, goal));
+        return Err(Ended::Interrupted(Box::new(Played { number: 0, purpose: load.purpose, trial })));
     }
     if let Some(why) = nobody_there(&trial, load) {
         return Err(Ended::Failed(anyhow::Error::msg(why)));

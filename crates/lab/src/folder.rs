@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub struct Folder(PathBuf);
 
-/// A file or folder of the run could not be made, read or written.
+/// A file or folder of the run could not be made, read, written or used.
 #[derive(Debug, thiserror::Error)]
-#[error("{path}: {error}", path = .path.display())]
+#[error("cannot {act} {path}: {error}", path = .path.display())]
 pub struct FolderError {
-    /// Which.
+    /// Which of these.
+    pub act: &'static str,
+    /// Of what.
     pub path: PathBuf,
     /// The system's word.
     pub error: io::Error,
@@ -40,19 +42,24 @@ pub fn store_in(folder: &Path) -> Result<PathBuf, NoRun> {
     if !found.is_dir() {
         return Err(NoRun::NoFolder { path: path() });
     }
-    Some(folder.join(STORE)).filter(|store| store.exists()).ok_or_else(|| NoRun::NoStore { path: path() })
+    let store = folder.join(STORE);
+    match store.try_exists() {
+        Ok(true) => Ok(store),
+        Ok(false) => Err(NoRun::NoStore { path: path() }),
+        Err(error) => Err(NoRun::Unreadable { path: path(), error }),
+    }
 }
 
 impl Folder {
     /// Makes the folder, and those above it, where they are missing.
     pub fn make(path: &Path) -> Result<Self, FolderError> {
-        at(path, fs::create_dir_all(path))?;
+        did("make", path, fs::create_dir_all(path))?;
         Self::open(path)
     }
 
     /// A folder that exists.
     pub fn open(path: &Path) -> Result<Self, FolderError> {
-        let absolute = at(path, path.canonicalize())?;
+        let absolute = did("read", path, path.canonicalize())?;
         // Its path is put into configuration files of every kind of server, quoted at best.
         match absolute.to_str() {
             Some(text) if !text.contains(['"', '\\', '\n', ';']) => Ok(Self(absolute)),
@@ -61,7 +68,7 @@ impl Folder {
                     io::ErrorKind::InvalidInput,
                     "name servers cannot be told of a folder whose path is not plain text",
                 );
-                Err(FolderError { path: path.into(), error })
+                Err(FolderError { act: "use", path: path.into(), error })
             }
         }
     }
@@ -103,7 +110,7 @@ impl Folder {
 
     /// Makes a folder in it.
     pub fn make_folder(&self, path: &Path) -> Result<(), FolderError> {
-        at(path, fs::create_dir_all(path))
+        did("make", path, fs::create_dir_all(path))
     }
 
     /// Writes a file whole or not at all.
@@ -119,12 +126,12 @@ impl Folder {
             // What is left of it is of no use; that it cannot be removed either is no further news.
             let _ = fs::remove_file(&part);
         }
-        at(path, written)
+        did("write", path, written)
     }
 }
 
-fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, FolderError> {
-    result.map_err(|error| FolderError { path: path.into(), error })
+fn did<T>(act: &'static str, path: &Path, result: io::Result<T>) -> Result<T, FolderError> {
+    result.map_err(|error| FolderError { act, path: path.into(), error })
 }
 
 #[cfg(test)]

@@ -13,13 +13,19 @@ use super::ceiling::{Ceilings, Interface};
 /// How one trial went.
 pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String {
     let p99 = trial.latency_us.p99.map_or_else(String::new, |p99_us| format!(", p99 {p99_us} us"));
-    let seconds = trial.load.duration_s;
+    // To the millisecond, since one that was interrupted lasted anything.
+    let seconds = (trial.load.duration_s * 1e3).round() / 1e3;
     if purpose == Purpose::Ceiling {
         let answered = whole(trial.load.answered_qps);
-        return format!("overload   {answered:>11} q/s answered in a closed loop of {seconds} s{p99}");
+        let word = if trial.interrupted { ": interrupted" } else { "" };
+        return format!("overload   {answered:>11} q/s answered in a closed loop of {seconds} s{p99}{word}");
     }
     let rate = whole(trial.load.intended_qps.unwrap_or(0.0));
-    let word = if Probe::of(trial, goal, purpose).is_bad(goal) { "too much" } else { "holds" };
+    let word = match trial.interrupted {
+        true => "interrupted",
+        false if Probe::of(trial, goal, purpose).is_bad(goal) => "too much",
+        false => "holds",
+    };
     let what = if purpose == Purpose::Retest { "again" } else { "trial" };
     let bad = 100.0 * trial.accounts.bad_ratio();
     format!("{what:<10} {rate:>11} q/s for {seconds} s: {bad:.3} % bad{p99}: {word}")

@@ -76,8 +76,8 @@ fn statistics(trial: &Trial, refusal: Option<Code>) -> String {
 /// What a refused figure would have told of.
 fn refused_for(code: Code) -> &'static str {
     match code {
-        Code::PlayerLimited | Code::Lagging | Code::ClientDrops => "it would tell of the player, see below",
-        Code::NoisyHost | Code::SharedCores => "it would tell of what else ran here, see below",
+        Code::PlayerLimited => "it would tell of the player, see below",
+        Code::NoisyHost => "it would tell of what else ran here, see below",
         Code::WrongAnswers => "some answers were wrong, see below",
         _ => "see below",
     }

@@ -3,18 +3,27 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
 use kqps_observation::{Run, SCHEMA, Store};
 
+/// A user who may do nothing in particular.
+const NOBODY: u32 = 65_534;
+
 /// The status of a command that cannot work, and its one line.
+fn one_line(command: &mut Command) -> (Option<i32>, String) {
+    let output = command.output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(error.lines().count(), 1, "{command:?}: {error}");
+    (output.status.code(), error.trim_end().to_owned())
+}
+
 fn refused(folder: &Path, arguments: &str) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
-    let output = command.args(arguments.split(' ')).current_dir(folder).output().unwrap();
-    let error = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(error.lines().count(), 1, "{arguments}: {error}");
-    (output.status.code(), error.trim_end().to_owned())
+    one_line(command.args(arguments.split(' ')).current_dir(folder))
 }
 
 /// A store that is cut off in the middle of its tables.
@@ -66,4 +75,43 @@ fn no_clause_comes_twice_and_the_status_tells_whose_fault_it_is() {
         assert_eq!(clauses.len(), distinct.len(), "{arguments}: {error}");
         assert!(!error.contains(".unfinished-"), "{error}");
     }
+}
+
+#[test]
+fn what_may_not_be_read_or_written_is_told_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let closed = folder.join("closed");
+    fs::create_dir(&closed).unwrap();
+    mode(folder, 0o755);
+    mode(&closed, 0);
+    let command = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
+        // Who may do everything would notice nothing.
+        if fs::read_dir(&closed).is_ok() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command.current_dir(folder);
+        command
+    };
+    if !command().arg("--version").output().is_ok_and(|output| output.status.success()) {
+        println!("skipped: nobody else may start {}", env!("CARGO_BIN_EXE_kqps"));
+        return;
+    }
+    for (status, arguments, wanted) in [
+        (2, "load 127.0.0.1 -Q 1 -d closed/queries", "cannot open closed/queries: Permission denied"),
+        (2, "run closed/study.toml", "cannot read closed/study.toml: Permission denied"),
+        (2, "run --resume --out closed", "closed cannot be read (Permission denied"),
+        (2, "report closed", "closed cannot be read (Permission denied"),
+        (2, "compare closed closed", "closed cannot be read (Permission denied"),
+        (1, "run --budget 1s --out closed/run", "cannot make closed/run: Permission denied"),
+        (1, "gen queries -n 1 -o closed/queries", "cannot write closed/queries: permission denied"),
+        (2, "serve auth --zones closed --listen 127.0.0.1:0", "cannot read closed: Permission denied"),
+    ] {
+        let (code, error) = one_line(command().args(arguments.split(' ')));
+        assert!(code == Some(status) && error.contains(wanted), "{arguments}: {code:?}, {error}");
+    }
+    // Or else not everybody may remove it.
+    mode(&closed, 0o755);
 }

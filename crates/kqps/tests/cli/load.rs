@@ -34,6 +34,16 @@ fn the_record_says_what_was_really_used() {
 }
 
 #[test]
+fn auto_takes_the_best_that_the_host_offers_and_says_which() {
+    let offered = ["gso", "mmsg"].into_iter().find(|io| kqps_player::offers(io.parse().unwrap()).is_ok());
+    let bench = Bench::new();
+    for flags in [&[][..], &["--io", "auto"]] {
+        let trial = bench.trial(&[&["-Q", "1k", "-n", "1"], flags].concat());
+        assert_eq!(Some(trial.player.io.as_str()), offered, "{flags:?}");
+    }
+}
+
+#[test]
 fn sockets_and_passes_are_shared_out_among_any_number_of_threads() {
     let bench = Bench::new();
     for (threads, sockets) in [("3", "4"), ("4", "6"), ("5", "8")] {
@@ -281,6 +291,12 @@ fn a_search_that_is_interrupted_tells_what_it_knew() {
     let verdict: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
     assert_eq!((&verdict["kind"], &verdict["interrupted"]), (&"verdict".into(), &true.into()));
     assert_eq!(verdict["trials"].as_array().unwrap().len(), 1, "{out}");
+    // The trial that it ended is told as well, though nothing follows from it.
+    let told: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [overload, cut_short, _] = &*told else { panic!("{out}") };
+    assert_eq!((&overload["interrupted"], &cut_short["interrupted"]), (&false.into(), &true.into()));
+    line.clear();
+    assert!(stderr.read_line(&mut line).unwrap() > 0 && line.ends_with(": interrupted\n"), "{line}");
     assert!(verdict["reasons"].to_string().contains("interrupted"), "{out}");
     assert_eq!(output.status.code(), Some(1));
 }

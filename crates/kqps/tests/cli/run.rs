@@ -220,6 +220,14 @@ fn a_subject_that_does_not_start_leaves_the_rest_measured() {
         Outcome::Measured(_) => None,
     });
     let reasons: Vec<_> = reasons.collect();
+    // The first lines say what will be done and how long it takes.
+    let told = stderr(&output);
+    let [measuring, plan, ..] = &*told.lines().collect::<Vec<_>>() else { panic!("{told}") };
+    assert_eq!(*measuring, "Measuring player ceiling, echo mmsg, mirror.");
+    assert!(
+        plan.starts_with("1 block in random order, goal `quick`") && plan.ends_with(" s of the 1 s budget."),
+        "{plan}"
+    );
     assert_eq!(reasons.len(), 1);
     assert!(reasons[0].0.contains("before it was ready"), "{reasons:?}");
     assert!(reasons[0].1.contains("--no-such-flag"), "{reasons:?}");
