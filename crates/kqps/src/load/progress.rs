@@ -39,18 +39,19 @@ pub(super) fn beside<T>(plan: &Plan, live: &Live, shown: Shown, trial: impl FnOn
 fn show(plan: &Plan, live: &Live, shown: Shown, every: Duration, is_over: &mpsc::Receiver<()>) {
     let bar = shown.bar.then(|| bar(plan));
     let began = Instant::now();
-    let mut last = live.look();
+    let (mut last, mut last_s) = (live.look(), 0.0);
     let mut next = every;
+    let decimals = if every < Duration::from_millis(100) { 2 } else { 1 };
     while is_over.recv_timeout(next.saturating_sub(began.elapsed())) == Err(RecvTimeoutError::Timeout) {
-        let now = live.look();
-        let line = line(&now.since(&last), every);
+        let (now, now_s) = (live.look(), began.elapsed().as_secs_f64());
+        let line = line(&now.since(&last), now_s - last_s);
         if let Some(bar) = &bar {
             bar.set_position(began.elapsed().as_millis() as u64);
             bar.set_message(line);
         } else {
-            eprintln!("{:8.1} s  {line}", began.elapsed().as_secs_f64());
+            eprintln!("{now_s:8.decimals$} s  {line}");
         }
-        last = now;
+        (last, last_s) = (now, now_s);
         next += every;
     }
     if let Some(bar) = bar {
@@ -69,9 +70,9 @@ fn bar(plan: &Plan) -> ProgressBar {
     }
 }
 
-/// What happened within `every`.
-fn line(look: &Look, every: Duration) -> String {
-    let rate = |count: u64| count as f64 / every.as_secs_f64() / 1000.0;
+/// What happened within so many seconds.
+fn line(look: &Look, seconds: f64) -> String {
+    let rate = |count: u64| count as f64 / seconds / 1000.0;
     let bad = 100.0 * look.bad as f64 / look.intended.max(1) as f64;
     let p99 = look.p99_us().map_or_else(|| "-".to_string(), |p99_us| format!("{p99_us} us"));
     format!(
