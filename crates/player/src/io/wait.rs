@@ -173,7 +173,7 @@ struct Usual {
 }
 
 impl Usual {
-    /// The step down.
+    /// The step down, and the one where nothing was learned.
     const STEP_NS: u64 = 250;
     const FADE_NS: u64 = 1;
 
@@ -349,7 +349,7 @@ mod tests {
             let at_ns = deck.now_ns() + NAP_NS + LATE_MOST_NS + 30_000;
             wait_until(&mut wait, &mut deck, at_ns, u64::MAX);
         }
-        assert!(wait.awake_ns() > 0 && wait.awake_in_all_ns() > 0, "{wait:?}");
+        assert!(wait.awake_ns() > 0, "a sleeper is never early: {wait:?}");
     }
 
     #[test]
