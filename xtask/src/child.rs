@@ -19,6 +19,9 @@ const TICKS_PER_S: f64 = 100.0;
 /// For how long a program may take to end after it was told to.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
+/// For how long one that was killed may take to be dead.
+const DEAD_WITHIN: Duration = Duration::from_secs(1);
+
 /// How often it is looked at meanwhile.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -133,6 +136,38 @@ fn cpu_s(stat: &str) -> f64 {
     ticks as f64 / TICKS_PER_S
 }
 
+/// Kills the programs that this one started, each with its group, and waits for a moment until they are dead.
+pub fn end_all() {
+    let deadline = Instant::now() + DEAD_WITHIN;
+    loop {
+        let children = children();
+        if children.is_empty() || Instant::now() > deadline {
+            return;
+        }
+        for child in children {
+            // One that leads no group is alone.
+            let _ =
+                process::signal_group(child, Signal::Kill).or_else(|_| process::signal(child, Signal::Kill));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// This program's children that have not ended.
+fn children() -> Vec<u32> {
+    let child = |entry: fs::DirEntry| {
+        let process = entry.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        (parent(&stat) == Some(std::process::id()) && !has_ended(&stat)).then_some(process)
+    };
+    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(child).collect()
+}
+
+/// Field 4.
+fn parent(stat: &str) -> Option<u32> {
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
 /// Whether the process is a zombie: field 3 is `Z`.
 fn has_ended(stat: &str) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
@@ -154,6 +189,7 @@ mod tests {
         let stat = "7 (a ) b) Z 1 7 7 0 -1 4194304 90 0 0 0 150 25 9 9 20 0 1 0 100 0 0";
         assert!((cpu_s(stat) - 1.75).abs() < 1e-9);
         assert!(has_ended(stat) && !has_ended("7 (Z) R 1"));
+        assert_eq!(parent("7 (a) b) R 12 7"), Some(12));
     }
 
     #[test]

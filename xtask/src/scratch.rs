@@ -3,19 +3,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-use kqps_kernel::process::{self, Signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+
+use crate::child;
 
 /// The folders that there are, and what removes each when it is dropped. They go with their places in here.
 static FOLDERS: Mutex<Vec<(PathBuf, Box<dyn Send>)>> = Mutex::new(Vec::new());
 
-/// How often a removal is tried, or an end waited for, and for how long each time.
+/// How often a removal is tried.
 const REMOVALS: u32 = 100;
-const NAP: Duration = Duration::from_millis(5);
 
 /// What a shell adds to the number of the signal that ended a program.
 const ENDED_BY_SIGNAL: i32 = 128;
@@ -78,14 +77,14 @@ fn watch() -> Result<()> {
 /// another program meanwhile, so what is left is tried again.
 fn clear(folders: &mut Vec<(PathBuf, Box<dyn Send>)>) {
     let mut left: Vec<PathBuf> = folders.iter().map(|(path, _)| path.clone()).collect();
-    end_children();
+    child::end_all();
     folders.clear();
     for _ in 0..REMOVALS {
         left.retain(|path| path.exists());
         if left.is_empty() {
             return;
         }
-        end_children();
+        child::end_all();
         for path in &left {
             // What remains is told below.
             let _ = fs::remove_dir_all(path);
@@ -94,34 +93,4 @@ fn clear(folders: &mut Vec<(PathBuf, Box<dyn Send>)>) {
     for path in left.iter().filter(|path| path.exists()) {
         eprintln!("cannot remove {}, which this command made", path.display());
     }
-}
-
-/// Kills the programs that this one started, each with its group, and waits for a moment until they are dead.
-fn end_children() {
-    for _ in 0..REMOVALS {
-        let children = children();
-        if children.is_empty() {
-            return;
-        }
-        for child in children {
-            // One that leads no group is alone.
-            let _ =
-                process::signal_group(child, Signal::Kill).or_else(|_| process::signal(child, Signal::Kill));
-        }
-        std::thread::sleep(NAP);
-    }
-}
-
-/// This program's children that are not dead yet: fields 1, 3 and 4 of `/proc/PID/stat` (proc(5)), of which field 2, the
-/// name, may hold anything.
-fn children() -> Vec<u32> {
-    let parent = std::process::id().to_string();
-    let child = |entry: fs::DirEntry| {
-        let process = entry.file_name().to_str()?.parse().ok()?;
-        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-        let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-        let (state, its_parent) = (fields.next()?, fields.next()?);
-        (its_parent == parent && !["Z", "X"].contains(&state)).then_some(process)
-    };
-    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(child).collect()
 }

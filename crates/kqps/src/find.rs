@@ -178,14 +178,13 @@ fn trial(
     }
     let shown = Shown { bar: io::stderr().is_terminal(), every: None };
     let trial = watcher.play(&plan, dataset, shown).map_err(Ended::Failed)?;
-    if trial.interrupted {
-        eprintln!("{}", words::trial_line(&trial, load.purpose, goal));
-        return Err(Ended::Interrupted(Box::new(Played { number: 0, purpose: load.purpose, trial })));
-    }
-    if let Some(why) = nobody_there(&trial, load) {
+    if let Some(why) = nobody_there(&trial, load).filter(|_| !trial.interrupted) {
         return Err(Ended::Failed(anyhow::Error::msg(why)));
     }
     eprintln!("{}", words::trial_line(&trial, load.purpose, goal));
+    if trial.interrupted {
+        return Err(Ended::Interrupted(Box::new(Played { number: 0, purpose: load.purpose, trial })));
+    }
     Ok(trial)
 }
 

@@ -7,15 +7,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use kqps_kernel::process::{self, Signal};
 
 use crate::scratch::Scratch;
 
 /// The beginning of the group's name; the rest is the process that made it.
 const NAME: &str = "kqps-starved-";
-
-/// The file of a group that lists its processes, and takes one more.
-const PROCESSES: &str = "cgroup.procs";
 
 /// Of each period a group gets its quota, microseconds.
 const PERIOD_US: u64 = 100_000;
@@ -24,7 +20,7 @@ const PERIOD_US: u64 = 100_000;
 const REMOVALS: u32 = 100;
 const REMOVAL_NAP: Duration = Duration::from_millis(10);
 
-/// The group. Dropped, it is removed, and what still runs in it is ended.
+/// The group. Dropped, it is removed; what runs in it must have ended.
 pub(super) struct Quota(Scratch);
 
 impl Quota {
@@ -54,7 +50,7 @@ impl Quota {
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("sh");
         let enter = r#"echo $$ > "$0" && exec "$@""#;
-        command.args(["-c", enter]).arg(self.0.path().join(PROCESSES)).arg(program);
+        command.args(["-c", enter]).arg(self.0.path().join("cgroup.procs")).arg(program);
         command
     }
 
@@ -64,16 +60,12 @@ impl Quota {
     }
 }
 
-/// Removes the group, and before that ends what is in it, which nobody but this command has put there.
+/// Removes the group.
 struct Remover(PathBuf);
 
 impl Drop for Remover {
     fn drop(&mut self) {
         for _ in 0..REMOVALS {
-            for process in fs::read_to_string(self.0.join(PROCESSES)).iter().flat_map(|text| text.lines()) {
-                // One that has just ended by itself cannot be.
-                let _ = process.parse().map(|process| process::signal(process, Signal::Kill));
-            }
             if fs::remove_dir(&self.0).is_ok() {
                 return;
             }

@@ -213,13 +213,6 @@ fn a_subject_that_does_not_start_leaves_the_rest_measured() {
     let lab = Lab::new(&broken);
     let output = lab.command().output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    let run = lab.stored().unwrap();
-    assert!(run.finished_unix_ms.is_some());
-    let reasons = run.trials.iter().filter_map(|trial| match &trial.outcome {
-        Outcome::Failed { reason, output } => Some((reason.clone(), output.join("\n"))),
-        Outcome::Measured(_) => None,
-    });
-    let reasons: Vec<_> = reasons.collect();
     // The first lines say what will be done and how long it takes.
     let told = stderr(&output);
     let [measuring, plan, ..] = &*told.lines().collect::<Vec<_>>() else { panic!("{told}") };
@@ -228,6 +221,13 @@ fn a_subject_that_does_not_start_leaves_the_rest_measured() {
         plan.starts_with("1 block in random order, goal `quick`") && plan.ends_with(" s of the 1 s budget."),
         "{plan}"
     );
+    let run = lab.stored().unwrap();
+    assert!(run.finished_unix_ms.is_some());
+    let reasons = run.trials.iter().filter_map(|trial| match &trial.outcome {
+        Outcome::Failed { reason, output } => Some((reason.clone(), output.join("\n"))),
+        Outcome::Measured(_) => None,
+    });
+    let reasons: Vec<_> = reasons.collect();
     assert_eq!(reasons.len(), 1);
     assert!(reasons[0].0.contains("before it was ready"), "{reasons:?}");
     assert!(reasons[0].1.contains("--no-such-flag"), "{reasons:?}");
