@@ -97,8 +97,55 @@ fn kqps() -> Command {
     command
 }
 
-fn spawn(mut command: Command) -> Child {
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+/// A run that goes on while a test looks at what it has stored.
+struct Conducted {
+    child: Child,
+    /// What it prints.
+    printed: tempfile::NamedTempFile,
+}
+
+impl Conducted {
+    fn start(mut command: Command) -> Self {
+        let printed = tempfile::NamedTempFile::new().unwrap();
+        let both = printed.reopen().unwrap();
+        command.stdout(both.try_clone().unwrap()).stderr(both);
+        Self { child: command.spawn().unwrap(), printed }
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Waits for something that it is about to do; fails with its words when it ends without, or takes too long.
+    fn until(&mut self, what: &str, mut happened: impl FnMut() -> bool) {
+        let deadline = Instant::now() + Duration::from_mins(1);
+        loop {
+            // Looked at first: whatever it did, it did before it ended.
+            let may_yet = !self.has_ended() && Instant::now() < deadline;
+            if happened() {
+                return;
+            }
+            assert!(may_yet, "{what} did not happen: {}", self.said());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(self.printed.path()).unwrap()
+    }
+
+    /// Ends it with SIGKILL, which it cannot see coming.
+    fn kill(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Conducted {
+    fn drop(&mut self) {
+        // Nothing is to be done for a test that fails meanwhile.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 fn stderr(output: &Output) -> String {
@@ -131,11 +178,10 @@ fn killed_again_and_again_it_ends_with_every_trial_once() {
     let mut stored_before: Vec<kqps_observation::RunTrial> = Vec::new();
     let mut goal = None;
     for more in [1, 3, 4, 2] {
-        let mut child = spawn(command);
+        let mut conducted = Conducted::start(command);
         let wanted = stored_before.len() + more;
-        soon("a trial", || lab.trials() >= wanted || child.try_wait().unwrap().is_some());
-        child.kill().unwrap();
-        child.wait().unwrap();
+        soon("a trial", || lab.trials() >= wanted || conducted.has_ended());
+        conducted.kill();
         soon("the death of its children", || lab.left_behind().is_empty());
         let run = lab.stored().unwrap();
         check_numbers(&run);
@@ -307,11 +353,9 @@ fn two_commands_are_two_subjects_that_can_be_gone_on_with() {
     let echo = "{kqps} serve echo --listen {endpoint} --threads {workers}";
     let mut command = kqps();
     command.args(["run", "--budget", "1s", "--records", "200", "--echo", "mmsg"]);
-    let child = spawn({
-        command.args(["--command", echo, "--command", &format!("{echo} --work-ns 1000")]);
-        command.arg("--out").arg(&out);
-        command
-    });
+    command.args(["--command", echo, "--command", &format!("{echo} --work-ns 1000")]);
+    command.arg("--out").arg(&out);
+    let mut begun = Conducted::start(command);
     let stored = || Store::read(&out.join("run.sqlite")).ok();
     let measured = |run: &Run| {
         let is_subjects = |trial: &&kqps_observation::RunTrial| {
@@ -319,18 +363,14 @@ fn two_commands_are_two_subjects_that_can_be_gone_on_with() {
         };
         run.trials.iter().filter(is_subjects).count()
     };
-    let kill = |mut child: Child| {
-        child.kill().unwrap();
-        child.wait().unwrap();
-    };
-    soon("a trial", || stored().is_some_and(|run| !run.trials.is_empty()));
-    kill(child);
+    begun.until("a trial", || stored().is_some_and(|run| !run.trials.is_empty()));
+    begun.kill();
     let before = measured(&stored().unwrap());
     let mut resume = kqps();
     resume.args(["run", "--resume", "--out"]).arg(&out);
-    let child = spawn(resume);
-    soon("a trial of a command", || stored().is_some_and(|run| measured(&run) > before));
-    kill(child);
+    let mut resumed = Conducted::start(resume);
+    resumed.until("a trial of a command", || stored().is_some_and(|run| measured(&run) > before));
+    resumed.kill();
     let run = stored().unwrap();
     let names: Vec<&str> = run.cells.iter().map(|cell| cell.subject.as_str()).collect();
     assert!(names.ends_with(&["kqps", "kqps-2"]), "{names:?}");
