@@ -7,6 +7,8 @@ mod record;
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 
@@ -30,6 +32,13 @@ const TABLES: &str = "
 
 /// The run's own row in the table `runs`.
 const THE_RUN: u64 = 1;
+
+/// How long a folder's lock is waited for. What a kqps was about to start when it was killed has the lock, too, until
+/// its program begins, and on a busy core that takes its time.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often it is looked whether a lock is free.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// A run that is being written. Holds an exclusive lock on its folder, so that no second kqps writes there.
 #[derive(Debug)]
@@ -225,10 +234,14 @@ fn lock_folder(path: &Path) -> Result<File, StoreError> {
     };
     let io = |error| StoreError::Io { path: folder.into(), error };
     let file = File::open(folder).map_err(io)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::Locked { folder: folder.into() }),
-        Err(TryLockError::Error(error)) => Err(io(error)),
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => thread::sleep(LOOK),
+            Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { folder: folder.into() }),
+            Err(TryLockError::Error(error)) => return Err(io(error)),
+        }
     }
 }
 

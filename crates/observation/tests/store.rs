@@ -118,6 +118,22 @@ fn one_writer_in_a_folder() {
     Store::open(&path).unwrap();
 }
 
+/// As what a killed kqps was about to start does, which has its descriptors until it begins its program.
+#[test]
+fn a_lock_that_is_about_to_end_is_waited_for() {
+    let folder = TempDir::new().unwrap();
+    let path = store_in(&folder);
+    drop(Store::create(&path, &a_run()).unwrap());
+    let held = fs::File::open(folder.path()).unwrap();
+    held.lock().unwrap();
+    let holder = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        drop(held);
+    });
+    Store::open(&path).unwrap();
+    holder.join().unwrap();
+}
+
 /// The error of opening a path, to write and to read, which must be the same.
 fn refused(path: &Path) -> StoreError {
     let error = Store::open(path).unwrap_err();

@@ -118,7 +118,8 @@ impl Conducted {
 
     /// Waits for something that it is about to do; fails with its words when it ends without, or takes too long.
     fn until(&mut self, what: &str, mut happened: impl FnMut() -> bool) {
-        let deadline = Instant::now() + Duration::from_mins(1);
+        // Longer than a run waits for anything, 60 s, so that it can tell in vain for what.
+        let deadline = Instant::now() + Duration::from_mins(2);
         loop {
             // Looked at first: whatever it did, it did before it ended.
             let may_yet = !self.has_ended() && Instant::now() < deadline;
