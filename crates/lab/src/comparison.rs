@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use kqps_host::{Topology, fingerprint, split};
 use kqps_observation::fingerprint::BinaryFacts;
-use kqps_observation::store::StoreError;
-use kqps_observation::{Cell, CellLoad, Run, Store};
+use kqps_observation::store::Claim;
+use kqps_observation::{Cell, CellLoad, Run};
 use kqps_verdict::compare::{Pairing, Part};
 
 use crate::folder::Folder;
@@ -93,15 +93,14 @@ fn must_be_installed(definition: &Definition) -> Result<(), ComparisonError> {
 /// Writes all that resuming the run needs.
 fn make(wish: &Wish, subjects: &[Definition]) -> Result<(), LabError> {
     let folder = Folder::make(&wish.folder)?;
-    if folder.store().exists() {
-        return Err(StoreError::Exists { path: folder.store() }.into());
-    }
+    // Before anything is written: it may be another run's folder.
+    let claim = Claim::new(&folder.store())?;
     let run = plan(wish, subjects);
     for definition in subjects {
         folder.write(&folder.definition(&definition.name), definition.text.as_bytes())?;
     }
     folder.write(&folder.study(), record::of(&run).as_bytes())?;
-    Store::create(&folder.store(), &run)?;
+    claim.create(&run)?;
     Ok(())
 }
 

@@ -104,11 +104,12 @@ impl Wanted {
         Ok(recipe)
     }
 
-    /// The name of the folder that has its files.
-    fn folder(&self) -> String {
+    /// The name of the folder that has its files. It names all that they depend on, for one that is there is taken for
+    /// right: it may be of a run that could not begin, with another seed.
+    fn folder(&self, seed: u64) -> String {
         let number = |number: Option<u64>| number.map_or("usual".to_owned(), |number| number.to_string());
         let recipe = self.recipe.as_deref().unwrap_or("one-zone");
-        format!("{recipe}-{}-{}", number(self.zones), number(self.records))
+        format!("{recipe}-{}-{}-{seed:x}", number(self.zones), number(self.records))
     }
 }
 
@@ -129,7 +130,7 @@ impl Materials {
     /// The files of a recipe; those that are missing are generated.
     pub fn make(folder: &Folder, wanted: &Wanted, seed: u64) -> Result<Self, MaterialsError> {
         let recipe = wanted.recipe(seed)?;
-        let place = folder.dataset().join(wanted.folder());
+        let place = folder.dataset().join(wanted.folder(seed));
         folder.make_folder(&place)?;
         let zones = place.join("zones");
         let (queries, plain) = (place.join("queries.txt"), place.join("queries-without-rcodes.txt"));
@@ -211,6 +212,22 @@ mod tests {
         let again = &Materials::of_all(&folder, &cells, 9).unwrap()[&wanted];
         assert_eq!(read(&again.one).lines().count(), 1);
         assert_eq!((read(&again.zones[0].file), read(&again.queries)), (zone, queries));
+    }
+
+    #[test]
+    fn what_another_seed_left_behind_is_not_taken() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = Folder::make(temporary.path()).unwrap();
+        let wanted = Wanted::of(&factors(&[(RECORDS_FACTOR, "50")]));
+        let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap();
+        // A run that ended when its zone was made.
+        let left = Materials::make(&folder, &wanted, 1).unwrap();
+        std::fs::remove_file(&left.queries).unwrap();
+        let made = Materials::make(&folder, &wanted, 2).unwrap();
+        let (zone, one) = (read(&made.zones[0].file), read(&made.one));
+        let name = one.split('.').next().unwrap();
+        assert!(zone.contains(name), "{name} is asked for and is in the zone");
+        assert!(!read(&left.zones[0].file).contains(name));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use kqps_observation::question::Path as Kind;
-use kqps_observation::store::StoreError;
+use kqps_observation::store::{Claim, StoreError};
 use kqps_observation::{Run, Store};
 use kqps_verdict::judge;
 use kqps_verdict::search::Goal;
@@ -67,10 +67,8 @@ impl Session {
     pub fn begin(wish: &Wish, began: Instant) -> Result<(Self, Spending), LabError> {
         let laid_out = lay_out(wish)?;
         let folder = Folder::make(&wish.folder)?;
-        // An empty one is of a run that was killed before it began.
-        if Store::is_taken(&folder.store()) {
-            return Err(StoreError::Exists { path: folder.store() }.into());
-        }
+        // Before anything is written: it may be another run's folder.
+        let claim = Claim::new(&folder.store())?;
         for definition in laid_out.definitions.values() {
             folder.write(&folder.definition(&definition.name), definition.text.as_bytes())?;
         }
@@ -79,7 +77,7 @@ impl Session {
         // A study's own text can be run again; of the default study there is none.
         let text = wish.study.as_ref().map_or_else(|| record::of(&run), |study| study.text.clone());
         folder.write(&folder.study(), text.as_bytes())?;
-        let store = Store::create(&folder.store(), &run)?;
+        let store = claim.create(&run)?;
         let LaidOut { definitions, spending, .. } = laid_out;
         let clock = run.budget_s.map(|budget_s| (Clock::new(budget_s, spending.estimate_s), began));
         let session = Self {

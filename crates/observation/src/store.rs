@@ -2,20 +2,20 @@
 //! a JSON record with its schema version. A trial that was acknowledged survives the death of the process and
 //! of the machine; a trial that was not is either whole or absent.
 
+mod claim;
 mod error;
 mod record;
 
-use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 
+pub use claim::Claim;
 pub use error::StoreError;
 
 use crate::SCHEMA;
 use crate::run::{Run, RunTrial};
+use claim::Lock;
 use record::{Table, read_records, write_record};
 
 /// Marks an SQLite file as ours: "kqps" in ASCII. <https://www.sqlite.org/pragma.html#pragma_application_id>
@@ -33,48 +33,31 @@ const TABLES: &str = "
 /// The run's own row in the table `runs`.
 const THE_RUN: u64 = 1;
 
-/// How long a folder's lock is waited for. What a kqps was about to start when it was killed has the lock, too, until
-/// its program begins, and on a busy core that takes its time.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-
-/// How often it is looked whether a lock is free.
-const LOOK: Duration = Duration::from_millis(5);
-
 /// A run that is being written. Holds an exclusive lock on its folder, so that no second kqps writes there.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
     connection: Connection,
     cells: u32,
-    /// Its lock ends when it is closed.
-    _folder: File,
+    _folder: Lock,
 }
 
 impl Store {
-    /// Whether something lies there already. A file that is empty, or has the journal of a transaction beside it
-    /// that was cut off, may be that of a run that was killed before it began: [`Self::create`] finds out.
-    pub fn is_taken(path: &Path) -> bool {
-        path.metadata().is_ok_and(|found| found.len() > 0) && !beside(path, "-journal").exists()
+    /// Makes a new store of a run and its cells, where [`Claim::new`] finds room for one.
+    pub fn create(path: &Path, run: &Run) -> Result<Self, StoreError> {
+        Claim::new(path)?.create(run)
     }
 
-    /// Makes a new store of a run and its cells. The run's trials are left out: they are committed one by one.
-    /// Refuses to touch a file that exists, unless it is empty: a run that was killed before it began.
-    pub fn create(path: &Path, run: &Run) -> Result<Self, StoreError> {
-        let folder = lock_folder(path)?;
-        match path.metadata() {
-            Ok(found) if found.is_dir() => return Err(StoreError::Directory { path: path.into() }),
-            _ if Self::is_taken(path) => return Err(StoreError::Exists { path: path.into() }),
-            _ => {}
-        }
+    fn create_in(path: PathBuf, folder: Lock, run: &Run) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-        let connection = connect(path, flags)?;
+        let connection = connect(&path, flags)?;
         // With a journal beside it, reading rolls back what was cut off: it is empty again if that was all.
         let tables =
             connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, u32>(0));
         if !matches!(tables, Ok(0)) {
-            return Err(StoreError::Exists { path: path.into() });
+            return Err(StoreError::Exists { path });
         }
-        let store = Self { path: path.into(), connection, cells: run.cells.len() as u32, _folder: folder };
+        let store = Self { path, connection, cells: run.cells.len() as u32, _folder: folder };
         // Before there is a log, so that whoever is killed in here leaves an empty file.
         store.transact(|transaction| {
             transaction.execute_batch(TABLES)?;
@@ -94,7 +77,7 @@ impl Store {
     /// Opens a store to go on with its run.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         must_be_a_file(path)?;
-        let folder = lock_folder(path)?;
+        let folder = Lock::new(path)?;
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         must_be_a_store(path, &connection)?;
         let cells = connection
@@ -226,25 +209,6 @@ fn read_run(path: &Path, connection: &Connection) -> Result<Run, StoreError> {
     Ok(Run { cells, trials, ..run })
 }
 
-/// A lock on the folder, and not on the file, needs no file of its own; SQLite's own locks lie on the file.
-fn lock_folder(path: &Path) -> Result<File, StoreError> {
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let io = |error| StoreError::Io { path: folder.into(), error };
-    let file = File::open(folder).map_err(io)?;
-    let deadline = Instant::now() + LOCK_PATIENCE;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if Instant::now() < deadline => thread::sleep(LOOK),
-            Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { folder: folder.into() }),
-            Err(TryLockError::Error(error)) => return Err(io(error)),
-        }
-    }
-}
-
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map_err(|error| StoreError::of(path, error))
@@ -315,9 +279,7 @@ mod tests {
         assert_eq!(Store::create(&cut, &Run::default()).unwrap().run().unwrap().trials, []);
 
         drop(Store::create(&folder.path().join("empty"), &Run::default()).unwrap());
-        assert!(
-            Store::is_taken(&folder.path().join("empty")) && !Store::is_taken(&folder.path().join("none"))
-        );
+        assert!(matches!(Claim::new(&folder.path().join("empty")), Err(StoreError::Exists { .. })));
         // What somebody else has there stays.
         let other = folder.path().join("other");
         Connection::open(&other).unwrap().execute_batch("CREATE TABLE mine (text TEXT);").unwrap();

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kqps_observation::run::{Outcome, Purpose, Role};
+use kqps_observation::store::Claim;
 use kqps_observation::{Cell, GoalFacts, Run, RunTrial, SCHEMA, Store, StoreError, Trial};
 use tempfile::TempDir;
 
@@ -207,4 +208,14 @@ fn records_of_the_first_schema_stay_readable() {
     assert_eq!(trial.subject.as_ref().unwrap().threads[0].name, "nsd: server 1");
     assert!(matches!(&run.trials[2].outcome, Outcome::Failed { reason, .. } if reason == "nsd ended"));
     assert_eq!(Store::open(&path).unwrap().next_number().unwrap(), 4);
+}
+
+#[test]
+fn a_folder_that_is_claimed_for_a_store_is_nobody_elses() {
+    let folder = TempDir::new().unwrap();
+    let path = store_in(&folder);
+    let claim = Claim::new(&path).unwrap();
+    assert!(matches!(Claim::new(&path), Err(StoreError::Locked { .. })));
+    drop(claim.create(&a_run()).unwrap());
+    assert!(matches!(Claim::new(&path), Err(StoreError::Exists { .. })));
 }
