@@ -114,8 +114,8 @@ struct LiveArgs {
 #[derive(Default)]
 struct Compared {
     comparisons: Vec<Comparison>,
-    /// The page with all trials, where a run was made for it.
-    report: Option<PathBuf>,
+    /// The page with all trials, where a run was made for it, or why it could not be written.
+    report: Option<anyhow::Result<PathBuf>>,
     /// Cells that two runs have in common and that cannot be compared, and why; each a sentence without its full stop.
     left_out: Vec<String>,
 }
@@ -133,6 +133,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         eprintln!("Left out: {reason}.");
     }
     tell(&compared, args.json)?;
+    compared.report.transpose()?;
     let met: Vec<&Condition> = args
         .fail_on
         .iter()
@@ -153,7 +154,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn tell(compared: &Compared, json: bool) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     if !json {
-        out.write_all(words::of(&compared.comparisons, compared.report.as_deref()).as_bytes())?;
+        let report = compared.report.as_ref().and_then(|report| report.as_deref().ok());
+        out.write_all(words::of(&compared.comparisons, report).as_bytes())?;
         return Ok(());
     }
     for comparison in &compared.comparisons {

@@ -1,7 +1,8 @@
-//! `kqps run`: the default study on this machine, from laying it out to the page that tells what came of it.
+//! `kqps run`: the default study or another one, from laying it out to the page that tells what came of it.
 
 mod plan;
 mod progress;
+pub(crate) mod repeat;
 pub(crate) mod subjects;
 mod words;
 
@@ -107,9 +108,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let go_on = format!("kqps run --resume --out {}", session.folder().path().display());
     let conducted = conducted.with_context(|| format!("what was measured is stored; to go on: {go_on}"))?;
     let verdict = judge(session.run());
-    let page = kqps_report::page(session.run(), &verdict);
-    session.folder().write(&session.folder().report(), page.as_bytes())?;
-    tell(args, &session, &verdict, conducted)?;
+    let page = write_page(&session, &verdict);
+    tell(args, &session, &verdict, page.as_deref().ok(), conducted)?;
+    page?;
     match conducted {
         Conducted::Interrupted => {
             eprintln!("Interrupted; what was measured is stored. To go on: {go_on}");
@@ -118,6 +119,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Conducted::Whole if words::is_refused(&verdict) => Ok(ExitCode::from(exit::REFUSED)),
         Conducted::Whole => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Writes the page of a run, and tells where it lies. Without it the verdict can be told all the same.
+pub(crate) fn write_page(session: &Session, verdict: &RunVerdict) -> anyhow::Result<PathBuf> {
+    let (folder, page) = (session.folder(), kqps_report::page(session.run(), verdict));
+    let report = folder.report();
+    folder.write(&report, page.as_bytes()).with_context(|| {
+        format!("what was measured is stored; to make its page: kqps report {}", folder.path().display())
+    })?;
+    Ok(report)
 }
 
 /// A flag that the first signal sets; the second ends the program, and the kernel its children.
@@ -187,28 +198,10 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
         budget_s: args.budget.map(|budget| budget.as_secs_f64()),
         seed,
         records,
-        command: repeating(seed),
+        command: repeat::repeating(repeat::typed(), seed),
         kqps: std::env::current_exe().context("finding the running program")?,
         version: env!("CARGO_PKG_VERSION").into(),
     })
-}
-
-/// The words that repeat this run: those that were typed, with the seed, and without the folder, which is taken.
-fn repeating(seed: u64) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut typed = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    while let Some(word) = typed.next() {
-        match word.split('=').next() {
-            Some("--out" | "--seed") => {
-                if !word.contains('=') {
-                    typed.next();
-                }
-            }
-            _ => words.push(word),
-        }
-    }
-    words.extend(["--seed".to_string(), seed.to_string()]);
-    words
 }
 
 /// A study by its file, or by its name if kqps carries it.
@@ -273,8 +266,13 @@ fn budget_words(run: &Run) -> String {
     run.budget_s.map(|budget_s| format!(" of the {budget_s:.0} s budget")).unwrap_or_default()
 }
 
-fn tell(args: &Args, session: &Session, verdict: &RunVerdict, conducted: Conducted) -> anyhow::Result<()> {
-    let report = session.folder().report();
+fn tell(
+    args: &Args,
+    session: &Session,
+    verdict: &RunVerdict,
+    report: Option<&Path>,
+    conducted: Conducted,
+) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     if args.json {
         let told = Told {
@@ -282,13 +280,13 @@ fn tell(args: &Args, session: &Session, verdict: &RunVerdict, conducted: Conduct
             kind: "run",
             interrupted: conducted == Conducted::Interrupted,
             folder: session.folder().path(),
-            report: &report,
+            report,
             verdict,
         };
         serde_json::to_writer(&mut out, &told)?;
         writeln!(out)?;
     } else {
-        out.write_all(words::of(session.run(), verdict, &report).as_bytes())?;
+        out.write_all(words::of(session.run(), verdict, report).as_bytes())?;
     }
     Ok(())
 }
@@ -300,7 +298,8 @@ struct Told<'a> {
     kind: &'static str,
     interrupted: bool,
     folder: &'a Path,
-    report: &'a Path,
+    /// None where it could not be written.
+    report: Option<&'a Path>,
     verdict: &'a RunVerdict,
 }
 

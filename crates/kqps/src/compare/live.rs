@@ -15,7 +15,7 @@ use kqps_verdict::judge::judge;
 use super::{Args, Compared};
 use crate::exit::bad_input;
 use crate::run::subjects::chosen;
-use crate::run::{default_folder, random_seed, take_signals};
+use crate::run::{default_folder, random_seed, repeat, take_signals, write_page};
 
 const BLOCKS: u64 = 6;
 const BLOCKS_MOST: u64 = 10_000;
@@ -34,20 +34,16 @@ pub(super) fn compare(args: &Args) -> anyhow::Result<Option<Compared>> {
     let conducted = session.conduct(&interrupted, &mut |event| tell(event, pairs));
     let conducted = conducted.with_context(|| format!("what was measured is stored; to go on: {go_on}"))?;
     let verdict = judge(session.run());
-    let page = kqps_report::page(session.run(), &verdict);
-    session.folder().write(&session.folder().report(), page.as_bytes())?;
+    let page = write_page(&session, &verdict);
     if conducted == Conducted::Interrupted {
         eprintln!("Interrupted; what was measured is stored. To go on: {go_on}");
+        page?;
         return Ok(None);
     }
     if verdict.comparisons.is_empty() {
         anyhow::bail!("nothing could be compared: {}", why_nothing(session.run()));
     }
-    Ok(Some(Compared {
-        comparisons: verdict.comparisons,
-        report: Some(session.folder().report()),
-        ..Compared::default()
-    }))
+    Ok(Some(Compared { comparisons: verdict.comparisons, report: Some(page), ..Compared::default() }))
 }
 
 fn why_nothing(run: &Run) -> &str {
@@ -108,6 +104,7 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
         Some(rate_qps) => CellLoad::Rates { rates_qps: vec![rate_qps], duration_s },
         None => CellLoad::Closed(duration_s),
     };
+    let seed = live.seed.unwrap_or_else(random_seed);
     Ok(Wish {
         folder: live.out.clone().map_or_else(|| default_folder(comparison::NAME), Ok)?,
         a: subject(args.a.as_deref().context("--a and --b name the subjects")?)?,
@@ -116,9 +113,9 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
         load,
         window: within("--outstanding", live.outstanding.unwrap_or(WINDOW), WINDOW_MOST)? as u32,
         workers: within("--workers", live.workers.unwrap_or(1), WORKERS_MOST)? as u32,
-        seed: live.seed.unwrap_or_else(random_seed),
+        seed,
         records: within("--records", live.records.unwrap_or(RECORDS), RECORDS_MAX)?,
-        command: std::env::args().collect(),
+        command: repeat::repeating(repeat::typed(), seed),
         kqps: std::env::current_exe().context("finding the running program")?,
         version: env!("CARGO_PKG_VERSION").into(),
     })

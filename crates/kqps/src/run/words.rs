@@ -17,8 +17,8 @@ pub(super) fn is_refused(verdict: &RunVerdict) -> bool {
     verdict.subjects.iter().any(|subject| subject.grade.refuses())
 }
 
-/// Everything that is printed.
-pub(super) fn of(run: &Run, verdict: &RunVerdict, report: &Path) -> String {
+/// Everything that is printed; `report` is where the page lies, if it could be written.
+pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>) -> String {
     let mut text = String::new();
     if let Some(question) = &run.question {
         text += &study::of(run, verdict, question);
@@ -46,7 +46,10 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: &Path) -> String {
     for (what, reason) in &run.skipped {
         let _ = writeln!(text, "Left out: {what}: {reason}");
     }
-    let _ = writeln!(text, "\nThe whole of it, with the trials behind every figure: {}", report.display());
+    if let Some(report) = report {
+        let _ =
+            writeln!(text, "\nThe whole of it, with the trials behind every figure: {}", report.display());
+    }
     text
 }
 

@@ -89,3 +89,22 @@ fn a_page_that_cannot_be_written_leaves_nothing() {
     assert_eq!(output.status.code(), Some(1));
     assert!(told(&output).contains("cannot write"), "{}", told(&output));
 }
+
+/// As when the disk is full by then.
+#[test]
+fn a_page_that_cannot_be_written_hides_no_verdict() {
+    let folder = TempDir::new().unwrap();
+    let run = Run { schema: SCHEMA, study: "default".into(), goal: "quick".into(), ..Run::default() };
+    Store::create(&folder.path().join("run.sqlite"), &run).unwrap().finish(1).unwrap();
+    fs::create_dir(folder.path().join("report.html")).unwrap();
+    for (more, told_so) in [(&[][..], "No name server was measured"), (&["--json"], "\"report\":null")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
+        let output =
+            command.args(["run", "--resume", "--out"]).arg(folder.path()).args(more).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(printed.contains(told_so) && !printed.contains("report.html"), "{printed}");
+        let error = told(&output);
+        assert!(error.contains("what was measured is stored; to make its page: kqps report"), "{error}");
+    }
+}

@@ -1,0 +1,61 @@
+//! The words that repeat a run, which its page ends with.
+
+/// The words that were typed, with the run's seed, and without its folder, which is taken. Without a command they were
+/// those of `kqps run`.
+pub(crate) fn repeating(mut typed: impl Iterator<Item = String>, seed: u64) -> Vec<String> {
+    let mut words: Vec<String> = typed.next().into_iter().collect();
+    while let Some(word) = typed.next() {
+        match word.split('=').next() {
+            Some("--out" | "--seed") => {
+                if !word.contains('=') {
+                    typed.next();
+                }
+            }
+            _ => words.push(word),
+        }
+    }
+    if words.len() == 1 {
+        words.push("run".into());
+    }
+    words.extend(["--seed".into(), seed.to_string()]);
+    words
+}
+
+/// What was typed to start this program.
+pub(crate) fn typed() -> impl Iterator<Item = String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::repeating;
+    use crate::Cli;
+
+    fn repeated(typed: &[&str]) -> Vec<String> {
+        repeating(typed.iter().map(|word| (*word).to_string()), 7)
+    }
+
+    #[test]
+    fn what_repeats_a_run_can_be_typed() {
+        for typed in [
+            &["target/release/kqps"][..],
+            &["kqps", "run", "--out", "a", "--seed=3", "--budget", "10m"],
+            &["kqps", "run", "--seed", "3", "--out=a", "studies/isc-echo.toml"],
+            &["kqps", "compare", "--a", "nsd", "--out", "a", "--b", "knot"],
+        ] {
+            let matches = Cli::command().try_get_matches_from(repeated(typed)).unwrap();
+            let (_, arguments) = matches.subcommand().unwrap();
+            let seed: Option<&u64> = arguments.get_one("seed");
+            assert_eq!((seed, arguments.contains_id("out")), (Some(&7), false), "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn everything_else_that_was_typed_is_kept() {
+        assert_eq!(repeated(&["kqps"]), ["kqps", "run", "--seed", "7"]);
+        let words = repeated(&["kqps", "run", "--out", "a", "--command", "x -p {port}", "--json"]);
+        assert_eq!(words, ["kqps", "run", "--command", "x -p {port}", "--json", "--seed", "7"]);
+    }
+}
