@@ -77,10 +77,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let goal = goal_of(args)?;
     let dataset = open_dataset(&args.player)?;
     // Every plan of the search is this one under another load.
-    let plan = args.player.plan(
+    let mut plan = args.player.plan(
         LoadPlan::Closed { outstanding: WINDOW },
         Stop { after: Some(Duration::from_secs_f64(goal.final_s)), passes: None },
     )?;
+    plan.load = LoadPlan::Closed { outstanding: WINDOW.max(plan.threads as u64) };
     let watcher = Watcher::new()?;
     let interface = interface_of(args);
     let ceilings = if args.no_ceiling || !plan.targets.iter().all(|target| is_this_host(target.ip())) {
@@ -158,6 +159,9 @@ fn goal_of(args: &Args) -> anyhow::Result<Goal> {
     goal.width = args.width.unwrap_or(goal.width);
     goal.min_qps = args.min.unwrap_or(goal.min_qps);
     goal.max_qps = args.max.unwrap_or(goal.max_qps);
+    if args.p99.is_some_and(|p99| p99 < Duration::from_micros(1)) {
+        return Err(bad_input("--p99: every trial would be above it; expected 1us at least"));
+    }
     goal.p99_us = args.p99.map(|p99| p99.as_micros() as u64);
     goal.check().map_err(bad_input)?;
     Ok(goal)

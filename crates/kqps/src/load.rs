@@ -79,6 +79,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = stop_of(args)?;
     let dataset = open_dataset(&args.player)?;
     let plan = Plan { drop_reasons: args.drop_reasons, ..args.player.plan(load, stop)? };
+    check_window(&plan)?;
     let shown = Shown { bar: io::stderr().is_terminal() && args.interval.is_none(), every: args.interval };
     let trial = Watcher::new()?.play(&plan, &dataset, shown)?;
     let setting = setting(&args.player, &plan);
@@ -123,6 +124,11 @@ impl Watcher {
         Ok(Self { stop })
     }
 
+    /// Set once the user wants an end.
+    pub(crate) fn stop(&self) -> &AtomicBool {
+        &self.stop
+    }
+
     /// Plays one trial.
     pub(crate) fn play(&self, plan: &Plan, dataset: &Dataset, shown: Shown) -> anyhow::Result<Trial> {
         let control = Control { stop: Arc::clone(&self.stop), ..Control::new(plan.threads) };
@@ -138,6 +144,17 @@ fn load_of(args: &Args) -> anyhow::Result<LoadPlan> {
         _ => Err(bad_input(
             "say how to load: -Q RATE for an open loop (100k), or -q COUNT for a closed loop (500 outstanding)",
         )),
+    }
+}
+
+/// A thread without a window would send nothing.
+fn check_window(plan: &Plan) -> anyhow::Result<()> {
+    match plan.load {
+        LoadPlan::Closed { outstanding } if outstanding < plan.threads as u64 => Err(bad_input(format!(
+            "-q {outstanding}: each of the {} threads needs a window of 1 at least",
+            plan.threads
+        ))),
+        _ => Ok(()),
     }
 }
 

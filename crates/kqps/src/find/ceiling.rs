@@ -1,9 +1,9 @@
-//! The echo's ceiling on this host, measured in the same session as the search: what the player itself can
-//! do, and what the standard interface can carry. Only for a target on this host, whose path the echo shares. An echo answers every query with NOERROR,
-//! so that it is not held to what the query file expects.
+//! The echo's ceiling on this host, measured in the same session as the search: what the player itself can do, and what
+//! the standard interface can carry. Only for a target on this host, whose path the echo shares. An echo answers every
+//! query with NOERROR, so that it is not held to what the query file expects.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use kqps_dataset::Dataset;
@@ -38,12 +38,21 @@ pub(super) struct Ceilings {
 }
 
 /// Measures both ceilings, each whether or not the other can be, with the player that plays the search: what
-/// another would reach says nothing of this one.
+/// another would reach says nothing of this one. Once the user wants an end nothing more is started.
 pub(super) fn measure(interface: &Interface, plan: &Plan, dataset: &Dataset, watcher: &Watcher) -> Ceilings {
     eprintln!("measuring the echo's ceiling on this host ...");
+    let is_over = || watcher.stop().load(Relaxed);
     let measured = |what: &str, io: &str, workers| {
+        if is_over() {
+            return None;
+        }
         let rate = against(io, workers, plan, dataset, watcher);
-        rate.inspect_err(|error| eprintln!("kqps: {what} could not be measured with {io}: {error:#}")).ok()
+        let told = rate.inspect_err(|error| {
+            if !is_over() {
+                eprintln!("kqps: {what} could not be measured with {io}: {error:#}");
+            }
+        });
+        told.ok()
     };
     let mut cheapest = study::cheapest_first();
     Ceilings {
@@ -66,7 +75,7 @@ fn against(io: &str, workers: u32, plan: &Plan, dataset: &Dataset, watcher: &Wat
         cpus: &plan.subject_cpus,
         settings: &BTreeMap::new(),
     };
-    let echo = Subject::start(&builtin::echo(), &setting, &AtomicBool::new(false))?;
+    let echo = Subject::start(&builtin::echo(), &setting, watcher.stop())?;
     let mut plan = plan.clone();
     plan.targets = vec![echo.address()];
     plan.subject_pid = Some(echo.pid());

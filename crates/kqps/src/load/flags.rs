@@ -177,13 +177,6 @@ impl PlayerArgs {
         if !(1..=BURST_MOST as u64).contains(&self.burst) {
             return Err(bad_input(format!("--burst {}: expected 1 to {BURST_MOST}", self.burst)));
         }
-        if let LoadPlan::Closed { outstanding } = load
-            && outstanding < threads
-        {
-            return Err(bad_input(format!(
-                "-q {outstanding}: each of the {threads} threads needs a window of 1 at least"
-            )));
-        }
         if self.timeout.is_zero() {
             return Err(bad_input("-t 0: every reply would be late"));
         }

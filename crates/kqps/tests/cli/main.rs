@@ -7,6 +7,7 @@ mod auth;
 mod compare;
 mod dataset;
 mod errors;
+mod find;
 mod front;
 mod host;
 mod load;

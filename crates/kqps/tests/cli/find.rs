@@ -1,0 +1,52 @@
+//! `kqps find` as a user runs it, where it is not about the search itself.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::UdpSocket;
+use std::process::Stdio;
+
+use kqps_kernel::process::{Signal, signal};
+
+use crate::load::bench::{Bench, kqps, words};
+use crate::load::find;
+
+#[test]
+fn an_interruption_ends_the_ceilings_and_blames_nothing() {
+    let bench = Bench::new();
+    let mut child =
+        find(&bench, &["--goal", "rfc2544"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut said, mut stderr) = (String::new(), BufReader::new(child.stderr.take().unwrap()));
+    while !said.contains("measuring the echo's ceiling") {
+        assert!(stderr.read_line(&mut said).unwrap() > 0, "it ended by itself: {said}");
+    }
+    signal(child.id(), Signal::Interrupt).unwrap();
+    stderr.read_to_string(&mut said).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(!said.contains("could not be measured"), "{said}");
+    let (out, _) = words(&output);
+    let verdict: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    assert_eq!(verdict["interrupted"], true, "{out}");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+}
+
+#[test]
+fn more_threads_than_the_usual_window_have_a_window() {
+    let bench = Bench::new();
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut find = kqps(&["find", &nobody, "--goal", "quick", "--no-ceiling", "-t", "0.1s", "-d"]);
+    find.arg(bench.queries()).args(["-T", "501", "-c", "501"]).env("XDG_CACHE_HOME", bench.folder.path());
+    let output = find.output().unwrap();
+    let (_, err) = words(&output);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("Nothing listens at") || err.contains("No reply came"), "{err}");
+}
+
+#[test]
+fn a_limit_that_every_trial_breaks_is_bad_usage() {
+    let bench = Bench::new();
+    for limit in ["0", "0.5us"] {
+        let output = find(&bench, &["--p99", limit]).output().unwrap();
+        let (_, err) = words(&output);
+        assert_eq!(output.status.code(), Some(2), "{err}");
+        assert!(err.contains("--p99: every trial would be above it"), "{err}");
+    }
+}
