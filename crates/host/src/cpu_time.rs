@@ -65,6 +65,11 @@ fn differences(before: &[CpuTicks], after: &[CpuTicks]) -> impl Iterator<Item = 
 }
 
 impl CpuTicks {
+    /// Which core.
+    pub(crate) fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
     /// Idle time may go back by a tick when a core wakes up between two readings, hence saturating.
     fn since(&self, before: &Self) -> Self {
         Self {

@@ -36,8 +36,7 @@ pub struct Watched {
     /// Thread IDs of the player's sending threads, which are threads of this process. They must live until
     /// [`Watch::sending_ended`], or [`Watch::end`] where that is not called.
     pub player_threads: Vec<u32>,
-    /// The cores that player and subject run on, in any order. Empty when they are not pinned: then foreign CPU time is not
-    /// known.
+    /// The cores that player and subject run on, in any order. Empty when either may run on any: then all are used.
     pub cpus: Vec<u32>,
     /// Whether the kernel's reasons for dropping packets are counted, which slows every drop.
     pub drop_reasons: bool,
@@ -113,6 +112,8 @@ impl Watch {
         let subject = subject.map(|subject| SubjectFacts { network: far, ..subject });
         let ours_s = player_cpu_s + subject::cpu_s(&cpu.subject, &cpu_at_end.subject);
         let softnet = Softnet::since(&before.softnet, &after.softnet);
+        let foreign_cpu_s =
+            told(foreign_cpu_s(&watched, &cpu, &cpu_at_end, ours_s), FOREIGN_CPU, &mut unreadable);
         let host = HostFacts {
             wall_s,
             cpus: cores_between(&cpu, &cpu_at_end),
@@ -121,7 +122,7 @@ impl Watch {
             softnet_dropped: softnet.dropped,
             softnet_squeezed: softnet.squeezed,
             drop_reasons,
-            foreign_cpu_s: foreign_cpu_s(&watched, &cpu, &cpu_at_end, ours_s),
+            foreign_cpu_s,
             unreadable,
         };
         let player_threads =
@@ -139,8 +140,7 @@ fn cores_between(before: &CpuReading, after: &CpuReading) -> Vec<CpuFacts> {
     cores
 }
 
-/// CPU seconds of the used cores that neither player nor subject account for; none when the cores are not
-/// known, or the subject is not watched.
+/// CPU seconds of the used cores that neither player nor subject account for, or why that is not known.
 ///
 /// An approximation: the time in which those cores were not idle, less the CPU time of both, less the unit in
 /// which idle time is told (one tick of 10 ms a core) so that rounding alone is never taken for a neighbour.
@@ -148,14 +148,26 @@ fn cores_between(before: &CpuReading, after: &CpuReading) -> Vec<CpuFacts> {
 /// a core was idle, and those of the kernel's own threads, cannot be told from a neighbour's unless the kernel
 /// measures interrupt time. Time stolen by the hypervisor counts as nobody's; where the kernel books it on the
 /// thread that was stopped, a neighbour is underestimated by as much.
-fn foreign_cpu_s(watched: &Watched, before: &CpuReading, after: &CpuReading, ours_s: f64) -> Option<f64> {
-    if watched.cpus.is_empty() || watched.subject_pid.is_none() {
-        return None;
+fn foreign_cpu_s(
+    watched: &Watched,
+    before: &CpuReading,
+    after: &CpuReading,
+    ours_s: f64,
+) -> Result<f64, String> {
+    if watched.subject_pid.is_none() {
+        return Err("the subject is not watched, so its CPU time cannot be told from that of others".into());
     }
     let wall_s = (after.at_ns - before.at_ns) as f64 / 1e9;
-    let busy_s = cpu_time::busy_s(&before.cores, &after.cores, &watched.cpus, wall_s)?;
-    let rounding_s = watched.cpus.len() as f64 / TICKS_PER_S;
-    Some((busy_s - ours_s - rounding_s).max(0.0))
+    let used = used(&watched.cpus, &after.cores);
+    let busy_s = cpu_time::busy_s(&before.cores, &after.cores, &used, wall_s)
+        .ok_or("a core of player and subject went offline")?;
+    let rounding_s = used.len() as f64 / TICKS_PER_S;
+    Ok((busy_s - ours_s - rounding_s).max(0.0))
+}
+
+/// The cores that player and subject are held to; all that there are, where they are held to none.
+fn used(held_to: &[u32], cores: &[CpuTicks]) -> Vec<u32> {
+    if held_to.is_empty() { cores.iter().map(CpuTicks::cpu).collect() } else { held_to.to_vec() }
 }
 
 /// CPU time at one moment.
@@ -163,7 +175,7 @@ fn foreign_cpu_s(watched: &Watched, before: &CpuReading, after: &CpuReading, our
 struct CpuReading {
     at_ns: u64,
     cores: Vec<CpuTicks>,
-    /// The clocks of the watched cores that tell it.
+    /// The clocks of the used cores that tell it.
     mhz: BTreeMap<u32, f64>,
     player_ns: u64,
     player_threads: Vec<Thread>,
@@ -182,7 +194,8 @@ impl CpuReading {
             }
         }
         let cores = cpu_time::parse(&read("/proc/stat", unreadable));
-        let mhz = watched.cpus.iter().filter_map(|cpu| Some((*cpu, frequency::mhz(&Root::real(), *cpu)?)));
+        let used = used(&watched.cpus, &cores).into_iter();
+        let mhz = used.filter_map(|cpu| Some((cpu, frequency::mhz(&Root::real(), cpu)?)));
         let (at_ns, player_ns) = (clock::now_ns(), clock::process_cpu_ns());
         Self { at_ns, cores, mhz: mhz.collect(), player_ns, player_threads, subject }
     }
@@ -267,6 +280,9 @@ fn has_others(whose: Whose, subject: Option<u32>) -> bool {
 
 /// What drop reasons are called among what could not be read.
 const DROP_REASONS: &str = "drop reasons";
+
+/// What the CPU time of others is called there.
+const FOREIGN_CPU: &str = "foreign CPU time";
 
 /// What was read, or nothing and an entry in `unreadable`.
 fn told<T>(read: Result<T, String>, what: &str, unreadable: &mut BTreeMap<String, String>) -> Option<T> {

@@ -117,6 +117,19 @@ fn a_subject_that_dies_is_told_dead() {
 }
 
 #[test]
+fn a_neighbour_is_told_wherever_player_and_subject_may_run() {
+    let (neighbour, subject) = (shell("while :; do :; done"), shell("read go"));
+    let watch = Watch::begin(&watched(subject.0.id()));
+    let pid = neighbour.0.id();
+    let before_ns = on_cpu_ns(pid);
+    until(|| on_cpu_ns(pid) > before_ns + 300_000_000);
+    let seen = watch.end();
+    let foreign_cpu_s = seen.host.foreign_cpu_s.unwrap();
+    // Less what idle time is told in, and what the hypervisor took from the neighbour.
+    assert!(foreign_cpu_s > 0.2, "{:?}", seen.host);
+}
+
+#[test]
 fn drops_of_the_subjects_sockets_are_counted_to_the_packet() {
     // This very process is the subject: its socket holds one datagram and drops the rest.
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -156,5 +169,6 @@ fn player_threads_are_told_apart() {
     assert!((0.05..0.085).contains(&thread.cpu_s), "{thread:?}");
     assert!(seen.player_cpu_s >= 0.06);
     assert_eq!(seen.host.foreign_cpu_s, None);
+    assert!(seen.host.unreadable["foreign CPU time"].contains("the subject is not watched"));
     assert_eq!(seen.host.cpus.len(), std::thread::available_parallelism().unwrap().get());
 }

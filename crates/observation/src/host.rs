@@ -26,7 +26,8 @@ pub struct HostFacts {
     /// `NOT_SPECIFIED` where it gave none. None when they were not counted.
     #[serde(default)]
     pub drop_reasons: Option<BTreeMap<String, u64>>,
-    /// CPU seconds on the used cores of processes that are neither player nor subject; none when unknown.
+    /// CPU seconds on the used cores of processes that are neither player nor subject; all cores are used where either
+    /// of them is not pinned. None when it could not be told.
     pub foreign_cpu_s: Option<f64>,
     /// What could not be read, and why.
     pub unreadable: BTreeMap<String, String>,

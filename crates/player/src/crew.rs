@@ -89,11 +89,12 @@ struct World<'a> {
 
 /// What is watched while the threads with these IDs play.
 fn watched(plan: &Plan, player_threads: Vec<u32>) -> Watched {
+    let are_pinned = !plan.cpus.is_empty() && !plan.subject_cpus.is_empty();
     Watched {
         subject_pid: plan.subject_pid,
         target: Some(plan.targets[0].ip()),
         player_threads,
-        cpus: [plan.cpus.as_slice(), &plan.subject_cpus].concat(),
+        cpus: if are_pinned { [plan.cpus.as_slice(), &plan.subject_cpus].concat() } else { Vec::new() },
         drop_reasons: plan.drop_reasons,
     }
 }

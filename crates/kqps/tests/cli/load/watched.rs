@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
 
+use kqps_kernel::affinity;
 use kqps_kernel::process::{Signal, signal};
 
 use super::bench::{Bench, kqps, words};
@@ -61,4 +62,34 @@ fn a_search_where_nobody_listens_says_so_after_its_first_trial() {
     assert_eq!((output.status.code(), out.as_str()), (Some(1), ""), "{err}");
     assert!(err.starts_with(&format!("kqps: Nothing listens at {nobody}: ")), "{err}");
     assert_eq!(err.lines().count(), 1, "{err}");
+}
+
+/// A program that holds a core for itself, until it is dropped.
+struct Neighbour(Child);
+
+impl Neighbour {
+    fn new() -> Self {
+        Self(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// The player can be pinned and the subject not: then the subject may be on any core, and so may what disturbs it.
+#[test]
+fn a_neighbour_is_seen_where_only_the_player_is_pinned() {
+    let bench = Bench::new();
+    let pid = bench.echo.pid().to_string();
+    let core = affinity::allowed().unwrap()[0].to_string();
+    let _neighbour = Neighbour::new();
+    for pinned in [&[][..], &["--cpus", &core]] {
+        let flags = [&["-Q", "1k", "-l", "0.5s", "--subject-pid", &pid], pinned].concat();
+        let host = bench.trial(&flags).host;
+        assert!(host.foreign_cpu_s.unwrap() > 0.1, "{pinned:?}: {host:?}");
+    }
 }
