@@ -13,7 +13,6 @@ pub struct Live {
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct ThreadLive {
-    intended: AtomicU64,
     sent: AtomicU64,
     correct: AtomicU64,
     bad: AtomicU64,
@@ -24,7 +23,6 @@ pub struct ThreadLive {
 impl Default for ThreadLive {
     fn default() -> Self {
         Self {
-            intended: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             correct: AtomicU64::new(0),
             bad: AtomicU64::new(0),
@@ -38,13 +36,11 @@ const BUCKETS: usize = 8 * 27;
 /// A look at a running trial. Counts grow from the trial's start.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// Queries that fell due.
-    pub intended: u64,
     /// Queries sent.
     pub sent: u64,
     /// Correct replies.
     pub correct: u64,
-    /// Queries known to be bad by now: unsent, send failed, wrong, late or lost.
+    /// Queries known to be bad by now: unsent, refused by the kernel, or without a right reply within the timeout.
     pub bad: u64,
     latency: Vec<u64>,
 }
@@ -68,7 +64,6 @@ impl Live {
             .map(|bucket| self.threads.iter().map(|thread| thread.latency[bucket].load(Relaxed)).sum())
             .collect();
         Look {
-            intended: sum(|thread| &thread.intended),
             sent: sum(|thread| &thread.sent),
             correct: sum(|thread| &thread.correct),
             bad: sum(|thread| &thread.bad),
@@ -78,14 +73,13 @@ impl Live {
 }
 
 impl ThreadLive {
-    /// Publishes the thread's counts.
+    /// Publishes the thread's counts; `waiting` are queries that may still be answered in time.
     #[inline]
-    pub(crate) fn publish(&self, accounts: &kqps_observation::Accounts) {
-        self.intended.store(accounts.intended, Relaxed);
+    pub(crate) fn publish(&self, accounts: &kqps_observation::Accounts, waiting: u64) {
         self.sent.store(accounts.sent, Relaxed);
         self.correct.store(accounts.correct, Relaxed);
-        let bad = accounts.unsent + accounts.send_failed + accounts.wrong + accounts.late + accounts.lost;
-        self.bad.store(bad, Relaxed);
+        let unanswered = accounts.sent.saturating_sub(accounts.correct + waiting);
+        self.bad.store(accounts.unsent + accounts.send_failed + unanswered, Relaxed);
     }
 
     /// Counts a latency. Only this thread writes, so that load and store need not be one step.
@@ -102,12 +96,17 @@ impl Look {
     pub fn since(&self, earlier: &Self) -> Self {
         let latency = self.latency.iter().zip(&earlier.latency).map(|(now, then)| now - then).collect();
         Self {
-            intended: self.intended - earlier.intended,
             sent: self.sent - earlier.sent,
             correct: self.correct - earlier.correct,
             bad: self.bad - earlier.bad,
             latency,
         }
+    }
+
+    /// The share that is bad of those whose fate was found out, from 0 to 1; 0 where none was. What falls due has its
+    /// fate later, so it can be no share of that.
+    pub fn bad_share(&self) -> f64 {
+        self.bad as f64 / (self.bad + self.correct).max(1) as f64
     }
 
     /// The 99th percentile of latency in microseconds, to an eighth of a power of two; none below 10,000
@@ -150,7 +149,25 @@ fn upper_of(bucket: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use kqps_observation::Accounts;
+
     use super::*;
+
+    #[test]
+    fn a_query_is_bad_once_its_timeout_has_gone_by_and_only_once() {
+        let live = Live::new(1);
+        let accounts =
+            Accounts { intended: 10, unsent: 1, send_failed: 1, sent: 8, correct: 3, ..Accounts::default() };
+        live.threads[0].publish(&accounts, 3);
+        let began = live.look();
+        assert_eq!((began.bad, began.bad_share()), (4, 4.0 / 7.0));
+        // Nothing falls due any more, one of the three waits in vain, and what was overdue is lost.
+        live.threads[0].publish(&Accounts { correct: 5, lost: 3, ..accounts }, 0);
+        let then = live.look().since(&began);
+        assert_eq!((then.bad, then.bad_share()), (1, 1.0 / 3.0));
+        let nothing = live.look().since(&live.look());
+        assert_eq!((nothing.bad, nothing.bad_share()), (0, 0.0));
+    }
 
     #[test]
     fn every_time_lies_in_its_bucket() {

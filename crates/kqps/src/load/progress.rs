@@ -73,7 +73,7 @@ fn bar(plan: &Plan) -> ProgressBar {
 /// What happened within so many seconds.
 fn line(look: &Look, seconds: f64) -> String {
     let rate = |count: u64| count as f64 / seconds / 1000.0;
-    let bad = 100.0 * look.bad as f64 / look.intended.max(1) as f64;
+    let bad = 100.0 * look.bad_share();
     let p99 = look.p99_us().map_or_else(|| "-".to_string(), |p99_us| format!("{p99_us} us"));
     format!(
         "sent {:.1} kqps, correct {:.1} kqps, bad {bad:.2} %, p99 {p99}",

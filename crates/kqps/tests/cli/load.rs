@@ -2,6 +2,7 @@
 //! that nothing comes out of bad input but one clear error.
 
 pub(crate) mod bench;
+mod progress;
 mod trouble;
 mod watched;
 

@@ -165,7 +165,7 @@ impl Deck<'_> {
         self.replies_at_tick = replies;
         self.next_tick_ns = now_ns + TICK_NS;
         self.realtime_offset_ns = clock::realtime_offset_ns();
-        self.live.publish(&self.tally.accounts);
+        self.live.publish(&self.tally.accounts, self.waiting);
         true
     }
 
@@ -197,7 +197,7 @@ impl Deck<'_> {
             self.tally.lost(self.timeout_ns, lost);
         }
         self.waiting = 0;
-        self.live.publish(&self.tally.accounts);
+        self.live.publish(&self.tally.accounts, self.waiting);
     }
 
     #[inline]

@@ -1,0 +1,21 @@
+//! What is shown while a load goes on.
+
+use std::net::UdpSocket;
+
+use super::bench::{Bench, kqps, words};
+
+/// Loss is told once the timeout has gone by, and is no more than all.
+#[test]
+fn interval_lines_tell_loss_in_time() {
+    let bench = Bench::new();
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut load = kqps(&["load", &silent.local_addr().unwrap().to_string(), "-Q", "1k", "-l", "1s", "-d"]);
+    load.arg(bench.queries()).args(["-S", "100ms", "-t", "0.2s", "--drain", "0.9s"]);
+    let (_, err) = words(&load.env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap());
+    let lines: Vec<&str> = err.lines().filter(|line| line.contains("kqps, correct")).collect();
+    let bad = |line: &&str| line.contains("bad 100.00 %");
+    assert!(lines.iter().all(|line| bad(line) || line.contains("bad 0.00 %")), "{err}");
+    // Nothing is lost before the drain has gone by.
+    let sending = lines.iter().filter(|line| !line.contains("sent 0.0 kqps"));
+    assert!(sending.filter(|line| bad(line)).count() > 0, "{err}");
+}
