@@ -27,12 +27,11 @@ pub struct Dataset {
 }
 
 /// To what of a dataset's expectations answers are held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// Nothing: any reply to the question is right.
     Off,
     /// The rcode, where one is expected.
-    #[default]
     Rcode,
     /// The rcode and the answer, where they are expected.
     Answers,
@@ -134,14 +133,19 @@ impl Dataset {
             let kept = directory.join(cache::file_name(&hash, &options.shape()));
             if let Some((file, header)) = load(&kept, &hash) {
                 cache::touch(&kept);
-                return Ok(Self { path: path.to_owned(), file, header, note: None, check: Check::default() });
+                return Ok(Self::of(path, file, header, None));
             }
         }
         let (file, header, note) = build(path, options, &source, directory.as_deref())?;
-        Ok(Self { path: path.to_owned(), file, header, note, check: Check::default() })
+        Ok(Self::of(path, file, header, note))
     }
 
-    /// The same queries with answers held to this. [`Check::Off`] is for a server that cannot give the answers
+    fn of(path: &Path, file: MappedFile, header: Header, note: Option<String>) -> Self {
+        let check = if header.answers > 0 { Check::Answers } else { Check::Rcode };
+        Self { path: path.to_owned(), file, header, note, check }
+    }
+
+    /// The same queries with answers held to this, and not to all that the file tells. [`Check::Off`] is for a server that cannot give the answers
     /// which the file expects: an echo, say.
     #[must_use]
     pub fn checked(self, check: Check) -> Self {

@@ -106,8 +106,6 @@ fn a_dataset_reads_what_was_generated() {
     assert_eq!((dataset.queries(), dataset.answers()), (COUNT, COUNT));
     let absent = dataset.iter().filter(|query| query.expected_rcode == Some(rcode::NXDOMAIN)).count();
     assert!((800..1200).contains(&absent), "{absent}");
-    assert!(dataset.iter().all(|query| query.expected_answer.is_none()), "they were not asked for");
-    let dataset = dataset.checked(Check::Answers);
     assert!(dataset.iter().all(|query| query.expected_answer.is_some() && query.expected_rcode.is_some()));
     assert_eq!(dataset.query(dataset.position(COUNT - 1)), dataset.iter().last().expect("a last one"));
     let with_edns = dataset.iter().filter(|query| query.message.len() > 12 + query.question_bytes).count();

@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         serde_json::to_writer(&mut out, &Judged { trial: &trial, refused, warnings })?;
         writeln!(out)?;
     } else {
-        out.write_all(words::words(&trial, &warnings, refusal).as_bytes())?;
+        out.write_all(words::words(&trial, &warnings, refusal, setting.workers).as_bytes())?;
     }
     Ok(if refused { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }

@@ -47,9 +47,10 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 'd', long, value_name = "FILE")]
     pub(crate) queries: PathBuf,
 
-    /// Hold answers to what the file expects: rcode, answers (the rcode and the digest of the answer), or off
-    #[arg(long, value_name = "WHAT", default_value = "rcode")]
-    check: Check,
+    /// Hold answers to what the file expects: rcode, answers (the rcode and the digest of the answer), or off (default:
+    /// to all that it tells)
+    #[arg(long, value_name = "WHAT")]
+    check: Option<Check>,
 
     /// The file is binary: 16-bit lengths and messages
     #[arg(short = 'B', long)]
@@ -155,13 +156,14 @@ pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
     if let Some(note) = dataset.note() {
         eprintln!("kqps: {note}");
     }
-    if args.check == Check::Answers && dataset.answers() == 0 {
+    if args.check == Some(Check::Answers) && dataset.answers() == 0 {
         return Err(bad_input(format!(
             "--check answers: {} has no digests of answers; `kqps gen queries --expect answers` writes them",
             args.queries.display()
         )));
     }
-    Ok(dataset.checked(args.check))
+    let told = dataset.check();
+    Ok(dataset.checked(args.check.unwrap_or(told)))
 }
 
 impl PlayerArgs {

@@ -5,15 +5,24 @@ use std::fmt::Write as _;
 
 use kqps_observation::trial::LoadMode;
 use kqps_observation::{Quantiles, Trial};
-use kqps_verdict::warning::{Code, Warning};
+use kqps_verdict::warning::{Code, Warning, busiest_to_mean};
 
-/// Everything that is printed of a trial. A refused trial has no rate, but the reason in its place.
-pub(super) fn words(trial: &Trial, warnings: &[Warning], refusal: Option<Code>) -> String {
+/// Everything that is printed of a trial. A refused trial has no rate, but the reason in its place; `workers` is how many
+/// the subject has, where that is known.
+pub(super) fn words(
+    trial: &Trial,
+    warnings: &[Warning],
+    refusal: Option<Code>,
+    workers: Option<u32>,
+) -> String {
     let mut text = statistics(trial, refusal);
     text += "\nAccounts:\n\n";
     text += &accounts(trial);
     text += "\nLoad:\n\n";
     text += &load(trial);
+    if let Some(workers) = workers {
+        text += &balance(trial, workers);
+    }
     text += &losses(trial);
     text += &drop_reasons(trial);
     if trial.interrupted {
@@ -141,10 +150,23 @@ fn load(trial: &Trial) -> String {
     );
     line(&mut text, "Player CPU", &cpu);
     line(&mut text, "Latency (us)", &quantiles(&trial.latency_us));
+    if trial.accounts.lost > 0 {
+        let timeout_s = load.timeout_s;
+        let lost = format!("latencies count what was lost as {timeout_s} s, and dnsperf's leave it out");
+        line(&mut text, "Note", &lost);
+    }
     if load.mode == LoadMode::Open {
         line(&mut text, "Lag (us)", &quantiles(&trial.lag_us));
     }
     line(&mut text, "Gaps (us)", &quantiles(&trial.gap_us));
+    text
+}
+
+/// How evenly the load spread over the subject's workers.
+fn balance(trial: &Trial, workers: u32) -> String {
+    let Some(share) = busiest_to_mean(trial, workers) else { return String::new() };
+    let mut text = String::new();
+    line(&mut text, "Workers", &format!("the busiest of {workers} did {share:.2} times the mean work"));
     text
 }
 

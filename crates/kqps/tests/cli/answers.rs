@@ -73,9 +73,7 @@ impl Materials {
         let target = subject.address().to_string();
         let queries = self.folder.path().join("queries");
         let mut load = self.kqps();
-        load.args([
-            "load", &target, "-q", "50", "-t", "5s", "--lag", "1m", "--check", "answers", "--json", "-d",
-        ]);
+        load.args(["load", &target, "-q", "50", "-t", "5s", "--lag", "1m", "--json", "-d"]);
         let output = load.arg(queries).output().unwrap();
         serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))

@@ -11,10 +11,11 @@ fn interval_lines_tell_loss_in_time() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut load = kqps(&["load", &silent.local_addr().unwrap().to_string(), "-Q", "1k", "-l", "1s", "-d"]);
     load.arg(bench.queries()).args(["-S", "100ms", "-t", "0.2s", "--drain", "0.9s"]);
-    let (_, err) = words(&load.env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap());
+    let (out, err) = words(&load.env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap());
     let lines: Vec<&str> = err.lines().filter(|line| line.contains("kqps, correct")).collect();
     let bad = |line: &&str| line.contains("bad 100.00 %");
     assert!(lines.iter().all(|line| bad(line) || line.contains("bad 0.00 %")), "{err}");
+    assert!(out.contains("latencies count what was lost as 0.2 s"), "{out}");
     // Nothing is lost before the drain has gone by.
     let sending = lines.iter().filter(|line| !line.contains("sent 0.0 kqps"));
     assert!(sending.filter(|line| bad(line)).count() > 0, "{err}");

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use kqps_kernel::affinity;
 use kqps_kernel::process::{Signal, signal};
 
-use super::bench::{Bench, kqps, words};
+use super::bench::{Bench, Echo, kqps, words};
 use super::find;
 
 /// Starts a command, and kills the echo when it first says `word`; what it said after that.
@@ -92,4 +92,16 @@ fn a_neighbour_is_seen_where_only_the_player_is_pinned() {
         let host = bench.trial(&flags).host;
         assert!(host.foreign_cpu_s.unwrap() > 0.1, "{pinned:?}: {host:?}");
     }
+}
+
+/// Of two workers with a socket each one gets all queries of a single socket.
+#[test]
+fn how_evenly_the_load_spread_is_told() {
+    let echo = Echo::with(&["--threads", "2", "--sockets", "reuseport", "--work-ns", "100000"]);
+    let pid = echo.pid().to_string();
+    let bench = Bench { echo, ..Bench::new() };
+    let flags = ["-Q", "2k", "-l", "0.5s", "-c", "1", "--subject-pid", &pid, "--subject-workers", "2"];
+    let (out, err) = words(&bench.load(&flags).output().unwrap());
+    assert!(out.contains("the busiest of 2 did 2.00 times the mean work\n"), "{out}{err}");
+    assert!(out.contains("Warning: uneven: "), "{out}");
 }
