@@ -208,7 +208,6 @@ pub(crate) fn facts(
         pss_bytes: pss_bytes(after, unreadable),
         socket_drops: socket_drops(readings.counters),
         // Only whoever speaks with the subject, or started it, knows.
-        unanswered: None,
         ready_s: None,
         network: None,
         threads: threads_between(&threads(before), &threads(after), readings.wall_s),

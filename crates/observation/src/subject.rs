@@ -28,9 +28,6 @@ pub struct SubjectFacts {
     /// Datagrams that the subject's own UDP sockets dropped (full receive buffer or bad checksum), where its
     /// sockets could be found.
     pub socket_drops: Option<u64>,
-    /// Queries that the subject says it read and did not answer, where it counts them.
-    #[serde(default)]
-    pub unanswered: Option<u64>,
     /// The subject's network namespace; none where it is the player's, or could not be read.
     #[serde(default)]
     pub network: Option<NetworkFacts>,

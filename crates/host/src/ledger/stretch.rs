@@ -54,7 +54,6 @@ impl Drops {
             .saturating_sub(own(player_socket_drops));
         let of_sockets = subject.and_then(|subject| subject.socket_drops);
         let refused = udp.sndbuf_errors.saturating_sub(own(accounts.send_failed));
-        let told = subject.and_then(|subject| subject.unanswered);
         let sum = |network: Option<&NetworkFacts>, count: fn(&DeviceFacts) -> u64| {
             network.map_or(0, |network| network.devices.iter().map(count).sum::<u64>())
         };
@@ -65,7 +64,7 @@ impl Drops {
             (Place::NicIn, sum(between, arriving), shared),
             (Place::Softnet, host.softnet_dropped, true),
             (Place::SubjectSocketBuffer, of_sockets.unwrap_or(full), of_sockets.is_none() && shared),
-            (Place::SubjectUnanswered, told.unwrap_or(udp.no_ports), told.is_none() && shared),
+            (Place::SubjectUnanswered, udp.no_ports, shared),
             (Place::SubjectSend, refused, shared),
             (Place::PathBack, sum(between, leaving) + sum(between.and(Some(ours)), arriving), shared),
             (Place::PlayerSocketBuffer, player_socket_drops, false),
