@@ -7,7 +7,7 @@ mod send;
 mod turn;
 
 pub use recv::{Received, RecvBatch, Slot};
-pub use run::{Piece, RunBatch, run_of};
+pub use run::{Piece, RunBatch, cannot_cut, run_of};
 pub use send::SendBatch;
 pub use turn::TurnBatch;
 

@@ -6,12 +6,14 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kqps_dataset::{Dataset, Format, Options};
+use kqps_kernel::batch::{SEGMENTED_BYTES, SendBatch};
 use kqps_kernel::namespace::enter_new_network;
+use kqps_kernel::udp::UdpOptions;
 use kqps_observation::Trial;
-use kqps_player::{Control, Io, LoadPlan, Plan, PlayError, Stop, play};
+use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, PlayError, Stop, play};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 
@@ -69,6 +71,11 @@ impl Queries {
 
 /// Plays against a subject that answers everything.
 fn answered(queries: &Queries, io: Io) -> Trial {
+    answered_after(queries, io, |_, _| ())
+}
+
+/// Plays against a subject that answers everything, and does something else before.
+fn answered_after(queries: &Queries, io: Io, before: impl Fn(&UdpSocket, SocketAddr) + Sync) -> Trial {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
     let plan = plan(socket.local_addr().unwrap(), io);
@@ -79,6 +86,7 @@ fn answered(queries: &Queries, io: Io) -> Trial {
             while !stop.load(Relaxed) {
                 match socket.recv_from(&mut buffer) {
                     Ok((bytes, from)) => {
+                        before(&socket, from);
                         buffer[2] |= 0x80;
                         socket.send_to(&buffer[..bytes], from).unwrap();
                     }
@@ -143,6 +151,78 @@ fn what_may_not_leave_in_one_send_leaves_one_by_one() {
         assert_eq!(trial.player.segment_fallbacks, 2, "both sockets");
         assert!(trial.player.notes.iter().any(|note| note.contains("fell back")), "{:?}", trial.player.notes);
     });
+}
+
+#[test]
+fn what_a_filter_drops_is_refused_and_no_reason_to_send_one_by_one() {
+    // Of packets with a query, whose QR bit is 0, every fourth. One that is not the first of its call is tried again.
+    let setup = "ip link set lo up; nft 'add table ip drops; \
+                 add chain ip drops out { type filter hook output priority 0; }; \
+                 add rule ip drops out meta l4proto udp @th,80,1 0 numgen inc mod 4 0 drop'";
+    for io in offered_io() {
+        in_own_network(setup, || {
+            let trial = answered(&Queries::new(2000, &[40]), io);
+            let accounts = trial.accounts;
+            assert_eq!((accounts.intended, accounts.correct), (2000, accounts.sent), "{}", io.name());
+            assert!(accounts.send_failed > 0, "{}: {accounts:?}", io.name());
+            assert_eq!(trial.send_failed_causes, [("EPERM".to_string(), accounts.send_failed)].into());
+            assert_eq!(trial.player.segment_fallbacks, 0, "{}", io.name());
+        });
+    }
+}
+
+#[test]
+fn a_datagram_without_a_byte_is_unsolicited() {
+    for io in offered_io() {
+        let queries = Queries::new(90, &[40]);
+        let trial = answered_after(&queries, io, |socket, from| {
+            socket.send_to(&[], from).unwrap();
+        });
+        assert_eq!((trial.accounts.correct, trial.accounts.unsolicited), (90, 90), "{}", io.name());
+    }
+}
+
+/// Fills this port with datagrams faster than they are read one by one, until it is told to end or has gone on for too
+/// long. Tells whether it was told.
+fn flood(port: u16, is_over: &AtomicBool) -> bool {
+    let options = UdpOptions::default();
+    let socket = kqps_kernel::UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
+    let mut batch = SendBatch::new(1, SEGMENTED_BYTES);
+    batch.add(&SocketAddr::from(([127, 0, 0, 1], port)).into(), 64 * 40, Some(40));
+    let began = Instant::now();
+    while !is_over.load(Relaxed) {
+        if began.elapsed() > Duration::from_mins(1) {
+            return false;
+        }
+        // Where it may not be cut, or nobody listens yet, there is less of a flood.
+        let _ = batch.send(&socket, 0);
+    }
+    true
+}
+
+#[test]
+fn who_floods_the_players_socket_does_not_keep_it() {
+    let queries = Queries::new(10, &[40]);
+    let subject = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for io in offered_io() {
+        let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let plan = Plan {
+            load: LoadPlan::Open { rate_qps: 1000.0, arrivals: Arrivals::Even },
+            stop: Stop { after: Some(Duration::from_millis(200)), passes: None },
+            sockets: 1,
+            local_port: Some(free),
+            ..plan(subject.local_addr().unwrap(), io)
+        };
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let flooded = scope.spawn(|| flood(free, &is_over));
+            let trial = play(&plan, &queries.dataset, &Control::new(1)).unwrap();
+            is_over.store(true, Relaxed);
+            assert!(flooded.join().unwrap(), "{}: it ended when the flood did", io.name());
+            assert_eq!((trial.accounts.intended, trial.accounts.correct), (200, 0), "{}", io.name());
+            assert!(trial.accounts.unsolicited > 0, "{}", io.name());
+        });
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::io;
 
-use kqps_kernel::batch::{Piece, RunBatch, SEGMENTS, run_of};
+use kqps_kernel::batch::{Piece, RunBatch, SEGMENTS, cannot_cut, run_of};
 use kqps_kernel::{Address, LocalAddress, UdpSocket};
 
 /// How long a run a socket sends: 1 datagram where its device refuses segmented messages, which some do although
@@ -120,8 +120,8 @@ impl Runs {
         turns.push(Turn::of(present.to, present.from, 0));
     }
 
-    /// Sends all, and tells how many datagrams the kernel took, or why it did not take one. A run that is refused
-    /// is sent again datagram by datagram.
+    /// Sends all, and tells how many datagrams the kernel took, or why it did not take one. A run that it cannot cut is
+    /// sent again datagram by datagram.
     pub(crate) fn send(
         &mut self,
         socket: &UdpSocket,
@@ -137,17 +137,18 @@ impl Runs {
                     told(Ok((first..first + sent).map(|message| batch.segments(message)).sum()));
                     first += sent;
                 }
-                Err(error) if batch.segments(first) == 1 => {
-                    told(Err(error));
-                    first += 1;
-                }
-                Err(_) => {
-                    batch.send_apart(socket, first, |outcome| {
-                        if outcome.is_ok() {
-                            *longest = Longest::ONE;
-                        }
-                        told(outcome.map(|()| 1));
-                    });
+                Err(error) => {
+                    let (segments, errno) = (batch.segments(first), error.raw_os_error().unwrap_or(0));
+                    if segments > 1 && cannot_cut(errno) {
+                        batch.send_apart(socket, first, |outcome| {
+                            if outcome.is_ok() {
+                                *longest = Longest::ONE;
+                            }
+                            told(outcome.map(|()| 1));
+                        });
+                    } else {
+                        (0..segments).for_each(|_| told(Err(io::Error::from_raw_os_error(errno))));
+                    }
                     first += 1;
                 }
             }

@@ -39,6 +39,13 @@ pub fn run_of(lengths: impl IntoIterator<Item = usize>, most: usize) -> usize {
     run
 }
 
+/// Whether a message of several segments was refused because the kernel cannot cut it for this socket: its device may
+/// not, or a segment is longer than the frames are (`udp_send_skb`, net/ipv4/udp.c). Any other refusal would have been
+/// one of single datagrams, too.
+pub fn cannot_cut(errno: i32) -> bool {
+    matches!(errno, libc::EIO | libc::EINVAL | libc::EMSGSIZE)
+}
+
 /// Datagrams written one after the other into one buffer, and put together afterwards: a message is any number
 /// of them to one receiver, in any order, gathered by the kernel from where they lie. All datagrams of a message
 /// are equally long, but for the last, which may be shorter.

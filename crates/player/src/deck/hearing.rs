@@ -77,8 +77,8 @@ impl Deck<'_> {
         self.book(checked, at_ns, latency_ns, reply.len());
     }
 
-    /// Datagrams arrived from an address that was not asked.
-    pub fn arrived_from_elsewhere(&mut self, count: u64) {
+    /// Datagrams arrived that answer nothing: from an address that was not asked, or without a byte.
+    pub fn answers_nothing(&mut self, count: u64) {
         self.tally.accounts.unsolicited += count;
     }
 
@@ -198,6 +198,13 @@ impl Deck<'_> {
         }
         self.waiting = 0;
         self.live.publish(&self.tally.accounts, self.waiting);
+    }
+
+    /// Whether a datagram arrived after this time, by the kernel's stamp. All that came before it to the same socket has
+    /// been read then, and whoever floods a socket cannot keep the reader there.
+    #[inline]
+    pub fn came_after(&self, realtime_ns: Option<u64>, now_ns: u64) -> bool {
+        realtime_ns.is_some_and(|realtime_ns| self.since_start(realtime_ns) > now_ns)
     }
 
     #[inline]

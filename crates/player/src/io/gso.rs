@@ -7,11 +7,11 @@ use std::cmp::Reverse;
 use std::io;
 use std::ops::Range;
 
-use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, SEGMENTS, SendBatch, run_of};
+use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, SEGMENTS, SendBatch, cannot_cut, run_of};
 
 use super::Stage;
 use super::hear::hear;
-use super::stage::{WOULD_BLOCK, write_query};
+use super::stage::write_query;
 use crate::deck::Due;
 use crate::plan::BURST_MOST;
 
@@ -73,9 +73,8 @@ impl Sender {
     }
 }
 
-/// Sends a burst, each run in one message. A run that the kernel refuses is sent again query by query: a device
-/// may not cut, or a segment be longer than its frames (`EIO`, `EINVAL` or `EMSGSIZE`, by kernel). Where that
-/// helps, everything later on this socket is sent so.
+/// Sends a burst, each run in one message. A run that the kernel cannot cut is sent again query by query. Where that helps,
+/// everything later on this socket is sent so.
 fn send(
     stage: &mut Stage<'_>,
     socket: usize,
@@ -103,7 +102,7 @@ fn send(
             let run = runs[message].clone();
             match outcome {
                 Ok(now_ns) => deck.sent(socket, now_ns, &burst[run]),
-                Err(errno) if run.len() > 1 && errno != WOULD_BLOCK => uncut.push(run),
+                Err(errno) if run.len() > 1 && cannot_cut(errno) => uncut.push(run),
                 Err(errno) => deck.refused(socket, errno, &burst[run]),
             }
         },

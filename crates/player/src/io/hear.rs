@@ -7,7 +7,7 @@ use kqps_kernel::batch::{RecvBatch, Wait};
 
 use super::Stage;
 
-/// Reads what has arrived on the sockets that are awaited now. Tells whether anything did.
+/// Reads what has arrived by now on the sockets that are awaited. Tells whether anything did.
 #[inline]
 pub(super) fn hear(stage: &mut Stage<'_>, batch: &mut RecvBatch, now_ns: u64) -> io::Result<bool> {
     let (sockets, targets) = (stage.sockets, &stage.targets);
@@ -25,10 +25,11 @@ pub(super) fn hear(stage: &mut Stage<'_>, batch: &mut RecvBatch, now_ns: u64) ->
             for index in 0..count {
                 let message = batch.message(index);
                 let segments = message.bytes.chunks(message.segment_bytes.max(1));
-                if message.from == targets[socket] {
-                    segments.for_each(|reply| deck.arrived(socket, reply, message.arrived_ns, now_ns));
+                // One without a byte is a datagram, too.
+                if message.from != targets[socket] || message.bytes.is_empty() {
+                    deck.answers_nothing(segments.len().max(1) as u64);
                 } else {
-                    deck.arrived_from_elsewhere(segments.len() as u64);
+                    segments.for_each(|reply| deck.arrived(socket, reply, message.arrived_ns, now_ns));
                 }
             }
             if count > 0
@@ -36,7 +37,7 @@ pub(super) fn hear(stage: &mut Stage<'_>, batch: &mut RecvBatch, now_ns: u64) ->
             {
                 *heard = true;
             }
-            if count < batch.capacity() {
+            if count < batch.capacity() || deck.came_after(batch.message(count - 1).arrived_ns, now_ns) {
                 return;
             }
         }

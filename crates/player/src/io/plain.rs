@@ -55,27 +55,32 @@ fn send_due(stage: &mut Stage<'_>, buffer: &mut [u8], burst: &mut Vec<Due>) -> b
     sent
 }
 
-/// Reads what has arrived on the sockets that are awaited now, packet by packet.
+/// Reads what has arrived by now on the sockets that are awaited, packet by packet.
 fn hear(stage: &mut Stage<'_>, buffer: &mut [u8], now_ns: u64) -> io::Result<bool> {
     let (sockets, targets) = (stage.sockets, &stage.targets);
     let mut outcome = Ok(false);
     stage.deck.for_each_awaited(now_ns, |deck, socket| {
         let mut peer = Peer::default();
         loop {
-            match sockets[socket].recv_stamped(buffer, &mut peer, Wait::No) {
-                Ok(Some(reply)) if peer.address == targets[socket] => {
-                    deck.arrived(socket, &buffer[..reply.bytes], reply.arrived_ns, now_ns);
-                }
-                Ok(Some(_)) => deck.arrived_from_elsewhere(1),
+            let received = match sockets[socket].recv_stamped(buffer, &mut peer, Wait::No) {
+                Ok(Some(received)) => received,
                 Ok(None) => return,
                 Err(error) => {
                     outcome = Err(error);
                     return;
                 }
+            };
+            if peer.address == targets[socket] {
+                deck.arrived(socket, &buffer[..received.bytes], received.arrived_ns, now_ns);
+            } else {
+                deck.answers_nothing(1);
             }
             deck.tally.messages_heard += 1;
             if let Ok(heard) = &mut outcome {
                 *heard = true;
+            }
+            if deck.came_after(received.arrived_ns, now_ns) {
+                return;
             }
         }
     });

@@ -95,7 +95,7 @@ impl Sender {
 
 /// Takes in what the kernel finished. Tells whether anything arrived. One look does not bring everything: the
 /// kernel finishes a limited number of receives at a time, and those that ended for want of buffers are to be
-/// armed again. So before time runs out for a query, it looks until there is nothing more.
+/// armed again. So before time runs out for a query, it looks until there is nothing more that came before now.
 fn hear(stage: &mut Stage<'_>, ring: &mut Ring, now_ns: u64) -> io::Result<bool> {
     let tick = stage.deck.tick(now_ns);
     let (mut heard, mut again) = (false, true);
@@ -106,14 +106,14 @@ fn hear(stage: &mut Stage<'_>, ring: &mut Ring, now_ns: u64) -> io::Result<bool>
             match completion {
                 Completion::Received { key, buffer, armed } => {
                     heard = true;
-                    again |= tick;
+                    let arrived_ns = ring.arrived_ns(&buffer);
+                    again |= tick && !stage.deck.came_after(arrived_ns, now_ns);
                     stage.deck.tally.messages_heard += 1;
                     let socket = key as usize;
                     if ring.sender(&buffer) == stage.targets[socket] {
-                        let arrived_ns = ring.arrived_ns(&buffer);
                         stage.deck.arrived(socket, ring.payload(&buffer), arrived_ns, now_ns);
                     } else {
-                        stage.deck.arrived_from_elsewhere(1);
+                        stage.deck.answers_nothing(1);
                     }
                     ring.give_back(buffer);
                     if !armed {

@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 
 use kqps_kernel::Address;
-use kqps_kernel::batch::{SEGMENTED_BYTES, SEGMENTS, TurnBatch, Wait};
+use kqps_kernel::batch::{SEGMENTED_BYTES, SEGMENTS, TurnBatch, Wait, cannot_cut};
 use kqps_kernel::poll::{FOREVER_NS, PollSet};
 
 use super::MESSAGES;
@@ -82,7 +82,7 @@ fn turn(
     runs.extend((!run.is_empty()).then_some(run));
 }
 
-/// Sends all queued runs; one that is refused is sent again datagram by datagram.
+/// Sends all queued runs; one that the kernel cannot cut is sent again datagram by datagram.
 fn send(batch: &mut TurnBatch, endpoint: &Endpoint, counts: &mut Counts, longest: &mut usize) {
     let mut first = 0;
     while first < batch.queued() {
@@ -92,17 +92,18 @@ fn send(batch: &mut TurnBatch, endpoint: &Endpoint, counts: &mut Counts, longest
                 counts.answered += segments as u64;
                 first += sent;
             }
-            Err(error) if batch.segments(first) == 1 => {
-                counts.refused(&error, 1);
-                first += 1;
-            }
-            Err(_) => {
-                batch.send_apart(&endpoint.sender, first, |outcome| {
-                    if outcome.is_ok() {
-                        *longest = 1;
-                    }
-                    counts.sent(outcome);
-                });
+            Err(error) => {
+                let segments = batch.segments(first);
+                if segments > 1 && error.raw_os_error().is_some_and(cannot_cut) {
+                    batch.send_apart(&endpoint.sender, first, |outcome| {
+                        if outcome.is_ok() {
+                            *longest = 1;
+                        }
+                        counts.sent(outcome);
+                    });
+                } else {
+                    counts.refused(&error, segments as u64);
+                }
                 first += 1;
             }
         }
