@@ -86,15 +86,16 @@ fn play(bench: &Bench<'_>, rate_qps: u32) -> Result<(Trial, u32)> {
 }
 
 /// How far the worst one-second bin and the worst 100 ms bin are off, as shares of the rate. A last bin that
-/// was not played to its end does not count.
+/// was not played to its end does not count; the record has none after the last in which anything happened, and of
+/// those that it lacks nothing was sent.
 fn bins_off(trial: &Trial, rate_qps: f64) -> (f64, f64) {
-    let whole = |bin_s: f64| (trial.load.duration_s / bin_s + 1e-6) as usize;
-    let worst = |sent: &mut dyn Iterator<Item = u64>, bin_s: f64| {
-        let wanted = rate_qps * bin_s;
-        sent.take(whole(bin_s)).map(|sent| (sent as f64 / wanted - 1.0).abs()).fold(0.0, f64::max)
+    let worst = |sent: &dyn Fn(usize) -> Option<u64>, bin_s: f64| {
+        let whole = (trial.load.duration_s / bin_s + 1e-6) as usize;
+        let off = |bin| (sent(bin).unwrap_or(0) as f64 / (rate_qps * bin_s) - 1.0).abs();
+        (0..whole).map(off).fold(0.0, f64::max)
     };
-    let second = worst(&mut trial.intervals.iter().map(|interval| interval.sent), 1.0);
-    let tenth = worst(&mut trial.sent_per_100ms.iter().copied(), 0.1);
+    let second = worst(&|bin| trial.intervals.get(bin).map(|interval| interval.sent), 1.0);
+    let tenth = worst(&|bin| trial.sent_per_100ms.get(bin).copied(), 0.1);
     (second, tenth)
 }
 
@@ -103,9 +104,26 @@ mod tests {
     use super::*;
     use kqps_observation::trial::{Interval, Load};
 
+    fn interval(at_s: u64, sent: u64) -> Interval {
+        Interval { at_s, sent, correct: sent }
+    }
+
+    #[test]
+    fn a_bin_that_is_missing_had_nothing_in_it() {
+        let trial = Trial {
+            load: Load { duration_s: 2.0, ..Load::default() },
+            intervals: vec![interval(1, 1_000), interval(2, 900)],
+            sent_per_100ms: vec![100; 19],
+            ..Trial::default()
+        };
+        let (second, tenth) = bins_off(&trial, 1_000.0);
+        assert!((second - 0.1).abs() < 1e-9 && (tenth - 1.0).abs() < 1e-9, "{second} {tenth}");
+        let silent = Trial { intervals: Vec::new(), sent_per_100ms: Vec::new(), ..trial };
+        assert_eq!(bins_off(&silent, 1_000.0), (1.0, 1.0));
+    }
+
     #[test]
     fn the_worst_whole_bin_counts() {
-        let interval = |at_s, sent| Interval { at_s, sent, correct: sent };
         let trial = Trial {
             load: Load { duration_s: 2.05, ..Load::default() },
             intervals: vec![interval(1, 1_000), interval(2, 1_010), interval(3, 40)],
