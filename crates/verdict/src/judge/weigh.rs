@@ -218,14 +218,22 @@ fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bool) -> Vec<
         }
     };
     tell(|bounds| bounds.incomplete, all, "ran out of time before their bounds were close.");
-    // If most did there is a warning.
-    tell(|bounds| bounds.drifted, all / 2, "drifted: at their end the lower bound no longer met the goal.");
-    let irregular_most = if is_refused { 0 } else { all / 2 };
+    // If as many as half did there is a warning.
+    let few = all.div_ceil(2).saturating_sub(1);
+    tell(|bounds| bounds.drifted, few, "drifted: at their end the lower bound no longer met the goal.");
+    let irregular_most = if is_refused { 0 } else { few };
     tell(
         |bounds| bounds.irregular,
         irregular_most,
         "were irregular: even the greatest load tried met the goal.",
     );
+    let untested = untested(starts);
+    if untested > 0 {
+        reasons.push(format!(
+            "{untested} of {all} searches had no time to try their lower bound once more at the end: whether it drifted \
+             is not known."
+        ));
+    }
     match hidden_share(starts) {
         None if starts.iter().all(|start| !start.is_searched) => {}
         None => reasons.push(
@@ -240,6 +248,12 @@ fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bool) -> Vec<
         Some(_) => {}
     }
     reasons
+}
+
+/// How many searches found a lower bound and did not try it once more.
+fn untested(starts: &[Start<'_>]) -> usize {
+    let searches = starts.iter().filter(|start| start.is_searched).filter_map(Start::bounds);
+    searches.filter(|bounds| bounds.lower_qps.is_some() && !bounds.retested).count()
 }
 
 /// The greatest share of its load that the buffers could have hidden in any search; none where one is unknown.
@@ -271,6 +285,11 @@ fn grade(doubts: &[Doubt]) -> Grade {
 /// Whether most of some things are so.
 fn is_most(some: usize, all: usize) -> bool {
     some * 2 > all
+}
+
+/// Whether as many are so as are not: then the median of all rests on one that is.
+fn is_half(some: usize, all: usize) -> bool {
+    some > 0 && some * 2 >= all
 }
 
 fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f64>) -> Vec<Warning> {
@@ -308,12 +327,12 @@ fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f6
     let searched: Vec<_> = case.starts.iter().filter_map(Start::bounds).collect();
     let drifted: Vec<f64> =
         searched.iter().filter(|bounds| bounds.drifted).filter_map(|bounds| bounds.lower_qps).collect();
-    if is_most(drifted.len(), searched.len()) {
+    if is_half(drifted.len(), searched.len()) {
         replace(Warning::drifted(drifted[0]));
     }
     let irregular: Vec<f64> =
         searched.iter().filter(|bounds| bounds.irregular).filter_map(|bounds| bounds.lower_qps).collect();
-    if is_most(irregular.len(), searched.len()) {
+    if is_half(irregular.len(), searched.len()) {
         replace(Warning::irregular(irregular[0]));
     }
     case.canary.clone().map(&mut replace);

@@ -15,9 +15,12 @@ pub struct Bounds {
     pub upper_qps: Option<f64>,
     /// Conditional throughput at the lower bound, correct answers a second.
     pub throughput_qps: Option<f64>,
-    /// There is no upper bound: the subject may be faster than the greatest load.
+    /// The greatest load is a lower bound, or there is no upper bound: the subject may be faster than what was tried.
     pub irregular: bool,
-    /// The lower bound no longer held when it was tried once more at the end.
+    /// Whether the lower bound was tried once more at the end.
+    #[serde(default)]
+    pub retested: bool,
+    /// The lower bound no longer held then.
     pub drifted: bool,
     /// The time or the number of trials was used up first: the bounds are farther apart than the goal's width,
     /// and the upper one may rest on fewer trials.

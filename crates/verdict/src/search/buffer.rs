@@ -12,11 +12,12 @@ const MOST_BAD: f64 = 0.5;
 
 /// Packets that the buffers hold, as the trial shows it in which most were under way. It is rounded to a power
 /// of two, for it decides how long trials must be, and must not move with every trial. None when no trial says
-/// anything. A closed loop shows no more than its window.
+/// anything. A closed loop shows no more than its window. A re-test bears on nothing but whether the bounds drifted.
 pub(super) fn buffer_packets(probes: &[Probe]) -> Option<f64> {
     let overloaded = probes.iter().filter(|probe| {
-        let is_open = matches!(probe.purpose, Purpose::Search | Purpose::Retest);
-        (is_open && probe.bad_ratio > 0.0 && probe.bad_ratio < MOST_BAD) || probe.purpose == Purpose::Ceiling
+        let is_search = probe.purpose == Purpose::Search;
+        (is_search && probe.bad_ratio > 0.0 && probe.bad_ratio < MOST_BAD)
+            || probe.purpose == Purpose::Ceiling
     });
     let most = overloaded.filter_map(|probe| probe.under_way).reduce(f64::max)?;
     Some(most.max(1.0).log2().round().exp2())
@@ -35,8 +36,8 @@ mod tests {
         assert_eq!(buffer_packets(&[]), None);
         let good = probe(Purpose::Search, 0.0, Some(9000.0));
         let lost = probe(Purpose::Search, 0.9, Some(9000.0));
-        let warm_up = probe(Purpose::WarmUp, 0.1, Some(9000.0));
-        assert_eq!(buffer_packets(&[good, lost, warm_up]), None);
+        let others = [Purpose::WarmUp, Purpose::Retest].map(|purpose| probe(purpose, 0.1, Some(9000.0)));
+        assert_eq!(buffer_packets(&[good, lost, others[0], others[1]]), None);
         let closed = probe(Purpose::Ceiling, 0.0, Some(470.0));
         assert_eq!(buffer_packets(&[good, closed]), Some(512.0));
         let full = [1600.0, 2090.0, 2143.0].map(|queued| probe(Purpose::Search, 0.1, Some(queued)));

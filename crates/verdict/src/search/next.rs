@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bounds::{AtLoad, Bounds, Pair, by_load};
 use super::buffer::buffer_packets;
-use super::class::conditional_throughput;
+use super::class::{Class, conditional_throughput};
 use super::goal::Goal;
 use super::level::{Level, Step};
 use super::probe::Probe;
@@ -130,27 +130,28 @@ impl Search<'_> {
         uppers.into_iter().find(|upper_qps| lower_qps.is_none_or(|lower_qps| *upper_qps > lower_qps))
     }
 
-    /// The re-test, of which there is one, or the result.
+    /// The re-test, of which there is one at most, or the result.
     pub(super) fn finish(&self, found: Pair, incomplete: bool) -> Next {
         let bounds = self.result(found, incomplete);
         let Some(lower_qps) = found.lower_qps else { return Next::Done(bounds) };
         let duration_s = self.last_level().goal_at(lower_qps).final_s;
-        if self.retest(lower_qps).is_some() || !self.may_overrun_for(duration_s) {
+        if bounds.retested || !self.may_overrun_for(duration_s) {
             return Next::Done(bounds);
         }
         Next::Trial { rate_qps: lower_qps, duration_s, purpose: Purpose::Retest }
     }
 
-    fn retest(&self, lower_qps: f64) -> Option<&Probe> {
-        let mut retests = self.probes.iter().filter(|probe| probe.purpose == Purpose::Retest);
-        retests.find(|probe| probe.load_qps.total_cmp(&lower_qps).is_eq())
+    /// Whether even the greatest load meets the goal.
+    fn is_met_at_most(&self) -> bool {
+        let most_qps = self.goal.round_load(self.goal.max_qps);
+        self.last_level().class_at(&self.loads, most_qps) == Class::Lower
     }
 
     fn result(&self, found: Pair, incomplete: bool) -> Bounds {
         let mut bounds = Bounds {
             lower_qps: found.lower_qps,
             upper_qps: found.upper_qps,
-            irregular: found.upper_qps.is_none(),
+            irregular: found.upper_qps.is_none() || self.is_met_at_most(),
             incomplete,
             trials: self.probes.len() as u32,
             ..Bounds::default()
@@ -162,7 +163,9 @@ impl Search<'_> {
             let at_lower = at_lower.flat_map(|at| at.probes.iter().copied());
             bounds.throughput_qps = Some(conditional_throughput(&goal, lower_qps, at_lower));
             bounds.hidden_share = last.hidden_share(lower_qps);
-            bounds.drifted = self.retest(lower_qps).is_some_and(|probe| probe.is_bad(&goal));
+            let mut retests = self.probes.iter().filter(|probe| probe.purpose == Purpose::Retest).peekable();
+            bounds.retested = retests.peek().is_some();
+            bounds.drifted = retests.any(|probe| probe.is_bad(&goal));
         }
         bounds
     }

@@ -1,8 +1,9 @@
 //! Searches of simulated subjects: the bounds must enclose the truth, and come soon enough.
 
-use kqps_verdict::search::{Goal, Preset, Start};
+use kqps_observation::run::Purpose;
+use kqps_verdict::search::{Goal, Next, Preset, Probe, Start, bounds_found, next_trial};
 
-use crate::simulate::{Searched, Shape, Subject, search, search_with};
+use crate::simulate::{Searched, Shape, Subject, probe_of, search, search_with};
 
 /// Searches of subjects of one shape whose capacities spread over a decade, with an overload that answered
 /// from 90 to 120 % of the capacity.
@@ -130,6 +131,38 @@ fn the_greatest_load_that_holds_is_irregular() {
     assert_eq!(bounds.lower_qps, Some(200_000.0));
     assert_eq!(bounds.upper_qps, None);
     assert!(bounds.irregular && !bounds.drifted);
+}
+
+#[test]
+fn the_greatest_load_that_holds_above_one_that_does_not_is_irregular() {
+    let goal = Goal { max_qps: 200_000.0, ..Preset::Quick.goal() };
+    let probe = |load_qps, bad_ratio| probe_of(load_qps, goal.sum_s, bad_ratio);
+    let holds_below = [probe(100_000.0, 0.0), probe(101_000.0, 0.1)];
+    assert!(!bounds_found(&goal, &holds_below).irregular);
+    let [below, upper] = holds_below;
+    let bounds = bounds_found(&goal, &[below, upper, probe(200_000.0, 0.0)]);
+    assert_eq!((bounds.lower_qps, bounds.upper_qps), (Some(100_000.0), Some(101_000.0)));
+    assert!(bounds.irregular);
+}
+
+#[test]
+fn a_search_has_one_re_test_whatever_that_shows() {
+    let goal = Preset::Quick.goal();
+    let start = Start { bounds_qps: Some((99_000.0, 100_500.0)) };
+    let slowing = |load_qps: f64, _, index| if index < 6 && load_qps <= 100_000.0 { 0.0 } else { 0.1 };
+    let mut probes = search_with(&goal, &start, slowing, 0.0).probes;
+    let retest = probes.last_mut().unwrap();
+    assert_eq!(retest.purpose, Purpose::Retest);
+    // A queue as long as this would want longer trials.
+    retest.under_way = Some(1e6);
+    let Next::Done(bounds) = next_trial(&goal, &start, &probes) else { panic!("it goes on") };
+    assert!(bounds.retested && bounds.drifted, "{bounds:?}");
+    // Another one, of an older kqps, hides nothing.
+    probes.push(Probe { purpose: Purpose::Retest, ..probe_of(98_000.0, goal.final_s, 0.0) });
+    assert!(bounds_found(&goal, &probes).drifted);
+    let untested: Vec<Probe> = probes.into_iter().filter(|probe| probe.purpose != Purpose::Retest).collect();
+    let bounds = bounds_found(&goal, &untested);
+    assert!(bounds.lower_qps.is_some() && !bounds.retested && !bounds.drifted);
 }
 
 #[test]
