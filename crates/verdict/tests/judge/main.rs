@@ -1,6 +1,7 @@
 //! Judgements of facts that were built by hand: warnings, the bottleneck, and the verdict on whole runs and single searches.
 
 mod bottlenecks;
+mod doubts;
 mod facts;
 mod figures;
 mod reasons;
