@@ -2,9 +2,9 @@
 //! anew, at most twice; when it is spoiled every time the last one counts, and the figure is refused. All of
 //! them are stored, so that whoever searches and whoever judges must leave out the same.
 
-use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::LoadMode;
+use kqps_observation::{Run, RunTrial, Trial};
 
 use crate::warning::{Effect, REDOS, client_drops, lagging};
 
@@ -33,6 +33,18 @@ pub fn counted_at_last<T>(played: &[T], facts: impl Fn(&T) -> (Purpose, &Trial))
         counted
     };
     rows(played, &facts).flat_map(of_row).collect()
+}
+
+/// The trials of a cell that count when no more will be made, start by start, without those that warmed up.
+pub fn counted_of_cell(run: &Run, cell: usize) -> Vec<(&RunTrial, &Trial)> {
+    let judged = run.trials_of(cell).filter(|one| one.purpose != Purpose::WarmUp);
+    let measured: Vec<(&RunTrial, &Trial)> =
+        judged.filter_map(|one| one.measured().map(|trial| (one, trial))).collect();
+    let of_start = measured.chunk_by(|(one, _), (other, _)| one.start == other.start);
+    of_start
+        .flat_map(|of_start| counted_at_last(of_start, |(one, trial)| (one.purpose, *trial)))
+        .copied()
+        .collect()
 }
 
 /// Successive trials with one purpose and one load.

@@ -7,6 +7,7 @@ use kqps_observation::trial::LoadMode;
 use kqps_observation::{Cell, Histogram, Run, RunTrial, Trial};
 use serde::{Deserialize, Serialize};
 
+use crate::evidence::counted_of_cell;
 use crate::judge::{CellVerdict, StartVerdict};
 
 /// Mean, minimum and maximum over starts, as many published studies tell them, in the unit of what is told.
@@ -175,11 +176,10 @@ pub(super) fn p99_at_half_us(run: &Run, verdict: &CellVerdict) -> Option<u64> {
         let start = starts(verdict).find(|start| start.block == block)?;
         start.bounds.as_ref()?.throughput_qps
     };
-    let of_cell = run.trials_of(verdict.cell as usize);
-    let measured: Vec<(&RunTrial, &Trial)> = of_cell.filter_map(|one| Some((one, one.measured()?))).collect();
+    let counted = counted_of_cell(run, verdict.cell as usize);
     let p99_of = |purposes: &[Purpose]| {
         let mut latency = Histogram::default();
-        for (one, trial) in measured.iter().filter(|(one, _)| purposes.contains(&one.purpose)) {
+        for (one, trial) in counted.iter().filter(|(one, _)| purposes.contains(&one.purpose)) {
             let share = trial.load.intended_qps.unwrap_or(0.0) / found_qps(one.block).unwrap_or(figure_qps);
             let recorded = trial.histograms.get("latency").and_then(|text| Histogram::decode(text));
             if let Some(recorded) = recorded.filter(|_| HALF.contains(&share)) {

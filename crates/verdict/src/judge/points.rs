@@ -7,9 +7,10 @@ use kqps_observation::trial::LoadMode;
 use kqps_observation::{Accounts, Histogram, Place, Quantiles, Trial};
 use serde::{Deserialize, Serialize};
 
+use crate::evidence::counted_of_cell;
 use crate::search::Goal;
 
-/// Latency at one load, over all trials at it: their histograms are added, never their quantiles averaged.
+/// Latency at one load, over all trials at it that count: their histograms are added, never their quantiles averaged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadPoint {
     /// Queries a second.
@@ -44,15 +45,10 @@ pub struct PlaceLoss {
     pub shared: bool,
 }
 
-fn played(run: &Run, cell: usize) -> impl Iterator<Item = (&RunTrial, &Trial)> {
-    let judged = run.trials_of(cell).filter(|one| one.purpose != Purpose::WarmUp);
-    judged.filter_map(|one| one.measured().map(|trial| (one, trial)))
-}
-
 pub(super) fn latency(run: &Run, cell: usize, goal: &Goal) -> Vec<LoadPoint> {
     // Loads are positive, and the bits of positive numbers are in their order.
     let mut by_load: BTreeMap<u64, Vec<(&RunTrial, &Trial)>> = BTreeMap::new();
-    for (one, trial) in played(run, cell) {
+    for (one, trial) in counted_of_cell(run, cell) {
         if let (LoadMode::Open, Some(load_qps)) = (trial.load.mode, trial.load.intended_qps) {
             by_load.entry(goal.round_load(load_qps).to_bits()).or_default().push((one, trial));
         }
@@ -85,7 +81,9 @@ fn point(load_qps: f64, trials: &[(&RunTrial, &Trial)]) -> LoadPoint {
 pub(super) fn losses(run: &Run, cell: usize) -> Losses {
     let mut losses = Losses::default();
     let mut places: BTreeMap<Place, (u64, bool)> = BTreeMap::new();
-    for (_, trial) in played(run, cell).filter(|(_, trial)| trial.load.mode == LoadMode::Open) {
+    let judged = run.trials_of(cell).filter(|one| one.purpose != Purpose::WarmUp);
+    let played = judged.filter_map(RunTrial::measured).filter(|trial| trial.load.mode == LoadMode::Open);
+    for trial in played {
         losses.accounts.add(&trial.accounts);
         losses.unexplained += trial.ledger.unexplained;
         for placed in &trial.ledger.places {

@@ -279,6 +279,25 @@ fn fixed_rates_give_the_highest_that_holds_and_latency_at_its_half() {
 }
 
 #[test]
+fn what_the_player_spoiled_and_made_anew_is_no_latency_of_the_subjects() {
+    let mut run = Run { goal: "quick".into(), cells: vec![Cell::default()], ..Run::default() };
+    run.cells[0].role = Role::Subject;
+    run.cells[0].load = CellLoad::Rates { rates_qps: vec![50e3, 100e3], duration_s: 1.0 };
+    for (rate_qps, latency_us, socket_drops) in [(50e3, 9_000, 3), (50e3, 50, 0), (100e3, 100, 0)] {
+        let mut trial = trial(rate_qps, 0);
+        let mut latency = Histogram::default();
+        latency.record_many_us(latency_us, 20_000);
+        trial.histograms.insert("latency".into(), latency.encode());
+        trial.player.socket_drops = socket_drops;
+        push(&mut run, 0, 0, Purpose::Rate, measured(trial));
+    }
+    let verdict = judge(&run);
+    let point = &verdict.subjects[0].latency[0];
+    assert_eq!((point.latency_us.p99, point.trials.as_slice()), (Some(50), &[2][..]));
+    assert_eq!(verdict.figures[0].p99_at_half_us, Some(50));
+}
+
+#[test]
 fn what_is_the_best_of_several_cells_is_no_figure_of_one() {
     let mut run = played();
     let plain = judge(&run).figures;
