@@ -54,6 +54,7 @@ fn it_is_readable_on_every_screen_and_fetches_nothing() {
         }
     }
     expect_reasons(&mut browser);
+    expect_bounds(&mut browser, &judge(&run));
     let page = format!("file://{}", file.display());
     assert!(browser.requested.iter().all(|address| *address == page), "{:?}", browser.requested);
 }
@@ -70,6 +71,21 @@ fn expect_reasons(browser: &mut Browser) {
         ["counting disturbed the trial", "which failed: Permission denied", "disturbed; in no figure"]
     {
         assert!(said.contains(words), "{words}");
+    }
+}
+
+/// Beside every figure stand its bounds, and how far its interval covers the truth.
+fn expect_bounds(browser: &mut Browser, verdict: &RunVerdict) {
+    let table = "document.querySelector('[aria-label=\"Table of the answers\"]')";
+    let cells = format!("[...{table}.querySelectorAll('td[data-label=rate]')].map(cell => cell.textContent)");
+    let told = browser.evaluate(&cells);
+    let told: Vec<&str> = told.as_array().unwrap().iter().map(|cell| cell.as_str().unwrap()).collect();
+    assert_eq!(told.len(), verdict.subjects.len());
+    assert!(verdict.subjects.iter().any(|subject| subject.figure_qps.is_some()));
+    for (subject, told) in verdict.subjects.iter().zip(told) {
+        let has_figure = subject.figure_qps.is_some();
+        assert_eq!(told.contains(" holds, ") && told.contains(" does not"), has_figure, "{told}");
+        assert_eq!(told.contains(" % coverage"), has_figure, "{told}");
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct Answer {
     pub(crate) sentence: String,
     pub(crate) rate: String,
     pub(crate) interval: Option<String>,
+    /// The load that holds and the one that does not.
+    pub(crate) bounds: Option<String>,
     pub(crate) share: String,
     /// Of what it is a share.
     pub(crate) ceiling: Option<String>,
@@ -86,6 +88,7 @@ fn answer(run: &Run, verdict: &RunVerdict, subject: &CellVerdict, common: &[Stri
         sentence: sentence(subject),
         rate: figure.map_or("no number".to_owned(), |figure| format::rate(figure.median)),
         interval: figure.map(|figure| interval(&figure)),
+        bounds: figure.and_then(|_| bounds(subject)),
         share: subject.ceiling_share.map_or(format::NONE.to_owned(), format::percent),
         ceiling: subject.ceiling_share.and_then(|_| ceiling(verdict, subject)),
         bottleneck: limit(subject).unwrap_or(format::NONE).to_owned(),
@@ -112,7 +115,17 @@ fn interval(figure: &Interval) -> String {
     if figure.count == 1 {
         return "one start".to_owned();
     }
-    format!("{}, {} starts", format::rate_interval(figure.low, figure.high), figure.count)
+    let range = format::rate_interval(figure.low, figure.high);
+    format!("{range}, {} starts, {:.0} % coverage", figure.count, figure.coverage * 100.0)
+}
+
+/// Medians of the starts'.
+fn bounds(subject: &CellVerdict) -> Option<String> {
+    let holds = format!("{} holds", format::rate(subject.lower_bound_qps?));
+    Some(match subject.upper_bound_qps {
+        Some(upper_qps) => format!("{holds}, {} does not", format::rate(upper_qps)),
+        None => format!("{holds}, and nothing was too much"),
+    })
 }
 
 fn sentence(subject: &CellVerdict) -> String {
