@@ -220,7 +220,11 @@ fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bool) -> Vec<
     tell(|bounds| bounds.incomplete, all, "ran out of time before their bounds were close.");
     // If as many as half did there is a warning.
     let few = all.div_ceil(2).saturating_sub(1);
-    tell(|bounds| bounds.drifted, few, "drifted: at their end the lower bound no longer met the goal.");
+    tell(
+        |bounds| bounds.drifted == Some(true),
+        few,
+        "drifted: at their end the lower bound no longer met the goal.",
+    );
     let irregular_most = if is_refused { 0 } else { few };
     tell(
         |bounds| bounds.irregular,
@@ -253,7 +257,7 @@ fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bool) -> Vec<
 /// How many searches found a lower bound and did not try it once more.
 fn untested(starts: &[Start<'_>]) -> usize {
     let searches = starts.iter().filter(|start| start.is_searched).filter_map(Start::bounds);
-    searches.filter(|bounds| bounds.lower_qps.is_some() && !bounds.retested).count()
+    searches.filter(|bounds| bounds.lower_qps.is_some() && bounds.drifted.is_none()).count()
 }
 
 /// The greatest share of its load that the buffers could have hidden in any search; none where one is unknown.
@@ -325,8 +329,11 @@ fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f6
     case.starts.iter().find_map(|start| warning::no_steady_state(start.warm_up)).map(&mut replace);
 
     let searched: Vec<_> = case.starts.iter().filter_map(Start::bounds).collect();
-    let drifted: Vec<f64> =
-        searched.iter().filter(|bounds| bounds.drifted).filter_map(|bounds| bounds.lower_qps).collect();
+    let drifted: Vec<f64> = searched
+        .iter()
+        .filter(|bounds| bounds.drifted == Some(true))
+        .filter_map(|bounds| bounds.lower_qps)
+        .collect();
     if is_half(drifted.len(), searched.len()) {
         replace(Warning::drifted(drifted[0]));
     }

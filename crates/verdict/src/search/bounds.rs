@@ -17,11 +17,8 @@ pub struct Bounds {
     pub throughput_qps: Option<f64>,
     /// The greatest load is a lower bound, or there is no upper bound: the subject may be faster than what was tried.
     pub irregular: bool,
-    /// Whether the lower bound was tried once more at the end.
-    #[serde(default)]
-    pub retested: bool,
-    /// The lower bound no longer held then.
-    pub drifted: bool,
+    /// Whether the lower bound no longer held when it was tried once more at the end; none where it was not tried again.
+    pub drifted: Option<bool>,
     /// The time or the number of trials was used up first: the bounds are farther apart than the goal's width,
     /// and the upper one may rest on fewer trials.
     pub incomplete: bool,

@@ -135,7 +135,7 @@ impl Search<'_> {
         let bounds = self.result(found, incomplete);
         let Some(lower_qps) = found.lower_qps else { return Next::Done(bounds) };
         let duration_s = self.last_level().goal_at(lower_qps).final_s;
-        if bounds.retested || !self.may_overrun_for(duration_s) {
+        if bounds.drifted.is_some() || !self.may_overrun_for(duration_s) {
             return Next::Done(bounds);
         }
         Next::Trial { rate_qps: lower_qps, duration_s, purpose: Purpose::Retest }
@@ -163,9 +163,8 @@ impl Search<'_> {
             let at_lower = at_lower.flat_map(|at| at.probes.iter().copied());
             bounds.throughput_qps = Some(conditional_throughput(&goal, lower_qps, at_lower));
             bounds.hidden_share = last.hidden_share(lower_qps);
-            let mut retests = self.probes.iter().filter(|probe| probe.purpose == Purpose::Retest).peekable();
-            bounds.retested = retests.peek().is_some();
-            bounds.drifted = retests.any(|probe| probe.is_bad(&goal));
+            let retests = self.probes.iter().filter(|probe| probe.purpose == Purpose::Retest);
+            bounds.drifted = retests.map(|probe| probe.is_bad(&goal)).reduce(|one, other| one || other);
         }
         bounds
     }

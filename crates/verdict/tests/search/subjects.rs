@@ -40,7 +40,7 @@ fn bounds_of_a_steady_subject_always_enclose_the_truth_within_the_width() {
             for (subject, searched) in &found {
                 let bounds = &searched.bounds;
                 let (lower_qps, upper_qps) = (bounds.lower_qps.unwrap(), bounds.upper_qps.unwrap());
-                assert!(!bounds.drifted && !bounds.irregular, "{subject:?} {bounds:?}");
+                assert!(bounds.drifted == Some(false) && !bounds.irregular, "{subject:?} {bounds:?}");
                 assert!(
                     bounds.incomplete || (upper_qps - lower_qps) / upper_qps <= goal.width * 1.001,
                     "{subject:?} {bounds:?}"
@@ -130,7 +130,7 @@ fn the_greatest_load_that_holds_is_irregular() {
     let bounds = search(&goal, &Start::default(), &subject, 0.1).bounds;
     assert_eq!(bounds.lower_qps, Some(200_000.0));
     assert_eq!(bounds.upper_qps, None);
-    assert!(bounds.irregular && !bounds.drifted);
+    assert!(bounds.irregular && bounds.drifted == Some(false));
 }
 
 #[test]
@@ -156,13 +156,13 @@ fn a_search_has_one_re_test_whatever_that_shows() {
     // A queue as long as this would want longer trials.
     retest.under_way = Some(1e6);
     let Next::Done(bounds) = next_trial(&goal, &start, &probes) else { panic!("it goes on") };
-    assert!(bounds.retested && bounds.drifted, "{bounds:?}");
+    assert_eq!(bounds.drifted, Some(true), "{bounds:?}");
     // Another one, of an older kqps, hides nothing.
     probes.push(Probe { purpose: Purpose::Retest, ..probe_of(98_000.0, goal.final_s, 0.0) });
-    assert!(bounds_found(&goal, &probes).drifted);
+    assert_eq!(bounds_found(&goal, &probes).drifted, Some(true));
     let untested: Vec<Probe> = probes.into_iter().filter(|probe| probe.purpose != Purpose::Retest).collect();
     let bounds = bounds_found(&goal, &untested);
-    assert!(bounds.lower_qps.is_some() && !bounds.retested && !bounds.drifted);
+    assert!(bounds.lower_qps.is_some() && bounds.drifted.is_none());
 }
 
 #[test]
@@ -181,7 +181,12 @@ fn a_lower_bound_that_fails_at_the_end_has_drifted() {
     // Once it has answered six trials it is slower. Both bounds are settled by then.
     let slowing = |load_qps: f64, _, index| if index < 6 && load_qps <= 100_000.0 { 0.0 } else { 0.1 };
     let searched = search_with(&goal, &start, slowing, 0.0);
-    assert!(searched.bounds.drifted, "{:?} after {} trials", searched.bounds, searched.probes.len());
+    assert!(
+        searched.bounds.drifted == Some(true),
+        "{:?} after {} trials",
+        searched.bounds,
+        searched.probes.len()
+    );
     assert!(searched.bounds.throughput_qps.is_some(), "the figure is kept, and marked");
 }
 
