@@ -26,6 +26,8 @@ enum Sign {
     Program(&'static str),
     /// This file.
     File(&'static str),
+    /// This file in the folder of libraries, or in that of any architecture (Debian policy, section 9.1.1).
+    Library(&'static str),
     /// Python can import these modules.
     PythonModules(&'static str),
 }
@@ -44,16 +46,16 @@ const PACKAGES: &[Package] = &[
     Package { name: "knot-dnsutils", shown_by: Sign::Program("kxdpgun") },
     Package { name: "nftables", shown_by: Sign::Program("nft") },
     Package { name: "nsd", shown_by: Sign::Program("nsd") },
-    Package {
-        name: "pdns-backend-bind",
-        shown_by: Sign::File("/usr/lib/x86_64-linux-gnu/pdns/libbindbackend.so"),
-    },
+    Package { name: "pdns-backend-bind", shown_by: Sign::Library("pdns/libbindbackend.so") },
     Package { name: "pdns-recursor", shown_by: Sign::Program("pdns_recursor") },
     Package { name: "pdns-server", shown_by: Sign::Program("pdns_server") },
     Package { name: "python3", shown_by: Sign::Program("python3") },
     Package { name: "python3-venv", shown_by: Sign::PythonModules("venv, ensurepip") },
     Package { name: "unbound", shown_by: Sign::Program("unbound") },
 ];
+
+/// Where libraries are, each architecture's in a folder of its own.
+const LIBRARIES: &str = "/usr/lib";
 
 /// Debian asks this program before it starts a service that was just installed.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
@@ -96,11 +98,18 @@ fn there(package: &Package) -> bool {
     match package.shown_by {
         Sign::Program(program) => shell::find(program).is_some(),
         Sign::File(path) => Path::new(path).is_file(),
+        Sign::Library(path) => has_library(Path::new(LIBRARIES), path),
         Sign::PythonModules(modules) => {
             let import = format!("import {modules}");
             shell::read(Command::new("python3").args(["-c", &import])).is_ok()
         }
     }
+}
+
+/// Whether there is such a file below `libraries`, whatever the architecture is called.
+fn has_library(libraries: &Path, path: &str) -> bool {
+    let architectures = fs::read_dir(libraries).into_iter().flatten().flatten().map(|entry| entry.path());
+    [libraries.to_owned()].into_iter().chain(architectures).any(|folder| folder.join(path).is_file())
 }
 
 fn apt_get() -> Command {
@@ -158,6 +167,18 @@ fn forbid(path: &Path) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_library_is_found_whatever_the_architecture() {
+        for folder in ["aarch64-linux-gnu/pdns", "x86_64-linux-gnu/pdns", "pdns"] {
+            let libraries = tempfile::tempdir().unwrap();
+            assert!(!has_library(libraries.path(), "pdns/libbindbackend.so"));
+            fs::create_dir_all(libraries.path().join(folder)).unwrap();
+            assert!(!has_library(libraries.path(), "pdns/libbindbackend.so"), "{folder} is empty");
+            fs::write(libraries.path().join(folder).join("libbindbackend.so"), "").unwrap();
+            assert!(has_library(libraries.path(), "pdns/libbindbackend.so"), "{folder}");
+        }
+    }
 
     #[test]
     fn a_policy_of_the_hosts_own_is_left_alone() {
