@@ -4,6 +4,7 @@
 
 mod gso;
 mod hear;
+mod look;
 mod mmsg;
 mod plain;
 mod stage;

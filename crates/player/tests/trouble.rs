@@ -6,14 +6,12 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kqps_dataset::{Dataset, Format, Options};
-use kqps_kernel::batch::{SEGMENTED_BYTES, SendBatch};
 use kqps_kernel::namespace::enter_new_network;
-use kqps_kernel::udp::UdpOptions;
 use kqps_observation::Trial;
-use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, PlayError, Stop, play};
+use kqps_player::{Control, Io, LoadPlan, Plan, PlayError, Stop, play};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 
@@ -179,49 +177,6 @@ fn a_datagram_without_a_byte_is_unsolicited() {
             socket.send_to(&[], from).unwrap();
         });
         assert_eq!((trial.accounts.correct, trial.accounts.unsolicited), (90, 90), "{}", io.name());
-    }
-}
-
-/// Fills this port with datagrams faster than they are read one by one, until it is told to end or has gone on for too
-/// long. Tells whether it was told.
-fn flood(port: u16, is_over: &AtomicBool) -> bool {
-    let options = UdpOptions::default();
-    let socket = kqps_kernel::UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
-    let mut batch = SendBatch::new(1, SEGMENTED_BYTES);
-    batch.add(&SocketAddr::from(([127, 0, 0, 1], port)).into(), 64 * 40, Some(40));
-    let began = Instant::now();
-    while !is_over.load(Relaxed) {
-        if began.elapsed() > Duration::from_mins(1) {
-            return false;
-        }
-        // Where it may not be cut, or nobody listens yet, there is less of a flood.
-        let _ = batch.send(&socket, 0);
-    }
-    true
-}
-
-#[test]
-fn who_floods_the_players_socket_does_not_keep_it() {
-    let queries = Queries::new(10, &[40]);
-    let subject = UdpSocket::bind("127.0.0.1:0").unwrap();
-    for io in offered_io() {
-        let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let plan = Plan {
-            load: LoadPlan::Open { rate_qps: 1000.0, arrivals: Arrivals::Even },
-            stop: Stop { after: Some(Duration::from_millis(200)), passes: None },
-            sockets: 1,
-            local_port: Some(free),
-            ..plan(subject.local_addr().unwrap(), io)
-        };
-        let is_over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let flooded = scope.spawn(|| flood(free, &is_over));
-            let trial = play(&plan, &queries.dataset, &Control::new(1)).unwrap();
-            is_over.store(true, Relaxed);
-            assert!(flooded.join().unwrap(), "{}: it ended when the flood did", io.name());
-            assert_eq!((trial.accounts.intended, trial.accounts.correct), (200, 0), "{}", io.name());
-            assert!(trial.accounts.unsolicited > 0, "{}", io.name());
-        });
     }
 }
 

@@ -37,10 +37,17 @@ pub(super) struct Round {
 }
 
 impl Deck<'_> {
-    /// A datagram arrived from the target, at `realtime_ns` by the kernel's stamp or else at `now_ns`.
+    /// When a datagram arrived: at `realtime_ns` by the kernel's stamp, or else, as far as is known, at `now_ns`.
     #[inline]
-    pub fn arrived(&mut self, socket: usize, reply: &[u8], realtime_ns: Option<u64>, now_ns: u64) {
-        let at_ns = realtime_ns.map_or(now_ns, |realtime_ns| self.since_start(realtime_ns));
+    pub fn arrival_ns(&self, realtime_ns: Option<u64>, now_ns: u64) -> u64 {
+        let Some(realtime_ns) = realtime_ns else { return now_ns };
+        let monotonic_ns = realtime_ns as i64 - self.realtime_offset_ns;
+        (monotonic_ns - self.start_ns as i64).max(0) as u64
+    }
+
+    /// A datagram arrived from the target at `at_ns`.
+    #[inline]
+    pub fn arrived(&mut self, socket: usize, reply: &[u8], at_ns: u64) {
         let Some(header) = Header::of(reply) else {
             self.tally.accounts.unsolicited += 1;
             return;
@@ -98,9 +105,9 @@ impl Deck<'_> {
         }
     }
 
-    /// Looks through `look` at sockets that may hold replies now: those that sent lately and wait for replies; at a tick,
-    /// all that have anything outstanding and were not just looked at. An open loop looks at a few of them in one go, and
-    /// goes on when it has sent what fell due meanwhile.
+    /// Looks through `look`, which reads at least what has arrived by then, at sockets that may hold replies now: those that
+    /// sent lately and wait for replies; at a tick, all that have anything outstanding and were not just looked at. An open
+    /// loop looks at a few of them in one go, and goes on when it has sent what fell due meanwhile.
     #[inline]
     pub fn for_each_awaited(&mut self, now_ns: u64, mut look: impl FnMut(&mut Self, usize)) {
         let is_open = self.window().is_none();
@@ -198,18 +205,5 @@ impl Deck<'_> {
         }
         self.waiting = 0;
         self.live.publish(&self.tally.accounts, self.waiting);
-    }
-
-    /// Whether a datagram arrived after this time, by the kernel's stamp. All that came before it to the same socket has
-    /// been read then, and whoever floods a socket cannot keep the reader there.
-    #[inline]
-    pub fn came_after(&self, realtime_ns: Option<u64>, now_ns: u64) -> bool {
-        realtime_ns.is_some_and(|realtime_ns| self.since_start(realtime_ns) > now_ns)
-    }
-
-    #[inline]
-    fn since_start(&self, realtime_ns: u64) -> u64 {
-        let monotonic_ns = realtime_ns as i64 - self.realtime_offset_ns;
-        (monotonic_ns - self.start_ns as i64).max(0) as u64
     }
 }

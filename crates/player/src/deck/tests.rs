@@ -57,9 +57,14 @@ fn reply(deck: &Deck<'_>, due: &Due) -> Vec<u8> {
     reply
 }
 
-/// When something arrived, as the kernel tells it, at a time since a start at 0.
-fn stamp(deck: &Deck<'_>, at_ns: u64) -> u64 {
-    (at_ns as i64 + deck.realtime_offset_ns) as u64
+#[test]
+fn a_stamp_of_the_kernel_is_a_time_since_the_start() {
+    let desk = Desk::new();
+    let deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
+    let stamp = (5_000_000 + deck.realtime_offset_ns) as u64;
+    assert_eq!(deck.arrival_ns(Some(stamp), 7_000_000), 5_000_000);
+    assert_eq!(deck.arrival_ns(Some(stamp - 5_000_001), 7_000_000), 0, "before it");
+    assert_eq!(deck.arrival_ns(None, 7_000_000), 7_000_000, "as it is read");
 }
 
 #[test]
@@ -123,8 +128,7 @@ fn time_runs_out_for_a_query_only_after_its_socket_was_read() {
     let mut looks = 0;
     deck.for_each_awaited(hour_ns, |deck, looked_at| {
         assert_eq!(looked_at, socket);
-        let arrived = Some(stamp(deck, TIMEOUT_NS / 2));
-        deck.arrived(socket, &right, arrived, hour_ns);
+        deck.arrived(socket, &right, TIMEOUT_NS / 2);
         looks += 1;
     });
     assert_eq!((looks, deck.tally.accounts.correct, deck.tally.accounts.lost), (1, 1, 0));
@@ -140,12 +144,10 @@ fn a_wrong_reply_after_the_timeout_settles_nothing() {
     for (due, at_ns) in [(&answered, TIMEOUT_NS + 2_000_000), (&lost, TIMEOUT_NS + 3_000_000)] {
         let mut wrong = reply(&deck, due);
         wrong[13] ^= 1;
-        let arrived = Some(stamp(&deck, at_ns));
-        deck.arrived(socket, &wrong, arrived, at_ns);
+        deck.arrived(socket, &wrong, at_ns);
     }
     let right = reply(&deck, &answered);
-    let arrived = Some(stamp(&deck, TIMEOUT_NS + 4_000_000));
-    deck.arrived(socket, &right, arrived, TIMEOUT_NS + 4_000_000);
+    deck.arrived(socket, &right, TIMEOUT_NS + 4_000_000);
     deck.end();
     let accounts = deck.tally.accounts;
     assert_eq!((accounts.wrong, accounts.late, accounts.lost, accounts.unsolicited), (0, 1, 1, 2));

@@ -6,38 +6,41 @@ use std::io;
 use kqps_kernel::batch::{RecvBatch, Wait};
 
 use super::Stage;
+use super::look::Look;
 
-/// Reads what has arrived by now on the sockets that are awaited. Tells whether anything did.
+/// Reads what has arrived on the sockets that are awaited now. Tells whether anything did.
 #[inline]
 pub(super) fn hear(stage: &mut Stage<'_>, batch: &mut RecvBatch, now_ns: u64) -> io::Result<bool> {
-    let (sockets, targets) = (stage.sockets, &stage.targets);
+    let (sockets, targets, most) = (stage.sockets, &stage.targets, stage.messages_most);
     let mut outcome = Ok(false);
     stage.deck.for_each_awaited(now_ns, |deck, socket| {
+        let mut look = Look::begin(deck.now_ns(), most);
         loop {
             let count = match batch.recv(&sockets[socket], Wait::No) {
+                Ok(0) => return,
                 Ok(count) => count,
                 Err(error) => {
                     outcome = Err(error);
                     return;
                 }
             };
+            if let Ok(heard) = &mut outcome {
+                *heard = true;
+            }
             deck.tally.messages_heard += count as u64;
+            let mut last_ns = 0;
             for index in 0..count {
                 let message = batch.message(index);
+                last_ns = deck.arrival_ns(message.arrived_ns, now_ns);
                 let segments = message.bytes.chunks(message.segment_bytes.max(1));
                 // One without a byte is a datagram, too.
                 if message.from != targets[socket] || message.bytes.is_empty() {
                     deck.answers_nothing(segments.len().max(1) as u64);
                 } else {
-                    segments.for_each(|reply| deck.arrived(socket, reply, message.arrived_ns, now_ns));
+                    segments.for_each(|reply| deck.arrived(socket, reply, last_ns));
                 }
             }
-            if count > 0
-                && let Ok(heard) = &mut outcome
-            {
-                *heard = true;
-            }
-            if count < batch.capacity() || deck.came_after(batch.message(count - 1).arrived_ns, now_ns) {
+            if count < batch.capacity() || look.has_read_all(count, last_ns) {
                 return;
             }
         }

@@ -7,6 +7,7 @@ use std::io;
 use kqps_kernel::udp::{Peer, UdpSocket, Wait};
 
 use super::Stage;
+use super::look::Look;
 use super::stage::write_query;
 use crate::deck::Due;
 use crate::plan::BURST_MOST;
@@ -55,31 +56,33 @@ fn send_due(stage: &mut Stage<'_>, buffer: &mut [u8], burst: &mut Vec<Due>) -> b
     sent
 }
 
-/// Reads what has arrived by now on the sockets that are awaited, packet by packet.
+/// Reads what has arrived on the sockets that are awaited now, packet by packet.
 fn hear(stage: &mut Stage<'_>, buffer: &mut [u8], now_ns: u64) -> io::Result<bool> {
-    let (sockets, targets) = (stage.sockets, &stage.targets);
+    let (sockets, targets, most) = (stage.sockets, &stage.targets, stage.messages_most);
     let mut outcome = Ok(false);
     stage.deck.for_each_awaited(now_ns, |deck, socket| {
+        let mut look = Look::begin(deck.now_ns(), most);
         let mut peer = Peer::default();
         loop {
-            let received = match sockets[socket].recv_stamped(buffer, &mut peer, Wait::No) {
-                Ok(Some(received)) => received,
+            let reply = match sockets[socket].recv_stamped(buffer, &mut peer, Wait::No) {
+                Ok(Some(reply)) => reply,
                 Ok(None) => return,
                 Err(error) => {
                     outcome = Err(error);
                     return;
                 }
             };
-            if peer.address == targets[socket] {
-                deck.arrived(socket, &buffer[..received.bytes], received.arrived_ns, now_ns);
-            } else {
-                deck.answers_nothing(1);
-            }
-            deck.tally.messages_heard += 1;
             if let Ok(heard) = &mut outcome {
                 *heard = true;
             }
-            if deck.came_after(received.arrived_ns, now_ns) {
+            deck.tally.messages_heard += 1;
+            let at_ns = deck.arrival_ns(reply.arrived_ns, now_ns);
+            if peer.address == targets[socket] {
+                deck.arrived(socket, &buffer[..reply.bytes], at_ns);
+            } else {
+                deck.answers_nothing(1);
+            }
+            if look.has_read_all(1, at_ns) {
                 return;
             }
         }

@@ -10,6 +10,7 @@ use kqps_kernel::poll::PollSet;
 use kqps_kernel::udp::UdpSocket;
 
 use super::Wait;
+use super::look::messages_most;
 use crate::deck::{Deck, Due};
 use crate::plan::Plan;
 use crate::precedence::Precedence;
@@ -49,6 +50,8 @@ pub struct Stage<'a> {
     stays_awake: bool,
     signals: Signals<'a>,
     readable: PollSet,
+    /// Messages that a socket's buffer can hold at most.
+    pub(super) messages_most: usize,
     naps: u32,
     /// How an open loop's thread waits.
     pub(crate) wait: Option<Wait>,
@@ -88,6 +91,7 @@ impl<'a> Stage<'a> {
             stays_awake: plan.stays_awake(),
             signals,
             readable: PollSet::new(sockets),
+            messages_most: messages_most(sockets)?,
             naps: 0,
             wait: if plan.is_open() { Some(Wait::asleep()?) } else { None },
             precedence: Precedence::default(),

@@ -8,6 +8,7 @@ use kqps_kernel::uring::{Completion, Ring};
 use kqps_kernel::uring_send::{SendRing, had_no_room};
 
 use super::Stage;
+use super::look::Look;
 use super::stage::{SEND_TRIES, taken_up_ns};
 use crate::deck::Due;
 use crate::plan::BURST_MOST;
@@ -19,19 +20,24 @@ const BUFFERS: u16 = 1024;
 /// The longest reply that is read whole: what EDNS advertises at most in practice.
 const REPLY_BYTES: usize = 4096;
 
+/// Sockets of which the kernel finishes receives in one look at least, each in its turn (`IO_LOCAL_TW_DEFAULT_MAX`
+/// of Linux 6.13 and later is 20; there was no limit before).
+const SOCKETS_AT_A_TIME: usize = 16;
+
 pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     let mut ring = Ring::new(BUFFERS, REPLY_BYTES)?;
     for (key, socket) in (0..).zip(stage.sockets) {
         ring.receive(socket, key)?;
     }
     let mut sender = Sender::new()?;
+    let mut looks = vec![Look::begin(0, 0); stage.sockets.len()];
     if !stage.begin()? {
         return Ok(());
     }
     loop {
         let (now_ns, more) = stage.turn();
         let sent_first = stage.sends_first() && sender.send_due(stage)?;
-        let heard = hear(stage, &mut ring, now_ns)?;
+        let heard = hear(stage, &mut ring, &mut looks, now_ns)?;
         if !more {
             break;
         }
@@ -39,7 +45,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
             stage.rest(now_ns, heard)?;
         }
     }
-    stage.drain(|stage, now_ns| hear(stage, &mut ring, now_ns))
+    stage.drain(|stage, now_ns| hear(stage, &mut ring, &mut looks, now_ns))
 }
 
 /// What sending takes.
@@ -95,44 +101,73 @@ impl Sender {
 
 /// Takes in what the kernel finished. Tells whether anything arrived. One look does not bring everything: the
 /// kernel finishes a limited number of receives at a time, and those that ended for want of buffers are to be
-/// armed again. So before time runs out for a query, it looks until there is nothing more that came before now.
-fn hear(stage: &mut Stage<'_>, ring: &mut Ring, now_ns: u64) -> io::Result<bool> {
+/// armed again. So before time runs out for a query, it looks until nothing is left that was there as it began.
+fn hear(stage: &mut Stage<'_>, ring: &mut Ring, looks: &mut [Look], now_ns: u64) -> io::Result<bool> {
     let tick = stage.deck.tick(now_ns);
-    let (mut heard, mut again) = (false, true);
-    while again {
-        again = false;
-        ring.submit_and_look()?;
-        while let Some(completion) = ring.completion() {
-            match completion {
-                Completion::Received { key, buffer, armed } => {
-                    heard = true;
-                    let arrived_ns = ring.arrived_ns(&buffer);
-                    again |= tick && !stage.deck.came_after(arrived_ns, now_ns);
-                    stage.deck.tally.messages_heard += 1;
-                    let socket = key as usize;
-                    if ring.sender(&buffer) == stage.targets[socket] {
-                        stage.deck.arrived(socket, ring.payload(&buffer), arrived_ns, now_ns);
-                    } else {
-                        stage.deck.answers_nothing(1);
-                    }
-                    ring.give_back(buffer);
-                    if !armed {
-                        ring.receive(&stage.sockets[socket], key)?;
-                        again = true;
-                    }
-                }
-                Completion::Unarmed(key, None) => {
-                    ring.receive(&stage.sockets[key as usize], key)?;
-                    again = true;
-                }
-                Completion::Unarmed(_, Some(error)) => return Err(error),
-                Completion::Sent(buffer, _) => ring.give_back(buffer),
-                Completion::Woken => (),
-            }
+    looks.fill(Look::begin(stage.deck.now_ns(), stage.messages_most));
+    // So many looks in a row that bring nothing of then: each socket has had a turn.
+    let vain_most = if tick { 1 + looks.len() / SOCKETS_AT_A_TIME } else { 1 };
+    let (mut heard, mut vain) = (false, 0);
+    while vain < vain_most {
+        vain += 1;
+        let seen = look_once(stage, ring, looks, now_ns)?;
+        heard |= seen.heard;
+        if seen.left_off || (tick && seen.of_then) {
+            vain = 0;
+        } else if !seen.heard {
+            break;
         }
     }
     if tick {
         stage.deck.expire(now_ns);
     }
     Ok(heard)
+}
+
+/// What one look at the completions brought.
+#[derive(Default)]
+struct Seen {
+    /// Anything.
+    heard: bool,
+    /// Something that was there as the looking began.
+    of_then: bool,
+    /// A receive had ended and was armed again, of a socket that may hold more of then.
+    left_off: bool,
+}
+
+/// Takes in what is finished now.
+#[inline]
+fn look_once(stage: &mut Stage<'_>, ring: &mut Ring, looks: &mut [Look], now_ns: u64) -> io::Result<Seen> {
+    let mut seen = Seen::default();
+    ring.submit_and_look()?;
+    while let Some(completion) = ring.completion() {
+        match completion {
+            Completion::Received { key, buffer, armed } => {
+                seen.heard = true;
+                stage.deck.tally.messages_heard += 1;
+                let socket = key as usize;
+                let at_ns = stage.deck.arrival_ns(ring.arrived_ns(&buffer), now_ns);
+                seen.of_then |= !looks[socket].has_read_all(1, at_ns);
+                if ring.sender(&buffer) == stage.targets[socket] {
+                    stage.deck.arrived(socket, ring.payload(&buffer), at_ns);
+                } else {
+                    stage.deck.answers_nothing(1);
+                }
+                ring.give_back(buffer);
+                if !armed {
+                    ring.receive(&stage.sockets[socket], key)?;
+                    seen.left_off |= !looks[socket].is_over();
+                }
+            }
+            Completion::Unarmed(key, None) => {
+                let socket = key as usize;
+                ring.receive(&stage.sockets[socket], key)?;
+                seen.left_off |= !looks[socket].is_over();
+            }
+            Completion::Unarmed(_, Some(error)) => return Err(error),
+            Completion::Sent(buffer, _) => ring.give_back(buffer),
+            Completion::Woken => (),
+        }
+    }
+    Ok(seen)
 }

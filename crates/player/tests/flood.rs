@@ -1,0 +1,91 @@
+//! Somebody floods the player's socket, faster than it can be read: the trial goes on, and ends when it is to.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use kqps_dataset::{Dataset, Options};
+use kqps_kernel::batch::{SEGMENTS, SendBatch};
+use kqps_kernel::{UdpOptions, UdpSocket as Sender};
+use kqps_observation::Trial;
+use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, Stop, play};
+
+const TIMEOUT: Duration = Duration::from_millis(100);
+
+fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
+    Plan {
+        targets: vec![target],
+        load,
+        stop: Stop { after: Some(TIMEOUT), passes: None },
+        timeout: TIMEOUT,
+        drain: TIMEOUT,
+        lag_allowed: Duration::from_mins(1),
+        coalesce: Duration::ZERO,
+        burst: 32,
+        sockets: 1,
+        threads: 1,
+        cpus: Vec::new(),
+        own_cores: false,
+        io,
+        buffer_bytes: None,
+        local: None,
+        local_port: None,
+        seed: 1,
+        subject_pid: None,
+        subject_cpus: Vec::new(),
+        drop_reasons: false,
+    }
+}
+
+/// Floods whoever sends to this socket first, for as long as it is not over.
+fn flood(subject: &UdpSocket, is_over: &AtomicBool) {
+    let (_, player) = subject.recv_from(&mut [0; 512]).unwrap();
+    let sender = Sender::bind(([127, 0, 0, 1], 0).into(), &UdpOptions::default()).unwrap();
+    let mut batch = SendBatch::new(16, 16 * SEGMENTS * 40);
+    for _ in 0..16 {
+        batch.add(&player.into(), SEGMENTS * 40, Some(40)).fill(0);
+    }
+    let began = Instant::now();
+    while !is_over.load(Relaxed) {
+        assert!(began.elapsed() < Duration::from_mins(1), "the trial does not end");
+        // The player is gone at the end, and what was sent meanwhile comes back as an error.
+        let _ = batch.send(&sender, 0);
+    }
+}
+
+fn flooded(load: LoadPlan, io: Io) -> Trial {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queries");
+    std::fs::write(&file, "a.test A\n").unwrap();
+    let options = Options { cache_dir: Some(folder.path().join("cache")), ..Options::default() };
+    let dataset = Dataset::open(&file, &options).unwrap();
+    let subject = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let plan = plan(subject.local_addr().unwrap(), load, io);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| flood(&subject, &is_over));
+        scope.spawn(|| flood(&subject, &is_over));
+        let trial = play(&plan, &dataset, &Control::new(1));
+        is_over.store(true, Relaxed);
+        trial.unwrap()
+    })
+}
+
+/// Were a look at a socket without end, the trial would be as well: the flood ends after it.
+#[test]
+fn a_trial_ends_though_its_socket_is_never_empty() {
+    let open = LoadPlan::Open { rate_qps: 1_000.0, arrivals: Arrivals::Even };
+    for io in [Io::Plain, Io::Mmsg, Io::Gso, Io::Uring] {
+        if let Err(reason) = kqps_player::offers(io) {
+            println!("skipped: {}: {reason}", io.name());
+            continue;
+        }
+        for load in [open, LoadPlan::Closed { outstanding: 10 }] {
+            let trial = flooded(load, io);
+            let accounts = trial.accounts;
+            assert!(accounts.sent > 0 && accounts.lost == accounts.sent, "{} {accounts:?}", io.name());
+            assert!(accounts.unsolicited > 0, "{} {accounts:?}", io.name());
+            println!("{} {:?}: {accounts:?}, {} s of drain", io.name(), trial.load.mode, trial.load.drain_s);
+        }
+    }
+}
