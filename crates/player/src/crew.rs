@@ -60,6 +60,8 @@ struct Gate {
     start_ns: OnceLock<Option<u64>>,
     /// The threads' times were read: they may end.
     watched: OnceLock<()>,
+    /// A thread failed: there will be no trial, and the others end at once.
+    broken: AtomicBool,
 }
 
 impl Gate {
@@ -113,7 +115,7 @@ pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, 
         for number in 0..plan.threads {
             let numbers = part_of(total, plan.threads, number);
             let own: Vec<UdpSocket> = sockets.drain(..(numbers.end - numbers.start) as usize).collect();
-            let teller = Teller::new(tell.clone());
+            let teller = Teller::new(tell.clone(), &gate.broken);
             let play = move || {
                 let heard = one_thread(world, number, &own, numbers.start as usize, teller);
                 // A thread that is gone has no times left to read.
@@ -183,16 +185,18 @@ impl Told {
 }
 
 /// A thread's voice. It tells both things in the end, also of a thread that fails or panics, so that nobody
-/// waits in vain.
-struct Teller {
+/// waits in vain; and of such a thread that the trial is broken.
+struct Teller<'a> {
     tell: mpsc::Sender<Told>,
+    broken: &'a AtomicBool,
     ready: Cell<bool>,
     sent: Cell<bool>,
+    done: Cell<bool>,
 }
 
-impl Teller {
-    fn new(tell: mpsc::Sender<Told>) -> Self {
-        Self { tell, ready: Cell::new(false), sent: Cell::new(false) }
+impl<'a> Teller<'a> {
+    fn new(tell: mpsc::Sender<Told>, broken: &'a AtomicBool) -> Self {
+        Self { tell, broken, ready: Cell::new(false), sent: Cell::new(false), done: Cell::new(false) }
     }
 
     fn ready(&self) {
@@ -204,10 +208,18 @@ impl Teller {
         self.sent.set(true);
         let _ = self.tell.send(Told::Sent);
     }
+
+    /// The thread did its part to the end.
+    fn done(&self) {
+        self.done.set(true);
+    }
 }
 
-impl Drop for Teller {
+impl Drop for Teller<'_> {
     fn drop(&mut self) {
+        if !self.done.get() {
+            self.broken.store(true, Relaxed);
+        }
         // The crew listens for as long as it waits for anything.
         if !self.ready.get() {
             let _ = self.tell.send(Told::Gone);
@@ -226,7 +238,7 @@ fn one_thread(
     number: usize,
     sockets: &[UdpSocket],
     first: usize,
-    teller: Teller,
+    teller: Teller<'_>,
 ) -> Result<Option<Heard>, PlayError> {
     let plan = world.plan;
     if let Some(&cpu) = plan.cpus.get(number % plan.cpus.len().max(1)) {
@@ -240,13 +252,15 @@ fn one_thread(
         *world.gate.start_ns.wait()
     };
     let all_sent = || teller.sent();
-    let signals = Signals { ready: &ready, stop: &world.control.stop, all_sent: &all_sent };
+    let (stop, broken) = (&*world.control.stop, &world.gate.broken);
+    let signals = Signals { ready: &ready, stop, broken, all_sent: &all_sent };
     let targets =
         (first..first + sockets.len()).map(|socket| plan.targets[socket % plan.targets.len()].into());
     let failed = |error| PlayError::Loop { io: world.chosen.name(), error };
     let mut stage = Stage::new(plan, sockets, targets.collect(), deck, signals)
         .map_err(|error| too_many(plan, error, failed))?;
     world.chosen.play(&mut stage).map_err(failed)?;
+    teller.done();
     let Stage { deck, fallbacks, begun, precedence, wait, .. } = stage;
     let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
     let (played_ns, drain_ns) = (deck.played_ns(), deck.drain_ns());

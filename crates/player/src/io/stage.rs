@@ -65,6 +65,8 @@ pub struct Signals<'a> {
     pub(crate) ready: &'a dyn Fn() -> Option<u64>,
     /// Set when the trial is to end early.
     pub(crate) stop: &'a AtomicBool,
+    /// Set when another thread failed: the trial is to end at once, and nobody asks what became of it.
+    pub(crate) broken: &'a AtomicBool,
     /// Tells that the last query was sent.
     pub(crate) all_sent: &'a dyn Fn(),
 }
@@ -118,12 +120,17 @@ impl<'a> Stage<'a> {
     #[inline]
     pub(super) fn turn(&mut self) -> (u64, bool) {
         let now_ns = self.deck.now_ns();
-        if self.signals.stop.load(Relaxed) {
+        if self.signals.stop.load(Relaxed) || self.is_broken() {
             self.deck.stop(now_ns);
         }
         self.precedence.keep(now_ns);
         self.stretch_since_ns = None;
         (now_ns, !self.deck.is_played(now_ns))
+    }
+
+    #[inline]
+    fn is_broken(&self) -> bool {
+        self.signals.broken.load(Relaxed)
     }
 
     /// Whether what is due leaves before replies are heard, which have their times of arrival from the kernel. Not in a
@@ -194,7 +201,7 @@ impl<'a> Stage<'a> {
         loop {
             let now_ns = self.deck.now_ns();
             hear(self, now_ns)?;
-            if now_ns >= end_ns || self.deck.is_settled() {
+            if now_ns >= end_ns || self.deck.is_settled() || self.is_broken() {
                 break;
             }
             self.readable.wait((end_ns - now_ns).min(NAP_LONGEST_NS))?;
@@ -334,10 +341,10 @@ mod tests {
 
     /// What became of three messages, where the kernel answers as `send` does.
     fn outcomes(mut send: impl FnMut(usize) -> io::Result<usize>) -> Vec<Result<(), i32>> {
-        let (desk, stop) = (Desk::new(), AtomicBool::new(false));
+        let (desk, [stop, broken]) = (Desk::new(), [const { AtomicBool::new(false) }; 2]);
         let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &UdpOptions::default()).unwrap();
         let plan = plan(socket.local_addr().unwrap());
-        let signals = Signals { ready: &|| None, stop: &stop, all_sent: &|| () };
+        let signals = Signals { ready: &|| None, stop: &stop, broken: &broken, all_sent: &|| () };
         let (deck, sockets) = (desk.deck(1, 16, u64::MAX, Arrivals::Even), [socket]);
         let mut stage = Stage::new(&plan, &sockets, Box::default(), deck, signals).unwrap();
         let mut outcomes = Vec::new();
