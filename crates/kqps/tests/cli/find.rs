@@ -12,8 +12,8 @@ use crate::load::find;
 #[test]
 fn an_interruption_ends_the_ceilings_and_blames_nothing() {
     let bench = Bench::new();
-    let mut child =
-        find(&bench, &["--goal", "rfc2544"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let goal = ["--goal", "rfc2544", "--loss", "5%", "--min", "100", "--p99", "20ms"];
+    let mut child = find(&bench, &goal).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut said, mut stderr) = (String::new(), BufReader::new(child.stderr.take().unwrap()));
     while !said.contains("measuring the echo's ceiling") {
         assert!(stderr.read_line(&mut said).unwrap() > 0, "it ended by itself: {said}");
@@ -26,6 +26,9 @@ fn an_interruption_ends_the_ceilings_and_blames_nothing() {
     let verdict: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
     assert_eq!(verdict["interrupted"], true, "{out}");
     assert_eq!(output.status.code(), Some(1), "{said}");
+    let goal = &verdict["goal"];
+    let told = [&goal["loss"], &goal["min_qps"], &goal["max_qps"], &goal["width"], &goal["p99_us"]];
+    assert_eq!(serde_json::json!(told), serde_json::json!([0.05, 100.0, 1500.0, 0.2, 20_000]), "{goal}");
 }
 
 #[test]
