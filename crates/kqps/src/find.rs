@@ -84,12 +84,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     plan.load = LoadPlan::Closed { outstanding: WINDOW.max(plan.threads as u64) };
     let watcher = Watcher::new()?;
     let interface = interface_of(args);
+    let expected = dataset.check();
+    let dataset = dataset.checked(Check::Off);
     let ceilings = if args.no_ceiling || !plan.targets.iter().all(|target| is_this_host(target.ip())) {
         Ceilings::default()
     } else {
-        let plain = open_dataset(&args.player)?.checked(Check::Off);
-        ceiling::measure(&interface, &plan, &plain, &watcher)
+        ceiling::measure(&interface, &plan, &dataset, &watcher)
     };
+    let dataset = dataset.checked(expected);
     let mut played = Vec::new();
     let ended = kqps_lab::search::run(&goal, &Start::default(), &mut played, |load| {
         trial(&plan, &dataset, load, &goal, &watcher)

@@ -1,25 +1,31 @@
 //! `kqps find` as a user runs it, where it is not about the search itself.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::UdpSocket;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use kqps_kernel::process::{Signal, signal};
 
 use crate::load::bench::{Bench, kqps, words};
 use crate::load::find;
 
+/// Interrupts a search when it says these words; all that it said.
+fn interrupted_at(words: &str, find: &mut Child) -> String {
+    let (mut said, mut stderr) = (String::new(), BufReader::new(find.stderr.take().unwrap()));
+    while !said.contains(words) {
+        assert!(stderr.read_line(&mut said).unwrap() > 0, "it ended by itself: {said}");
+    }
+    signal(find.id(), Signal::Interrupt).unwrap();
+    stderr.read_to_string(&mut said).unwrap();
+    said
+}
+
 #[test]
 fn an_interruption_ends_the_ceilings_and_blames_nothing() {
     let bench = Bench::new();
     let goal = ["--goal", "rfc2544", "--loss", "5%", "--min", "100", "--p99", "20ms"];
     let mut child = find(&bench, &goal).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let (mut said, mut stderr) = (String::new(), BufReader::new(child.stderr.take().unwrap()));
-    while !said.contains("measuring the echo's ceiling") {
-        assert!(stderr.read_line(&mut said).unwrap() > 0, "it ended by itself: {said}");
-    }
-    signal(child.id(), Signal::Interrupt).unwrap();
-    stderr.read_to_string(&mut said).unwrap();
+    let said = interrupted_at("measuring the echo's ceiling", &mut child);
     let output = child.wait_with_output().unwrap();
     assert!(!said.contains("could not be measured"), "{said}");
     let (out, _) = words(&output);
@@ -29,6 +35,23 @@ fn an_interruption_ends_the_ceilings_and_blames_nothing() {
     let goal = &verdict["goal"];
     let told = [&goal["loss"], &goal["min_qps"], &goal["max_qps"], &goal["width"], &goal["p99_us"]];
     assert_eq!(serde_json::json!(told), serde_json::json!([0.05, 100.0, 1500.0, 0.2, 20_000]), "{goal}");
+}
+
+#[test]
+fn queries_from_a_pipe_are_read_once() {
+    let bench = Bench::new();
+    let mut find = kqps(&["find", &bench.echo.address, "--goal", "quick", "--max", "1.5k", "--width", "20%"]);
+    find.args(["-t", "100ms", "--lag", "10s", "--skip-bad", "-d", "/dev/stdin"]).stdin(Stdio::piped());
+    find.env("XDG_CACHE_HOME", bench.folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = find.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"good.example.test A\nbad.example.test AAAAB\n").unwrap();
+    let said = interrupted_at("overload", &mut child);
+    child.wait().unwrap();
+    assert!(
+        said.contains("measuring the echo's ceiling") && !said.contains("could not be measured"),
+        "{said}"
+    );
+    assert_eq!(said.matches("1 bad queries of /dev/stdin were skipped").count(), 1, "{said}");
 }
 
 #[test]
