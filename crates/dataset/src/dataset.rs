@@ -182,11 +182,6 @@ impl Dataset {
         self.header.skipped
     }
 
-    /// The length of the longest message, in bytes.
-    pub fn longest_bytes(&self) -> usize {
-        self.header.longest_bytes as usize
-    }
-
     /// What a user should know about how it was opened: that its encoded form could not be kept, and why.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()

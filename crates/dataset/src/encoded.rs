@@ -2,7 +2,7 @@
 //! begins. It is written in one pass and read through a memory map.
 //!
 //! ```text
-//! header   136 bytes   magic, version, counts, hashes, and a hash of all these
+//! header   128 bytes   magic, version, counts, hashes, and a hash of all these
 //! records  8-aligned   message length, question length, expected rcode, digests: u16 each; then the digest of the
 //!                      expected answer, if there is one; then the message, padded
 //! table    u32 each    the position of records 0, 1024, 2048 …
@@ -15,9 +15,9 @@ use std::io::{self, Seek, SeekFrom, Write};
 use crate::answer::Digest;
 
 /// Raised whenever the form of the file, or what a source is encoded to, changes. It is part of a file's name.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 /// The length of the header.
-pub(crate) const HEADER_BYTES: usize = 136;
+pub(crate) const HEADER_BYTES: usize = 128;
 /// Records and positions are multiples of this.
 pub(crate) const UNIT_BYTES: usize = 8;
 /// The bytes of a record before its digest and its message.
@@ -50,8 +50,6 @@ pub(crate) struct Header {
     pub(crate) skipped: u64,
     /// Where the records end and the table begins, in bytes.
     pub(crate) records_end: u64,
-    /// The length of the longest message.
-    pub(crate) longest_bytes: u64,
     /// Queries with the digest of an expected answer.
     pub(crate) answers: u64,
     /// BLAKE3 of the source's content.
@@ -65,7 +63,7 @@ impl Header {
         let mut bytes = Vec::with_capacity(HEADER_BYTES);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&u64::from(VERSION).to_le_bytes());
-        for number in [self.queries, self.skipped, self.records_end, self.longest_bytes, self.answers] {
+        for number in [self.queries, self.skipped, self.records_end, self.answers] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&self.source_hash);
@@ -86,10 +84,9 @@ impl Header {
             queries: number(16)?,
             skipped: number(24)?,
             records_end: number(32)?,
-            longest_bytes: number(40)?,
-            answers: number(48)?,
-            source_hash: *hashed[56..].first_chunk()?,
-            body_hash: *hashed[88..].first_chunk()?,
+            answers: number(40)?,
+            source_hash: *hashed[48..].first_chunk()?,
+            body_hash: *hashed[80..].first_chunk()?,
         };
         (number(8)? == u64::from(VERSION) && header.file_bytes() == file.len() as u64).then_some(header)
     }
@@ -116,7 +113,6 @@ pub(crate) struct Writer<W> {
     table: Vec<u32>,
     records_end: u64,
     queries: u64,
-    longest_bytes: u64,
     answers: u64,
 }
 
@@ -146,7 +142,6 @@ impl<W: Write + Seek> Writer<W> {
             table: Vec::new(),
             records_end: HEADER_BYTES as u64,
             queries: 0,
-            longest_bytes: 0,
             answers: 0,
         })
     }
@@ -176,7 +171,6 @@ impl<W: Write + Seek> Writer<W> {
         self.buffer.resize(self.buffer.len().next_multiple_of(UNIT_BYTES), 0);
         self.queries += 1;
         self.answers += u64::from(digests);
-        self.longest_bytes = self.longest_bytes.max(message.len() as u64);
         if self.buffer.len() >= BUFFER_BYTES {
             self.flush()?;
         }
@@ -193,7 +187,6 @@ impl<W: Write + Seek> Writer<W> {
             queries: self.queries,
             skipped,
             records_end: self.records_end,
-            longest_bytes: self.longest_bytes,
             answers: self.answers,
             source_hash,
             body_hash: body_hash(&self.body.finalize()),
