@@ -225,25 +225,8 @@ fn check(setup: &Setup, service: &Service) -> Result<(), ServeError> {
             )));
         }
     }
-    check_steering(setup)
-}
-
-/// Packets are steered to the worker that is pinned to the core where they come in, so there must be one for each core.
-fn check_steering(setup: &Setup) -> Result<(), ServeError> {
-    if !setup.steer {
-        return Ok(());
-    }
-    if setup.sockets != Sockets::ReusePort {
-        let why = "--steer chooses among sockets on one port: it needs --sockets reuseport";
-        return Err(ServeError::Setup(why.to_owned()));
-    }
-    let (workers, cores) = (setup.workers() as usize, setup.cpus.len());
-    if workers > cores {
-        let why = format!(
-            "--steer cpu keeps a flow with the worker of its core: {workers} workers need as many cores in --cpus, which \
-             names {cores}"
-        );
-        return Err(ServeError::Setup(why));
+    if setup.steer && setup.sockets != Sockets::ReusePort {
+        return Err(ServeError::Setup("--steer needs --sockets reuseport".to_owned()));
     }
     Ok(())
 }

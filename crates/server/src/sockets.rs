@@ -206,11 +206,16 @@ fn options(setup: &Setup, address: SocketAddr) -> UdpOptions {
     }
 }
 
-/// Steers by a program, or, where the kernel takes none, by each socket's preference. Each worker has a core of its own.
+/// Steers by a program, or, where the kernel takes none, by each socket's preference.
 fn steer(setup: &Setup, group: &[Arc<UdpSocket>]) -> io::Result<()> {
-    let cpus = &setup.cpus[..group.len()];
-    steer::by_cpu(&group[0], cpus, group.len() as u32)
-        .or_else(|_| group.iter().zip(cpus).try_for_each(|(socket, cpu)| steer::incoming_cpu(socket, *cpu)))
+    let workers = group.len() as u32;
+    let cpus: Vec<u32> = (0..workers).filter_map(|worker| setup.cpu(worker)).collect();
+    steer::by_cpu(&group[0], &cpus, workers).or_else(|_| {
+        group
+            .iter()
+            .zip(0..)
+            .try_for_each(|(socket, worker)| steer::incoming_cpu(socket, setup.cpu(worker).unwrap_or(worker)))
+    })
 }
 
 /// A socket that sends from this address and receives nothing: see above.

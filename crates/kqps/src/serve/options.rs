@@ -41,7 +41,7 @@ pub(super) struct Serving {
     #[arg(long, value_name = "LIST", value_parser = parse_list)]
     cpus: Option<List>,
 
-    /// Keep a flow on the core where it comes in (with --sockets reuseport, and a core in --cpus for each worker)
+    /// Keep a flow on the core where it comes in (with --sockets reuseport)
     #[arg(long, value_enum)]
     steer: Option<Steer>,
 
@@ -80,6 +80,9 @@ enum Steer {
 impl Serving {
     /// What the options say, if they can be together.
     pub(super) fn setup(&self) -> anyhow::Result<Setup> {
+        if self.steer.is_some() && !matches!(self.sockets, Sockets::Reuseport) {
+            return Err(bad_input("--steer chooses among sockets on one port: it needs --sockets reuseport"));
+        }
         let is_repeated = |(at, address): &(usize, &SocketAddr)| self.listen[..*at].contains(address);
         let mut named = self.listen.iter().enumerate().filter(|(_, address)| address.port() > 0);
         if let Some((_, address)) = named.find(is_repeated) {

@@ -288,15 +288,6 @@ fn what_cannot_be_is_refused_in_one_line() {
     let (status, error) = refused(&["--listen", "127.0.0.1:0", "--cpus", "1000"]);
     assert_eq!(status, Some(2));
     assert!(error.contains("--cpus: this process may not run on core 1000; it may on ["), "{error}");
-    let steered = ["--steer", "cpu", "--threads", "2", "--listen", "127.0.0.1:0"];
-    for (more, why) in [
-        (&[][..], "needs --sockets reuseport"),
-        (&["--sockets", "reuseport"], "2 workers need as many cores in --cpus, which names 0"),
-        (&["--sockets", "reuseport", "--cpus", "0"], "2 workers need as many cores in --cpus, which names 1"),
-    ] {
-        let (status, error) = refused(&[&steered[..], more].concat());
-        assert!(status == Some(2) && error.contains(why), "{status:?} {error}");
-    }
     for wrong in
         [["--io", "carrier-pigeon"], ["--steer", "cpu"], ["--listen", "localhost"], ["--threads", "0"]]
     {
