@@ -228,6 +228,12 @@ fn check(setup: &Setup, service: &Service) -> Result<(), ServeError> {
     if setup.steer && setup.sockets != Sockets::ReusePort {
         return Err(ServeError::Setup("--steer needs --sockets reuseport".to_owned()));
     }
+    if setup.steer && setup.cpus.is_empty() {
+        return Err(ServeError::Setup(
+            "--steer cpu takes a flow to a worker on the core where it comes in: give the workers cores with --cpus"
+                .to_owned(),
+        ));
+    }
     Ok(())
 }
 

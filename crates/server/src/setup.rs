@@ -43,7 +43,7 @@ pub struct Setup {
     pub cpus: Vec<u32>,
     /// Receive and send buffers of every socket, bytes.
     pub buffer_bytes: usize,
-    /// Whether a flow is steered to the worker on the core where it comes in.
+    /// Whether a flow is steered to a worker on the core where it comes in. Workers must have cores then.
     pub steer: bool,
 }
 

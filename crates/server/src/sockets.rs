@@ -190,7 +190,7 @@ fn receivers(setup: &Setup, address: SocketAddr, workers: usize) -> io::Result<V
             receivers.push(Arc::new(UdpSocket::bind(address, &options)?));
         }
         if setup.steer && workers > 1 {
-            steer(setup, &receivers)?;
+            steer::to_cores(&receivers, &setup.cpus)?;
         }
     }
     Ok(receivers)
@@ -204,18 +204,6 @@ fn options(setup: &Setup, address: SocketAddr) -> UdpOptions {
         pktinfo: address.ip().is_unspecified(),
         ..UdpOptions::default()
     }
-}
-
-/// Steers by a program, or, where the kernel takes none, by each socket's preference.
-fn steer(setup: &Setup, group: &[Arc<UdpSocket>]) -> io::Result<()> {
-    let workers = group.len() as u32;
-    let cpus: Vec<u32> = (0..workers).filter_map(|worker| setup.cpu(worker)).collect();
-    steer::by_cpu(&group[0], &cpus, workers).or_else(|_| {
-        group
-            .iter()
-            .zip(0..)
-            .try_for_each(|(socket, worker)| steer::incoming_cpu(socket, setup.cpu(worker).unwrap_or(worker)))
-    })
 }
 
 /// A socket that sends from this address and receives nothing: see above.

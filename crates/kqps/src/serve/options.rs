@@ -41,7 +41,7 @@ pub(super) struct Serving {
     #[arg(long, value_name = "LIST", value_parser = parse_list)]
     cpus: Option<List>,
 
-    /// Keep a flow on the core where it comes in (with --sockets reuseport)
+    /// Keep a flow on the core where it comes in (with --sockets reuseport and --cpus)
     #[arg(long, value_enum)]
     steer: Option<Steer>,
 

@@ -3,6 +3,7 @@
 
 pub(crate) mod running;
 pub(crate) mod sent;
+mod steered;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -10,11 +11,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use kqps_kernel::process::{Signal, signal};
-use kqps_kernel::{affinity, namespace, probe};
+use kqps_kernel::{namespace, probe};
 use kqps_server::Model;
 
 use running::{Running, serve};
-use sent::{ROUNDS, Sent, flow, kernel_counts, query, reply, wait_until_read};
+use sent::{Sent, flow, kernel_counts, query, reply, wait_until_read};
 
 /// How long anything may take that takes no time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -176,48 +177,6 @@ fn what_a_slow_server_leaves_is_counted_by_the_kernel() {
 }
 
 #[test]
-fn a_flow_stays_on_its_core() {
-    let cpus = affinity::allowed().unwrap();
-    if cpus.len() < 2 {
-        println!("skipped: one core only");
-        return;
-    }
-    // The second core first: the order of the list counts, not the cores' numbers.
-    let list = format!("{},{}", cpus[1], cpus[0]);
-    for (listen, asked) in [("127.0.0.1:0", "127.0.0.1"), ("0.0.0.0:0", "127.0.0.2")] {
-        for reply in ["same", "own"] {
-            let server = Running::start(&[
-                "--threads",
-                "2",
-                "--sockets",
-                "reuseport",
-                "--steer",
-                "cpu",
-                "--cpus",
-                &list,
-                "--listen",
-                listen,
-                "--reply",
-                reply,
-            ]);
-            let to = SocketAddr::new(asked.parse().unwrap(), server.addresses[0].port());
-            for (cpu, flows) in [(cpus[0], 20), (cpus[1], 10)] {
-                let play = move || {
-                    affinity::pin_thread(cpu).unwrap();
-                    Sent::default().play(to, flows);
-                };
-                std::thread::spawn(play).join().unwrap();
-            }
-            wait_until_read(to.port());
-            let report = server.stop(Signal::Terminate);
-            let told: Vec<_> = report.workers.iter().map(|worker| (worker.cpu, worker.answered)).collect();
-            let each = u64::from(ROUNDS);
-            assert_eq!(told, [(Some(cpus[1]), 10 * each), (Some(cpus[0]), 20 * each)]);
-        }
-    }
-}
-
-#[test]
 fn worker_processes_die_with_their_parent() {
     let mut server = Running::start(&["--processes", "2", "--listen", "127.0.0.1:0"]);
     let address = server.addresses[0];
@@ -288,6 +247,9 @@ fn what_cannot_be_is_refused_in_one_line() {
     let (status, error) = refused(&["--listen", "127.0.0.1:0", "--cpus", "1000"]);
     assert_eq!(status, Some(2));
     assert!(error.contains("--cpus: this process may not run on core 1000; it may on ["), "{error}");
+    let (status, error) = refused(&["--listen", "127.0.0.1:0", "--sockets", "reuseport", "--steer", "cpu"]);
+    assert_eq!(status, Some(2));
+    assert!(error.ends_with("give the workers cores with --cpus"), "{error}");
     for wrong in
         [["--io", "carrier-pigeon"], ["--steer", "cpu"], ["--listen", "localhost"], ["--threads", "0"]]
     {
