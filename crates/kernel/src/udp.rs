@@ -11,6 +11,10 @@ use crate::address::{Address, LocalAddress};
 use crate::control::{self, Control};
 use crate::sys::{check_size, get_option, is_not_now, set_option};
 
+/// The longest datagram, bytes: what a UDP header can say (RFC 768). It says the header's 8 bytes, too, and IPv4 takes 20
+/// more off (RFC 791, section 3.1), so that a buffer of this length has room for whatever comes.
+pub const DATAGRAM_BYTES: usize = 65_535;
+
 /// How a socket is set up. The default is a plain one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // each is a socket option, and every combination is good

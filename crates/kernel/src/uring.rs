@@ -61,6 +61,12 @@ const NAME_BYTES: usize = size_of::<Address>();
 const PAYLOAD_AT: usize = HEAD_BYTES + NAME_BYTES + CONTROL_BYTES;
 const GROUP: u16 = 0;
 
+/// Bytes in a cache line.
+const LINE_BYTES: usize = 64;
+
+/// So much of each buffer has its memory from the beginning.
+const USUAL_BYTES: usize = 4096;
+
 /// `IORING_ENTER_GETEVENTS`: with deferred task work nothing is finished unless it is asked for.
 const GET_EVENTS: u32 = 1;
 
@@ -75,7 +81,9 @@ impl Ring {
         let refused = |step: &'static str| {
             move |error: io::Error| io::Error::new(error.kind(), format!("{step}: {error}"))
         };
-        let buffer_bytes = (PAYLOAD_AT + bytes_each).next_multiple_of(64);
+        // An odd number of cache lines: were it a large power of two, the starts of all buffers, which are touched most,
+        // would fall into the same few cache sets.
+        let buffer_bytes = (PAYLOAD_AT + bytes_each).next_multiple_of(LINE_BYTES) | LINE_BYTES;
         let count = usize::from(buffers);
         let mut all = Self {
             ring: build(u32::from(buffers)).map_err(refused("io_uring_setup"))?,
@@ -84,11 +92,15 @@ impl Ring {
             slices: Block::new(count),
             controls: Block::new(count),
             provided: Block::new(count),
-            buffers: Block::new(count * buffer_bytes),
+            // Most datagrams are short: of long buffers the ends need no memory.
+            buffers: Block::untouched(count * buffer_bytes),
             buffer_bytes,
             tail: 0,
             mask: buffers - 1,
         };
+        for start in (0..count).map(|index| index * buffer_bytes) {
+            all.buffers.touch(start..start + buffer_bytes.min(USUAL_BYTES));
+        }
         all.template[0].msg_hdr.msg_namelen = NAME_BYTES as libc::socklen_t;
         all.template[0].msg_hdr.msg_controllen = CONTROL_BYTES;
         let provided = all.provided.at(0) as u64;

@@ -69,11 +69,17 @@ impl Queries {
 
 /// Plays against a subject that answers everything.
 fn answered(queries: &Queries, io: Io) -> Trial {
-    answered_after(queries, io, |_, _| ())
+    answered_as(queries, io, 0, |_, _| ())
 }
 
-/// Plays against a subject that answers everything, and does something else before.
-fn answered_after(queries: &Queries, io: Io, before: impl Fn(&UdpSocket, SocketAddr) + Sync) -> Trial {
+/// Plays against a subject that answers everything. It does something else before, and puts zeros behind each reply that
+/// make it at least so long.
+fn answered_as(
+    queries: &Queries,
+    io: Io,
+    bytes_least: usize,
+    before: impl Fn(&UdpSocket, SocketAddr) + Sync,
+) -> Trial {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
     let plan = plan(socket.local_addr().unwrap(), io);
@@ -86,7 +92,8 @@ fn answered_after(queries: &Queries, io: Io, before: impl Fn(&UdpSocket, SocketA
                     Ok((bytes, from)) => {
                         before(&socket, from);
                         buffer[2] |= 0x80;
-                        socket.send_to(&buffer[..bytes], from).unwrap();
+                        buffer[bytes..].fill(0);
+                        socket.send_to(&buffer[..bytes.max(bytes_least)], from).unwrap();
                     }
                     Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => (),
                     Err(error) => panic!("{error}"),
@@ -140,6 +147,18 @@ fn a_query_that_the_kernel_refuses_is_booked_with_the_reason() {
 }
 
 #[test]
+fn a_long_reply_is_read_whole() {
+    // Loopback takes packets of 64 KiB; a datagram over IPv4 holds 65,507 bytes.
+    for bytes in [20_000, 65_507] {
+        for io in offered_io() {
+            let trial = answered_as(&Queries::new(50, &[40]), io, bytes, |_, _| ());
+            assert_eq!(trial.accounts.correct, 50, "{} {bytes}: {:?}", io.name(), trial.wrong_causes);
+            assert_eq!(trial.response_bytes_mean, Some(bytes as f64), "{}", io.name());
+        }
+    }
+}
+
+#[test]
 fn what_may_not_leave_in_one_send_leaves_one_by_one() {
     in_own_network("ip link set lo mtu 1280", || {
         // Longer than a frame: the kernel makes fragments of a datagram, but not of a segment.
@@ -173,7 +192,7 @@ fn what_a_filter_drops_is_refused_and_no_reason_to_send_one_by_one() {
 fn a_datagram_without_a_byte_is_unsolicited() {
     for io in offered_io() {
         let queries = Queries::new(90, &[40]);
-        let trial = answered_after(&queries, io, |socket, from| {
+        let trial = answered_as(&queries, io, 0, |socket, from| {
             socket.send_to(&[], from).unwrap();
         });
         assert_eq!((trial.accounts.correct, trial.accounts.unsolicited), (90, 90), "{}", io.name());

@@ -8,6 +8,7 @@ use std::io;
 use std::ops::Range;
 
 use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, SEGMENTS, SendBatch, cannot_cut, run_of};
+use kqps_kernel::udp::DATAGRAM_BYTES;
 
 use super::Stage;
 use super::hear::hear;
@@ -52,7 +53,7 @@ impl Sender {
         Self {
             burst: Vec::with_capacity(BURST_MOST),
             runs: Vec::with_capacity(BURST_MOST),
-            queries: SendBatch::new(BURST_MOST, BURST_MOST * usize::from(u16::MAX)),
+            queries: SendBatch::new(BURST_MOST, BURST_MOST * DATAGRAM_BYTES),
             segments: vec![true; sockets],
         }
     }

@@ -3,18 +3,16 @@
 use std::io;
 
 use kqps_kernel::batch::{RecvBatch, SendBatch};
+use kqps_kernel::udp::DATAGRAM_BYTES;
 
 use super::Stage;
 use super::hear::hear;
 use crate::deck::Due;
 use crate::plan::BURST_MOST;
 
-/// The longest reply that is read whole: an Ethernet jumbo frame's worth.
-const REPLY_BYTES: usize = 9216;
-
 pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
-    let mut replies = RecvBatch::new(BURST_MOST, REPLY_BYTES);
-    let mut queries = SendBatch::new(BURST_MOST, BURST_MOST * usize::from(u16::MAX));
+    let mut replies = RecvBatch::new(BURST_MOST, DATAGRAM_BYTES);
+    let mut queries = SendBatch::new(BURST_MOST, BURST_MOST * DATAGRAM_BYTES);
     let mut burst = Vec::with_capacity(BURST_MOST);
     if !stage.begin()? {
         return Ok(());

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use kqps_kernel::udp::{Peer, UdpSocket, Wait};
+use kqps_kernel::udp::{DATAGRAM_BYTES, Peer, UdpSocket, Wait};
 
 use super::Stage;
 use super::look::Look;
@@ -13,7 +13,7 @@ use crate::deck::Due;
 use crate::plan::BURST_MOST;
 
 pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
-    let mut buffer = vec![0; usize::from(u16::MAX)];
+    let mut buffer = vec![0; DATAGRAM_BYTES];
     let mut burst = Vec::with_capacity(BURST_MOST);
     if !stage.begin()? {
         return Ok(());

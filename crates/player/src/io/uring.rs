@@ -4,6 +4,7 @@
 use std::io;
 
 use kqps_kernel::batch::SendBatch;
+use kqps_kernel::udp::DATAGRAM_BYTES;
 use kqps_kernel::uring::{Completion, Ring};
 use kqps_kernel::uring_send::{SendRing, had_no_room};
 
@@ -17,15 +18,12 @@ use crate::plan::BURST_MOST;
 /// armed again; what waits meanwhile stays in the socket's buffer.
 const BUFFERS: u16 = 1024;
 
-/// The longest reply that is read whole: what EDNS advertises at most in practice.
-const REPLY_BYTES: usize = 4096;
-
 /// Sockets of which the kernel finishes receives in one look at least, each in its turn (`IO_LOCAL_TW_DEFAULT_MAX`
 /// of Linux 6.13 and later is 20; there was no limit before).
 const SOCKETS_AT_A_TIME: usize = 16;
 
 pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
-    let mut ring = Ring::new(BUFFERS, REPLY_BYTES)?;
+    let mut ring = Ring::new(BUFFERS, DATAGRAM_BYTES)?;
     for (key, socket) in (0..).zip(stage.sockets) {
         ring.receive(socket, key)?;
     }
@@ -60,7 +58,7 @@ impl Sender {
     fn new() -> io::Result<Self> {
         Ok(Self {
             ring: SendRing::new(BURST_MOST as u32)?,
-            queries: SendBatch::new(BURST_MOST, BURST_MOST * usize::from(u16::MAX)),
+            queries: SendBatch::new(BURST_MOST, BURST_MOST * DATAGRAM_BYTES),
             burst: Vec::with_capacity(BURST_MOST),
             outcomes: Vec::with_capacity(BURST_MOST),
         })
