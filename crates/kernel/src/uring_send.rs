@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsRawFd as _;
 
-use io_uring::types::Fd;
+use io_uring::types::{CancelBuilder, Fd};
 use io_uring::{IoUring, opcode};
 
 use crate::batch::SendBatch;
@@ -11,16 +11,18 @@ use crate::udp::UdpSocket;
 
 /// A ring that sends, and waits until the kernel took or refused every message.
 pub struct SendRing {
-    ring: IoUring,
+    /// None once it failed: entries that were not submitted, or not finished, point to a batch that is borrowed no longer.
+    ring: Option<IoUring>,
 }
 
 impl SendRing {
     /// A ring for batches of up to `messages` messages.
     pub fn new(messages: u32) -> io::Result<Self> {
-        Ok(Self { ring: IoUring::builder().setup_coop_taskrun().build(messages)? })
+        Ok(Self { ring: Some(IoUring::builder().setup_coop_taskrun().build(messages)?) })
     }
 
-    /// Sends all messages of a batch. `outcomes` is emptied and receives what became of each, in their order.
+    /// Sends all messages of a batch. `outcomes` is emptied and receives what became of each, in their order. After an
+    /// error, which says nothing of single messages, the ring is closed and sends nothing more.
     pub fn send(
         &mut self,
         batch: &SendBatch,
@@ -40,44 +42,65 @@ impl SendRing {
         socket: &UdpSocket,
         outcomes: &mut [io::Result<()>],
     ) -> io::Result<()> {
-        let mut count = 0;
-        if batch.messages() > self.ring.params().sq_entries() as usize {
-            // Found out half-way, entries would stay behind that point to a batch which is no longer borrowed.
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the batch is larger than the ring"));
+        let Some(ring) = &mut self.ring else {
+            return Err(io::Error::other("the ring was closed when it failed"));
+        };
+        let sent = submit(ring, batch, socket, outcomes).and_then(|count| finish(ring, count, outcomes));
+        if sent.is_err() {
+            // Closing it cancels what is under way, but does not wait for it, and the batch may be freed next. Entries that
+            // were not submitted go with the ring.
+            let _ = ring.submitter().register_sync_cancel(None, CancelBuilder::any());
+            self.ring = None;
         }
-        for (index, (header, outcome)) in batch.headers().zip(outcomes.iter_mut()).enumerate() {
-            if !had_no_room(outcome) {
-                continue;
-            }
-            // Without the flag the ring would wait for room, however long that takes, and the thread with it.
-            let entry = opcode::SendMsg::new(Fd(socket.as_raw_fd()), header)
-                .flags(libc::MSG_DONTWAIT as u32)
-                .build()
-                .user_data(index as u64);
-            // SAFETY: the header and what it points to belong to the batch, which is borrowed until every
-            // message has its completion.
-            unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
-            *outcome = Ok(());
-            count += 1;
-        }
-        let mut done = 0;
-        while done < count {
-            match self.ring.submit_and_wait(count - done) {
-                Err(error) if !matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY)) => {
-                    return Err(error);
-                }
-                _ => (),
-            }
-            for entry in self.ring.completion() {
-                done += 1;
-                if entry.result() < 0 {
-                    let error = io::Error::from_raw_os_error(-entry.result());
-                    outcomes[entry.user_data() as usize] = Err(error);
-                }
-            }
-        }
-        Ok(())
+        sent
     }
+}
+
+/// Queues the messages that had no room yet; how many.
+fn submit(
+    ring: &mut IoUring,
+    batch: &SendBatch,
+    socket: &UdpSocket,
+    outcomes: &mut [io::Result<()>],
+) -> io::Result<usize> {
+    let mut count = 0;
+    for (index, (header, outcome)) in batch.headers().zip(outcomes.iter_mut()).enumerate() {
+        if !had_no_room(outcome) {
+            continue;
+        }
+        // Without the flag the ring would wait for room, however long that takes, and the thread with it.
+        let entry = opcode::SendMsg::new(Fd(socket.as_raw_fd()), header)
+            .flags(libc::MSG_DONTWAIT as u32)
+            .build()
+            .user_data(index as u64);
+        // SAFETY: the header and what it points to belong to the batch, which is borrowed until every message has its
+        // completion, or the ring, which failed, is closed.
+        unsafe { ring.submission().push(&entry) }.map_err(io::Error::other)?;
+        *outcome = Ok(());
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Submits what is queued, and waits until all of it is finished.
+fn finish(ring: &mut IoUring, count: usize, outcomes: &mut [io::Result<()>]) -> io::Result<()> {
+    let mut done = 0;
+    while done < count {
+        match ring.submit_and_wait(count - done) {
+            Err(error) if !matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY)) => {
+                return Err(error);
+            }
+            _ => (),
+        }
+        for entry in ring.completion() {
+            done += 1;
+            if entry.result() < 0 {
+                let error = io::Error::from_raw_os_error(-entry.result());
+                outcomes[entry.user_data() as usize] = Err(error);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether a message was left because the socket had no room for it.
@@ -90,6 +113,41 @@ pub fn had_no_room(outcome: &io::Result<()>) -> bool {
 mod tests {
     use super::*;
     use crate::udp::{Peer, UdpOptions, Wait};
+
+    #[test]
+    fn a_ring_that_failed_sends_nothing_more() {
+        // A ring that is not enabled yet takes no submission.
+        let Ok(ring) = IoUring::builder().setup_r_disabled().build(8) else {
+            eprintln!("skipped: this kernel offers no io_uring");
+            return;
+        };
+        let mut ring = SendRing { ring: Some(ring) };
+        let bind = || UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &UdpOptions::default()).unwrap();
+        let (from, to) = (bind(), bind());
+        let mut outcomes = Vec::new();
+        for expected in [Some(libc::EBADFD), None] {
+            let mut batch = SendBatch::new(8, 64);
+            batch.add(&to.local_addr().unwrap().into(), 3, None).copy_from_slice(b"one");
+            let error = ring.send(&batch, &from, &mut outcomes).unwrap_err();
+            assert_eq!(error.raw_os_error(), expected, "{error}");
+            assert!(ring.ring.is_none(), "nothing is left that points to the batch");
+        }
+    }
+
+    #[test]
+    fn a_batch_that_is_larger_than_the_ring_is_refused() {
+        let Ok(mut ring) = SendRing::new(1) else {
+            eprintln!("skipped: this kernel offers no io_uring");
+            return;
+        };
+        let socket = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &UdpOptions::default()).unwrap();
+        let mut batch = SendBatch::new(2, 64);
+        for _ in 0..2 {
+            batch.add(&socket.local_addr().unwrap().into(), 3, None).copy_from_slice(b"two");
+        }
+        assert!(ring.send(&batch, &socket, &mut Vec::new()).is_err());
+        assert_eq!(socket.recv(&mut [0; 8], &mut Peer::default(), Wait::No).unwrap(), None);
+    }
 
     #[test]
     fn a_batch_leaves_whole_and_a_refused_message_is_told() {
