@@ -60,7 +60,6 @@ impl Headers {
         let header = &mut self.headers[index].msg_hdr;
         header.msg_namelen = size_of::<Address>() as libc::socklen_t;
         header.msg_controllen = CONTROL_BYTES;
-        header.msg_flags = 0;
     }
 }
 

@@ -5,8 +5,7 @@ use std::net::IpAddr;
 
 use crate::address::LocalAddress;
 
-/// Room for everything that this crate asks for or sends: a timestamp, a segment size, a drop count and a
-/// local address take 120 bytes.
+/// Room for everything that this crate asks for or sends: a timestamp, a segment size and a local address take 96 bytes.
 pub(crate) const CONTROL_BYTES: usize = 128;
 
 /// The control bytes of one message.
@@ -28,7 +27,6 @@ const fn align(bytes: usize) -> usize {
 pub(crate) struct Told {
     pub(crate) segment_bytes: Option<u16>,
     pub(crate) arrived_ns: Option<u64>,
-    pub(crate) overflow: Option<u32>,
     pub(crate) to: Option<LocalAddress>,
 }
 
@@ -58,9 +56,6 @@ impl Told {
                 let seconds = u64::from_ne_bytes(array(&data[..8]));
                 let nanoseconds = u64::from_ne_bytes(array(&data[8..16]));
                 self.arrived_ns = Some(seconds * 1_000_000_000 + nanoseconds);
-            }
-            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) if data.len() >= 4 => {
-                self.overflow = Some(u32::from_ne_bytes(array(&data[..4])));
             }
             // struct in_pktinfo: interface, the address to answer from, the address in the header.
             (libc::IPPROTO_IP, libc::IP_PKTINFO) if data.len() >= 12 => {

@@ -33,8 +33,6 @@ pub struct UdpOptions {
     pub timestamps: bool,
     /// `IP_PKTINFO` or `IPV6_PKTINFO`: which address was asked.
     pub pktinfo: bool,
-    /// `SO_RXQ_OVFL`: how many packets the socket dropped so far.
-    pub overflow_count: bool,
     /// `O_NONBLOCK`. The calls of this crate say per call whether they wait, and do not need it.
     pub nonblocking: bool,
 }
@@ -105,9 +103,6 @@ impl UdpSocket {
         }
         if options.timestamps {
             set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
-        }
-        if options.overflow_count {
-            set_option(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
         }
         if options.pktinfo {
             let (level, name) = self.pktinfo_option();

@@ -72,7 +72,7 @@ pub struct Trial {
     pub host: HostFacts,
     /// Where the lost packets went.
     pub ledger: Ledger,
-    /// One-second bins by send time.
+    /// One-second bins: of queries by when they were sent, of correct replies by when they arrived.
     pub intervals: Vec<Interval>,
     /// Queries sent in each 100 ms bin.
     pub sent_per_100ms: Vec<u64>,
@@ -184,13 +184,13 @@ pub struct PlayerFacts {
     pub per_thread: Vec<ThreadFacts>,
 }
 
-/// One second of a trial. Fates are booked in the second in which they were settled.
+/// One second of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
     /// The end of the interval, in seconds since the trial began.
     pub at_s: u64,
-    /// Queries sent.
+    /// Queries sent in it.
     pub sent: u64,
-    /// Correct replies.
+    /// Correct replies that arrived in it.
     pub correct: u64,
 }

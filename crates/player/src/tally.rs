@@ -178,7 +178,8 @@ pub fn per_second(per_100ms: &[u64]) -> Vec<u64> {
     per_100ms.chunks(BINS_IN_1S).map(|second| second.iter().sum()).collect()
 }
 
-/// Adds to the bin of `at_ns`, making room for it. A bin that is far off is a clock's slip, not worth memory.
+/// Adds to the bin of `at_ns`, making room for it. That is near: `at_ns` is when something was sent, or a reply to it came
+/// within the timeout.
 #[inline]
 fn add(bins: &mut Vec<u64>, at_ns: u64, count: u64) {
     let index = (at_ns / BIN_NS) as usize;

@@ -48,7 +48,7 @@ pub enum ServeError {
     /// A worker could not start or go on.
     #[error("worker {worker} ({model}): {error}")]
     Worker {
-        /// Its number.
+        /// Its number within its process, from 0.
         worker: usize,
         /// Its I/O model.
         model: &'static str,

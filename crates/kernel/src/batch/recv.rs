@@ -23,7 +23,7 @@ pub struct RecvBatch {
 /// One received message. With `UDP_GRO` it may hold several datagrams of equal length; the last may be shorter.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
-    /// The bytes, of all segments one after the other.
+    /// The bytes, of all segments one after the other. What did not fit the buffer was cut off.
     pub bytes: &'a [u8],
     /// The sender.
     pub from: Address,
@@ -33,11 +33,6 @@ pub struct Received<'a> {
     pub arrived_ns: Option<u64>,
     /// The address that was asked; with [`crate::UdpOptions::pktinfo`].
     pub to: Option<LocalAddress>,
-    /// Packets that the socket dropped so far, modulo 2³²; with [`crate::UdpOptions::overflow_count`], and
-    /// only once there was a drop.
-    pub overflow: Option<u32>,
-    /// Whether the message was longer than the buffer, and was cut off.
-    pub truncated: bool,
 }
 
 /// A received message and the room behind it, to be worked on in place.
@@ -123,8 +118,6 @@ impl RecvBatch {
             segment_bytes: told.segment_bytes.map_or(bytes.len(), usize::from).max(1),
             arrived_ns: told.arrived_ns,
             to: told.to,
-            overflow: told.overflow,
-            truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
         }
     }
 
