@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::Scope;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kqps_dataset::Dataset;
@@ -104,33 +105,13 @@ fn watched(plan: &Plan, player_threads: Vec<u32>) -> Watched {
 /// Plays one trial.
 pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, PlayError> {
     let chosen = Chosen::choose(plan)?;
-    let Sockets { all: mut sockets, notes } = Sockets::bind(plan, chosen)?;
-    let total = sockets.len() as u64;
+    let Sockets { all: sockets, notes } = Sockets::bind(plan, chosen)?;
     let gate = Gate::default();
     let world = World { plan, dataset, control, chosen, gate: &gate };
     let awake = if plan.has_own_cores() { idle::stay_awake().ok() } else { None };
     let (tell, told) = mpsc::channel();
     std::thread::scope(|scope| {
-        let mut threads = Vec::new();
-        for number in 0..plan.threads {
-            let numbers = part_of(total, plan.threads, number);
-            let own: Vec<UdpSocket> = sockets.drain(..(numbers.end - numbers.start) as usize).collect();
-            let teller = Teller::new(tell.clone(), &gate.broken);
-            let play = move || {
-                let heard = one_thread(world, number, &own, numbers.start as usize, teller);
-                // A thread that is gone has no times left to read.
-                world.gate.watched.wait();
-                heard
-            };
-            let thread = std::thread::Builder::new().name(format!("player-{number}"));
-            match thread.spawn_scoped(scope, play) {
-                Ok(thread) => threads.push(thread),
-                Err(error) => {
-                    gate.call_off();
-                    return Err(PlayError::Thread(error));
-                }
-            }
-        }
+        let mut threads = start(scope, world, sockets, &tell)?;
         let tids: Vec<u32> = told.iter().take(plan.threads).filter_map(Told::ready).collect();
         if tids.len() < plan.threads {
             gate.call_off();
@@ -167,6 +148,38 @@ pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, 
 }
 
 type Thread<'scope> = std::thread::ScopedJoinHandle<'scope, Result<Option<Heard>, PlayError>>;
+
+/// Starts the threads, and hands out the sockets among them. When one cannot be started, the trial is called off.
+fn start<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    world: World<'scope>,
+    mut sockets: Vec<UdpSocket>,
+    tell: &mpsc::Sender<Told>,
+) -> Result<Vec<Thread<'scope>>, PlayError> {
+    let World { plan, gate, .. } = world;
+    let total = sockets.len() as u64;
+    let mut threads = Vec::new();
+    for number in 0..plan.threads {
+        let numbers = part_of(total, plan.threads, number);
+        let own: Vec<UdpSocket> = sockets.drain(..(numbers.end - numbers.start) as usize).collect();
+        let teller = Teller::new(tell.clone(), &gate.broken);
+        let play = move || {
+            let heard = one_thread(world, number, &own, numbers.start as usize, teller);
+            // A thread that is gone has no times left to read.
+            gate.watched.wait();
+            heard
+        };
+        let thread = std::thread::Builder::new().name(format!("player-{number}"));
+        match thread.spawn_scoped(scope, play) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                gate.call_off();
+                return Err(PlayError::Thread(error));
+            }
+        }
+    }
+    Ok(threads)
+}
 
 /// What the threads bring back, or the first error of one.
 fn joined(threads: &mut Vec<Thread<'_>>) -> Result<Vec<Heard>, PlayError> {

@@ -82,29 +82,16 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
         started_monotonic_ns: played.started_monotonic_ns,
         target: played.plan.targets[0].to_string(),
         targets: played.plan.targets.iter().map(ToString::to_string).collect(),
-        dataset: DatasetFacts {
-            path: played.dataset.path().display().to_string(),
-            hash: played.dataset.hash(),
-            queries: played.dataset.queries(),
-            skipped: played.dataset.skipped(),
-            check: Some(played.dataset.check().name().into()),
-        },
+        dataset: dataset(played.dataset),
         player: player(&played, &tally, &load, drops),
         load,
         accounts,
         wrong_causes: by_name(Cause::NAMES.into_iter().map(String::from).zip(tally.wrong_causes)),
-        wrong_rcodes: by_name(tally.wrong_rcodes().map(|((expected, got), count)| {
-            (format!("expected {}, got {}", rcode::Shown(expected), rcode::Shown(got)), count)
-        })),
+        wrong_rcodes: wrong_rcodes(&tally),
         send_failed_causes: by_name(
             tally.send_errors.iter().map(|(&errno, &count)| (errno::name(errno), count)),
         ),
-        response_rcodes: by_name(
-            (0..)
-                .zip(tally.rcodes)
-                .chain(tally.extended_rcodes.clone())
-                .map(|(code, count)| (rcode::Shown(code).to_string(), count)),
-        ),
+        response_rcodes: response_rcodes(&tally),
         request_bytes_mean: mean(tally.request_bytes, accounts.sent),
         response_bytes_mean: mean(tally.response_bytes, accounts.correct),
         latency_us: tally.latency.quantiles(),
@@ -121,6 +108,27 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
         intervals: intervals(&tally),
         sent_per_100ms: tally.sent_per_100ms,
     }
+}
+
+fn dataset(played: &Dataset) -> DatasetFacts {
+    DatasetFacts {
+        path: played.path().display().to_string(),
+        hash: played.hash(),
+        queries: played.queries(),
+        skipped: played.skipped(),
+        check: Some(played.check().name().into()),
+    }
+}
+
+fn wrong_rcodes(tally: &Tally) -> BTreeMap<String, u64> {
+    by_name(tally.wrong_rcodes().map(|((expected, got), count)| {
+        (format!("expected {}, got {}", rcode::Shown(expected), rcode::Shown(got)), count)
+    }))
+}
+
+fn response_rcodes(tally: &Tally) -> BTreeMap<String, u64> {
+    let rcodes = (0..).zip(tally.rcodes).chain(tally.extended_rcodes.clone());
+    by_name(rcodes.map(|(code, count)| (rcode::Shown(code).to_string(), count)))
 }
 
 fn load(played: &Played<'_>, tally: &Tally) -> Load {
