@@ -199,74 +199,72 @@ pub(super) fn refused_for(verdict: &RunVerdict, index: usize) -> String {
 
 /// A figure in words; a dash where it is not known.
 pub(super) fn figure_of(figure: Figure, figures: &Figures) -> Shown {
-    let or_none = |shown: Option<Shown>| shown.unwrap_or_else(none);
-    match figure {
-        Figure::Median => or_none(figures.median_qps.map(|median| {
-            let soft = match median.count {
-                1 => "one start".to_owned(),
-                _ => format::rate_interval(median.low, median.high),
-            };
-            let crashed = match figures.crashes.len() {
-                0 => String::new(),
-                some => format!(", {some} crashed"),
-            };
-            plain(format::rate(median.median), soft + &crashed)
-        })),
+    told(figure, figures).unwrap_or_else(none)
+}
+
+fn told(figure: Figure, figures: &Figures) -> Option<Shown> {
+    let alone = |text: String| plain(text, String::new());
+    let time = |time_us: f64| alone(format::time_us(time_us));
+    Some(match figure {
+        Figure::Median => median(figures)?,
         Figure::MeanMinMax => {
-            or_none(figures.spread_qps.map(|spread| {
-                plain(format::rate(spread.mean), format::rate_interval(spread.min, spread.max))
-            }))
+            let spread = figures.spread_qps?;
+            plain(format::rate(spread.mean), format::rate_interval(spread.min, spread.max))
         }
-        Figure::Published => or_none(
-            figures
-                .published
-                .as_ref()
-                .map(|published| plain(format::rate(published.rate_qps), published.note.clone())),
-        ),
-        Figure::Efficiency => or_none(figures.efficiency.map(|share| {
-            let published = figures.published_efficiency;
-            let soft =
-                published.map_or(String::new(), |share| format!("published {}", format::percent(share)));
-            plain(format::percent(share), soft)
-        })),
-        Figure::CeilingShare => or_none(share(figures)),
-        Figure::Cpu => {
-            or_none(figures.cpu_s_per_million.map(|cpu_s| plain(format::cpu_s(cpu_s), String::new())))
+        Figure::Published => {
+            let published = figures.published.as_ref()?;
+            plain(format::rate(published.rate_qps), published.note.clone())
         }
-        Figure::CpuByThread if figures.cpu_by_thread.is_empty() => none(),
+        Figure::Efficiency => efficiency(figures)?,
+        Figure::CeilingShare => share(figures)?,
+        Figure::Cpu => alone(format::cpu_s(figures.cpu_s_per_million?)),
+        Figure::CpuByThread if figures.cpu_by_thread.is_empty() => return None,
         Figure::CpuByThread => {
             let one = |(name, cpu_s): &(String, f64)| format!("{name} {}", format::cpu_s(*cpu_s));
-            plain(figures.cpu_by_thread.iter().map(one).collect::<Vec<_>>().join(", "), String::new())
+            alone(figures.cpu_by_thread.iter().map(one).collect::<Vec<_>>().join(", "))
         }
-        Figure::Memory => or_none(figures.memory.map(|memory| {
+        Figure::Memory => {
+            let memory = figures.memory?;
             let soft = if memory.proportional { "" } else { "resident" };
             plain(format::bytes(memory.bytes), soft.to_owned())
-        })),
-        Figure::MemoryPerRecord => {
-            or_none(figures.memory_bytes_per_record.map(|bytes| plain(bytes_of(bytes), String::new())))
         }
-        Figure::LoadTime => or_none(figures.load_time_s.map(|spread| {
-            let soft = match spread.count {
-                1 => String::new(),
-                _ => format!("{} to {}", format::duration_s(spread.min), format::duration_s(spread.max)),
-            };
-            plain(format::duration_s(spread.mean), soft)
-        })),
-        Figure::ReplySize => or_none(figures.reply_bytes.map(|bytes| plain(bytes_of(bytes), String::new()))),
-        Figure::P99AtHalf => {
-            or_none(figures.p99_at_half_us.map(|us| plain(format::time_us(us as f64), String::new())))
-        }
-        Figure::LatencyMean => {
-            or_none(figures.latency_us.map(|latency| plain(format::time_us(latency.mean), String::new())))
-        }
-        Figure::LatencyP99 => {
-            let p99 = figures.latency_us.and_then(|latency| latency.p99);
-            or_none(p99.map(|us| plain(format::time_us(us as f64), String::new())))
-        }
-        Figure::Lost => or_none(
-            figures.lost_share.map(|share| plain(format!("{:.3}\u{a0}%", share * 100.0), String::new())),
-        ),
-    }
+        Figure::MemoryPerRecord => alone(bytes_of(figures.memory_bytes_per_record?)),
+        Figure::LoadTime => load_time(figures)?,
+        Figure::ReplySize => alone(bytes_of(figures.reply_bytes?)),
+        Figure::P99AtHalf => time(figures.p99_at_half_us? as f64),
+        Figure::LatencyMean => time(figures.latency_us?.mean),
+        Figure::LatencyP99 => time(figures.latency_us?.p99? as f64),
+        Figure::Lost => alone(format!("{:.3}\u{a0}%", figures.lost_share? * 100.0)),
+    })
+}
+
+fn median(figures: &Figures) -> Option<Shown> {
+    let median = figures.median_qps?;
+    let soft = match median.count {
+        1 => "one start".to_owned(),
+        _ => format::rate_interval(median.low, median.high),
+    };
+    let crashed = match figures.crashes.len() {
+        0 => String::new(),
+        some => format!(", {some} crashed"),
+    };
+    Some(plain(format::rate(median.median), soft + &crashed))
+}
+
+fn efficiency(figures: &Figures) -> Option<Shown> {
+    let share = figures.efficiency?;
+    let published = figures.published_efficiency;
+    let soft = published.map_or(String::new(), |share| format!("published {}", format::percent(share)));
+    Some(plain(format::percent(share), soft))
+}
+
+fn load_time(figures: &Figures) -> Option<Shown> {
+    let spread = figures.load_time_s?;
+    let soft = match spread.count {
+        1 => String::new(),
+        _ => format!("{} to {}", format::duration_s(spread.min), format::duration_s(spread.max)),
+    };
+    Some(plain(format::duration_s(spread.mean), soft))
 }
 
 /// A few bytes, to the last one.
