@@ -96,9 +96,9 @@ fn median(sorted: &[f64]) -> f64 {
 /// How often the bootstrap draws.
 const DRAWS: usize = 2_000;
 
-/// The median ratio with its bootstrap interval of a coverage above 0 and below 1: whole blocks are drawn with replacement, for what was
-/// measured in one block shares that block's conditions. `blocks` holds the ratios of each block; the same
-/// seed gives the same interval. None when there is no ratio.
+/// The median ratio with its bootstrap interval of a coverage above 0 and below 1: whole blocks are drawn with
+/// replacement, for what was measured in one block shares that block's conditions. `blocks` holds the ratios of each
+/// block; the same seed gives the same interval. None when there is no ratio.
 pub fn bootstrap_ratio(blocks: &[Vec<f64>], coverage: f64, seed: u64) -> Option<Interval> {
     let blocks: Vec<&Vec<f64>> = blocks.iter().filter(|ratios| !ratios.is_empty()).collect();
     let mut all: Vec<f64> = blocks.iter().copied().flatten().copied().collect();
