@@ -3,6 +3,7 @@
 use askama::Template;
 use kqps_observation::Run;
 use kqps_verdict::judge::RunVerdict;
+use kqps_verdict::left_open;
 
 use crate::format;
 use crate::section::answer::{self, Answer};
@@ -14,7 +15,11 @@ use crate::section::{Panel, comparison, cpu, latency, loss, rates, trials};
 
 /// The page of a run, finished or not: one HTML document without scripts, which fetches nothing.
 pub fn page(run: &Run, verdict: &RunVerdict) -> String {
-    let (answers, common_reasons) = answer::of_run(run, verdict);
+    let (answers, mut common_reasons) = answer::of_run(run, verdict);
+    if run.question.is_none() {
+        // A study says so with its question.
+        common_reasons.extend(left_open::of_run(run, verdict));
+    }
     let page = Page {
         run,
         headline: headline(run, verdict),

@@ -67,9 +67,13 @@ fn expect_reasons(browser: &mut Browser) {
     assert_eq!(browser.evaluate(rows), json!(expected));
     let said = browser.evaluate("document.body.textContent");
     let said = said.as_str().unwrap();
-    for words in
-        ["counting disturbed the trial", "which failed: Permission denied", "disturbed; in no figure"]
-    {
+    for words in [
+        "counting disturbed the trial",
+        "which failed: Permission denied",
+        "disturbed; in no figure",
+        "steady state was not looked for",
+        "No minimum detectable effect is known",
+    ] {
         assert!(said.contains(words), "{words}");
     }
 }
@@ -142,6 +146,7 @@ fn a_comparison_shows_the_ratio_of_every_block() {
     assert!(said.as_str().unwrap().contains("slower: new has 5"), "{said}");
     assert!(said.as_str().unwrap().contains("fastest of 2 cells"), "A once more is none of them: {said}");
     assert!(!said.as_str().unwrap().contains("echo ceiling"), "nothing was measured of the echo");
+    assert!(!said.as_str().unwrap().contains("No minimum detectable effect"), "a comparison has one");
     let heads = "[...document.querySelectorAll('table.summary thead th')].map(head => head.textContent)";
     let expected = ["subject", "rate", "CPU per million", "memory"];
     assert_eq!(browser.evaluate(heads), json!(expected), "a comparison has neither ceilings nor half loads");

@@ -14,6 +14,7 @@ pub mod figure;
 pub mod grade;
 pub mod interval;
 pub mod judge;
+pub mod left_open;
 pub mod search;
 pub mod steady;
 pub mod warning;

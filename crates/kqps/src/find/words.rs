@@ -85,6 +85,9 @@ pub(super) fn words(
     for reason in &verdict.reasons {
         let _ = writeln!(text, "  - {reason}");
     }
+    if verdict.throughput_qps.is_some() {
+        text += "  - No steady state was waited for, and nothing was measured against itself (`kqps compare` does that).\n";
+    }
     text
 }
 

@@ -9,6 +9,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use kqps_observation::{Cell, Run};
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict};
+use kqps_verdict::left_open;
 
 use super::progress::rate;
 
@@ -32,12 +33,13 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>) -> Stri
         text += "No name server was measured: none of those that kqps knows is installed. On Debian,\n\
                  `apt install nsd knot bind9` adds three; `--subject FILE.toml` adds your own.\n\n";
     }
-    let reasons = common_reasons(verdict);
-    if !reasons.is_empty() {
-        text += "For all of them:\n";
-        for reason in reasons {
-            text += &wrapped("- ", reason);
-        }
+    let common = common_reasons(verdict).into_iter().map(str::to_owned);
+    // A study says so at its beginning.
+    let left_open = if run.question.is_none() { left_open::of_run(run, verdict) } else { Vec::new() };
+    let common: Vec<String> = common.chain(left_open).collect();
+    if !common.is_empty() {
+        text += if verdict.subjects.len() > 1 { "For all of them:\n" } else { "Beside that:\n" };
+        text.extend(common.iter().map(|reason| wrapped("- ", reason)));
         text.push('\n');
     }
     if verdict.ceilings.player.is_some() || !verdict.ceilings.echoes.is_empty() {
@@ -171,6 +173,10 @@ fn wrapped(head: &str, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kqps_observation::run::{CellLoad, Outcome, Purpose};
+    use kqps_observation::trial::{Load, LoadMode};
+    use kqps_observation::{RunTrial, Trial};
+    use kqps_verdict::judge::judge;
 
     #[test]
     fn long_lines_are_wrapped_under_their_head() {
@@ -178,6 +184,34 @@ mod tests {
         assert!(text.lines().all(|line| line.len() <= COLUMNS));
         assert!(text.lines().nth(1).unwrap().starts_with("  word"));
         assert_eq!(wrapped("- ", "short"), "- short\n");
+    }
+
+    #[test]
+    fn what_was_not_looked_for_is_told_once() {
+        let load = Load { mode: LoadMode::Closed, answered_qps: 1_000.0, duration_s: 1.0, ..Load::default() };
+        let run = |cells: u32| Run {
+            goal: "quick".into(),
+            cells: vec![Cell { load: CellLoad::Closed(1.0), ..Cell::default() }; cells as usize],
+            trials: (0..cells)
+                .map(|cell| RunTrial {
+                    number: u64::from(cell) + 1,
+                    cell,
+                    block: 0,
+                    start: u64::from(cell) + 1,
+                    purpose: Purpose::Closed,
+                    outcome: Outcome::Measured(Box::new(Trial { load: load.clone(), ..Trial::default() })),
+                })
+                .collect(),
+            ..Run::default()
+        };
+        for (cells, head) in [(1, "Beside that:\n"), (2, "For all of them:\n")] {
+            let run = run(cells);
+            let text = of(&run, &judge(&run), None);
+            let told = text.split_once(head).unwrap_or_else(|| panic!("{head}: {text}")).1;
+            for what in ["A steady state was not looked for", "No minimum detectable effect is known"] {
+                assert_eq!(told.matches(what).count(), 1, "{text}");
+            }
+        }
     }
 
     #[test]

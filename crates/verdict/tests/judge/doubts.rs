@@ -1,9 +1,11 @@
 //! Doubts that no single trial shows: a lower bound that no longer holds, a subject that had not come to rest, a host
 //! that changed meanwhile. Each reaches the verdict on the cell.
 
+use kqps_observation::Run;
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::trial::Interval;
 use kqps_verdict::judge::{CellVerdict, judge};
+use kqps_verdict::left_open;
 use kqps_verdict::warning::{Code, Effect};
 
 use crate::facts::{Rig, SUBJECT, closed, knee, six_starts, trial};
@@ -42,6 +44,15 @@ fn a_search_without_its_re_test_says_so() {
     assert_eq!(untested(&rig), None);
     rig.run.trials.retain(|one| one.block > 1 || one.purpose != Purpose::Retest);
     assert!(untested(&rig).unwrap().starts_with("2 of 6 searches had no time"), "{:?}", untested(&rig));
+}
+
+#[test]
+fn what_a_run_did_not_look_for_is_said_of_its_figures() {
+    let said = |run: &Run| left_open::of_run(run, &judge(run)).join(" ");
+    let open = said(&six_starts(2e6, |_| {}).run);
+    assert!(open.contains("steady state was not looked for"), "{open}");
+    assert!(open.contains("No minimum detectable effect"), "{open}");
+    assert_eq!(said(&Rig::new(2e6).run), "", "without a figure there is nothing to say it of");
 }
 
 #[test]
