@@ -170,33 +170,17 @@ impl PlayerArgs {
     /// A plan with these flags and this load.
     pub(crate) fn plan(&self, load: LoadPlan, stop: Stop) -> anyhow::Result<Plan> {
         let cpus = cores(self.cpus.as_ref())?;
-        let threads = self.threads.unwrap_or(cpus.len().max(1) as u64);
-        if !(1..=1024).contains(&threads) {
-            return Err(bad_input(format!("-T {threads}: expected 1 to 1024 threads")));
-        }
+        let threads = self.threads(&cpus)?;
         let targets = resolve_all(&self.targets, &self.allow_target)?;
         let sockets = self.sockets(threads, targets.len() as u64)?;
         if !(1..=BURST_MOST as u64).contains(&self.burst) {
             return Err(bad_input(format!("--burst {}: expected 1 to {BURST_MOST}", self.burst)));
         }
-        if self.timeout.is_zero() {
-            return Err(bad_input("-t 0: every reply would be late"));
-        }
-        let drain = self.drain.unwrap_or(self.timeout);
-        if drain < self.timeout {
-            return Err(bad_input(
-                "--drain must be at least the timeout, or replies in time would be missed",
-            ));
-        }
+        let drain = self.drain()?;
         let subject_cpus = self.subject_cores()?;
         let own_cores =
             self.priority == Priority::Auto && has_cores_of_its_own(&cpus, threads, &subject_cpus);
-        let coalesce = self.coalesce.unwrap_or(if own_cores { COALESCE_ON_OWN_CORES } else { COALESCE });
-        if coalesce > self.lag {
-            return Err(bad_input(
-                "--coalesce is longer than --lag: queries would be given up before they leave",
-            ));
-        }
+        let coalesce = self.coalesce(own_cores)?;
         self.check_local(targets[0])?;
         self.check_subject()?;
         Ok(Plan {
@@ -222,6 +206,41 @@ impl PlayerArgs {
             subject_cpus,
             drop_reasons: false,
         })
+    }
+
+    /// How many threads there are to be.
+    fn threads(&self, cpus: &[u32]) -> anyhow::Result<u64> {
+        let threads = self.threads.unwrap_or(cpus.len().max(1) as u64);
+        if (1..=1024).contains(&threads) {
+            Ok(threads)
+        } else {
+            Err(bad_input(format!("-T {threads}: expected 1 to 1024 threads")))
+        }
+    }
+
+    /// How long to listen after the last query.
+    fn drain(&self) -> anyhow::Result<Duration> {
+        if self.timeout.is_zero() {
+            return Err(bad_input("-t 0: every reply would be late"));
+        }
+        let drain = self.drain.unwrap_or(self.timeout);
+        if drain < self.timeout {
+            return Err(bad_input(
+                "--drain must be at least the timeout, or replies in time would be missed",
+            ));
+        }
+        Ok(drain)
+    }
+
+    /// How long a query that is due waits for others.
+    fn coalesce(&self, own_cores: bool) -> anyhow::Result<Duration> {
+        let coalesce = self.coalesce.unwrap_or(if own_cores { COALESCE_ON_OWN_CORES } else { COALESCE });
+        if coalesce > self.lag {
+            return Err(bad_input(
+                "--coalesce is longer than --lag: queries would be given up before they leave",
+            ));
+        }
+        Ok(coalesce)
     }
 
     /// The cores that the subject was given, none where that was not said; one that is not there is bad usage.
