@@ -19,7 +19,7 @@ pub struct NoSources;
 
 impl Sources {
     /// The address of a socket by its number: after the last of the addresses comes the first again.
-    pub(crate) fn of_socket(&self, number: usize) -> IpAddr {
+    pub fn of_socket(&self, number: usize) -> IpAddr {
         let step = number as u128 % self.count;
         match self.first {
             IpAddr::V4(first) => Ipv4Addr::from(u32::from(first) + step as u32).into(),

@@ -10,7 +10,7 @@ use kqps_host::topology;
 use kqps_player::plan::BURST_MOST;
 use kqps_player::{Io, LoadPlan, Plan, Sources, Stop};
 
-use super::target::{Allowed, resolve_all};
+use super::target::{Allowed, check_sources, resolve_all};
 use crate::exit::bad_input;
 use crate::value::{List, cores, parse_count, parse_duration, parse_list, parse_size};
 
@@ -181,7 +181,7 @@ impl PlayerArgs {
         let own_cores =
             self.priority == Priority::Auto && has_cores_of_its_own(&cpus, threads, &subject_cpus);
         let coalesce = self.coalesce(own_cores)?;
-        self.check_local(targets[0])?;
+        self.check_local(targets[0], sockets.max(threads) as usize)?;
         self.check_subject()?;
         Ok(Plan {
             targets,
@@ -296,12 +296,14 @@ impl PlayerArgs {
         Ok(())
     }
 
-    fn check_local(&self, target: SocketAddr) -> anyhow::Result<()> {
-        match self.local {
+    /// What to send from must be this host's, and of the targets' family.
+    fn check_local(&self, target: SocketAddr, sockets: usize) -> anyhow::Result<()> {
+        match &self.local {
             Some(local) if local.is_ipv4() != target.is_ipv4() => {
                 Err(bad_input(format!("-a and the target {target} are of different families")))
             }
-            _ => Ok(()),
+            Some(local) => check_sources(local, sockets),
+            None => Ok(()),
         }
     }
 }

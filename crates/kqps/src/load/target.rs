@@ -1,9 +1,14 @@
-//! Whom to send to, and whether that is safe: a load generator is a weapon. Loopback, this host's own
-//! addresses and the benchmarking network 198.18.0.0/15 (RFC 2544, appendix C.2.2) are always allowed, any
-//! other address when the user names it twice.
+//! Whom to send to, and from where, and whether that is safe: a load generator is a weapon. As targets loopback, this
+//! host's own addresses and the benchmarking network 198.18.0.0/15 (RFC 2544, appendix C.2.2) are always allowed, any
+//! other address when the user names it twice. That another network namespace on this host has an address does not
+//! allow it: a packet from here may go to another machine that has the same. A source is one of this host's own
+//! addresses.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::str::FromStr;
+
+use kqps_player::Sources;
 
 use crate::exit::bad_input;
 
@@ -78,6 +83,18 @@ fn resolve(target: &str, allowed: &[Allowed]) -> anyhow::Result<SocketAddr> {
         "{ip} is not on this host. A load can bring a server and its network down: if both are yours, \
          say so with --allow-target {ip}"
     )))
+}
+
+/// Refuses sources that are not this host's. The kernel may let a socket be bound to one (`net.ipv6.ip_nonlocal_bind`),
+/// and replies would go to somebody else. An address that stands for any is no forged one.
+pub(super) fn check_sources(sources: &Sources, sockets: usize) -> anyhow::Result<()> {
+    let distinct: BTreeSet<IpAddr> = (0..sockets).map(|number| sources.of_socket(number)).collect();
+    match distinct.into_iter().find(|source| !source.is_unspecified() && !is_this_host(*source)) {
+        None => Ok(()),
+        Some(foreign) => Err(bad_input(format!(
+            "-a: this host has no address {foreign}; it sends from its own addresses only, or replies would go to others"
+        ))),
+    }
 }
 
 /// Whether an address is one of this host's: the kernel sends to those from the address itself. That it lets
@@ -166,6 +183,19 @@ mod tests {
         assert_eq!(all(&["127.0.0.1:1", "127.0.0.2:2"]).unwrap().len(), 2);
         assert!(all(&["127.0.0.1", "::1"]).unwrap_err().to_string().contains("different families"));
         assert!(all(&["127.0.0.1", "192.0.2.1"]).is_err());
+    }
+
+    #[test]
+    fn sources_are_addresses_of_this_host() {
+        let check = |text: &str, sockets| check_sources(&text.parse().unwrap(), sockets);
+        for own in ["127.0.0.1", "127.1.0.0/16", "::1", "0.0.0.0", "::"] {
+            assert!(check(own, 300).is_ok(), "{own}");
+        }
+        assert!(check("192.0.2.77", 1).unwrap_err().to_string().contains("no address 192.0.2.77"));
+        assert!(check("2001:db8::77", 1).unwrap_err().to_string().contains("no address 2001:db8::77"));
+        // Of a prefix only what sockets take.
+        assert!(check("::/124", 1).is_ok());
+        assert!(check("::/124", 3).unwrap_err().to_string().contains("no address ::2"));
     }
 
     #[test]
