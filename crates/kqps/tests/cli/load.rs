@@ -2,9 +2,14 @@
 //! that nothing comes out of bad input but one clear error.
 
 pub(crate) mod bench;
+mod families;
+mod interrupted;
+mod large;
 mod progress;
+mod sent;
 mod trouble;
 mod watched;
+mod words;
 
 use std::io::{BufRead as _, BufReader};
 use std::net::UdpSocket;
@@ -148,33 +153,6 @@ fn without_an_end_it_plays_the_queries_once() {
     assert_eq!(bench.trial(&["-q", "20", "-n", "3"]).accounts.intended, 3000);
 }
 
-#[test]
-fn edns_makes_a_query_eleven_bytes_longer() {
-    let bench = Bench::new();
-    let plain = bench.trial(&["-q", "20"]);
-    let edns = bench.trial(&["-q", "20", "-D"]);
-    let grown = edns.request_bytes_mean.unwrap() - plain.request_bytes_mean.unwrap();
-    assert!((grown - 11.0).abs() < 1e-9, "an OPT record without options (RFC 6891, section 6.1.2): {grown}");
-}
-
-#[test]
-fn the_words_are_dnsperfs() {
-    let bench = Bench::new();
-    let output = bench.load(&["-Q", "1k", "-l", "0.5s", "-S", "100ms"]).output().unwrap();
-    let (out, err) = words(&output);
-    for wanted in [
-        "Statistics:",
-        "  Queries sent:         500\n",
-        "  Queries lost:",
-        "  Run time (s):         0.500000\n",
-    ] {
-        assert!(out.contains(wanted), "{wanted:?} in {out}");
-    }
-    assert!(out.lines().any(|line| line.starts_with("  Queries per second:   ")), "{out}");
-    assert!(out.contains("intended 500 = sent 500 + unsent 0 + send failed 0"), "{out}");
-    assert!(err.lines().filter(|line| line.contains("kqps, correct")).count() >= 4, "{err}");
-}
-
 /// How long the core was withheld from a player, seconds, that was stopped for 0.2 s.
 fn withheld_s_when_stopped(bench: &Bench, flags: &[&str]) -> f64 {
     let mut load = bench.load(&["-Q", "1k", "-l", "1h", "-S", "100ms", "--json"]);
@@ -205,21 +183,6 @@ fn a_core_that_was_withheld_shows_where_nothing_else_can_have_had_it() {
     let usual = [&own[..], &["--priority", "usual"]].concat();
     let withheld_s = withheld_s_when_stopped(&bench, &usual);
     assert!(withheld_s == 0.0, "{withheld_s}");
-}
-
-#[test]
-fn a_signal_ends_it_early_and_it_says_so() {
-    let bench = Bench::new();
-    let mut load = bench.load(&["-Q", "1k", "-l", "1h", "-S", "100ms", "--json"]);
-    let mut child = load.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // A busy host may begin late.
-    let mut told = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert!(told.any(|line| !line.contains("sent 0.0 kqps")));
-    signal(child.id(), Signal::Interrupt).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let trial: Trial = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(trial.interrupted);
-    assert!(trial.accounts.sent > 0 && trial.load.duration_s < 3600.0);
 }
 
 #[test]

@@ -21,7 +21,12 @@ impl Echo {
 
     /// One with these options.
     pub(crate) fn with(options: &[&str]) -> Self {
-        let mut child = kqps(&["serve", "echo", "--listen", "127.0.0.1:0", "--for", "5m", "--json"])
+        Self::listening("127.0.0.1:0", options)
+    }
+
+    /// One that listens there.
+    pub(crate) fn listening(address: &str, options: &[&str]) -> Self {
+        let mut child = kqps(&["serve", "echo", "--listen", address, "--for", "5m", "--json"])
             .args(options)
             .stdout(Stdio::piped())
             .spawn()
@@ -61,7 +66,12 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        let bench = Self { echo: Echo::new(), folder: tempfile::tempdir().unwrap() };
+        Self::before(Echo::new())
+    }
+
+    /// With this echo.
+    pub(crate) fn before(echo: Echo) -> Self {
+        let bench = Self { echo, folder: tempfile::tempdir().unwrap() };
         let names: Vec<String> = (0..1000).map(|number| format!("n{number:04}.example.test A")).collect();
         std::fs::write(bench.queries(), names.join("\n")).unwrap();
         bench
@@ -73,7 +83,12 @@ impl Bench {
 
     /// A load of the echo with these flags besides.
     pub(crate) fn load(&self, flags: &[&str]) -> Command {
-        let mut command = kqps(&["load", &self.echo.address, "-d"]);
+        self.load_of(&self.echo.address, flags)
+    }
+
+    /// A load of another target.
+    pub(crate) fn load_of(&self, target: &str, flags: &[&str]) -> Command {
+        let mut command = kqps(&["load", target, "-d"]);
         // However long other programs keep the core: every query is sent in the end.
         command.arg(self.queries()).args(["--lag", "1m"]).args(flags);
         command.env("XDG_CACHE_HOME", self.folder.path());

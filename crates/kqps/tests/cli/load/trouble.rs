@@ -12,7 +12,7 @@ use kqps_observation::Trial;
 use super::bench::{Bench, kqps, words};
 
 /// Starts a load that prints its statistics often, and waits for the first that tell of queries sent.
-fn under_way(command: &mut Command) -> Child {
+pub(super) fn under_way(command: &mut Command) -> Child {
     command.args(["-S", "100ms", "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
@@ -23,12 +23,12 @@ fn under_way(command: &mut Command) -> Child {
     child
 }
 
-fn trial_of(child: Child) -> Trial {
+pub(super) fn trial_of(child: Child) -> Trial {
     let output = child.wait_with_output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn offered_io() -> impl Iterator<Item = &'static str> {
+pub(super) fn offered_io() -> impl Iterator<Item = &'static str> {
     ["plain", "mmsg", "gso", "uring"].into_iter().filter(|io| {
         let offered = kqps_player::offers(io.parse().unwrap());
         if let Err(reason) = &offered {
@@ -78,7 +78,7 @@ fn what_it_cannot_send_it_gives_up_to_the_last_query() {
 }
 
 /// Tells the subject to stop when the test is over, however it ends.
-struct Stopper<'a>(&'a AtomicBool);
+pub(super) struct Stopper<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Stopper<'_> {
     fn drop(&mut self) {
@@ -87,7 +87,7 @@ impl Drop for Stopper<'_> {
 }
 
 /// Answers every query after a while, until told to stop.
-fn answer_later(socket: &UdpSocket, after: Duration, stop: &AtomicBool) {
+pub(super) fn answer_later(socket: &UdpSocket, after: Duration, stop: &AtomicBool) {
     let mut later: std::collections::VecDeque<(Instant, Vec<u8>, SocketAddr)> = [].into();
     let mut buffer = [0; 512];
     socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
