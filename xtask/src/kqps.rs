@@ -132,25 +132,35 @@ pub fn finish(player: Running) -> Result<Played> {
     Ok(Played { trial, warnings: codes, code: ended.code, cpu_s: ended.cpu_s })
 }
 
-/// Writes a query file of `count` names of equal length, in a seeded random order. With `expect` every line
-/// says that NOERROR is the right rcode, and gives the digest of the relay's answer, which dnsperf would not
-/// understand.
-pub fn write_queries(path: &Path, count: u32, expect: bool) -> Result<()> {
+/// What the lines of a query file say of the right answer. dnsperf understands nothing of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    Nothing,
+    /// NOERROR.
+    Rcode,
+    /// NOERROR, and the digest of the relay's answer.
+    Answer,
+}
+
+/// Writes a query file of `count` names of equal length, in a seeded random order.
+pub fn write_queries(path: &Path, count: u32, expected: Expected) -> Result<()> {
     let mut names: Vec<u32> = (0..count).collect();
     fastrand::Rng::with_seed(1).shuffle(&mut names);
     let mut text = String::new();
     let mut scratch = Vec::new();
     for name in names {
         let name = format!("n{name:06}.example.test");
-        if expect {
-            let mut message = Vec::new();
-            query::write(&mut message, name.as_bytes(), rtype::A, None)?;
-            relay::answer(&mut message);
-            let digest =
-                Digest::of_reply(&message, rcode::NOERROR, &mut scratch).context("an answer is malformed")?;
-            writeln!(text, "{name} A NOERROR ={:016x}", digest.number())?;
-        } else {
-            writeln!(text, "{name} A")?;
+        match expected {
+            Expected::Nothing => writeln!(text, "{name} A")?,
+            Expected::Rcode => writeln!(text, "{name} A NOERROR")?,
+            Expected::Answer => {
+                let mut message = Vec::new();
+                query::write(&mut message, name.as_bytes(), rtype::A, None)?;
+                relay::answer(&mut message);
+                let digest = Digest::of_reply(&message, rcode::NOERROR, &mut scratch)
+                    .context("an answer is malformed")?;
+                writeln!(text, "{name} A NOERROR ={:016x}", digest.number())?;
+            }
         }
     }
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))

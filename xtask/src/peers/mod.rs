@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 
-use crate::kqps::{self, Kqps};
+use crate::kqps::{self, Expected, Kqps};
 use crate::scratch::Scratch;
 use crate::{shell, workspace};
 
@@ -108,7 +108,7 @@ pub fn measure(name: Name, extent: Extent<'_>, programs: Programs<'_>, folder: &
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let scratch = Scratch::new()?;
     let queries = scratch.path().join("queries");
-    kqps::write_queries(&queries, QUERIES, false)?;
+    kqps::write_queries(&queries, QUERIES, Expected::Nothing)?;
     let kqps = Kqps::new(programs.kqps)?;
     let bench = Bench { kqps, calls: programs.calls, seconds, queries: &queries, scratch: scratch.path() };
 

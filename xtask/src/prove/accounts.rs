@@ -100,7 +100,7 @@ struct Queries {
 
 impl Queries {
     fn new(bench: &Bench, names: u32, passes: u64) -> Result<Self> {
-        Ok(Self { file: bench.queries(names)?, names, passes })
+        Ok(Self { file: bench.queries_with_answers(names)?, names, passes })
     }
 }
 

@@ -24,7 +24,7 @@ use kqps_dataset::generate;
 use kqps_kernel::probe::probe_one;
 use kqps_lab::materials::one_zone;
 
-use crate::kqps::{self, Kqps};
+use crate::kqps::{self, Expected, Kqps};
 use crate::scratch::Scratch;
 use crate::workspace;
 
@@ -131,7 +131,14 @@ impl Bench {
     /// A query file that expects NOERROR throughout.
     fn queries(&self, count: u32) -> Result<PathBuf> {
         let path = self.folder.path().join(format!("{count}.queries"));
-        kqps::write_queries(&path, count, true)?;
+        kqps::write_queries(&path, count, Expected::Rcode)?;
+        Ok(path)
+    }
+
+    /// The same for whoever answers as the relay does, with the digests of its answers.
+    fn queries_with_answers(&self, count: u32) -> Result<PathBuf> {
+        let path = self.folder.path().join(format!("{count}.queries-with-answers"));
+        kqps::write_queries(&path, count, Expected::Answer)?;
         Ok(path)
     }
 

@@ -47,7 +47,7 @@ impl fmt::Display for Case {
 }
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    let queries = bench.queries(bench.choose(SMALL_NAMES, WHOLE_NAMES))?;
+    let queries = bench.queries_with_answers(bench.choose(SMALL_NAMES, WHOLE_NAMES))?;
     let mut loads = Vec::new();
     for transport in [Transport::Tcp, Transport::Unix, Transport::Udp] {
         loads.push((transport, load_qps(bench, transport, &queries)?));

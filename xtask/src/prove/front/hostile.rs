@@ -49,7 +49,7 @@ struct Scene<'a> {
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let back_ends = back_ends(bench, Transport::Tcp, "hostile", 2)?;
-    let queries = bench.queries(QUERIES)?;
+    let queries = bench.queries_with_answers(QUERIES)?;
     let rate_qps = match bench.size {
         Size::Small => SMALL_QPS,
         Size::Whole => half_of_capacity(bench, &urls(&back_ends), &queries)?,
