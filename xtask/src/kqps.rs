@@ -135,6 +135,7 @@ pub fn finish(player: Running) -> Result<Played> {
 /// What the lines of a query file say of the right answer. dnsperf understands nothing of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
+    /// Nothing.
     Nothing,
     /// NOERROR.
     Rcode,
