@@ -145,8 +145,8 @@ impl Dataset {
         Self { path: path.to_owned(), file, header, note, check }
     }
 
-    /// The same queries with answers held to this, and not to all that the file tells. [`Check::Off`] is for a server that cannot give the answers
-    /// which the file expects: an echo, say.
+    /// The same queries with answers held to this, and not to all that the file tells. [`Check::Off`] is for a server that
+    /// cannot give the answers which the file expects: an echo, say.
     #[must_use]
     pub fn checked(self, check: Check) -> Self {
         Self { check, ..self }

@@ -207,7 +207,7 @@ pub(crate) fn facts(
         rss_bytes: rss_bytes(after),
         pss_bytes: pss_bytes(after, unreadable),
         socket_drops: socket_drops(readings.counters),
-        // Only whoever speaks with the subject, or started it, knows.
+        // Only whoever started it knows.
         ready_s: None,
         network: None,
         threads: threads_between(&threads(before), &threads(after), readings.wall_s),

@@ -1,14 +1,17 @@
 //! Known answers for the accounts: a subject that treats every query in a way that its name tells, so that
 //! each bucket is known to the last query, under every I/O model and both loops.
 
+mod support;
+
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use kqps_dataset::{Dataset, Options};
+use kqps_dataset::Format;
 use kqps_observation::{Accounts, Trial};
 use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, Stop, play};
+use support::Queries;
 
 const TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -103,32 +106,18 @@ fn subject(socket: &UdpSocket, stop: &AtomicBool) {
 
 fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
     Plan {
-        targets: vec![target],
-        load,
         stop: Stop { after: None, passes: Some(PASSES) },
         timeout: TIMEOUT,
         drain: TIMEOUT * 2,
         lag_allowed: Duration::from_secs(5),
         coalesce: Duration::from_micros(25),
-        burst: 32,
         sockets: 3,
         threads: 2,
-        cpus: Vec::new(),
-        own_cores: false,
-        io,
-        buffer_bytes: None,
-        local: None,
-        local_port: None,
-        seed: 1,
-        subject_pid: None,
-        subject_cpus: Vec::new(),
-        drop_reasons: false,
+        ..support::plan(target, load, io)
     }
 }
 
 fn played(load: LoadPlan, io: Io) -> Trial {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("queries");
     let mut text = String::new();
     for (index, (label, _)) in FATES.iter().enumerate() {
         for _ in 0..copies(index) {
@@ -136,15 +125,13 @@ fn played(load: LoadPlan, io: Io) -> Trial {
             text += ".example A NOERROR\n";
         }
     }
-    std::fs::write(&file, text).unwrap();
-    let options = Options { cache_dir: Some(folder.path().join("cache")), ..Options::default() };
-    let dataset = Dataset::open(&file, &options).unwrap();
+    let queries = Queries::of(text, Format::Auto);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let plan = plan(socket.local_addr().unwrap(), load, io);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| subject(&socket, &stop));
-        let trial = play(&plan, &dataset, &Control::new(plan.threads));
+        let trial = play(&plan, &queries.dataset, &Control::new(plan.threads));
         stop.store(true, Relaxed);
         trial.unwrap()
     })
@@ -211,11 +198,7 @@ fn a_closed_loop_accounts_for_every_query() {
 
 #[test]
 fn a_trial_that_is_stopped_accounts_for_what_it_did() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("queries");
-    std::fs::write(&file, "answer.example A\n").unwrap();
-    let options = Options { cache_dir: Some(folder.path().join("cache")), ..Options::default() };
-    let dataset = Dataset::open(&file, &options).unwrap();
+    let queries = Queries::of("answer.example A\n", Format::Auto);
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: Arrivals::Even };
     let mut plan = plan(silent.local_addr().unwrap(), load, Io::Auto);
@@ -230,7 +213,7 @@ fn a_trial_that_is_stopped_accounts_for_what_it_did() {
             }
             control.stop.store(true, Relaxed);
         });
-        play(&plan, &dataset, &control).unwrap()
+        play(&plan, &queries.dataset, &control).unwrap()
     });
     assert!(trial.interrupted);
     assert!(trial.accounts.intended >= 10 && trial.accounts.lost == trial.accounts.sent);

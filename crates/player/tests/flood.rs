@@ -1,41 +1,19 @@
 //! Somebody floods the player's socket, faster than it can be read: the trial goes on, and ends when it is to.
 
-use std::net::{SocketAddr, UdpSocket};
+mod support;
+
+use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use kqps_dataset::{Dataset, Options};
+use kqps_dataset::Format;
 use kqps_kernel::batch::{SEGMENTS, SendBatch};
 use kqps_kernel::{UdpOptions, UdpSocket as Sender};
 use kqps_observation::Trial;
 use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, Stop, play};
+use support::{Queries, plan};
 
 const TIMEOUT: Duration = Duration::from_millis(100);
-
-fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
-    Plan {
-        targets: vec![target],
-        load,
-        stop: Stop { after: Some(TIMEOUT), passes: None },
-        timeout: TIMEOUT,
-        drain: TIMEOUT,
-        lag_allowed: Duration::from_mins(1),
-        coalesce: Duration::ZERO,
-        burst: 32,
-        sockets: 1,
-        threads: 1,
-        cpus: Vec::new(),
-        own_cores: false,
-        io,
-        buffer_bytes: None,
-        local: None,
-        local_port: None,
-        seed: 1,
-        subject_pid: None,
-        subject_cpus: Vec::new(),
-        drop_reasons: false,
-    }
-}
 
 /// Floods whoever sends to this socket first, for as long as it is not over.
 fn flood(subject: &UdpSocket, is_over: &AtomicBool) {
@@ -54,18 +32,19 @@ fn flood(subject: &UdpSocket, is_over: &AtomicBool) {
 }
 
 fn flooded(load: LoadPlan, io: Io) -> Trial {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("queries");
-    std::fs::write(&file, "a.test A\n").unwrap();
-    let options = Options { cache_dir: Some(folder.path().join("cache")), ..Options::default() };
-    let dataset = Dataset::open(&file, &options).unwrap();
+    let queries = Queries::of("a.test A\n", Format::Auto);
     let subject = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let plan = plan(subject.local_addr().unwrap(), load, io);
+    let plan = Plan {
+        stop: Stop { after: Some(TIMEOUT), passes: None },
+        timeout: TIMEOUT,
+        drain: TIMEOUT,
+        ..plan(subject.local_addr().unwrap(), load, io)
+    };
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| flood(&subject, &is_over));
         scope.spawn(|| flood(&subject, &is_over));
-        let trial = play(&plan, &dataset, &Control::new(1));
+        let trial = play(&plan, &queries.dataset, &Control::new(1));
         is_over.store(true, Relaxed);
         trial.unwrap()
     })

@@ -1,70 +1,37 @@
 //! What the kernel refuses, and threads that cannot start: every query is still accounted for, and nobody
 //! waits in vain.
 
+mod support;
+
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use kqps_dataset::{Dataset, Format, Options};
+use kqps_dataset::Format;
 use kqps_kernel::namespace::enter_new_network;
 use kqps_observation::Trial;
 use kqps_player::{Control, Io, LoadPlan, Plan, PlayError, Stop, play};
+use support::Queries;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 
 fn plan(target: SocketAddr, io: Io) -> Plan {
-    Plan {
-        targets: vec![target],
-        load: LoadPlan::Closed { outstanding: 64 },
-        stop: Stop { after: None, passes: Some(1) },
-        timeout: TIMEOUT,
-        drain: TIMEOUT,
-        lag_allowed: Duration::from_mins(1),
-        coalesce: Duration::ZERO,
-        burst: 32,
-        sockets: 2,
-        threads: 1,
-        cpus: Vec::new(),
-        own_cores: false,
-        io,
-        buffer_bytes: None,
-        local: None,
-        local_port: None,
-        seed: 1,
-        subject_pid: None,
-        subject_cpus: Vec::new(),
-        drop_reasons: false,
-    }
+    let load = LoadPlan::Closed { outstanding: 64 };
+    Plan { timeout: TIMEOUT, drain: TIMEOUT, sockets: 2, ..support::plan(target, load, io) }
 }
 
-/// A dataset of `count` messages with these lengths, in turn: a query of the root, and zeros after it.
-struct Queries {
-    dataset: Dataset,
-    _folder: tempfile::TempDir,
-}
-
-impl Queries {
-    fn new(count: usize, lengths: &[usize]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let file: PathBuf = folder.path().join("queries");
-        let mut bytes = Vec::new();
-        for length in lengths.iter().cycle().take(count) {
-            let mut message = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\0\0\x01\0\x01".to_vec();
-            message.resize(*length, 0);
-            bytes.extend_from_slice(&(*length as u16).to_be_bytes());
-            bytes.extend_from_slice(&message);
-        }
-        std::fs::write(&file, bytes).unwrap();
-        let options = Options {
-            format: Format::Binary,
-            cache_dir: Some(folder.path().join("cache")),
-            ..Options::default()
-        };
-        Self { dataset: Dataset::open(&file, &options).unwrap(), _folder: folder }
+/// `count` messages with these lengths, in turn: a query of the root, and zeros after it.
+fn queries_of(count: usize, lengths: &[usize]) -> Queries {
+    let mut bytes = Vec::new();
+    for length in lengths.iter().cycle().take(count) {
+        let mut message = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\0\0\x01\0\x01".to_vec();
+        message.resize(*length, 0);
+        bytes.extend_from_slice(&(*length as u16).to_be_bytes());
+        bytes.extend_from_slice(&message);
     }
+    Queries::of(bytes, Format::Binary)
 }
 
 /// Plays against a subject that answers everything.
@@ -135,7 +102,7 @@ fn in_own_network(setup: &str, act: impl FnOnce() + Send) {
 #[test]
 fn a_query_that_the_kernel_refuses_is_booked_with_the_reason() {
     // A datagram over IPv4 holds 65,507 bytes: every third query is longer.
-    let queries = Queries::new(90, &[40, 65_520, 50]);
+    let queries = queries_of(90, &[40, 65_520, 50]);
     for io in offered_io() {
         let trial = answered(&queries, io);
         let accounts = trial.accounts;
@@ -151,7 +118,7 @@ fn a_long_reply_is_read_whole() {
     // Loopback takes packets of 64 KiB; a datagram over IPv4 holds 65,507 bytes.
     for bytes in [20_000, 65_507] {
         for io in offered_io() {
-            let trial = answered_as(&Queries::new(50, &[40]), io, bytes, |_, _| ());
+            let trial = answered_as(&queries_of(50, &[40]), io, bytes, |_, _| ());
             assert_eq!(trial.accounts.correct, 50, "{} {bytes}: {:?}", io.name(), trial.wrong_causes);
             assert_eq!(trial.response_bytes_mean, Some(bytes as f64), "{}", io.name());
         }
@@ -162,7 +129,7 @@ fn a_long_reply_is_read_whole() {
 fn what_may_not_leave_in_one_send_leaves_one_by_one() {
     in_own_network("ip link set lo mtu 1280", || {
         // Longer than a frame: the kernel makes fragments of a datagram, but not of a segment.
-        let queries = Queries::new(500, &[1400]);
+        let queries = queries_of(500, &[1400]);
         let trial = answered(&queries, Io::Gso);
         assert_eq!((trial.accounts.sent, trial.accounts.correct), (500, 500));
         assert_eq!(trial.player.segment_fallbacks, 2, "both sockets");
@@ -178,7 +145,7 @@ fn what_a_filter_drops_is_refused_and_no_reason_to_send_one_by_one() {
                  add rule ip drops out meta l4proto udp @th,80,1 0 numgen inc mod 4 0 drop'";
     for io in offered_io() {
         in_own_network(setup, || {
-            let trial = answered(&Queries::new(2000, &[40]), io);
+            let trial = answered(&queries_of(2000, &[40]), io);
             let accounts = trial.accounts;
             assert_eq!((accounts.intended, accounts.correct), (2000, accounts.sent), "{}", io.name());
             assert!(accounts.send_failed > 0, "{}: {accounts:?}", io.name());
@@ -191,7 +158,7 @@ fn what_a_filter_drops_is_refused_and_no_reason_to_send_one_by_one() {
 #[test]
 fn a_datagram_without_a_byte_is_unsolicited() {
     for io in offered_io() {
-        let queries = Queries::new(90, &[40]);
+        let queries = queries_of(90, &[40]);
         let trial = answered_as(&queries, io, 0, |socket, from| {
             socket.send_to(&[], from).unwrap();
         });
@@ -206,7 +173,7 @@ fn a_full_send_buffer_is_tried_again_and_then_booked() {
                  ip link set v0 up; ip link set v1 up";
     for io in offered_io() {
         in_own_network(setup, || {
-            let queries = Queries::new(512, &[40]);
+            let queries = queries_of(512, &[40]);
             let load = LoadPlan::Closed { outstanding: 512 };
             let plan = Plan { buffer_bytes: Some(1), load, ..plan("192.0.2.2:53".parse().unwrap(), io) };
             let trial = play(&plan, &queries.dataset, &Control::new(1)).unwrap();
@@ -221,7 +188,7 @@ fn a_full_send_buffer_is_tried_again_and_then_booked() {
 
 #[test]
 fn a_thread_that_fails_before_the_start_calls_the_trial_off() {
-    let queries = Queries::new(1, &[40]);
+    let queries = queries_of(1, &[40]);
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut plan = plan(silent.local_addr().unwrap(), Io::Auto);
     // An hour, which nobody waits for: there is no core 4000.

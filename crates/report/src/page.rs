@@ -16,10 +16,7 @@ use crate::section::{Panel, comparison, cpu, latency, loss, rates, trials};
 /// The page of a run, finished or not: one HTML document without scripts, which fetches nothing.
 pub fn page(run: &Run, verdict: &RunVerdict) -> String {
     let (answers, mut common_reasons) = answer::of_run(run, verdict);
-    if run.question.is_none() {
-        // A study says so with its question.
-        common_reasons.extend(left_open::of_run(run, verdict));
-    }
+    common_reasons.extend(left_open::of_run(run, verdict));
     let page = Page {
         run,
         headline: headline(run, verdict),

@@ -35,14 +35,16 @@ pub fn counted_at_last<T>(played: &[T], facts: impl Fn(&T) -> (Purpose, &Trial))
     rows(played, &facts).flat_map(of_row).collect()
 }
 
-/// The trials of a cell that count when no more will be made, start by start, without those that warmed up.
+/// The trials of a cell that count when no more will be made, block by block, without those that warmed up. What was cut
+/// short goes on in another start of the same block.
 pub fn counted_of_cell(run: &Run, cell: usize) -> Vec<(&RunTrial, &Trial)> {
     let judged = run.trials_of(cell).filter(|one| one.purpose != Purpose::WarmUp);
-    let measured: Vec<(&RunTrial, &Trial)> =
+    let mut measured: Vec<(&RunTrial, &Trial)> =
         judged.filter_map(|one| one.measured().map(|trial| (one, trial))).collect();
-    let of_start = measured.chunk_by(|(one, _), (other, _)| one.start == other.start);
-    of_start
-        .flat_map(|of_start| counted_at_last(of_start, |(one, trial)| (one.purpose, *trial)))
+    measured.sort_by_key(|(one, _)| one.block);
+    let of_block = measured.chunk_by(|(one, _), (other, _)| one.block == other.block);
+    of_block
+        .flat_map(|of_block| counted_at_last(of_block, |(one, trial)| (one.purpose, *trial)))
         .copied()
         .collect()
 }

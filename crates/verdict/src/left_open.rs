@@ -5,9 +5,10 @@ use kqps_observation::Run;
 use crate::judge::RunVerdict;
 use crate::steady;
 
-/// Sentences that hold for all figures of a run; none where it has no figure.
+/// Sentences that hold for all figures of a run; none where it has no figure, or is a study's, which says so with its
+/// question.
 pub fn of_run(run: &Run, verdict: &RunVerdict) -> Vec<String> {
-    if verdict.subjects.iter().all(|subject| subject.figure_qps.is_none()) {
+    if run.question.is_some() || verdict.subjects.iter().all(|subject| subject.figure_qps.is_none()) {
         return Vec::new();
     }
     let effect = verdict.comparisons.is_empty().then(|| {

@@ -34,9 +34,7 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>) -> Stri
                  `apt install nsd knot bind9` adds three; `--subject FILE.toml` adds your own.\n\n";
     }
     let common = common_reasons(verdict).into_iter().map(str::to_owned);
-    // A study says so at its beginning.
-    let left_open = if run.question.is_none() { left_open::of_run(run, verdict) } else { Vec::new() };
-    let common: Vec<String> = common.chain(left_open).collect();
+    let common: Vec<String> = common.chain(left_open::of_run(run, verdict)).collect();
     if !common.is_empty() {
         text += if verdict.subjects.len() > 1 { "For all of them:\n" } else { "Beside that:\n" };
         text.extend(common.iter().map(|reason| wrapped("- ", reason)));

@@ -283,13 +283,16 @@ fn what_the_player_spoiled_and_made_anew_is_no_latency_of_the_subjects() {
     let mut run = Run { goal: "quick".into(), cells: vec![Cell::default()], ..Run::default() };
     run.cells[0].role = Role::Subject;
     run.cells[0].load = CellLoad::Rates { rates_qps: vec![50e3, 100e3], duration_s: 1.0 };
-    for (rate_qps, latency_us, socket_drops) in [(50e3, 9_000, 3), (50e3, 50, 0), (100e3, 100, 0)] {
+    // It was made anew in another start, after the run had been cut short.
+    let played = [(1, 50e3, 9_000, 3), (2, 50e3, 50, 0), (2, 100e3, 100, 0)];
+    for (start, rate_qps, latency_us, socket_drops) in played {
         let mut trial = trial(rate_qps, 0);
         let mut latency = Histogram::default();
         latency.record_many_us(latency_us, 20_000);
         trial.histograms.insert("latency".into(), latency.encode());
         trial.player.socket_drops = socket_drops;
         push(&mut run, 0, 0, Purpose::Rate, measured(trial));
+        run.trials.last_mut().unwrap().start = start;
     }
     let verdict = judge(&run);
     let point = &verdict.subjects[0].latency[0];

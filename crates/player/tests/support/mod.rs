@@ -1,0 +1,52 @@
+//! What the tests of whole trials share: a plan to be varied, and queries that live as long as a test.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use kqps_dataset::{Dataset, Format, Options};
+use kqps_player::{Io, LoadPlan, Plan, Stop};
+use tempfile::TempDir;
+
+/// A plan for one thread with one socket, which plays all queries once.
+pub(crate) fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
+    let second = Duration::from_secs(1);
+    Plan {
+        targets: vec![target],
+        load,
+        stop: Stop { after: None, passes: Some(1) },
+        timeout: second,
+        drain: second,
+        lag_allowed: Duration::from_mins(1),
+        coalesce: Duration::ZERO,
+        burst: 32,
+        sockets: 1,
+        threads: 1,
+        cpus: Vec::new(),
+        own_cores: false,
+        io,
+        buffer_bytes: None,
+        local: None,
+        local_port: None,
+        seed: 1,
+        subject_pid: None,
+        subject_cpus: Vec::new(),
+        drop_reasons: false,
+    }
+}
+
+/// Queries, and the folder that they lie in.
+pub(crate) struct Queries {
+    pub(crate) dataset: Dataset,
+    _folder: TempDir,
+}
+
+impl Queries {
+    /// Those of a query file with this content.
+    pub(crate) fn of(content: impl AsRef<[u8]>, format: Format) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("queries");
+        std::fs::write(&file, content).unwrap();
+        let options = Options { format, cache_dir: Some(folder.path().join("cache")), ..Options::default() };
+        Self { dataset: Dataset::open(&file, &options).unwrap(), _folder: folder }
+    }
+}
