@@ -35,7 +35,7 @@ pub(super) fn print(compared: &[Compared], precise: &[Precision]) {
     for one in compared {
         let found = one.found();
         table.add_row([
-            one.row.what.to_owned(),
+            what(one),
             format!("{:.3}", found.median),
             format!("{:.3} to {:.3}", found.low, found.high),
             one.row.target.words(),
@@ -74,6 +74,16 @@ pub(super) fn print(compared: &[Compared], precise: &[Precision]) {
     }
 }
 
+/// A row's words, with the load where that is less than was wanted.
+fn what(one: &Compared) -> String {
+    match one.equal_qps {
+        Some(qps) if one.row.figure.equal_qps() != Some(qps) => {
+            format!("{}; at {} kqps, since one side does not carry more here", one.row.what, qps / 1000)
+        }
+        _ => one.row.what.to_owned(),
+    }
+}
+
 /// Writes all figures.
 pub(super) fn write(
     path: &Path,
@@ -105,13 +115,14 @@ fn row(bench: &Bench<'_>, one: &Compared) -> Value {
         let player = format!("{:?}", side.player).to_lowercase();
         let data = side.server.data().map(|data| format!("{data:?}"));
         let (server, settings) = (side.server.words(), side.server.settings());
-        json!({"player": player, "flags": side.flags(bench), "server": server, "settings": settings, "data": data})
+        json!({"player": player, "flags": side.flags(bench, one.equal_qps), "server": server, "settings": settings, "data": data})
     };
     let told = if one.row.figure.is_difference() { "difference_us" } else { "ratio" };
     json!({
         "what": one.row.what,
         "target": one.row.target.words(),
         "pass": one.is_met(),
+        "equal_qps": one.equal_qps,
         (told): one.found(),
         "a": side(one.row.a),
         "b": side(one.row.b),

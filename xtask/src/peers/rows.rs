@@ -6,6 +6,7 @@ use super::server::{Named, Server};
 use super::side::{Player, Side};
 
 /// A comparison of two sides.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) what: &'static str,
     pub(super) figure: Figure,
@@ -20,9 +21,9 @@ pub(super) enum Figure {
     /// Correct answers a second.
     AnsweredRate,
     /// CPU seconds of the player per million answers, where both sides answer as many.
-    PlayerCpu,
+    PlayerCpu { at_qps: u32 },
     /// CPU seconds of the server per million answers, where both sides answer as many.
-    ServerCpu,
+    ServerCpu { at_qps: u32 },
     /// Proportional memory of the server, bytes.
     Memory,
     /// Seconds from the start of the server until it answered.
@@ -32,9 +33,12 @@ pub(super) enum Figure {
 }
 
 impl Figure {
-    /// Whether it is the cost of a load, which can be compared only where both sides carried the same.
-    pub(super) fn is_cost(self) -> bool {
-        matches!(self, Self::PlayerCpu | Self::ServerCpu)
+    /// The load whose cost it is, queries a second: it can be compared only where both sides carried the same.
+    pub(super) fn equal_qps(self) -> Option<u32> {
+        match self {
+            Self::PlayerCpu { at_qps } | Self::ServerCpu { at_qps } => Some(at_qps),
+            Self::AnsweredRate | Self::Memory | Self::LoadTime | Self::Latency => None,
+        }
     }
 
     /// Whether it is compared as a difference, microseconds, and not as a ratio.
@@ -64,20 +68,18 @@ const WINDOW: &[&str] = &["-c", "8", "-q", "500"];
 /// Few flows with much outstanding on each: what segmentation can gather.
 const FEW_FLOWS: &[&str] = &["-c", "4", "-q", "8k", "--io", "gso", "--burst", "64"];
 
-/// A load that both players carry easily.
-const EQUAL_RATE: &[&str] = &["-c", "8", "-Q", "150k"];
+/// What both players' cost is compared at.
+const PLAYERS_CPU: Figure = Figure::PlayerCpu { at_qps: 150_000 };
+
+/// The sockets of dnsperf, whose load has a rate.
+const SOCKETS: &[&str] = &["-c", "8"];
 
 /// The same on a core of its own, with queries that wait for each other until they are as late as those of dnsperf: of
 /// both one in a hundred leaves about 120 µs late at that rate, where a timed sleep is 17 µs late.
-const EQUAL_RATE_AS_LATE: &[&str] =
-    &["-c", "8", "-Q", "150k", "--coalesce", "100us", "--subject-cpus", SUBJECT_CPU];
+const AS_LATE: &[&str] = &["-c", "8", "--coalesce", "100us", "--subject-cpus", SUBJECT_CPU];
 
 /// And twice as late.
-const EQUAL_RATE_LATER: &[&str] =
-    &["-c", "8", "-Q", "150k", "--coalesce", "200us", "--subject-cpus", SUBJECT_CPU];
-
-/// The same load in dnsperf's words.
-const EQUAL_RATE_DNSPERF: &[&str] = &["-c", "8", "-q", "500", "-Q", "150000"];
+const LATER: &[&str] = &["-c", "8", "--coalesce", "200us", "--subject-cpus", SUBJECT_CPU];
 
 /// The rows of one table.
 pub(super) fn of(name: Name) -> Vec<Row> {
@@ -92,12 +94,13 @@ pub(super) fn of(name: Name) -> Vec<Row> {
 /// A thousand clients.
 const THOUSAND_FLOWS: &[&str] = &["-c", "1000", "-q", "1000"];
 
-/// A load that each server carries easily.
-const EQUAL_SERVER_RATE: &[&str] = &["-c", "64", "-Q", "100k"];
+/// What servers' cost is compared at.
+const SERVERS_CPU: Figure = Figure::ServerCpu { at_qps: 100_000 };
+const MANY_SOCKETS: &[&str] = &["-c", "64"];
 
 /// The same with each answer compared with a digest, and with none looked at.
-const ANSWERS_CHECKED: &[&str] = &["-c", "64", "-Q", "100k", "--check", "answers"];
-const NOTHING_CHECKED: &[&str] = &["-c", "64", "-Q", "100k", "--check", "off"];
+const ANSWERS_CHECKED: &[&str] = &["-c", "64", "--check", "answers"];
+const NOTHING_CHECKED: &[&str] = &["-c", "64", "--check", "off"];
 
 /// A load that is only there so that the server is seen at work.
 const LIGHT: &[&str] = &["-c", "8", "-Q", "1k"];
@@ -122,24 +125,24 @@ fn player() -> Vec<Row> {
         },
         Row {
             what: "player's CPU per million answers at 150 kqps: kqps / dnsperf",
-            figure: Figure::PlayerCpu,
+            figure: PLAYERS_CPU,
             target: Target::AtMost(0.4),
-            a: kqps("mmsg", EQUAL_RATE),
-            b: dnsperf("mmsg", EQUAL_RATE_DNSPERF),
+            a: kqps("mmsg", SOCKETS),
+            b: dnsperf("mmsg", WINDOW),
         },
         Row {
             what: "the same, as late as dnsperf (a core of its own, --coalesce 100us)",
-            figure: Figure::PlayerCpu,
+            figure: PLAYERS_CPU,
             target: Target::AtMost(0.4),
-            a: kqps("mmsg", EQUAL_RATE_AS_LATE),
-            b: dnsperf("mmsg", EQUAL_RATE_DNSPERF),
+            a: kqps("mmsg", AS_LATE),
+            b: dnsperf("mmsg", WINDOW),
         },
         Row {
             what: "the same, twice as late (a core of its own, --coalesce 200us)",
-            figure: Figure::PlayerCpu,
+            figure: PLAYERS_CPU,
             target: Target::AtMost(0.4),
-            a: kqps("mmsg", EQUAL_RATE_LATER),
-            b: dnsperf("mmsg", EQUAL_RATE_DNSPERF),
+            a: kqps("mmsg", LATER),
+            b: dnsperf("mmsg", WINDOW),
         },
     ]
 }
@@ -222,17 +225,17 @@ fn auth() -> Vec<Row> {
         ),
         most(
             "server's CPU per million answers at 100 kqps: kqps auth mmsg / NSD",
-            Figure::ServerCpu,
+            SERVERS_CPU,
             0.65,
-            ours("mmsg", USUAL, EQUAL_SERVER_RATE),
-            nsd(USUAL, EQUAL_SERVER_RATE),
+            ours("mmsg", USUAL, MANY_SOCKETS),
+            nsd(USUAL, MANY_SOCKETS),
         ),
         most(
             "the same, kqps auth segment / NSD",
-            Figure::ServerCpu,
+            SERVERS_CPU,
             0.65,
-            ours("segment", USUAL, EQUAL_SERVER_RATE),
-            nsd(USUAL, EQUAL_SERVER_RATE),
+            ours("segment", USUAL, MANY_SOCKETS),
+            nsd(USUAL, MANY_SOCKETS),
         ),
         rate(
             "answered rate, few flows: kqps auth segment / NSD",
@@ -248,7 +251,7 @@ fn auth() -> Vec<Row> {
         ),
         most(
             "player's CPU per million answers at 100 kqps: --check answers / off",
-            Figure::PlayerCpu,
+            Figure::PlayerCpu { at_qps: 100_000 },
             1.1,
             ours("mmsg", USUAL, ANSWERS_CHECKED),
             ours("mmsg", USUAL, NOTHING_CHECKED),
@@ -295,9 +298,6 @@ fn auth() -> Vec<Row> {
 const FRONT_WINDOW: &[&str] = &["-c", "8", "-q", "250"];
 const FRONT_THOUSAND_FLOWS: &[&str] = &["-c", "1000", "-q", "250"];
 
-/// A load that both fronts carry.
-const EQUAL_FRONT_RATE: &[&str] = &["-c", "64", "-Q", "50k"];
-
 /// Buffers that hold all that few flows have outstanding, so that none of it is lost on the way in.
 const ROOMY: (&str, &str) = ("buffer", "64MiB");
 
@@ -338,10 +338,10 @@ fn front() -> Vec<Row> {
         ),
         most(
             "front's CPU per million answers at 50 kqps before NSD: kqps front / dnsdist",
-            Figure::ServerCpu,
+            Figure::ServerCpu { at_qps: 50_000 },
             0.4,
-            beside(OURS, EQUAL_FRONT_RATE),
-            beside(DNSDIST, EQUAL_FRONT_RATE),
+            beside(OURS, MANY_SOCKETS),
+            beside(DNSDIST, MANY_SOCKETS),
         ),
         rate(
             "answered rate, few flows: kqps auth through kqps front by a stream / kqps auth mmsg",

@@ -15,7 +15,7 @@ use super::{Bench, dnsperf};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side {
     pub(super) player: Player,
-    /// Its flags, beside the duration and the query file.
+    /// Its flags, beside the rate, the duration and the query file.
     pub(super) flags: &'static [&'static str],
     pub(super) server: Server,
 }
@@ -62,8 +62,8 @@ impl Measured {
     pub(super) fn figure(&self, figure: Figure) -> f64 {
         match figure {
             Figure::AnsweredRate => self.answered_qps,
-            Figure::PlayerCpu => self.player_cpu_s_per_million,
-            Figure::ServerCpu => self.server_cpu_s_per_million,
+            Figure::PlayerCpu { .. } => self.player_cpu_s_per_million,
+            Figure::ServerCpu { .. } => self.server_cpu_s_per_million,
             Figure::Memory => self.server_bytes.map_or(f64::NAN, |bytes| bytes as f64),
             Figure::LoadTime => self.ready_s,
             Figure::Latency => self.latency_p50_us.map_or(f64::NAN, |us| us as f64),
@@ -71,15 +71,17 @@ impl Measured {
     }
 }
 
-/// Starts a server, plays at it, and stops it.
-pub(super) fn measure(bench: &Bench<'_>, side: Side) -> Result<Measured> {
+/// Starts a server, plays at it, at `rate_qps` queries a second where that is given, and stops it.
+pub(super) fn measure(bench: &Bench<'_>, side: Side, rate_qps: Option<u32>) -> Result<Measured> {
+    let flags = side.flags(bench, rate_qps);
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let queries = side.queries(bench)?;
     let server = side.server.start(bench)?;
     let before_s = server.cpu_s()?;
     let watch = Watch::begin()?;
     let reported = match side.player {
-        Player::Kqps => kqps(bench, side, &server, &queries)?,
-        Player::Dnsperf => dnsperf::play(bench, side.flags, server.address)?,
+        Player::Kqps => kqps(bench, side.server, &flags, &server, &queries)?,
+        Player::Dnsperf => dnsperf::play(bench, &flags, server.address)?,
     };
     let server_cpu_s = match &reported.server {
         Some(seen) => seen.cpu_user_s + seen.cpu_system_s,
@@ -102,18 +104,18 @@ pub(super) fn measure(bench: &Bench<'_>, side: Side) -> Result<Measured> {
 }
 
 /// Plays with one thread. An echo is not watched, which would cost the player CPU time of its own.
-fn kqps(bench: &Bench<'_>, side: Side, server: &Up, queries: &Path) -> Result<Reported> {
-    let (duration, own) = (format!("{}s", bench.seconds), side.flags(bench));
+fn kqps(bench: &Bench<'_>, server: Server, own: &[&str], up: &Up, queries: &Path) -> Result<Reported> {
+    let duration = format!("{}s", bench.seconds);
     let mut flags = vec!["-T", "1", "-l", &duration];
-    flags.extend(own.iter().map(String::as_str));
-    let pid = server.pid.to_string();
-    if side.server.data().is_some() {
+    flags.extend(own);
+    let pid = up.pid.to_string();
+    if server.data().is_some() {
         flags.extend(["--subject-pid", &pid]);
     }
-    let played = bench.kqps.load(server.address, queries, &flags)?;
+    let played = bench.kqps.load(up.address, queries, &flags)?;
     let cpu_s = played.cpu_s;
     let trial = played.measured()?;
-    ensure!(trial.accounts.wrong == 0, "{}: wrong answers: {:?}", side.server.words(), trial.wrong_rcodes);
+    ensure!(trial.accounts.wrong == 0, "{}: wrong answers: {:?}", server.words(), trial.wrong_rcodes);
     Ok(Reported {
         answered: trial.accounts.correct,
         answered_qps: trial.load.answered_qps,
@@ -124,11 +126,12 @@ fn kqps(bench: &Bench<'_>, side: Side, server: &Up, queries: &Path) -> Result<Re
 }
 
 impl Side {
-    /// Its flags, with the server's core where they name it.
-    pub(super) fn flags(&self, bench: &Bench<'_>) -> Vec<String> {
+    /// Its flags, with the server's core where they name it, and the rate, which both players call the same.
+    pub(super) fn flags(&self, bench: &Bench<'_>, rate_qps: Option<u32>) -> Vec<String> {
         let subject_cpu = bench.kqps.subject_cpu.to_string();
         let named = |&flag: &&str| if flag == SUBJECT_CPU { subject_cpu.clone() } else { flag.to_owned() };
-        self.flags.iter().map(named).collect()
+        let rate = rate_qps.into_iter().flat_map(|qps| ["-Q".to_owned(), qps.to_string()]);
+        self.flags.iter().map(named).chain(rate).collect()
     }
 
     /// What the player asks: an echo can meet no expectation of another rcode than its own.
