@@ -14,7 +14,7 @@ pub(super) fn hear(stage: &mut Stage<'_>, batch: &mut RecvBatch, now_ns: u64) ->
     let (sockets, targets, most) = (stage.sockets, &stage.targets, stage.messages_most);
     let mut outcome = Ok(false);
     stage.deck.for_each_awaited(now_ns, |deck, socket| {
-        let mut look = Look::begin(deck.now_ns(), most);
+        let mut look = Look::begin(now_ns, most);
         loop {
             let count = match batch.recv(&sockets[socket], Wait::No) {
                 Ok(0) => return,

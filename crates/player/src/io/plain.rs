@@ -61,7 +61,7 @@ fn hear(stage: &mut Stage<'_>, buffer: &mut [u8], now_ns: u64) -> io::Result<boo
     let (sockets, targets, most) = (stage.sockets, &stage.targets, stage.messages_most);
     let mut outcome = Ok(false);
     stage.deck.for_each_awaited(now_ns, |deck, socket| {
-        let mut look = Look::begin(deck.now_ns(), most);
+        let mut look = Look::begin(now_ns, most);
         let mut peer = Peer::default();
         loop {
             let reply = match sockets[socket].recv_stamped(buffer, &mut peer, Wait::No) {

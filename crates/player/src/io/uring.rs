@@ -102,7 +102,7 @@ impl Sender {
 /// armed again. So before time runs out for a query, it looks until nothing is left that was there as it began.
 fn hear(stage: &mut Stage<'_>, ring: &mut Ring, looks: &mut [Look], now_ns: u64) -> io::Result<bool> {
     let tick = stage.deck.tick(now_ns);
-    looks.fill(Look::begin(stage.deck.now_ns(), stage.messages_most));
+    looks.fill(Look::begin(now_ns, stage.messages_most));
     // So many looks in a row that bring nothing of then: each socket has had a turn.
     let vain_most = if tick { 1 + looks.len() / SOCKETS_AT_A_TIME } else { 1 };
     let (mut heard, mut vain) = (false, 0);
