@@ -9,6 +9,7 @@
 mod chart;
 mod format;
 mod page;
+mod prose;
 mod section;
 
 pub use page::page;

@@ -6,6 +6,7 @@ use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::left_open;
 
 use crate::format;
+use crate::prose::Prose;
 use crate::section::answer::{self, Answer};
 use crate::section::host::{self, Fact};
 use crate::section::study::{self, Study};
@@ -27,7 +28,7 @@ pub fn page(run: &Run, verdict: &RunVerdict) -> String {
         summary: summary::of_run(run, verdict),
         comparisons: comparison::panels(verdict),
         answers,
-        common_reasons,
+        common_reasons: common_reasons.into_iter().map(Prose).collect(),
         player_ceiling: answer::player_ceiling(verdict),
         has_ceiling: rates::has_ceiling(verdict),
         // The charts of a study's experiments show the same.
@@ -69,7 +70,7 @@ struct Page<'a> {
     summary: Option<Summary>,
     comparisons: Vec<Panel>,
     answers: Vec<Answer>,
-    common_reasons: Vec<String>,
+    common_reasons: Vec<Prose>,
     player_ceiling: Option<String>,
     /// Whether a subject's echo was measured, too: a comparison has none.
     has_ceiling: bool,

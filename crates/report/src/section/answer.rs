@@ -8,6 +8,7 @@ use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{CellVerdict, RunVerdict};
 
 use crate::format;
+use crate::prose::Prose;
 
 /// What is said of one subject.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub(crate) struct Answer {
     /// Style class.
     pub(crate) grade_class: &'static str,
     /// Those that do not hold for every figure.
-    pub(crate) reasons: Vec<String>,
+    pub(crate) reasons: Vec<Prose>,
 }
 
 /// The answers in the order of the verdict, and the reasons that hold for every figure in it.
@@ -100,7 +101,7 @@ fn answer(run: &Run, verdict: &RunVerdict, subject: &CellVerdict, common: &[Stri
             Grade::C => "c",
             Grade::F => "f",
         },
-        reasons: told_apart.cloned().collect(),
+        reasons: told_apart.cloned().map(Prose).collect(),
     }
 }
 
