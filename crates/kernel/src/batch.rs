@@ -61,6 +61,17 @@ impl Headers {
         header.msg_namelen = size_of::<Address>() as libc::socklen_t;
         header.msg_controllen = CONTROL_BYTES;
     }
+
+    /// Copies what the kernel told of a received message to the place before it.
+    fn copy_up(&mut self, index: usize) {
+        self.names[index - 1] = self.names[index];
+        self.controls[index - 1] = self.controls[index];
+        let told = self.headers[index];
+        let header = &mut self.headers[index - 1];
+        header.msg_len = told.msg_len;
+        header.msg_hdr.msg_namelen = told.msg_hdr.msg_namelen;
+        header.msg_hdr.msg_controllen = told.msg_hdr.msg_controllen;
+    }
 }
 
 /// Sends messages `first..end`; how many the kernel took, 0 when there was no room.

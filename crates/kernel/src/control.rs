@@ -95,8 +95,11 @@ impl Control {
             }
             Some(IpAddr::V6(ip)) => {
                 let mut data = [0; 20];
-                data[..16].copy_from_slice(&ip.octets());
-                if ip.is_unicast_link_local() {
+                // Nothing is sent from a multicast address (RFC 4291, section 2.7): the kernel chooses one.
+                if !ip.is_multicast() {
+                    data[..16].copy_from_slice(&ip.octets());
+                }
+                if ip.is_unicast_link_local() || ip.is_multicast() {
                     // Such an address means nothing without its link (RFC 4007, section 6).
                     data[16..].copy_from_slice(&from.map_or(0, |from| from.interface).to_ne_bytes());
                 }
@@ -134,6 +137,15 @@ mod tests {
         let used = control.write(None, Some(&from));
         assert_eq!(read(&control.0[..used]).to, Some(from));
         assert_eq!(control.write(None, None), 0);
+    }
+
+    #[test]
+    fn nothing_is_sent_from_a_multicast_address_but_by_its_link() {
+        let mut control = Control::EMPTY;
+        let asked = LocalAddress { ip: "ff02::1".parse().unwrap(), interface: 3 };
+        let used = control.write(None, Some(&asked));
+        let by_link = LocalAddress { ip: "::".parse().unwrap(), interface: 3 };
+        assert_eq!(read(&control.0[..used]).to, Some(by_link));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! replies leave from the same buffers, many of them submitted by one system call.
 
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -14,7 +15,7 @@ use crate::memory::{Block, Zeroed};
 use crate::sys::check;
 use crate::udp::UdpSocket;
 
-/// A ring with its provided buffers.
+/// A ring with its provided buffers. Only the thread that made it may use it and end it.
 pub struct Ring {
     // Dropped first, after `drop` cancelled what is under way: the kernel must be done with the blocks below.
     ring: IoUring,
@@ -27,6 +28,8 @@ pub struct Ring {
     buffer_bytes: usize,
     tail: u16,
     mask: u16,
+    /// It cannot be sent to another thread: the kernel would refuse that one, also what `drop` asks for.
+    _stays: PhantomData<*mut ()>,
 }
 
 /// A buffer of one ring that is ours until it is replied from or given back; until then the kernel does not touch it.
@@ -76,7 +79,7 @@ const WOKEN: u64 = 3 << 32;
 
 impl Ring {
     /// A ring with `buffers` buffers (a power of two up to 32768) for datagrams of up to `bytes_each` bytes.
-    /// To be used by the thread that made it. The error says which step the kernel refused.
+    /// The error says which step the kernel refused.
     pub fn new(buffers: u16, bytes_each: usize) -> io::Result<Self> {
         let refused = |step: &'static str| {
             move |error: io::Error| io::Error::new(error.kind(), format!("{step}: {error}"))
@@ -97,6 +100,7 @@ impl Ring {
             buffer_bytes,
             tail: 0,
             mask: buffers - 1,
+            _stays: PhantomData,
         };
         for start in (0..count).map(|index| index * buffer_bytes) {
             all.buffers.touch(start..start + buffer_bytes.min(USUAL_BYTES));
@@ -337,81 +341,4 @@ fn outcome(result: i32) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::udp::{Peer, UdpOptions, Wait};
-
-    fn bind(options: UdpOptions) -> UdpSocket {
-        UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap()
-    }
-
-    /// Turns the first byte of every datagram, and answers it, until `count` were answered.
-    fn echo(ring: &mut Ring, socket: &UdpSocket, count: usize) {
-        let mut answered = 0;
-        while answered < count {
-            ring.submit_and_wait().unwrap();
-            while let Some(completion) = ring.completion() {
-                match completion {
-                    Completion::Received { key, buffer, armed } => {
-                        assert_eq!(key, 7);
-                        if !armed {
-                            ring.receive(socket, key).unwrap();
-                        }
-                        let payload = ring.payload(&buffer);
-                        payload[0] += 1;
-                        let bytes = payload.len();
-                        ring.reply(socket, buffer, bytes).unwrap();
-                    }
-                    Completion::Unarmed(key, None) => ring.receive(socket, key).unwrap(),
-                    Completion::Sent(buffer, Ok(())) => {
-                        answered += 1;
-                        ring.give_back(buffer);
-                    }
-                    other => panic!("{other:?}"),
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_ring_of_four_buffers_answers_a_hundred_datagrams() {
-        let Ok(mut ring) = Ring::new(4, 512) else {
-            eprintln!("skipped: this kernel offers no io_uring");
-            return;
-        };
-        let server = bind(UdpOptions { pktinfo: true, ..UdpOptions::default() });
-        let client = bind(UdpOptions::default());
-        ring.receive(&server, 7).unwrap();
-        let peer = Peer { address: server.local_addr().unwrap().into(), asked: None };
-        for byte in 0..100 {
-            client.send(&[byte, 9, 9], &peer).unwrap();
-        }
-        echo(&mut ring, &server, 100);
-        let mut from = Peer::default();
-        for byte in 1..=100 {
-            let mut buffer = [0; 8];
-            assert_eq!(client.recv(&mut buffer, &mut from, Wait::ForOne).unwrap(), Some(3));
-            assert_eq!((buffer[0], from.address), (byte, peer.address));
-        }
-    }
-
-    #[test]
-    fn a_ring_is_told_when_readers_are_woken() {
-        let Ok(mut ring) = Ring::new(4, 512) else {
-            eprintln!("skipped: this kernel offers no io_uring");
-            return;
-        };
-        let server = bind(UdpOptions::default());
-        ring.receive(&server, 0).unwrap();
-        ring.watch_wake(&server).unwrap();
-        std::thread::scope(|scope| {
-            scope.spawn(|| server.wake_readers());
-            loop {
-                ring.submit_and_wait().unwrap();
-                if std::iter::from_fn(|| ring.completion()).any(|done| matches!(done, Completion::Woken)) {
-                    break;
-                }
-            }
-        });
-    }
-}
+mod tests;

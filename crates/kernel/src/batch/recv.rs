@@ -98,12 +98,23 @@ impl RecvBatch {
             Err(error) if is_not_now(&error) => {}
             Err(error) => return Err(error),
         }
-        // A woken reader gets an empty message from nobody.
+        // A woken reader that finds nothing gets an empty message from nobody first.
         if self.received > 0 && self.headers.headers[0].msg_hdr.msg_namelen == 0 {
-            self.headers.reset(0);
-            self.received = 0;
+            self.forget_first();
         }
         Ok(self.received)
+    }
+
+    /// Forgets the first message. What was received behind it moves up: it came in the meantime.
+    #[cold]
+    pub(super) fn forget_first(&mut self) {
+        for index in 1..self.received {
+            let (place, bytes) = (index * self.stride, self.length(index));
+            self.buffer.copy_within(place..place + bytes, place - self.stride);
+            self.headers.copy_up(index);
+        }
+        self.received -= 1;
+        self.headers.reset(self.received);
     }
 
     /// One of the received messages, with what the kernel said about it.

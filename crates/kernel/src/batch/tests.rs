@@ -219,3 +219,49 @@ fn an_empty_datagram_is_a_message_and_a_woken_reader_gets_none() {
     assert_eq!(received.recv(&to, Wait::ForOne).unwrap(), 1);
     assert_eq!(received.message(0).bytes, b"late");
 }
+
+#[test]
+fn what_came_behind_a_message_from_nobody_moves_up() {
+    let to = bind("127.0.0.1:0", UdpOptions { gro: true, ..UdpOptions::default() });
+    let from = bind("127.0.0.1:0", UdpOptions::default());
+    let mut sent = SendBatch::new(4, 4096);
+    let mut received = RecvBatch::new(4, 512);
+    for turn in 0..2 {
+        sent.clear();
+        sent.add(&address_of(&to), 0, None);
+        sent.add(&address_of(&to), 100, Some(40)).fill(1 + turn);
+        sent.add(&address_of(&to), 9, None).fill(3 + turn);
+        assert_eq!(sent.send(&from, 0).unwrap(), 3);
+        assert_eq!(received.recv(&to, Wait::ForOne).unwrap(), 3);
+
+        received.forget_first();
+        assert_eq!(received.messages(), 2);
+        let (first, second) = (received.message(0), received.message(1));
+        assert_eq!((first.bytes, first.segment_bytes), (&[1 + turn; 100][..], 40));
+        assert_eq!((second.bytes, second.segment_bytes), (&[3 + turn; 9][..], 9));
+        assert_eq!((first.from, second.from), (address_of(&from), address_of(&from)));
+    }
+}
+
+#[test]
+fn a_woken_reader_loses_nothing_of_what_still_comes() {
+    const SENT: u64 = 50_000;
+    let to = bind("127.0.0.1:0", UdpOptions::default());
+    let from = bind("127.0.0.1:0", UdpOptions::default());
+    let peer = Peer { address: address_of(&to), asked: None };
+    to.wake_readers();
+    let mut received = RecvBatch::new(64, 64);
+    let taken = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| (0..SENT).for_each(|_| from.send(b"late", &peer).unwrap()));
+        let mut taken = 0;
+        loop {
+            let is_last = sender.is_finished();
+            let count = received.recv(&to, Wait::ForOne).unwrap();
+            taken += count as u64;
+            if is_last && count == 0 {
+                break taken;
+            }
+        }
+    });
+    assert_eq!(taken + to.drops().unwrap(), SENT);
+}

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, Wait};
-use kqps_kernel::uring::{Completion, Ring};
+use kqps_kernel::uring::{Buffer, Completion, Ring};
 use kqps_kernel::{Address, LocalAddress};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
@@ -102,6 +102,15 @@ impl Intake {
             Self::Ring(armed) => armed.take(desk),
         }
     }
+
+    /// Ends the receives of a ring, and takes what it has received by then. What other intakes did not take is still in
+    /// the sockets, and is nobody's.
+    pub(super) fn stop(&mut self, desk: &mut Desk) -> io::Result<()> {
+        match self {
+            Self::Calls(_) => Ok(()),
+            Self::Ring(armed) => armed.stop(desk),
+        }
+    }
 }
 
 impl Calls {
@@ -140,22 +149,36 @@ impl Armed {
             };
             match completion {
                 Completion::Received { key, buffer, armed } => {
-                    let to = self.ring.asked(&buffer);
-                    let (place, bytes, from) = self.ring.slot(&buffer);
-                    hand_over(desk, key as usize, from, to, &place[..bytes]);
-                    self.ring.give_back(buffer);
+                    self.hand_over(desk, key, buffer);
                     if !armed {
                         self.receive(desk, key)?;
                     }
                 }
                 // The kernel found no free buffer; now there are some.
                 Completion::Unarmed(key, None) => self.receive(desk, key)?,
-                // A socket whose readers were woken takes nothing more: the front is being stopped.
-                Completion::Unarmed(..) | Completion::Woken | Completion::Sent(..) => {}
+                Completion::Unarmed(_, Some(error)) => return Err(error),
+                Completion::Woken | Completion::Sent(..) => {}
             }
         }
         // What was asked for anew is handed to the kernel, and may be finished already.
         self.ring.submit_and_look()
+    }
+
+    fn stop(&mut self, desk: &mut Desk) -> io::Result<()> {
+        self.ring.stop_receiving()?;
+        while let Some(completion) = self.ring.completion() {
+            if let Completion::Received { key, buffer, .. } = completion {
+                self.hand_over(desk, key, buffer);
+            }
+        }
+        Ok(())
+    }
+
+    fn hand_over(&mut self, desk: &mut Desk, key: u32, buffer: Buffer) {
+        let to = self.ring.asked(&buffer);
+        let (place, bytes, from) = self.ring.slot(&buffer);
+        hand_over(desk, key as usize, from, to, &place[..bytes]);
+        self.ring.give_back(buffer);
     }
 
     fn receive(&mut self, desk: &Desk, key: u32) -> io::Result<()> {

@@ -100,6 +100,7 @@ impl Front {
             self.finish();
             self.company.count(self.desk.counts.received, self.desk.now_ns);
         }
+        self.intake.stop(&mut self.desk)?;
         self.desk.stop();
         Ok(counted(&self.desk))
     }
