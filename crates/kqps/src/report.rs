@@ -1,12 +1,10 @@
 //! `kqps report`: the page of a stored run, made again from the store alone.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use kqps_lab::folder::store_in;
+use kqps_lab::folder::{store_in, write_whole};
 use kqps_observation::{Run, Store};
 use kqps_verdict::judge::judge;
 
@@ -40,16 +38,4 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn write(run: &Run, page: &Path) -> anyhow::Result<()> {
     let html = kqps_report::page(run, &judge(run));
     write_whole(page, html.as_bytes()).with_context(|| format!("cannot write {}", page.display()))
-}
-
-/// Writes beside the file and then takes its place, so that a reader or a full disk never leaves half of it.
-fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
-    let name = file.file_name().ok_or(io::ErrorKind::IsADirectory)?;
-    let beside = file.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
-    let written = fs::write(&beside, content).and_then(|()| fs::rename(&beside, file));
-    if written.is_err() {
-        // Its own failure adds nothing to the first one.
-        let _ = fs::remove_file(&beside);
-    }
-    written
 }

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use kqps_dataset::generate::RECORDS_MAX;
 use kqps_lab::budget::Spending;
+use kqps_lab::comparison;
 use kqps_lab::conduct::Conducted;
 use kqps_lab::layout::lay_out;
 use kqps_lab::session::{LabError, Session, Wish};
@@ -73,7 +74,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MODELS", value_delimiter = ',', conflicts_with = "study")]
     echo: Vec<String>,
 
-    /// Records of the generated zone (default: 100k)
+    /// Records of the generated zone (default: 100k, or what the study says, whose words then do not tell it)
     #[arg(long, value_parser = parse_count)]
     records: Option<u64>,
 
@@ -225,6 +226,12 @@ fn resume(args: &Args) -> anyhow::Result<Session> {
     };
     let session = Session::resume(&folder, std::env::current_exe().context("finding the running program")?)?;
     let run = session.run();
+    if run.study == comparison::NAME {
+        return Err(bad_input(format!(
+            "{} holds a comparison; go on with it by: kqps compare --resume --out {0}",
+            folder.display()
+        )));
+    }
     eprintln!(
         "Going on with the run in {}: {} trials are stored, {} blocks of {} cells are planned.",
         folder.display(),
@@ -310,12 +317,12 @@ pub(crate) fn default_folder(study: &str) -> anyhow::Result<PathBuf> {
     Ok(Path::new(RUNS).join(format!("{now}-{study}")))
 }
 
-/// The newest run that is unfinished; names of default folders sort by time.
+/// The newest run that is unfinished, comparisons apart; names of default folders sort by time.
 fn newest_run() -> Option<PathBuf> {
     let folders = std::fs::read_dir(RUNS).ok()?.flatten().map(|entry| entry.path());
     let unfinished = |folder: &PathBuf| {
         kqps_observation::Store::read(&folder.join("run.sqlite"))
-            .is_ok_and(|run| run.finished_unix_ms.is_none())
+            .is_ok_and(|run| run.finished_unix_ms.is_none() && run.study != comparison::NAME)
     };
     folders.filter(unfinished).max()
 }

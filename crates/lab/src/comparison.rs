@@ -9,14 +9,12 @@ use std::path::PathBuf;
 
 use kqps_host::{Topology, fingerprint, split};
 use kqps_observation::fingerprint::BinaryFacts;
-use kqps_observation::store::Claim;
 use kqps_observation::{Cell, CellLoad, Run};
 use kqps_verdict::compare::{Pairing, Part};
 
-use crate::folder::Folder;
 use crate::materials::RECORDS_FACTOR;
 use crate::record;
-use crate::session::{LabError, Session, unix_ms};
+use crate::session::{LabError, Session, claim, unix_ms};
 use crate::setup::Setup;
 use crate::subject::definition::with_names_of_their_own;
 use crate::subject::{Definition, StartError, programs, version};
@@ -92,9 +90,7 @@ fn must_be_installed(definition: &Definition) -> Result<(), ComparisonError> {
 
 /// Writes all that resuming the run needs.
 fn make(wish: &Wish, subjects: &[Definition]) -> Result<(), LabError> {
-    let folder = Folder::make(&wish.folder)?;
-    // Before anything is written: it may be another run's folder.
-    let claim = Claim::new(&folder.store())?;
+    let (folder, claim) = claim(&wish.folder)?;
     let run = plan(wish, subjects);
     for definition in subjects {
         folder.write(&folder.definition(&definition.name), definition.text.as_bytes())?;

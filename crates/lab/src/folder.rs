@@ -73,6 +73,16 @@ impl Folder {
         }
     }
 
+    /// Something in it that a run would write over and that no run has written: there is no store beside it, not even one
+    /// that was begun.
+    pub(crate) fn foreign(&self) -> Option<PathBuf> {
+        if self.store().exists() {
+            return None;
+        }
+        let ours = [self.report(), self.study(), self.dataset(), self.subjects()];
+        ours.into_iter().find(|path| path.symlink_metadata().is_ok())
+    }
+
     /// The folder itself.
     pub fn path(&self) -> &Path {
         &self.0
@@ -100,12 +110,16 @@ impl Folder {
 
     /// The definition of a subject, as it was used.
     pub fn definition(&self, subject: &str) -> PathBuf {
-        self.0.join("subjects").join(format!("{subject}.toml"))
+        self.subjects().join(format!("{subject}.toml"))
     }
 
     /// The work folder of one start of a subject, which its name and number tell apart.
     pub fn work(&self, subject: &str, start: u64) -> PathBuf {
-        self.0.join("subjects").join(format!("{subject}-{start}"))
+        self.subjects().join(format!("{subject}-{start}"))
+    }
+
+    fn subjects(&self) -> PathBuf {
+        self.0.join("subjects")
     }
 
     /// Makes a folder in it.
@@ -118,16 +132,20 @@ impl Folder {
         if let Some(parent) = path.parent() {
             self.make_folder(parent)?;
         }
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(".part");
-        let part = path.with_file_name(name);
-        let written = fs::write(&part, content).and_then(|()| fs::rename(&part, path));
-        if written.is_err() {
-            // What is left of it is of no use; that it cannot be removed either is no further news.
-            let _ = fs::remove_file(&part);
-        }
-        did("write", path, written)
+        did("write", path, write_whole(path, content))
     }
+}
+
+/// Writes beside the file and then takes its place, so that a reader or a full disk never leaves half of it.
+pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
+    let name = file.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+    let beside = file.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
+    let written = fs::write(&beside, content).and_then(|()| fs::rename(&beside, file));
+    if written.is_err() {
+        // What is left of it is of no use; that it cannot be removed either is no further news.
+        let _ = fs::remove_file(&beside);
+    }
+    written
 }
 
 fn did<T>(act: &'static str, path: &Path, result: io::Result<T>) -> Result<T, FolderError> {
@@ -148,7 +166,11 @@ mod tests {
         fs::create_dir(folder.study()).unwrap();
         fs::write(folder.study().join("in the way"), b"").unwrap();
         assert!(folder.write(&folder.study(), b"study").is_err());
-        assert!(!folder.path().join("study.toml.part").exists());
+        let left = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
+        let mut left: Vec<String> =
+            fs::read_dir(folder.path()).unwrap().map(|entry| left(entry.unwrap())).collect();
+        left.sort();
+        assert_eq!(left, ["study.toml", "subjects"]);
     }
 
     #[test]

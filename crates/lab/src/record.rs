@@ -17,12 +17,18 @@ struct Study<'a> {
     cells: &'a [Cell],
 }
 
+/// A command that a shell reads as these words.
+fn typed(words: &[String]) -> String {
+    // No word of a command line has a zero byte, the only thing that cannot be quoted.
+    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default()
+}
+
 /// The text of `study.toml`.
 pub(crate) fn of(run: &Run) -> String {
     let study = Study {
         name: &run.study,
         kqps: &run.kqps_version,
-        command: run.command.join(" "),
+        command: typed(&run.command),
         goal: &run.goal,
         blocks: run.blocks,
         budget_s: run.budget_s,
@@ -40,8 +46,12 @@ mod tests {
 
     #[test]
     fn it_is_toml() {
-        let run = Run { cells: vec![Cell { name: "nsd".into(), ..Cell::default() }], ..Run::default() };
+        let command = ["kqps", "run", "--command", "x -p {port}"].map(String::from).into();
+        let cells = vec![Cell { name: "nsd".into(), ..Cell::default() }];
+        let run = Run { cells, command, ..Run::default() };
         let table: toml::Table = of(&run).parse().unwrap();
+        let typed = shlex::split(table["command"].as_str().unwrap());
+        assert_eq!(typed, Some(run.command), "it can be typed again");
         assert_eq!(table["cells"][0]["name"].as_str(), Some("nsd"));
     }
 }

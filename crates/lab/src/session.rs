@@ -39,6 +39,8 @@ pub enum LabError {
     Materials(#[from] MaterialsError),
     #[error(transparent)]
     File(#[from] FileError),
+    #[error("{path} is there already, and no run wrote it; name another folder", path = .path.display())]
+    Foreign { path: PathBuf },
     #[error("the run was made with a goal that this version does not know: {0}")]
     Goal(String),
     #[error("two subjects are called `{name}`: give each a name of its own")]
@@ -47,6 +49,17 @@ pub enum LabError {
     Study(#[from] TomlError),
     #[error("nothing of this study can be measured here: {0}")]
     NothingToMeasure(String),
+}
+
+/// A folder for a new run, which is made where it is missing. Before anything is written there, since it may be another
+/// run's, or have files of the user's.
+pub(crate) fn claim(folder: &Path) -> Result<(Folder, Claim), LabError> {
+    let folder = Folder::make(folder)?;
+    if let Some(path) = folder.foreign() {
+        return Err(LabError::Foreign { path });
+    }
+    let claim = Claim::new(&folder.store())?;
+    Ok((folder, claim))
 }
 
 /// A run that can be conducted.
@@ -66,9 +79,7 @@ impl Session {
     /// Lays out a new run, generates what it plays, and makes its store. `began` is when its budget began.
     pub fn begin(wish: &Wish, began: Instant) -> Result<(Self, Spending), LabError> {
         let laid_out = lay_out(wish)?;
-        let folder = Folder::make(&wish.folder)?;
-        // Before anything is written: it may be another run's folder.
-        let claim = Claim::new(&folder.store())?;
+        let (folder, claim) = claim(&wish.folder)?;
         for definition in laid_out.definitions.values() {
             folder.write(&folder.definition(&definition.name), definition.text.as_bytes())?;
         }

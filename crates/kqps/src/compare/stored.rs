@@ -17,6 +17,11 @@ use crate::exit::bad_input;
 pub(super) fn within(folder: &Path, args: &Args) -> anyhow::Result<Compared> {
     let run = read(folder)?;
     let pairs = match (&args.a, &args.b, &args.factor) {
+        (Some(a), Some(b), _) if a == b => {
+            return Err(bad_input(format!(
+                "--a and --b are both {a}: a cell differs from itself in nothing"
+            )));
+        }
         (Some(a), Some(b), _) => vec![(cell_called(&run, a)?, cell_called(&run, b)?)],
         (_, _, Some(factor)) => differing(&run, factor)?,
         _ if compare::Pairing::of(&run).is_some() => {
@@ -43,6 +48,9 @@ pub(super) fn between(a: &Path, b: &Path, args: &Args) -> anyhow::Result<Compare
         return Err(bad_input(
             "of two runs the cells of the same name are compared; leave out --factor, --a and --b",
         ));
+    }
+    if is_same(a, b) {
+        return Err(bad_input(format!("{} and {} are the same run", a.display(), b.display())));
     }
     let (run_a, run_b) = (read(a)?, read(b)?);
     let subjects = run_a.cells.iter().enumerate().filter(|(_, cell)| cell.role != Role::Canary);
@@ -74,6 +82,10 @@ pub(super) fn between(a: &Path, b: &Path, args: &Args) -> anyhow::Result<Compare
         return Err(bad_input(format!("nothing can be compared. {}", left_out.join(". "))));
     }
     Ok(Compared { left_out, ..judged(cases, run_a.seed)? })
+}
+
+fn is_same(a: &Path, b: &Path) -> bool {
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
 /// A cell with the version of its subject, which may be all that differs.

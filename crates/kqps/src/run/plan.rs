@@ -68,9 +68,10 @@ pub(super) fn of(wish: &Wish, laid_out: &LaidOut, json: bool) -> anyhow::Result<
     }
     let _ = writeln!(
         text,
-        "{} cells, {} blocks, seed {}: about {:.0} s.{}",
+        "{} cells, {} {}, seed {}: about {:.0} s.{}",
         cells.len(),
         spending.blocks,
+        if spending.blocks == 1 { "block" } else { "blocks" },
         wish.seed,
         spending.estimate_s,
         if spending.over_budget { " That is more than the budget allows." } else { "" }

@@ -375,6 +375,45 @@ fn two_commands_are_two_subjects_that_can_be_gone_on_with() {
 }
 
 #[test]
+fn what_the_user_has_in_a_folder_is_not_written_over() {
+    for (name, is_folder) in
+        [("study.toml", false), ("report.html", false), ("subjects", true), ("dataset", true)]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let mine = folder.path().join(name);
+        if is_folder { std::fs::create_dir(&mine) } else { std::fs::write(&mine, "mine") }.unwrap();
+        for arguments in
+            [&["run", "--budget", "1s"] as &[&str], &["compare", "--a", "sh {port}", "--b", "sh {port}"]]
+        {
+            let output = kqps().args(arguments).arg("--out").arg(folder.path()).output().unwrap();
+            assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", stderr(&output));
+            let told = format!("{name} is there already, and no run wrote it");
+            assert!(stderr(&output).contains(&told), "{arguments:?}: {}", stderr(&output));
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(is_folder || std::fs::read(&mine).unwrap() == b"mine");
+    }
+}
+
+#[test]
+fn a_comparison_is_gone_on_with_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("kqps-runs/20990101T000000Z-compare");
+    std::fs::create_dir_all(&out).unwrap();
+    let comparison = Run { study: "compare".into(), goal: "quick".into(), ..Run::default() };
+    drop(Store::create(&out.join("run.sqlite"), &comparison).unwrap());
+    let resume = |more: &[&str]| {
+        let output = kqps().args(["run", "--resume"]).args(more).current_dir(folder.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        stderr(&output)
+    };
+    let told = resume(&["--out", out.to_str().unwrap()]);
+    assert!(told.contains("kqps compare --resume --out"), "{told}");
+    let told = resume(&[]);
+    assert!(told.contains("no run in kqps-runs/ to resume"), "{told}");
+}
+
+#[test]
 fn a_folder_that_holds_a_run_is_not_written_over() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.sqlite");

@@ -29,14 +29,18 @@ pub(super) struct Lock {
 }
 
 impl Claim {
-    /// Locks the folder in which a store is to be made. Refuses to where something lies already, unless that is empty:
-    /// a run that was killed before it began.
+    /// Locks the folder in which a store is to be made, and leaves an empty file in the store's place: what is written
+    /// beside it from then on is a run's. Refuses to where something lies already, unless that is empty: a run that was
+    /// killed before it began.
     pub fn new(path: &Path) -> Result<Self, StoreError> {
         let lock = Lock::new(path)?;
         match path.metadata() {
             Ok(found) if found.is_dir() => Err(StoreError::Directory { path: path.into() }),
             _ if is_taken(path) => Err(StoreError::Exists { path: path.into() }),
-            _ => Ok(Self { path: path.into(), lock }),
+            _ => match File::options().create(true).append(true).open(path) {
+                Ok(_) => Ok(Self { path: path.into(), lock }),
+                Err(error) => Err(StoreError::Io { path: path.into(), error }),
+            },
         }
     }
 

@@ -87,6 +87,10 @@ fn cells_of_a_run_that_differ_in_a_factor_are_compared() {
     let (_, status, error) = compare("io=blocking", &[]);
     assert_eq!(status, Some(2), "{error}");
     assert!(error.contains("expected NAME or NAME=A,B"), "{error}");
+    let itself = ["--a", "models: io=poll", "--b", "models: io=poll"];
+    let output = kqps(&[run.to_str().unwrap()]).args(itself).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("differs from itself in nothing"), "{}", stderr(&output));
 }
 
 #[test]
@@ -116,6 +120,7 @@ fn cells_of_the_same_name_in_two_runs_are_compared_with_a_warning() {
     for (b, more, expected) in [
         (&other, &[] as &[&str], "no cell of the same name"),
         (&after, &["--factor", "io"], "leave out --factor"),
+        (&before, &[], "are the same run"),
     ] {
         let output = compare(&before, b, more);
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
