@@ -94,22 +94,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let dataset = dataset.checked(expected);
     let mut played = Vec::new();
     let ended = kqps_lab::search::run(&goal, &Start::default(), &mut played, |load| {
-        trial(&plan, &dataset, load, &goal, &watcher)
+        let trial = trial(&plan, &dataset, load, &watcher).map_err(Ended::Failed)?;
+        if args.json {
+            tell(&trial, load).map_err(Ended::Failed)?;
+        }
+        if let Some(why) = nobody_there(&trial, load).filter(|_| !trial.interrupted) {
+            return Err(Ended::Failed(anyhow::Error::msg(why)));
+        }
+        eprintln!("{}", words::trial_line(&trial, load.purpose, &goal));
+        if trial.interrupted { Err(Ended::Interrupted) } else { Ok(trial) }
     });
-    let cut_short = match ended {
-        Ok(_) => None,
-        Err(Ended::Interrupted(trial)) => Some(trial),
+    let interrupted = match ended {
+        Ok(_) => false,
+        Err(Ended::Interrupted) => true,
         Err(Ended::Failed(error)) => return Err(error),
     };
-    let interrupted = cut_short.is_some();
     let setting = setting(&args.player, &plan);
     let verdict = judged(&goal, setting, &played, &ceilings, interrupted);
     let mut out = io::stdout().lock();
     if args.json {
-        for one in played.iter().chain(cut_short.as_deref()) {
-            serde_json::to_writer(&mut out, &Told::of(one))?;
-            writeln!(out)?;
-        }
         serde_json::to_writer(&mut out, &verdict)?;
         writeln!(out)?;
     } else {
@@ -120,6 +123,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (false, true) => ExitCode::from(REFUSED),
         (false, false) => ExitCode::SUCCESS,
     })
+}
+
+/// Tells of a trial as soon as it is over: whatever ends the search, it was told.
+fn tell(trial: &Trial, load: &Load) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    let told = Told { trial, purpose: load.purpose, spoiled: is_spoiled(trial) };
+    serde_json::to_writer(&mut out, &told)?;
+    writeln!(out)?;
+    Ok(())
 }
 
 /// What `--json` prints of each trial, before the verdict.
@@ -133,16 +145,10 @@ struct Told<'a> {
     spoiled: bool,
 }
 
-impl<'a> Told<'a> {
-    fn of(one: &'a Played) -> Self {
-        Self { trial: &one.trial, purpose: one.purpose, spoiled: is_spoiled(&one.trial) }
-    }
-}
-
 /// Why a search has no end.
 enum Ended {
-    /// In the midst of this trial, which the verdict leaves out.
-    Interrupted(Box<Played>),
+    /// In the midst of a trial, which the verdict leaves out.
+    Interrupted,
     Failed(anyhow::Error),
 }
 
@@ -169,29 +175,15 @@ fn goal_of(args: &Args) -> anyhow::Result<Goal> {
     Ok(goal)
 }
 
-/// Plays one trial of the search and says how it went.
-fn trial(
-    plan: &Plan,
-    dataset: &Dataset,
-    load: &Load,
-    goal: &Goal,
-    watcher: &Watcher,
-) -> Result<Trial, Ended> {
+/// Plays one trial of the search.
+fn trial(plan: &Plan, dataset: &Dataset, load: &Load, watcher: &Watcher) -> anyhow::Result<Trial> {
     let mut plan = plan.clone();
     plan.stop.after = Some(Duration::from_secs_f64(load.duration_s));
     if let Pace::Open { rate_qps } = load.pace {
         plan.load = LoadPlan::Open { rate_qps, arrivals: Arrivals::Even };
     }
     let shown = Shown { bar: io::stderr().is_terminal(), every: None };
-    let trial = watcher.play(&plan, dataset, shown).map_err(Ended::Failed)?;
-    if let Some(why) = nobody_there(&trial, load).filter(|_| !trial.interrupted) {
-        return Err(Ended::Failed(anyhow::Error::msg(why)));
-    }
-    eprintln!("{}", words::trial_line(&trial, load.purpose, goal));
-    if trial.interrupted {
-        return Err(Ended::Interrupted(Box::new(Played { number: 0, purpose: load.purpose, trial })));
-    }
-    Ok(trial)
+    watcher.play(&plan, dataset, shown)
 }
 
 /// Why there is nobody to be searched: the subject has ended, or nothing ever answered.

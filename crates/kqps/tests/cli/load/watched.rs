@@ -33,7 +33,12 @@ fn a_search_ends_when_its_subject_does() {
     let (child, said) = without_the_echo_from("overload", &mut find, &bench);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(output.stdout.is_empty(), "no verdict of one that has ended");
+    let (out, _) = words(&output);
+    let told: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(told.iter().all(|one| one["kind"] == "trial"), "no verdict of one that has ended: {out}");
+    let (last, before) = told.split_last().expect("its trials are told");
+    assert_eq!(last["subject"]["alive"], false, "{out}");
+    assert_eq!(before[0]["purpose"], "ceiling", "{out}");
     let last = said.lines().last().unwrap();
     assert!(last.starts_with(&format!("kqps: process {pid} ended during the trial at ")), "{said}");
     assert!(last.ends_with(" q/s"), "{said}");
