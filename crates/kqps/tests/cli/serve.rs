@@ -8,11 +8,12 @@ mod steered;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use kqps_kernel::process::{Signal, signal};
 use kqps_kernel::{namespace, probe};
-use kqps_server::Model;
+use kqps_server::{Model, Report};
 
 use running::{Running, serve};
 use sent::{Sent, flow, kernel_counts, query, reply, wait_until_read};
@@ -21,7 +22,7 @@ use sent::{Sent, flow, kernel_counts, query, reply, wait_until_read};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Moves this test into a network of its own, where nobody else moves the counters.
-fn own_network() -> bool {
+pub(crate) fn own_network() -> bool {
     match namespace::enter_new_network() {
         Ok(()) => true,
         Err(error) => {
@@ -173,6 +174,41 @@ fn what_a_slow_server_leaves_is_counted_by_the_kernel() {
                 "{model:?}"
             );
         }
+    }
+}
+
+/// Stops a server while queries come as fast as they can be sent, and compares what it received with what the kernel gave
+/// to programs, in a network where there are no others.
+pub(crate) fn stopped_in_a_flood(server: Running, private: bool) -> Report {
+    const SENT_FIRST: u64 = 20_000;
+    let (before, flow, sent) = (kernel_counts(), flow(server.addresses[0]), AtomicU64::new(0));
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Nobody listens any more once it has ended.
+            while flow.send(&query(0)).is_ok() {
+                sent.fetch_add(1, Relaxed);
+            }
+        });
+        while sent.load(Relaxed) < SENT_FIRST {
+            std::thread::yield_now();
+        }
+        server.stop(Signal::Terminate)
+    });
+    assert!(report.received > 0);
+    if private {
+        assert_eq!(report.received, kernel_counts().0 - before.0, "{report:?}");
+    }
+    report
+}
+
+#[test]
+fn all_that_was_taken_before_the_end_is_counted() {
+    let private = own_network();
+    for model in available() {
+        println!("{model:?}");
+        let arguments = ["--io", model.name(), "--listen", "127.0.0.1:0", "--processes", "4"];
+        let report = stopped_in_a_flood(Running::start(&arguments), private);
+        assert_eq!(report.received, report.answered + report.dropped.values().sum::<u64>(), "{report:?}");
     }
 }
 

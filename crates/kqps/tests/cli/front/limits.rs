@@ -1,9 +1,10 @@
 //! Too many queries under way: those that have to go are the newest or the oldest, as it was said, and are counted.
 
 use super::peer::{Datagrams, answer};
-use super::{PATIENT, front, stop};
+use super::{PATIENT, assert_sums, front, models, stop};
 use crate::auth::dns::{A, query};
 use crate::serve::sent::{flow, wait_until_read};
+use crate::serve::{own_network, stopped_in_a_flood};
 
 /// Sends ten queries where four have room, and says which came through; the causes of the others, and how many gave
 /// their place.
@@ -33,6 +34,16 @@ fn crowd(limit: &str, overload: &str) -> (Vec<u16>, Vec<(String, u64)>, u64) {
     let report = stop(server);
     assert_eq!((report.received, report.answered), (10, 4));
     (answered, report.dropped.into_iter().collect(), report.back_ends[&back_end.url()].displaced)
+}
+
+#[test]
+fn all_that_was_taken_before_the_end_is_counted() {
+    let private = own_network();
+    let silent = Datagrams::new();
+    for model in models() {
+        let server = front(&[&silent.url()], &[&PATIENT[..], &["--io", model]].concat());
+        assert_sums(&stopped_in_a_flood(server, private));
+    }
 }
 
 #[test]
