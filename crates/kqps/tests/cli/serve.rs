@@ -206,7 +206,7 @@ fn all_that_was_taken_before_the_end_is_counted() {
     let private = own_network();
     for model in available() {
         println!("{model:?}");
-        let arguments = ["--io", model.name(), "--listen", "127.0.0.1:0", "--processes", "4"];
+        let arguments = ["--io", model.name(), "--listen", "127.0.0.1:0", "--processes", "8"];
         let report = stopped_in_a_flood(Running::start(&arguments), private);
         assert_eq!(report.received, report.answered + report.dropped.values().sum::<u64>(), "{report:?}");
     }
