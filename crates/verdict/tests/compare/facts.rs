@@ -158,6 +158,54 @@ fn wrong_answers_and_spoiled_trials_leave_no_verdict_and_come_before_doubts() {
     assert_eq!(compare(&[difference], 1)[0].outcome, Verdict::Inconclusive);
 }
 
+/// What leaves a cell without a figure leaves no verdict either, and less of it is told.
+#[test]
+fn noise_that_refuses_a_figure_refuses_its_comparison() {
+    for (foreign_cpu_s, steal, refusals, doubts) in
+        [(0.0, 0.0, 0, 0), (0.06, 0.0, 0, 1), (0.226, 0.0, 1, 0), (0.0, 0.005, 0, 1), (0.0, 0.02, 1, 0)]
+    {
+        let mut run = equals();
+        alter(&mut run, 0, |_, trial| {
+            trial.host.wall_s = 1.0;
+            trial.host.foreign_cpu_s = Some(foreign_cpu_s);
+            trial.host.cpus = [0, 1].map(|cpu| CpuFacts { cpu, steal, ..CpuFacts::default() }).into();
+        });
+        let judged = judged(&run);
+        let told = &judged.case.doubts;
+        assert_eq!((judged.case.refusals, told.len()), (refusals, (refusals + doubts) as usize), "{told:?}");
+        let (wanted, has) = match refusals {
+            0 => (Verdict::Equivalent, "cell 0 has a doubtful figure, noisy-host: Other programs took"),
+            _ => (Verdict::Inconclusive, "cell 0 has no figure, noisy-host: Other programs took"),
+        };
+        assert_eq!(judged.outcome, wanted, "{told:?}");
+        assert!(told.iter().all(|doubt| doubt.starts_with(has)), "{told:?}");
+    }
+}
+
+/// Whatever the trials of a cell are warned of is told of its comparison, once.
+#[test]
+fn every_warning_of_a_cell_is_a_doubt_and_is_told_once() {
+    let mut run = equals();
+    run.cells[1].workers = 2;
+    run.cells[1].subject_cpus = vec![1];
+    alter(&mut run, 1, |_, trial| {
+        trial.target = "127.0.0.1:5300".into();
+        trial.player.cpus = vec![1];
+        trial.player.per_thread = vec![thread(0.99)];
+        trial.ledger.unexplained = 100;
+        let threads = vec![thread(0.92), thread(0.1)];
+        trial.subject = Some(SubjectFacts { alive: true, threads, ..SubjectFacts::default() });
+    });
+    let Comparison { outcome, case, .. } = judged(&run);
+    assert_eq!((outcome, case.refusals), (Verdict::Equivalent, 0));
+    let codes = ["player-limited", "shared-cores", "uneven", "unexplained-loss"];
+    assert_eq!(case.doubts.len(), codes.len(), "{:?}", case.doubts);
+    for (doubt, code) in case.doubts.iter().zip(codes) {
+        assert!(doubt.starts_with(&format!("cell 1 has a doubtful figure, {code}: ")), "{doubt}");
+        assert!(!doubt.ends_with('.'), "{doubt}");
+    }
+}
+
 /// A trial that the player spoiled and that was made anew is forgotten.
 #[test]
 fn a_trial_that_was_made_anew_does_not_count() {

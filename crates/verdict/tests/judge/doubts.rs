@@ -4,6 +4,7 @@
 use kqps_observation::Run;
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::trial::Interval;
+use kqps_verdict::compare::{Figure, within_run};
 use kqps_verdict::judge::{CellVerdict, judge};
 use kqps_verdict::left_open;
 use kqps_verdict::warning::{Code, Effect};
@@ -32,6 +33,9 @@ fn half_of_the_searches_drifted() {
             **retest = trial(retest.load.intended_qps.unwrap(), 5_000);
         }
         assert_eq!(is_lowered_for(&rig, Code::Drifted), is_doubt, "{drifted} of 6");
+        let case = within_run(&rig.run, SUBJECT as usize, SUBJECT as usize, Figure::ReliableRate);
+        let told = case.doubts.iter().any(|doubt| doubt.contains("has a doubtful figure, drifted: "));
+        assert_eq!((told, case.refusals), (is_doubt, 0), "{:?}", case.doubts);
     }
 }
 
