@@ -49,6 +49,7 @@ fn told(comparison: &Comparison) -> String {
         }
         None => "There are too few blocks of A against itself to say what can be told apart.".to_owned(),
     });
+    told.extend(comparison.caveat());
     told.extend(doubts.iter().map(|doubt| format!("Doubtful: {doubt}.")));
     told.join(" ")
 }
