@@ -5,8 +5,8 @@
 //!
 //! - **equivalent**: the interval of the median ratio lies inside ± MDE.
 //! - **faster**, **slower**: it does not, it excludes 1, and the median is nearer to the MDE than to nothing.
-//! - **inconclusive**: all else, with the number of blocks that would probably settle it; and always where the trials
-//!   show that the ratios are not those of the subjects, which no number of blocks would settle.
+//! - **inconclusive**: all else, with the number of blocks that would probably settle it, or that it takes at least; and
+//!   always where the trials show that the ratios are not those of the subjects, which no number of blocks would settle.
 //!
 //! The MDE is the half-width that holds 95 % of what A against itself shows in a block. Median and interval come
 //! of many blocks and scatter less, which leaves room to find a true difference as large as the MDE nearly
@@ -148,6 +148,9 @@ pub struct Comparison {
     /// Blocks that would probably settle an inconclusive comparison, beyond those made; none where that cannot
     /// be estimated, or none would.
     pub more_blocks: Option<u32>,
+    /// Whether these are only the least that it takes: too little was seen to say whether they would do.
+    #[serde(default)]
+    pub more_at_least: bool,
     /// Blocks, from 0, with a ratio far from the others. They count like all others.
     pub outlying: Vec<u32>,
 }
@@ -169,7 +172,7 @@ fn judge(case: &Case, error_rate: f64, seed: u64) -> Comparison {
         (Some(ratio), Some(mde)) if is_enough(case, ratio, error_rate) => outcome(case.figure, ratio, mde),
         _ => Outcome::Inconclusive,
     };
-    let more_blocks = (outcome == Outcome::Inconclusive && case.refusal().is_none())
+    let more = (outcome == Outcome::Inconclusive && case.refusal().is_none())
         .then(|| more::blocks_wanted(&case.blocks, ratio.as_ref(), mde, error_rate))
         .flatten();
     Comparison {
@@ -178,7 +181,8 @@ fn judge(case: &Case, error_rate: f64, seed: u64) -> Comparison {
         ratio,
         mde,
         error_rate,
-        more_blocks,
+        more_blocks: more.map(|more| more.blocks),
+        more_at_least: more.is_some_and(|more| more.is_least),
         outlying: ratio::outlying(&case.blocks),
     }
 }

@@ -122,6 +122,7 @@ fn killed_in_the_middle_it_goes_on_and_repeats_nothing() {
     assert_eq!(after.iter().filter(|it| it.purpose == Purpose::Closed).count(), 8);
     let comparison = &told(&output)[0];
     assert_eq!((&comparison["outcome"], &comparison["more_blocks"]), (&"inconclusive".into(), &5.into()));
+    assert_eq!(comparison["more_at_least"], true, "a block is too little to estimate it");
 }
 
 #[test]

@@ -29,6 +29,10 @@ impl fmt::Display for Comparison {
             Outcome::Inconclusive => {
                 write!(f, "inconclusive: whether {b} differs from {a} in {figure} cannot be told yet; ")?;
                 match self.more_blocks {
+                    Some(1) if self.more_at_least => f.write_str("at least one more block is needed."),
+                    Some(blocks) if self.more_at_least => {
+                        write!(f, "at least {blocks} more blocks are needed.")
+                    }
                     Some(1) => f.write_str("about one more block would tell."),
                     Some(blocks) => write!(f, "about {blocks} more blocks would tell."),
                     None => f.write_str("how many more blocks would tell is not known."),

@@ -65,6 +65,10 @@ fn without_blocks_enough_there_is_no_verdict_and_the_number_missing_is_told() {
         let judged = compare(&[few], 7).remove(0);
         assert_eq!(judged.outcome, Outcome::Inconclusive);
         assert_eq!(judged.more_blocks, Some(6 - count as u32));
+        // Three blocks of two ratios are enough for an interval, and so for an estimate.
+        assert_eq!(judged.more_at_least, count < 3);
+        let said = if count < 3 { "cannot be told yet; at least" } else { "would tell." };
+        assert!(judged.to_string().contains(said), "{judged}");
     }
     let without_mde = compare(&[Case { same: Vec::new(), ..whole }], 7).remove(0);
     assert_eq!((without_mde.outcome, without_mde.mde), (Outcome::Inconclusive, None));
