@@ -83,6 +83,9 @@ pub struct Case {
     pub blocks: Vec<Vec<f64>>,
     /// The same of A against itself, as much apart in time as A and B were.
     pub same: Vec<Vec<f64>>,
+    /// Whether there are some of B against itself among them, for want of blocks that were made to hold A against itself.
+    #[serde(default)]
+    pub same_of_both: bool,
     /// What casts doubt on it, each a sentence, the gravest first.
     pub doubts: Vec<String>,
     /// How many of the doubts, from the first, leave no verdict whatever the ratios are: it was the player that was

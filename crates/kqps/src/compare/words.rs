@@ -86,11 +86,13 @@ fn of_one(comparison: &Comparison) -> String {
     if let Some(ratio) = &comparison.ratio {
         line("ratio", format!("{} of the {}", with_interval(ratio), comparison.case.figure));
     }
+    let who = if comparison.case.same_of_both { "each" } else { "A" };
     match comparison.mde {
         Some(mde) => {
-            line("MDE", format!("± {:.2} %: what A differs from itself in 19 blocks of 20", mde * 100.0));
+            let mde = mde * 100.0;
+            line("MDE", format!("± {mde:.2} %: what {who} differs from itself in 19 blocks of 20"));
         }
-        None => line("MDE", "unknown: there are too few blocks of A against itself".into()),
+        None => line("MDE", format!("unknown: there are too few blocks of {who} against itself")),
     }
     line("blocks", blocks(comparison));
     text
@@ -107,8 +109,9 @@ fn with_interval(ratio: &Interval) -> String {
 }
 
 fn blocks(comparison: &Comparison) -> String {
-    let (made, of_a) = (comparison.case.blocks.len(), comparison.case.same.len());
-    let mut text = format!("{made}, and {of_a} of A against itself");
+    let (made, same) = (comparison.case.blocks.len(), comparison.case.same.len());
+    let of_whom = if comparison.case.same_of_both { "A and B, each" } else { "A" };
+    let mut text = format!("{made}, and {same} of {of_whom} against itself");
     if !comparison.outlying.is_empty() {
         let numbers: Vec<String> = comparison.outlying.iter().map(|block| (block + 1).to_string()).collect();
         let _ = write!(text, "; far from the others, and counted: {}", numbers.join(", "));
@@ -158,6 +161,20 @@ mod tests {
         let words = of(&both[1..], None);
         assert!(words.contains("  because    the player was the limit.\n"), "{words}");
         assert!(words.contains("Warning: it was late.") && !words.contains("Warning: the player"), "{words}");
+    }
+
+    /// Cells of a stored run are both held against themselves.
+    #[test]
+    fn it_says_who_was_held_against_itself() {
+        for (same_of_both, mde, blocks) in [
+            (false, "what A differs from itself", "6, and 4 of A against itself"),
+            (true, "what each differs from itself", "6, and 4 of A and B, each against itself"),
+        ] {
+            let blocks_of = |count: usize| vec![vec![1.0]; count];
+            let case = Case { blocks: blocks_of(6), same: blocks_of(4), same_of_both, ..Case::default() };
+            let words = of_one(&compare(&[case], 1)[0]);
+            assert!(words.contains(mde) && words.contains(blocks), "{words}");
+        }
     }
 
     /// B loses 18 % in every block, and A strays from itself by more.

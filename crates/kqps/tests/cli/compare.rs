@@ -69,7 +69,7 @@ fn a_hundredth_of_the_rate_is_slower_and_fails_a_build() {
     let by_name = kqps(&cells).output().unwrap();
     let words = String::from_utf8_lossy(&by_name.stdout).into_owned();
     assert!(words.starts_with("slower: kqps-2 has "), "{words}{}", stderr(&by_name));
-    assert!(words.contains("MDE        ± "), "{words}");
+    assert!(words.contains("MDE        ± ") && words.contains("of A and B, each against itself"), "{words}");
 
     // And two runs are told to be two sessions of the same.
     let same = kqps(&[out.to_str().unwrap(), out.to_str().unwrap()]).output().unwrap();

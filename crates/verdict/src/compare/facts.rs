@@ -100,7 +100,8 @@ fn in_twos(pairs: &[(u32, f64)]) -> Vec<Vec<f64>> {
 pub fn within_run(run: &Run, a: usize, b: usize, figure: Figure) -> Case {
     let (of_a, of_b) = (of_starts(run, a, figure), of_starts(run, b, figure));
     let same = [neighbours(&of_a), neighbours(&of_b)].concat();
-    Case { blocks: each(&ratios(&of_a, &of_b)), same, ..named((run, a), (run, b), figure) }
+    let blocks = each(&ratios(&of_a, &of_b));
+    Case { blocks, same, same_of_both: true, ..named((run, a), (run, b), figure) }
 }
 
 /// The case of a cell each of two runs. Whatever changed on the host between the sessions is in the ratios and
@@ -115,6 +116,7 @@ pub fn between_runs(a: (&Run, usize), b: (&Run, usize), figure: Figure) -> Resul
     let mut case = named(a, b, figure);
     case.blocks = each(&ratios(&of_a, &of_b));
     case.same = [neighbours(&of_a), neighbours(&of_b)].concat();
+    case.same_of_both = true;
     case.doubts.push(
         "A and B were measured in different sessions: whatever else changed on the host between them looks \
          like a difference"

@@ -42,7 +42,7 @@ fn pairs_of_starts_make_abba_blocks() {
         &[NONE, NONE, 90.0, 80.0, 60.0],
     ]);
     let case = of_pairs(&run, Pairing { a: 0, again: 1, b: 2 }, Figure::AnsweredRate);
-    assert_eq!(case.same, [[1.1, 0.9]]);
+    assert_eq!((case.same, case.same_of_both), (vec![vec![1.1, 0.9]], false));
     assert_eq!(case.blocks, [vec![0.9, 0.8], vec![1.2]]);
     assert_eq!((case.a.as_str(), case.b.as_str()), ("cell 0", "cell 2"));
     assert!(case.doubts.is_empty(), "{:?}", case.doubts);
@@ -54,7 +54,7 @@ fn a_start_that_failed_has_no_ratio_and_is_told() {
     let case = within_run(&run, 0, 1, Figure::AnsweredRate);
     assert_eq!(case.blocks, [[0.9], [0.8], [0.8]]);
     // Of B only three starts are left, which make one pair of neighbours.
-    assert_eq!(case.same.len(), 3);
+    assert_eq!((case.same.len(), case.same_of_both), (3, true));
     assert_eq!(case.doubts, ["1 of the starts of cell 1 failed, the first: it died"]);
 }
 
