@@ -81,6 +81,10 @@ pub struct Case {
     pub figure: Figure,
     /// The ratios of each block. An ABBA block has two, in which a steady drift of the host has opposite signs.
     pub blocks: Vec<Vec<f64>>,
+    /// The number of each of these in the run, from 0, since a block without a ratio is not among them; an ABBA block's is
+    /// that among those of A and B. Without numbers blocks are counted as they stand.
+    #[serde(default)]
+    pub numbers: Vec<u32>,
     /// The same of A against itself, as much apart in time as A and B were.
     pub same: Vec<Vec<f64>>,
     /// Whether there are some of B against itself among them, for want of blocks that were made to hold A against itself.
@@ -95,6 +99,11 @@ pub struct Case {
 }
 
 impl Case {
+    /// The number of the block at this place, from 0.
+    pub fn number(&self, place: usize) -> u32 {
+        self.numbers.get(place).copied().unwrap_or(place as u32)
+    }
+
     /// Why the ratios are not those of the subjects, the gravest reason first; none where they are.
     pub fn refusal(&self) -> Option<&str> {
         self.doubts.first().filter(|_| self.refusals > 0).map(String::as_str)
@@ -154,7 +163,7 @@ pub struct Comparison {
     /// Whether these are only the least that it takes: too little was seen to say whether they would do.
     #[serde(default)]
     pub more_at_least: bool,
-    /// Blocks, from 0, with a ratio far from the others. They count like all others.
+    /// The numbers, from 0, of blocks with a ratio far from the others. They count like all others.
     pub outlying: Vec<u32>,
 }
 
@@ -186,7 +195,7 @@ fn judge(case: &Case, error_rate: f64, seed: u64) -> Comparison {
         error_rate,
         more_blocks: more.map(|more| more.blocks),
         more_at_least: more.is_some_and(|more| more.is_least),
-        outlying: ratio::outlying(&case.blocks),
+        outlying: ratio::outlying(&case.blocks).into_iter().map(|place| case.number(place)).collect(),
     }
 }
 

@@ -20,6 +20,7 @@ fn panel(index: usize, comparison: &Comparison) -> Panel {
             title: &format!("Ratio of {} to {} in {}, block by block", case.b, case.a, case.figure),
             description: &told,
             blocks: &case.blocks,
+            numbers: &(0..case.blocks.len()).map(|place| case.number(place)).collect::<Vec<_>>(),
             mde: comparison.mde,
             interval: (ratio.low, ratio.median, ratio.high),
         })

@@ -43,7 +43,7 @@ fn pairs_of_starts_make_abba_blocks() {
     ]);
     let case = of_pairs(&run, Pairing { a: 0, again: 1, b: 2 }, Figure::AnsweredRate);
     assert_eq!((case.same, case.same_of_both), (vec![vec![1.1, 0.9]], false));
-    assert_eq!(case.blocks, [vec![0.9, 0.8], vec![1.2]]);
+    assert_eq!((case.blocks, case.numbers), (vec![vec![0.9, 0.8], vec![1.2]], vec![0, 1]));
     assert_eq!((case.a.as_str(), case.b.as_str()), ("cell 0", "cell 2"));
     assert!(case.doubts.is_empty(), "{:?}", case.doubts);
 }
@@ -52,10 +52,29 @@ fn pairs_of_starts_make_abba_blocks() {
 fn a_start_that_failed_has_no_ratio_and_is_told() {
     let run = run(&[&[100.0, 100.0, 100.0, 100.0], &[90.0, 0.0, 80.0, 80.0]]);
     let case = within_run(&run, 0, 1, Figure::AnsweredRate);
-    assert_eq!(case.blocks, [[0.9], [0.8], [0.8]]);
+    assert_eq!((case.blocks, case.numbers), (vec![vec![0.9], vec![0.8], vec![0.8]], vec![0, 2, 3]));
     // Of B only three starts are left, which make one pair of neighbours.
     assert_eq!((case.same.len(), case.same_of_both), (3, true));
     assert_eq!(case.doubts, ["1 of the starts of cell 1 failed, the first: it died"]);
+}
+
+/// In the one run a start failed before the outlying one, in the other the first block of A and B.
+#[test]
+fn an_outlying_block_keeps_its_number_when_another_has_no_ratio() {
+    let a = [100.0; 8];
+    let within = run(&[&a, &[100.1, 0.0, 100.0, 60.0, 100.1, 100.0, 100.1, 100.0]]);
+    assert_eq!(judged(&within).outlying, [3]);
+    let pairs = run(&[
+        &[100.0; 16],
+        &[100.0; 4],
+        &[
+            NONE, NONE, NONE, NONE, 0.0, 0.0, 100.0, 100.1, 60.0, 100.0, 100.0, 100.1, 100.0, 100.1, 100.0,
+            100.1,
+        ],
+    ]);
+    let case = of_pairs(&pairs, Pairing { a: 0, again: 1, b: 2 }, Figure::AnsweredRate);
+    assert_eq!(case.numbers, [1, 2, 3, 4, 5]);
+    assert_eq!(compare(&[case], 1)[0].outlying, [2]);
 }
 
 /// Makes something of every trial of a cell but those that warm up.
