@@ -83,7 +83,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let shown = Shown { bar: io::stderr().is_terminal() && args.interval.is_none(), every: args.interval };
     let trial = Watcher::new()?.play(&plan, &dataset, shown)?;
     let setting = setting(&args.player, &plan);
-    let warnings = warning::of_trial(&trial, &setting);
+    let warnings = warning::of_trial(&trial, &setting).into_iter().map(Warning::with_flags);
+    let warnings: Vec<Warning> = warnings.collect();
     let refusal =
         warnings.iter().find(|warning| warning.effect() == Effect::Refuse).map(|warning| warning.code);
     let refused = refusal.is_some();

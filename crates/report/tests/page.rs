@@ -72,6 +72,7 @@ fn expect_reasons(browser: &mut Browser) {
         "which failed: Permission denied",
         "disturbed; in no figure",
         "steady state was not looked for",
+        "No canary was played",
         "No minimum detectable effect is known",
     ] {
         assert!(said.contains(words), "{words}");

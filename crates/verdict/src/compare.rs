@@ -5,8 +5,8 @@
 //!
 //! - **equivalent**: the interval of the median ratio lies inside ± MDE.
 //! - **faster**, **slower**: it does not, it excludes 1, and the median is nearer to the MDE than to nothing.
-//! - **inconclusive**: all else, with the number of blocks that would probably settle it; and always where the trials
-//!   show that the ratios are not those of the subjects, which no number of blocks would settle.
+//! - **inconclusive**: all else, with the number of blocks that would probably settle it, or that it takes at least; and
+//!   always where the trials show that the ratios are not those of the subjects, which no number of blocks would settle.
 //!
 //! The MDE is the half-width that holds 95 % of what A against itself shows in a block. Median and interval come
 //! of many blocks and scatter less, which leaves room to find a true difference as large as the MDE nearly
@@ -81,17 +81,29 @@ pub struct Case {
     pub figure: Figure,
     /// The ratios of each block. An ABBA block has two, in which a steady drift of the host has opposite signs.
     pub blocks: Vec<Vec<f64>>,
+    /// The number of each of these in the run, from 0, since a block without a ratio is not among them; an ABBA block's is
+    /// that among those of A and B. Without numbers blocks are counted as they stand.
+    #[serde(default)]
+    pub numbers: Vec<u32>,
     /// The same of A against itself, as much apart in time as A and B were.
     pub same: Vec<Vec<f64>>,
+    /// Whether there are some of B against itself among them, for want of blocks that were made to hold A against itself.
+    #[serde(default)]
+    pub same_of_both: bool,
     /// What casts doubt on it, each a sentence, the gravest first.
     pub doubts: Vec<String>,
     /// How many of the doubts, from the first, leave no verdict whatever the ratios are: it was the player that was
-    /// measured, or answers were wrong.
+    /// measured, the host was too noisy, or answers were wrong.
     #[serde(default)]
     pub refusals: u32,
 }
 
 impl Case {
+    /// The number of the block at this place, from 0.
+    pub fn number(&self, place: usize) -> u32 {
+        self.numbers.get(place).copied().unwrap_or(place as u32)
+    }
+
     /// Why the ratios are not those of the subjects, the gravest reason first; none where they are.
     pub fn refusal(&self) -> Option<&str> {
         self.doubts.first().filter(|_| self.refusals > 0).map(String::as_str)
@@ -148,7 +160,10 @@ pub struct Comparison {
     /// Blocks that would probably settle an inconclusive comparison, beyond those made; none where that cannot
     /// be estimated, or none would.
     pub more_blocks: Option<u32>,
-    /// Blocks, from 0, with a ratio far from the others. They count like all others.
+    /// Whether these are only the least that it takes: too little was seen to say whether they would do.
+    #[serde(default)]
+    pub more_at_least: bool,
+    /// The numbers, from 0, of blocks with a ratio far from the others. They count like all others.
     pub outlying: Vec<u32>,
 }
 
@@ -169,7 +184,7 @@ fn judge(case: &Case, error_rate: f64, seed: u64) -> Comparison {
         (Some(ratio), Some(mde)) if is_enough(case, ratio, error_rate) => outcome(case.figure, ratio, mde),
         _ => Outcome::Inconclusive,
     };
-    let more_blocks = (outcome == Outcome::Inconclusive && case.refusal().is_none())
+    let more = (outcome == Outcome::Inconclusive && case.refusal().is_none())
         .then(|| more::blocks_wanted(&case.blocks, ratio.as_ref(), mde, error_rate))
         .flatten();
     Comparison {
@@ -178,8 +193,9 @@ fn judge(case: &Case, error_rate: f64, seed: u64) -> Comparison {
         ratio,
         mde,
         error_rate,
-        more_blocks,
-        outlying: ratio::outlying(&case.blocks),
+        more_blocks: more.map(|more| more.blocks),
+        more_at_least: more.is_some_and(|more| more.is_least),
+        outlying: ratio::outlying(&case.blocks).into_iter().map(|place| case.number(place)).collect(),
     }
 }
 

@@ -127,6 +127,7 @@ fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> Cell
         player_qps: ceiling::player_qps(run, cell),
         echo_qps: echo.and_then(Ceiling::median_qps),
         canary: warning::canary(run, index),
+        names_flags: false,
     };
     let weighed = weigh::weigh(&case);
     // A start without a figure may have an upper bound, which would lie below the lower bounds of others.

@@ -1,19 +1,29 @@
 //! What the figures of a run leave open, because the run did not look for it.
 
 use kqps_observation::Run;
+use kqps_observation::run::Purpose;
 
 use crate::judge::RunVerdict;
 use crate::steady;
 
-/// Sentences that hold for all figures of a run; none where it has no figure, or is a study's, which says so with its
-/// question.
+/// Sentences that hold for all figures of a run; none where it has no figure. What a study lacks of a steady state it says
+/// with its question, and not here.
 pub fn of_run(run: &Run, verdict: &RunVerdict) -> Vec<String> {
-    if run.question.is_some() || verdict.subjects.iter().all(|subject| subject.figure_qps.is_none()) {
+    if verdict.subjects.iter().all(|subject| subject.figure_qps.is_none()) {
         return Vec::new();
+    }
+    if run.question.is_some() {
+        return canary(run).into_iter().collect();
     }
     let effect = verdict.comparisons.is_empty().then(|| {
         "No minimum detectable effect is known, since nothing was measured against itself: `kqps compare` does that."
             .to_owned()
     });
-    steady::not_looked_for(run).into_iter().chain(effect).collect()
+    steady::not_looked_for(run).into_iter().chain(canary(run)).chain(effect).collect()
+}
+
+/// What is to be said of a run without a canary.
+fn canary(run: &Run) -> Option<String> {
+    let was_played = run.trials.iter().any(|one| one.purpose == Purpose::Canary && one.measured().is_some());
+    (!was_played).then(|| "No canary was played: a host that changed during the run may not show.".into())
 }

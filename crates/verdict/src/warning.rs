@@ -6,7 +6,7 @@ mod host;
 mod player;
 mod subject;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use kqps_observation::Trial;
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,25 @@ impl Code {
             Self::Canary => "canary",
         }
     }
+
+    /// The flags of `kqps load` and `kqps find` that do what its advice says.
+    fn flags(self) -> Option<&'static str> {
+        match self {
+            Self::PlayerLimited => Some("-T, --cpus"),
+            Self::Lagging => Some("-T, --cpus, --subject-cpus"),
+            Self::ClientDrops => Some("-b, -c, -T"),
+            Self::SharedCores => Some("--cpus, --subject-cpus"),
+            Self::Uneven => Some("-c"),
+            Self::Irregular => Some("--max"),
+            Self::SingleHost
+            | Self::NoisyHost
+            | Self::WrongAnswers
+            | Self::Drifted
+            | Self::NoSteadyState
+            | Self::UnexplainedLoss
+            | Self::Canary => None,
+        }
+    }
 }
 
 impl fmt::Display for Code {
@@ -109,11 +128,20 @@ impl Warning {
         self.effect
     }
 
+    /// The same, its advice with the flags of `kqps load` and `kqps find`. Other commands lack them.
+    #[must_use]
+    pub fn with_flags(mut self) -> Self {
+        if let Some(flags) = self.code.flags() {
+            let _ = write!(self.advice, " See {flags}.");
+        }
+        self
+    }
+
     /// The upper bound was never found.
     pub fn irregular(max_qps: f64) -> Self {
         let advice = format!(
             "Even the greatest load tried, {max_qps:.0} queries a second, met the goal: the subject may be \
-             faster. Raise the greatest load (--max)."
+             faster. Raise the greatest load."
         );
         Self::new(Code::Irregular, Effect::DownOne, max_qps, advice)
     }

@@ -52,17 +52,22 @@ pub(super) fn nothing_shown(comparisons: &[Comparison], conditions: &[Condition]
 }
 
 /// What whoever set a condition must know as well: equals, of which a difference as small as was asked for might not
-/// have shown. None where it would have, and where any difference was asked for.
+/// have shown. None where it would have; where any difference was asked for there always is one that would not.
 pub(super) fn too_coarse(comparisons: &[Comparison], conditions: &[Condition]) -> Option<String> {
     let equals = comparisons.iter().filter(|one| one.outcome == Outcome::Equivalent);
     let mde = equals.filter_map(|one| one.mde).max_by(f64::total_cmp)?;
-    let wanted = conditions.iter().map(Condition::by).filter(|&by| by > 0.0).min_by(f64::total_cmp)?;
+    let of_difference = conditions.iter().filter(|condition| !condition.is_inconclusive());
+    let wanted = of_difference.map(Condition::by).min_by(f64::total_cmp)?;
+    let unseen = if wanted > 0.0 {
+        format!("difference of {} %", percent(wanted))
+    } else {
+        "smaller difference".to_owned()
+    };
     (wanted < mde).then(|| {
         format!(
-            "What is called equivalent is so within ± {:.2} %, so a difference of {} % might not have shown. What would \
-             help: longer trials, or a quieter host.",
-            mde * 100.0,
-            percent(wanted)
+            "What is called equivalent is so within ± {:.2} %, so a {unseen} might not have shown. What would help: \
+             longer trials, or a quieter host.",
+            mde * 100.0
         )
     })
 }
@@ -75,14 +80,19 @@ fn of_one(comparison: &Comparison) -> String {
     for refusal in &comparison.case.doubts[..comparison.case.refusals as usize] {
         line("because", format!("{refusal}."));
     }
+    if let Some(caveat) = comparison.caveat() {
+        line("but", caveat);
+    }
     if let Some(ratio) = &comparison.ratio {
         line("ratio", format!("{} of the {}", with_interval(ratio), comparison.case.figure));
     }
+    let who = if comparison.case.same_of_both { "each" } else { "A" };
     match comparison.mde {
         Some(mde) => {
-            line("MDE", format!("± {:.2} %: what A differs from itself in 19 blocks of 20", mde * 100.0));
+            let mde = mde * 100.0;
+            line("MDE", format!("± {mde:.2} %: what {who} differs from itself in 19 blocks of 20"));
         }
-        None => line("MDE", "unknown: there are too few blocks of A against itself".into()),
+        None => line("MDE", format!("unknown: there are too few blocks of {who} against itself")),
     }
     line("blocks", blocks(comparison));
     text
@@ -99,8 +109,9 @@ fn with_interval(ratio: &Interval) -> String {
 }
 
 fn blocks(comparison: &Comparison) -> String {
-    let (made, of_a) = (comparison.case.blocks.len(), comparison.case.same.len());
-    let mut text = format!("{made}, and {of_a} of A against itself");
+    let (made, same) = (comparison.case.blocks.len(), comparison.case.same.len());
+    let of_whom = if comparison.case.same_of_both { "A and B, each" } else { "A" };
+    let mut text = format!("{made}, and {same} of {of_whom} against itself");
     if !comparison.outlying.is_empty() {
         let numbers: Vec<String> = comparison.outlying.iter().map(|block| (block + 1).to_string()).collect();
         let _ = write!(text, "; far from the others, and counted: {}", numbers.join(", "));
@@ -133,18 +144,59 @@ mod tests {
         assert_eq!(nothing_shown(&both[..1], &conditions(&["slower"])), None);
 
         // The MDE is 0.17 %.
-        let told = too_coarse(&both, &conditions(&["slower", "faster:0.1%"])).unwrap();
+        let told = too_coarse(&both, &conditions(&["slower:1%", "faster:0.1%"])).unwrap();
         assert!(told.contains("so a difference of 0.1 % might"), "{told}");
         assert!(
             told.starts_with("What is called equivalent is so within ± 0.17 %, so a difference"),
             "{told}"
         );
-        for enough in [&["slower:2%"][..], &["slower"], &[]] {
+        for any in ["slower", "faster", "different"] {
+            let told = too_coarse(&both, &conditions(&[any, "slower:2%"])).unwrap();
+            assert!(told.contains("within ± 0.17 %, so a smaller difference might"), "{told}");
+        }
+        for enough in [&["slower:2%"][..], &["inconclusive"], &[]] {
             assert_eq!(too_coarse(&both, &conditions(enough)), None, "{enough:?}");
         }
         assert_eq!(too_coarse(&both[1..], &conditions(&["slower:0.1%"])), None);
         let words = of(&both[1..], None);
         assert!(words.contains("  because    the player was the limit.\n"), "{words}");
         assert!(words.contains("Warning: it was late.") && !words.contains("Warning: the player"), "{words}");
+    }
+
+    /// Cells of a stored run are both held against themselves.
+    #[test]
+    fn it_says_who_was_held_against_itself() {
+        for (same_of_both, mde, blocks) in [
+            (false, "what A differs from itself", "6, and 4 of A against itself"),
+            (true, "what each differs from itself", "6, and 4 of A and B, each against itself"),
+        ] {
+            let blocks_of = |count: usize| vec![vec![1.0]; count];
+            let case = Case { blocks: blocks_of(6), same: blocks_of(4), same_of_both, ..Case::default() };
+            let words = of_one(&compare(&[case], 1)[0]);
+            assert!(words.contains(mde) && words.contains(blocks), "{words}");
+        }
+    }
+
+    /// B loses 18 % in every block, and A strays from itself by more.
+    #[test]
+    fn equals_of_which_a_difference_shows_say_that_it_cannot_be_told_from_none() {
+        let around = |middle: f64, by: f64| -> Vec<Vec<f64>> {
+            (0..6).map(|block| vec![middle + by * f64::from(block % 2 * 2 - 1); 2]).collect()
+        };
+        let case =
+            Case { b: "new".into(), blocks: around(0.82, 0.01), same: around(1.0, 0.1), ..Case::default() };
+        let one = &compare(&[case], 1)[0];
+        assert_eq!(one.outcome, Outcome::Equivalent);
+        let words = of_one(one);
+        assert!(
+            words.contains("  but        In the median new has 18.0 % less answered rate, with"),
+            "{words}"
+        );
+        assert!(words.contains("a difference of so much cannot be told from none here.\n"), "{words}");
+        assert!(
+            too_coarse(std::slice::from_ref(one), &conditions(&["slower"]))
+                .unwrap()
+                .contains("so a smaller difference")
+        );
     }
 }

@@ -86,7 +86,9 @@ pub(super) fn words(
         let _ = writeln!(text, "  - {reason}");
     }
     if verdict.throughput_qps.is_some() {
-        text += "  - No steady state was waited for, and nothing was measured against itself (`kqps compare` \
+        text += "  - No steady state was waited for, no canary was played, and nothing was measured against itself \
+                 (`kqps compare` does that).
+";
                  does that).\n";
     }
     text

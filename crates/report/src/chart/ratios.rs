@@ -14,6 +14,8 @@ pub(crate) struct Ratios<'a> {
     pub(crate) description: &'a str,
     /// The ratios of every block, above 0.
     pub(crate) blocks: &'a [Vec<f64>],
+    /// The number of each of these, from 0.
+    pub(crate) numbers: &'a [u32],
     /// The minimum detectable effect, a share.
     pub(crate) mde: Option<f64>,
     /// Low end, median and high end.
@@ -49,16 +51,18 @@ pub(crate) fn ratios(chart: &Ratios<'_>) -> String {
         svg.rect("backdrop band", low, TOP, high - low, bottom - TOP);
     }
     axis(&mut svg, reach, bottom, &across);
-    for (index, ratios) in chart.blocks.iter().enumerate() {
+    let numbered = chart.blocks.iter().zip(chart.numbers);
+    for (index, (ratios, number)) in numbered.enumerate() {
         let y = TOP + ((index % rows) as f64 + 0.5) * ROW;
         for ratio in ratios.iter().filter(|ratio| ratio.is_finite()) {
-            svg.dot("p50", (across(*ratio), y), 3.5, &format!("block {}: {ratio:.4}", index + 1));
+            svg.dot("p50", (across(*ratio), y), 3.5, &format!("block {}: {ratio:.4}", number + 1));
         }
     }
     let (low, median, high) = chart.interval;
     let y = bottom - ROW * 0.75;
     svg.text("tick", LEFT - 2.0, y + 4.0, Anchor::End, "median");
-    svg.text("tick", LEFT - 2.0, TOP + ROW * 0.5 + 4.0, Anchor::End, "block 1");
+    let first = chart.numbers.first().map_or(1, |number| number + 1);
+    svg.text("tick", LEFT - 2.0, TOP + ROW * 0.5 + 4.0, Anchor::End, &format!("block {first}"));
     svg.line("whisker", (across(low), y), (across(high), y));
     for end in [low, high] {
         svg.line("whisker", (across(end), y - 5.0), (across(end), y + 5.0));
@@ -106,13 +110,15 @@ mod tests {
 
     fn draw(blocks: &[Vec<f64>], mde: Option<f64>) -> String {
         let interval = (0.9, 0.95, 1.0);
-        ratios(&Ratios { id: "r", title: "t", description: "d", blocks, mde, interval })
+        let numbers: Vec<u32> = (1..).take(blocks.len()).collect();
+        ratios(&Ratios { id: "r", title: "t", description: "d", blocks, numbers: &numbers, mde, interval })
     }
 
     #[test]
     fn every_ratio_is_a_dot_and_the_band_is_there_when_it_is_known() {
         let drawn = draw(&[vec![0.9, 0.95], vec![0.97]], Some(0.02));
         assert_eq!(drawn.matches("<circle").count(), 3 + 1);
+        assert!(drawn.contains(">block 2<") && drawn.contains("block 3: 0.97"), "{drawn}");
         assert!(drawn.contains("band") && drawn.contains(">equal<") && drawn.contains(">-10 %<"), "{drawn}");
         assert!(!draw(&[vec![0.9]], None).contains("band"));
     }

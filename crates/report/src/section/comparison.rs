@@ -20,6 +20,7 @@ fn panel(index: usize, comparison: &Comparison) -> Panel {
             title: &format!("Ratio of {} to {} in {}, block by block", case.b, case.a, case.figure),
             description: &told,
             blocks: &case.blocks,
+            numbers: &(0..case.blocks.len()).map(|place| case.number(place)).collect::<Vec<_>>(),
             mde: comparison.mde,
             interval: (ratio.low, ratio.median, ratio.high),
         })
@@ -49,6 +50,7 @@ fn told(comparison: &Comparison) -> String {
         }
         None => "There are too few blocks of A against itself to say what can be told apart.".to_owned(),
     });
+    told.extend(comparison.caveat());
     told.extend(doubts.iter().map(|doubt| format!("Doubtful: {doubt}.")));
     told.join(" ")
 }

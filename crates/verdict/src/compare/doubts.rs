@@ -1,5 +1,5 @@
 //! What the trials of a cell say against a comparison with it: refusals, each of which leaves no verdict because
-//! the ratios are not those of subjects, and doubts, which are only told.
+//! the ratios are not those of subjects, and doubts, which are only told. Every warning of the cell is one of both, once.
 
 use kqps_observation::run::{Role, RunTrial};
 use kqps_observation::{Run, Trial};
@@ -8,8 +8,8 @@ use super::facts::{is_compared, told};
 use super::{Case, Figure};
 use crate::bottleneck::{Resource, SATURATED};
 use crate::evidence::is_spoiled;
-use crate::judge::judge_cell_of;
-use crate::warning::{BUSY, Code, Effect, busiest_player, busiest_thread};
+use crate::judge::{CellVerdict, judge_cell_of};
+use crate::warning::{BUSY, Code, Effect, Warning, busiest_player, busiest_thread};
 
 /// The share of a cell's starts with a busy player from which on the player was what was measured.
 const OFTEN: f64 = 0.5;
@@ -24,10 +24,11 @@ pub(super) struct Objections {
 impl Objections {
     /// What is to be said of a cell, under this name, whose figure is compared.
     pub(super) fn to((run, cell): (&Run, usize), figure: Figure, name: &str) -> Self {
+        let verdict = judge_cell_of(run, cell);
         let mut objections = match figure {
-            Figure::ReliableRate => Self::to_search(run, cell, name),
+            Figure::ReliableRate => Self::to_search(&verdict, name),
             Figure::AnsweredRate | Figure::CpuPerAnswer | Figure::P99Latency => {
-                Self::to_given(run, cell, name)
+                Self::to_given(run, cell, &verdict, name)
             }
         };
         let failures: Vec<&str> = run.trials_of(cell).filter_map(RunTrial::failure).collect();
@@ -47,22 +48,38 @@ impl Objections {
     }
 
     /// A search names its bottleneck itself, and has a grade.
-    fn to_search(run: &Run, cell: usize, name: &str) -> Self {
-        let verdict = judge_cell_of(run, cell);
-        let mut refusals = Vec::new();
-        if verdict.bottleneck.resource == Resource::Player {
-            refusals.push(format!(
+    fn to_search(verdict: &CellVerdict, name: &str) -> Self {
+        let mut objections = Self::default();
+        let is_players = verdict.bottleneck.resource == Resource::Player;
+        if is_players {
+            objections.refusals.push(format!(
                 "the searches of {name} were ended by {}, and not by {name}",
                 verdict.bottleneck
             ));
         }
-        let of_player = [Code::PlayerLimited, Code::WrongAnswers, Code::Lagging, Code::ClientDrops];
-        refusals.extend(refusing(&verdict.warnings, &of_player, name));
-        Self { refusals, doubts: Vec::new() }
+        let is_told =
+            |warning: &Warning| warning.code == Code::PlayerLimited && is_players && !refuses(warning);
+        objections.add(&verdict.warnings, is_told, name);
+        objections
+    }
+
+    /// Adds the warnings of a cell that nothing else here tells: what leaves it without a figure leaves no verdict
+    /// either, and all else is a doubt. That both sides were on one host is none: a comparison is what such a figure
+    /// is good for.
+    fn add(&mut self, warnings: &[Warning], is_told: impl Fn(&Warning) -> bool, name: &str) {
+        for warning in warnings.iter().filter(|one| one.code != Code::SingleHost && !is_told(one)) {
+            let (of_what, to) = if refuses(warning) {
+                ("no figure", &mut self.refusals)
+            } else {
+                ("a doubtful figure", &mut self.doubts)
+            };
+            let advice = warning.advice.trim_end_matches('.');
+            to.push(format!("{name} has {of_what}, {}: {advice}", warning.code));
+        }
     }
 
     /// Of a closed loop or of fixed rates the trials are looked at that give the figures.
-    fn to_given(run: &Run, cell: usize, name: &str) -> Self {
+    fn to_given(run: &Run, cell: usize, verdict: &CellVerdict, name: &str) -> Self {
         let Self { mut refusals, mut doubts } = Self::default();
         let told: Vec<&Trial> = told(run, cell).into_values().collect();
         let often = |is_so: fn(&Trial) -> bool| {
@@ -70,14 +87,16 @@ impl Objections {
             (count as f64 > told.len() as f64 * OFTEN).then_some((count, told.len()))
         };
         // What is asked of a ceiling (a) is the player.
-        if run.cells[cell].role != Role::PlayerCeiling {
-            if let Some((busy, all)) = often(is_players_limit) {
+        let is_player = run.cells[cell].role == Role::PlayerCeiling;
+        let (busy, full) = (often(is_players_limit), often(is_cores_limit));
+        if !is_player {
+            if let Some((busy, all)) = busy {
                 refusals.push(format!(
                     "the player was the limit in {busy} of {all} starts of {name}: it was busy all the time and {name} \
                      was not, so a difference would not show. Give the player more cores, or {name} fewer workers or \
                      more work"
                 ));
-            } else if let Some((full, all)) = often(is_cores_limit) {
+            } else if let Some((full, all)) = full {
                 doubts.push(format!(
                     "the player's core was full in {full} of {all} starts of {name}, which was less busy, though not of \
                      the player alone: what else runs there hides differences"
@@ -98,20 +117,23 @@ impl Objections {
                 told.len()
             ));
         }
-        if run.cells[cell].role == Role::Subject {
-            refusals.extend(refusing(&judge_cell_of(run, cell).warnings, &[Code::PlayerLimited], name));
-        }
-        Self { refusals, doubts }
+        let is_told = |warning: &Warning| match warning.code {
+            Code::PlayerLimited => is_player || ((busy.is_some() || full.is_some()) && !refuses(warning)),
+            Code::WrongAnswers => wrong > 0,
+            Code::Lagging | Code::ClientDrops => spoiled > 0,
+            // Nobody looked for the greatest load.
+            Code::Irregular => true,
+            _ => false,
+        };
+        let mut objections = Self { refusals, doubts };
+        objections.add(&verdict.warnings, is_told, name);
+        objections
     }
 }
 
-/// The warnings with one of these codes that leave a cell without a figure.
-fn refusing(warnings: &[crate::warning::Warning], codes: &[Code], name: &str) -> Vec<String> {
-    let refuses = |effect| matches!(effect, Effect::Refuse | Effect::RedoThenRefuse);
-    let refusing = warnings.iter().filter(|one| codes.contains(&one.code) && refuses(one.effect()));
-    refusing
-        .map(|one| format!("{name} has no figure, {}: {}", one.code, one.advice.trim_end_matches('.')))
-        .collect()
+/// Whether a warning leaves its cell without a figure.
+fn refuses(warning: &Warning) -> bool {
+    matches!(warning.effect(), Effect::Refuse | Effect::RedoThenRefuse)
 }
 
 /// Whether the player had nothing left to give while the subject had.

@@ -85,13 +85,17 @@ pub fn of_pairs(run: &Run, pairing: Pairing, figure: Figure) -> Case {
     let mut case = named((run, pairing.a), (run, pairing.b), figure);
     // What is wrong with A once more is in the MDE.
     Objections::to((run, pairing.again), figure, &run.cells[pairing.again].name).join(&mut case);
-    Case { blocks: in_twos(&ratios(a, b)), same: in_twos(&ratios(a, again)), ..case }
+    let (numbers, blocks): (Vec<u32>, _) = in_twos(&ratios(a, b));
+    let (_, same) = in_twos(&ratios(a, again));
+    // Those of A against itself came first.
+    let first = run.trials_of(pairing.b).map(|one| one.block / 2).min().unwrap_or(0);
+    Case { blocks, numbers: numbers.into_iter().map(|number| number - first).collect(), same, ..case }
 }
 
-/// Groups the ratios of pairs by ABBA block.
-fn in_twos(pairs: &[(u32, f64)]) -> Vec<Vec<f64>> {
+/// Groups the ratios of pairs by ABBA block: the blocks' numbers, and the ratios of each.
+fn in_twos(pairs: &[(u32, f64)]) -> (Vec<u32>, Vec<Vec<f64>>) {
     let blocks = pairs.chunk_by(|one, other| one.0 / 2 == other.0 / 2);
-    blocks.map(|block| block.iter().map(|(_, ratio)| *ratio).collect()).collect()
+    blocks.map(|block| (block[0].0 / 2, block.iter().map(|(_, ratio)| *ratio).collect())).unzip()
 }
 
 /// The case of two cells of one run: their starts are paired by block. For want of blocks made for it, each cell
@@ -100,7 +104,8 @@ fn in_twos(pairs: &[(u32, f64)]) -> Vec<Vec<f64>> {
 pub fn within_run(run: &Run, a: usize, b: usize, figure: Figure) -> Case {
     let (of_a, of_b) = (of_starts(run, a, figure), of_starts(run, b, figure));
     let same = [neighbours(&of_a), neighbours(&of_b)].concat();
-    Case { blocks: each(&ratios(&of_a, &of_b)), same, ..named((run, a), (run, b), figure) }
+    let (numbers, blocks) = each(&ratios(&of_a, &of_b));
+    Case { blocks, numbers, same, same_of_both: true, ..named((run, a), (run, b), figure) }
 }
 
 /// The case of a cell each of two runs. Whatever changed on the host between the sessions is in the ratios and
@@ -113,8 +118,9 @@ pub fn between_runs(a: (&Run, usize), b: (&Run, usize), figure: Figure) -> Resul
     }
     let (of_a, of_b) = (of_starts(a.0, a.1, figure), of_starts(b.0, b.1, figure));
     let mut case = named(a, b, figure);
-    case.blocks = each(&ratios(&of_a, &of_b));
+    (case.numbers, case.blocks) = each(&ratios(&of_a, &of_b));
     case.same = [neighbours(&of_a), neighbours(&of_b)].concat();
+    case.same_of_both = true;
     case.doubts.push(
         "A and B were measured in different sessions: whatever else changed on the host between them looks \
          like a difference"
@@ -124,8 +130,9 @@ pub fn between_runs(a: (&Run, usize), b: (&Run, usize), figure: Figure) -> Resul
     Ok(case)
 }
 
-fn each(ratios: &[(u32, f64)]) -> Vec<Vec<f64>> {
-    ratios.iter().map(|(_, ratio)| vec![*ratio]).collect()
+/// A ratio for each block: the blocks' numbers, and the ratio of each.
+fn each(ratios: &[(u32, f64)]) -> (Vec<u32>, Vec<Vec<f64>>) {
+    ratios.iter().map(|(block, ratio)| (*block, vec![*ratio])).unzip()
 }
 
 /// Block → B's figure divided by A's, where both have one.

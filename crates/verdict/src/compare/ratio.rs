@@ -38,12 +38,12 @@ pub(super) fn chance_of_equality(blocks: &[Vec<f64>]) -> f64 {
     (2.0 * tail).min(1.0)
 }
 
-/// The blocks with a ratio that stands out.
-pub(super) fn outlying(blocks: &[Vec<f64>]) -> Vec<u32> {
+/// The places of blocks with a ratio that stands out.
+pub(super) fn outlying(blocks: &[Vec<f64>]) -> Vec<usize> {
     let usable = usable(blocks);
-    let block_of = (0_u32..).zip(&usable).flat_map(|(block, ratios)| ratios.iter().map(move |_| block));
-    let block_of: Vec<u32> = block_of.collect();
-    let mut blocks: Vec<u32> =
+    let block_of = (0..).zip(&usable).flat_map(|(block, ratios)| ratios.iter().map(move |_| block));
+    let block_of: Vec<usize> = block_of.collect();
+    let mut blocks: Vec<usize> =
         interval::outlying(&usable.concat()).into_iter().map(|ratio| block_of[ratio]).collect();
     blocks.dedup();
     blocks

@@ -1,4 +1,5 @@
-//! A comparison in one sentence, the verdict first, as words and pages print it.
+//! A comparison in one sentence, the verdict first, as words and pages print it, and in another what equivalence leaves
+//! open.
 
 use std::fmt;
 
@@ -15,10 +16,8 @@ impl fmt::Display for Comparison {
         }
         match self.outcome {
             Outcome::Faster | Outcome::Slower => {
-                let beyond = self.ratio.map_or(0.0, |ratio| ratio.median - 1.0);
-                let direction = if beyond < 0.0 { "less" } else { "more" };
-                let percent = beyond.abs() * 100.0;
-                write!(f, "{}: {b} has {percent:.1} % {direction} {figure} than {a}.", self.outcome)
+                let beyond = beyond(self.ratio.map_or(1.0, |ratio| ratio.median));
+                write!(f, "{}: {b} has {beyond} {figure} than {a}.", self.outcome)
             }
             Outcome::Equivalent => {
                 let percent = self.mde.unwrap_or(f64::INFINITY) * 100.0;
@@ -30,6 +29,10 @@ impl fmt::Display for Comparison {
             Outcome::Inconclusive => {
                 write!(f, "inconclusive: whether {b} differs from {a} in {figure} cannot be told yet; ")?;
                 match self.more_blocks {
+                    Some(1) if self.more_at_least => f.write_str("at least one more block is needed."),
+                    Some(blocks) if self.more_at_least => {
+                        write!(f, "at least {blocks} more blocks are needed.")
+                    }
                     Some(1) => f.write_str("about one more block would tell."),
                     Some(blocks) => write!(f, "about {blocks} more blocks would tell."),
                     None => f.write_str("how many more blocks would tell is not known."),
@@ -37,4 +40,35 @@ impl fmt::Display for Comparison {
             }
         }
     }
+}
+
+/// Above this MDE, a share, equivalence says little: what is known to more than ± 5 % has at best a C as a figure, too.
+const COARSE: f64 = 0.05;
+
+impl Comparison {
+    /// What equivalence leaves open here, a sentence: a difference that shows although the MDE is larger, or one that
+    /// would have to be large to show. None of other verdicts, and where the two are equal as far as a fine MDE can tell.
+    pub fn caveat(&self) -> Option<String> {
+        let (mde, ratio) = (self.mde?, self.ratio?);
+        if self.outcome != Outcome::Equivalent {
+            return None;
+        }
+        if ratio.low > 1.0 || ratio.high < 1.0 {
+            return Some(format!(
+                "In the median {} has {} {}, with the whole interval on one side of 1: a difference of so much cannot be \
+                 told from none here.",
+                self.case.b,
+                beyond(ratio.median),
+                self.case.figure
+            ));
+        }
+        (mde > COARSE)
+            .then(|| format!("A difference of up to {:.1} % cannot be told from none here.", mde * 100.0))
+    }
+}
+
+/// How far a ratio lies from 1: `1.4 % less`.
+fn beyond(ratio: f64) -> String {
+    let direction = if ratio < 1.0 { "less" } else { "more" };
+    format!("{:.1} % {direction}", (ratio - 1.0).abs() * 100.0)
 }

@@ -23,6 +23,8 @@ pub(super) struct Case<'a> {
     pub(super) echo_qps: Option<f64>,
     /// What the canaries of its run say.
     pub(super) canary: Option<Warning>,
+    /// Whether advice names the flags of `kqps find`.
+    pub(super) names_flags: bool,
 }
 
 /// A figure and what it is worth.
@@ -53,6 +55,9 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
         warnings.retain(|warning| warning.code != Code::Irregular);
     }
     warnings.sort_by_key(|warning| warning.code);
+    if case.names_flags {
+        warnings = warnings.into_iter().map(Warning::with_flags).collect();
+    }
     let mut doubts: Vec<Doubt> = warnings.iter().map(Doubt::of_warning).collect();
     doubts.extend(Doubt::of_figure(case, figure_qps, is_refused));
     doubts.sort_by_key(Doubt::weight);

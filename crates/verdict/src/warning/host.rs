@@ -30,8 +30,7 @@ pub fn shared_cores(trial: &Trial, setting: &Setting) -> Option<Warning> {
     let shared: Vec<String> = player.intersection(&subject).map(u32::to_string).collect();
     (!shared.is_empty()).then(|| {
         let advice = format!(
-            "Player and subject shared core {}: each took time from the other. Pin them apart (--cpus, \
-             --subject-cpus).",
+            "Player and subject shared core {}: each took time from the other. Pin them apart.",
             shared.join(", ")
         );
         Warning::new(Code::SharedCores, Effect::Cap(Grade::C), shared.len() as f64, advice)

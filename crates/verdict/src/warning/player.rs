@@ -95,9 +95,9 @@ pub fn player_limited(trial: &Trial) -> Option<Warning> {
         };
         let is_full = |share: Option<f64>| share.is_some_and(|share| share >= BUSY);
         let advice = if is_full(own_time(trial)) {
-            "It was busy all the time: give it more threads on cores of their own (-T, --cpus)."
+            "It was busy all the time: give it more threads on cores of their own."
         } else if is_full(busy) {
-            "Other work filled its core: stop that, or pin the player elsewhere (--cpus)."
+            "Other work filled its core: stop that, or pin the player elsewhere."
         } else {
             "It did not get the CPU: look for a CPU quota, or for other work on its cores."
         };
@@ -107,7 +107,7 @@ pub fn player_limited(trial: &Trial) -> Option<Warning> {
     let busy = busy.filter(|busy| *busy >= BUSY)?;
     let advice = format!(
         "A player thread or its core was {:.0} % busy: the subject may be faster than this. Give the player \
-         more threads on cores of their own (-T, --cpus).",
+         more threads on cores of their own.",
         busy * 100.0
     );
     Some(Warning::new(Code::PlayerLimited, Effect::Cap(Grade::C), busy, advice))
@@ -134,8 +134,8 @@ pub fn lagging(trial: &Trial) -> Option<Warning> {
             }
         };
         let advice = format!(
-            "{seen}. Pin the player (--cpus) away from the subject and from interrupts and say which cores the subject \
-             has (--subject-cpus), so that the player runs first on its own; or lower the rate."
+            "{seen}. Pin the player away from the subject and from interrupts and say which cores the subject has, \
+             so that the player runs first on its own; or lower the rate."
         );
         return Some(Warning::new(Code::Lagging, Effect::RedoThenRefuse, figure, advice));
     }
@@ -169,7 +169,7 @@ pub fn player_headroom(times: f64) -> Option<Warning> {
     };
     let advice = format!(
         "The player itself reaches only {times:.2} times this rate, so {says} (2.2 times are wanted). Give it more \
-         threads on cores of their own (-T, --cpus)."
+         threads on cores of their own."
     );
     Some(Warning::new(Code::PlayerLimited, effect, times, advice))
 }
@@ -188,8 +188,8 @@ pub fn client_drops(trial: &Trial) -> Option<Warning> {
     let drops = trial.player.socket_drops;
     (drops > 0).then(|| {
         let advice = format!(
-            "The player's own sockets dropped {drops} replies. Enlarge their buffers (-b), or use more \
-             sockets (-c) or threads (-T)."
+            "The player's own sockets dropped {drops} replies. Enlarge their buffers, or use more \
+             sockets or threads."
         );
         Warning::new(Code::ClientDrops, Effect::RedoThenRefuse, drops as f64, advice)
     })

@@ -15,8 +15,8 @@ pub fn uneven(trial: &Trial, setting: &Setting) -> Option<Warning> {
     let workers = setting.workers?;
     busiest_to_mean(trial, workers).filter(|share| *share > 1.25).map(|share| {
         let advice = format!(
-            "The busiest of {workers} workers did {share:.2} times the mean work. Use more sockets (-c) so \
-             that flows spread, or look at how the subject shares its queries out."
+            "The busiest of {workers} workers did {share:.2} times the mean work. Use more sockets so that \
+             flows spread, or look at how the subject shares its queries out."
         );
         Warning::new(Code::Uneven, Effect::DownOne, share, advice)
     })

@@ -42,8 +42,8 @@ fn pairs_of_starts_make_abba_blocks() {
         &[NONE, NONE, 90.0, 80.0, 60.0],
     ]);
     let case = of_pairs(&run, Pairing { a: 0, again: 1, b: 2 }, Figure::AnsweredRate);
-    assert_eq!(case.same, [[1.1, 0.9]]);
-    assert_eq!(case.blocks, [vec![0.9, 0.8], vec![1.2]]);
+    assert_eq!((case.same, case.same_of_both), (vec![vec![1.1, 0.9]], false));
+    assert_eq!((case.blocks, case.numbers), (vec![vec![0.9, 0.8], vec![1.2]], vec![0, 1]));
     assert_eq!((case.a.as_str(), case.b.as_str()), ("cell 0", "cell 2"));
     assert!(case.doubts.is_empty(), "{:?}", case.doubts);
 }
@@ -52,10 +52,29 @@ fn pairs_of_starts_make_abba_blocks() {
 fn a_start_that_failed_has_no_ratio_and_is_told() {
     let run = run(&[&[100.0, 100.0, 100.0, 100.0], &[90.0, 0.0, 80.0, 80.0]]);
     let case = within_run(&run, 0, 1, Figure::AnsweredRate);
-    assert_eq!(case.blocks, [[0.9], [0.8], [0.8]]);
+    assert_eq!((case.blocks, case.numbers), (vec![vec![0.9], vec![0.8], vec![0.8]], vec![0, 2, 3]));
     // Of B only three starts are left, which make one pair of neighbours.
-    assert_eq!(case.same.len(), 3);
+    assert_eq!((case.same.len(), case.same_of_both), (3, true));
     assert_eq!(case.doubts, ["1 of the starts of cell 1 failed, the first: it died"]);
+}
+
+/// In the one run a start failed before the outlying one, in the other the first block of A and B.
+#[test]
+fn an_outlying_block_keeps_its_number_when_another_has_no_ratio() {
+    let a = [100.0; 8];
+    let within = run(&[&a, &[100.1, 0.0, 100.0, 60.0, 100.1, 100.0, 100.1, 100.0]]);
+    assert_eq!(judged(&within).outlying, [3]);
+    let pairs = run(&[
+        &[100.0; 16],
+        &[100.0; 4],
+        &[
+            NONE, NONE, NONE, NONE, 0.0, 0.0, 100.0, 100.1, 60.0, 100.0, 100.0, 100.1, 100.0, 100.1, 100.0,
+            100.1,
+        ],
+    ]);
+    let case = of_pairs(&pairs, Pairing { a: 0, again: 1, b: 2 }, Figure::AnsweredRate);
+    assert_eq!(case.numbers, [1, 2, 3, 4, 5]);
+    assert_eq!(compare(&[case], 1)[0].outlying, [2]);
 }
 
 /// Makes something of every trial of a cell but those that warm up.
@@ -156,6 +175,54 @@ fn wrong_answers_and_spoiled_trials_leave_no_verdict_and_come_before_doubts() {
     assert!(case.doubts[2].contains("it died"), "{:?}", case.doubts);
     let difference = Case { blocks: vec![vec![0.5]; 6], ..case };
     assert_eq!(compare(&[difference], 1)[0].outcome, Verdict::Inconclusive);
+}
+
+/// What leaves a cell without a figure leaves no verdict either, and less of it is told.
+#[test]
+fn noise_that_refuses_a_figure_refuses_its_comparison() {
+    for (foreign_cpu_s, steal, refusals, doubts) in
+        [(0.0, 0.0, 0, 0), (0.06, 0.0, 0, 1), (0.226, 0.0, 1, 0), (0.0, 0.005, 0, 1), (0.0, 0.02, 1, 0)]
+    {
+        let mut run = equals();
+        alter(&mut run, 0, |_, trial| {
+            trial.host.wall_s = 1.0;
+            trial.host.foreign_cpu_s = Some(foreign_cpu_s);
+            trial.host.cpus = [0, 1].map(|cpu| CpuFacts { cpu, steal, ..CpuFacts::default() }).into();
+        });
+        let judged = judged(&run);
+        let told = &judged.case.doubts;
+        assert_eq!((judged.case.refusals, told.len()), (refusals, (refusals + doubts) as usize), "{told:?}");
+        let (wanted, has) = match refusals {
+            0 => (Verdict::Equivalent, "cell 0 has a doubtful figure, noisy-host: Other programs took"),
+            _ => (Verdict::Inconclusive, "cell 0 has no figure, noisy-host: Other programs took"),
+        };
+        assert_eq!(judged.outcome, wanted, "{told:?}");
+        assert!(told.iter().all(|doubt| doubt.starts_with(has)), "{told:?}");
+    }
+}
+
+/// Whatever the trials of a cell are warned of is told of its comparison, once.
+#[test]
+fn every_warning_of_a_cell_is_a_doubt_and_is_told_once() {
+    let mut run = equals();
+    run.cells[1].workers = 2;
+    run.cells[1].subject_cpus = vec![1];
+    alter(&mut run, 1, |_, trial| {
+        trial.target = "127.0.0.1:5300".into();
+        trial.player.cpus = vec![1];
+        trial.player.per_thread = vec![thread(0.99)];
+        trial.ledger.unexplained = 100;
+        let threads = vec![thread(0.92), thread(0.1)];
+        trial.subject = Some(SubjectFacts { alive: true, threads, ..SubjectFacts::default() });
+    });
+    let Comparison { outcome, case, .. } = judged(&run);
+    assert_eq!((outcome, case.refusals), (Verdict::Equivalent, 0));
+    let codes = ["player-limited", "shared-cores", "uneven", "unexplained-loss"];
+    assert_eq!(case.doubts.len(), codes.len(), "{:?}", case.doubts);
+    for (doubt, code) in case.doubts.iter().zip(codes) {
+        assert!(doubt.starts_with(&format!("cell 1 has a doubtful figure, {code}: ")), "{doubt}");
+        assert!(!doubt.ends_with('.'), "{doubt}");
+    }
 }
 
 /// A trial that the player spoiled and that was made anew is forgotten.

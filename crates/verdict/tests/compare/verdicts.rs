@@ -35,6 +35,26 @@ fn a_difference_below_the_mde_is_none_however_narrow_its_interval() {
     let small = judged(Figure::AnsweredRate, 0.996, 0.001);
     assert!(small.ratio.unwrap().high < 1.0, "the interval excludes 1");
     assert_eq!(small.outcome, Outcome::Equivalent);
+    let caveat = small.caveat().unwrap();
+    assert!(
+        caveat.contains("has 0.4 % less answered rate, with the whole interval on one side of 1"),
+        "{caveat}"
+    );
+}
+
+#[test]
+fn equals_say_that_a_difference_cannot_be_told_where_it_would_have_to_be_large() {
+    let of_mde = |log: f64| {
+        let same = [log, -log].repeat(3).into_iter().map(|log| vec![log.exp(); 2]).collect();
+        let blocks = blocks(1.0, 0.003);
+        compare(&[Case { blocks, same, ..Case::default() }], 7).remove(0)
+    };
+    let (coarse, fine) = (of_mde(0.1), of_mde(0.01));
+    assert_eq!([coarse.outcome, fine.outcome], [Outcome::Equivalent; 2]);
+    assert_eq!(coarse.caveat().unwrap(), "A difference of up to 27.7 % cannot be told from none here.");
+    assert_eq!(fine.caveat(), None, "{:?}", fine.mde);
+    let slower = judged(Figure::AnsweredRate, 0.8, 0.005);
+    assert_eq!((slower.outcome, slower.caveat()), (Outcome::Slower, None));
 }
 
 #[test]
@@ -45,6 +65,10 @@ fn without_blocks_enough_there_is_no_verdict_and_the_number_missing_is_told() {
         let judged = compare(&[few], 7).remove(0);
         assert_eq!(judged.outcome, Outcome::Inconclusive);
         assert_eq!(judged.more_blocks, Some(6 - count as u32));
+        // Three blocks of two ratios are enough for an interval, and so for an estimate.
+        assert_eq!(judged.more_at_least, count < 3);
+        let said = if count < 3 { "cannot be told yet; at least" } else { "would tell." };
+        assert!(judged.to_string().contains(said), "{judged}");
     }
     let without_mde = compare(&[Case { same: Vec::new(), ..whole }], 7).remove(0);
     assert_eq!((without_mde.outcome, without_mde.mde), (Outcome::Inconclusive, None));

@@ -1,9 +1,10 @@
 //! Doubts that no single trial shows: a lower bound that no longer holds, a subject that had not come to rest, a host
 //! that changed meanwhile. Each reaches the verdict on the cell.
 
-use kqps_observation::Run;
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::trial::Interval;
+use kqps_observation::{Question, Run};
+use kqps_verdict::compare::{Figure, within_run};
 use kqps_verdict::judge::{CellVerdict, judge};
 use kqps_verdict::left_open;
 use kqps_verdict::warning::{Code, Effect};
@@ -32,6 +33,9 @@ fn half_of_the_searches_drifted() {
             **retest = trial(retest.load.intended_qps.unwrap(), 5_000);
         }
         assert_eq!(is_lowered_for(&rig, Code::Drifted), is_doubt, "{drifted} of 6");
+        let case = within_run(&rig.run, SUBJECT as usize, SUBJECT as usize, Figure::ReliableRate);
+        let told = case.doubts.iter().any(|doubt| doubt.contains("has a doubtful figure, drifted: "));
+        assert_eq!((told, case.refusals), (is_doubt, 0), "{:?}", case.doubts);
     }
 }
 
@@ -52,6 +56,12 @@ fn what_a_run_did_not_look_for_is_said_of_its_figures() {
     let open = said(&six_starts(2e6, |_| {}).run);
     assert!(open.contains("steady state was not looked for"), "{open}");
     assert!(open.contains("No minimum detectable effect"), "{open}");
+    let mut rig = six_starts(2e6, |_| {});
+    assert!(said(&rig.run).contains("No canary was played"));
+    rig.run.question = Some(Question::default());
+    assert_eq!(said(&rig.run), "No canary was played: a host that changed during the run may not show.");
+    rig.add(1, 5, 51, Purpose::Canary, closed(1000.0));
+    assert_eq!(said(&rig.run), "", "a study tells its warm-up with its question");
     assert_eq!(said(&Rig::new(2e6).run), "", "without a figure there is nothing to say it of");
 }
 

@@ -104,6 +104,8 @@ fn a_player_with_little_headroom_lowers_the_grade_and_with_none_refuses_the_figu
     let doubtful = subject(&six_starts(400e3, |_| {}));
     assert!(codes(&doubtful).contains(&Code::PlayerLimited) && doubtful.figure_qps.is_some());
     let refused = subject(&six_starts(230e3, |_| {}));
+    let named = [" -T", "--cpus"].iter().any(|flag| refused.reasons[0].contains(flag));
+    assert!(!named, "a run has no such flags: {}", refused.reasons[0]);
     assert_eq!(refused.grade, Grade::F);
     assert!(refused.reasons[0].starts_with("player-limited"), "{:?}", refused.reasons);
     let figures =

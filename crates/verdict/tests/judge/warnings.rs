@@ -246,6 +246,29 @@ fn a_warm_up_that_still_rises_is_no_steady_state() {
 }
 
 #[test]
+fn advice_names_flags_only_for_commands_that_have_them() {
+    let mut bad = trial(100e3, 0);
+    bad.player.per_thread[0].busy = 0.99;
+    bad.player.socket_drops = 1;
+    bad.lag_us.p99 = Some(500);
+    let threads = &mut bad.subject.as_mut().unwrap().threads;
+    *threads = vec![thread("worker", 1, 0.9, 0), thread("worker", 2, 0.1, 1)];
+    let setting = Setting { workers: Some(2), ..pinned() };
+    let mut warnings = of_trial(&bad, &setting);
+    warnings.retain(|warning| warning.code != Code::SingleHost);
+    warnings.extend([Warning::irregular(1e6), player_headroom(2.0).unwrap()]);
+    let codes: Vec<&str> = warnings.iter().map(|warning| warning.code.name()).collect();
+    let all = ["player-limited", "lagging", "client-drops", "shared-cores", "uneven"];
+    assert_eq!(codes, [&all[..], &["irregular", "player-limited"]].concat());
+    for warning in warnings {
+        assert!(!warning.advice.contains(" -") && !warning.advice.contains("(-"), "{warning}");
+        let named = warning.with_flags();
+        assert!(named.advice.contains(". See -"), "{named}");
+    }
+    assert_eq!(Warning::drifted(1e5).with_flags(), Warning::drifted(1e5));
+}
+
+#[test]
 fn a_warning_is_written_with_its_code_and_advice() {
     let written = serde_json::to_value(Warning::drifted(1e5)).unwrap();
     assert_eq!(written["code"], "drifted");
