@@ -89,7 +89,6 @@ pub(super) fn words(
         text += "  - No steady state was waited for, no canary was played, and nothing was measured against itself \
                  (`kqps compare` does that).
 ";
-                 does that).\n";
     }
     text
 }
