@@ -87,8 +87,7 @@ pub(super) fn words(
     }
     if verdict.throughput_qps.is_some() {
         text += "  - No steady state was waited for, no canary was played, and nothing was measured against itself \
-                 (`kqps compare` does that).
-";
+                 (`kqps compare` does that).\n";
     }
     text
 }
