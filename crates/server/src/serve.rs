@@ -17,7 +17,6 @@ use kqps_kernel::signal::Signals;
 use crate::auth::{Load, Told};
 use crate::crew::{Crew, Task};
 use crate::family::{self, Family};
-use crate::front::policy::Target;
 use crate::io::Model;
 use crate::report::Report;
 use crate::service::Service;
@@ -208,12 +207,7 @@ fn check(setup: &Setup, service: &Service) -> Result<(), ServeError> {
         let why = format!("--io {model} waits on one socket and cannot serve several --listen addresses");
         return Err(ServeError::Setup(why));
     }
-    if let Service::Front(front) = service {
-        if let Some(loops) = front.policy.back_ends.iter().find(|back_end| is_itself(setup, &back_end.target))
-        {
-            let why = format!("the back end {} is where this front listens", loops.target);
-            return Err(ServeError::Setup(why));
-        }
+    if let Service::Front(_) = service {
         if setup.processes > 1 {
             return Err(ServeError::Setup(
                 "a front has threads and no worker processes: use --threads".to_owned(),
@@ -235,14 +229,6 @@ fn check(setup: &Setup, service: &Service) -> Result<(), ServeError> {
         ));
     }
     Ok(())
-}
-
-/// Whether what goes there would come back here.
-fn is_itself(setup: &Setup, target: &Target) -> bool {
-    match target {
-        Target::Udp(address) | Target::Tcp(address) => setup.listen.contains(address),
-        Target::Unix(_) => false,
-    }
 }
 
 /// Serves as a worker process, as the parent says on standard input, and tells the parent what was loaded and
