@@ -2,21 +2,22 @@
 //! says when it can answer, waits for its end, and adds up what the workers counted.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kqps_kernel::UdpSocket;
 use kqps_kernel::clock::now_ns;
 use kqps_kernel::poll::{FOREVER_NS, PollSet};
 use kqps_kernel::process::Signal;
 use kqps_kernel::signal::Signals;
+use kqps_kernel::{UdpOptions, UdpSocket};
 
 use crate::auth::{Load, Told};
 use crate::crew::{Crew, Task};
 use crate::family::{self, Family};
+use crate::front::policy::Target;
 use crate::io::Model;
 use crate::report::Report;
 use crate::service::Service;
@@ -77,6 +78,7 @@ pub struct Server {
     receivers: Vec<Arc<UdpSocket>>,
     signals: Signals,
     workers: Workers,
+    notes: Vec<String>,
 }
 
 enum Workers {
@@ -95,6 +97,7 @@ impl Server {
         if service.replies_pass() {
             bound.never_fragment()?;
         }
+        let notes = notes(setup, &service, &bound.receivers[0])?;
         let assigned: Vec<Assigned> = bound
             .workers
             .into_iter()
@@ -109,7 +112,7 @@ impl Server {
             Workers::Processes(Family::start(setup, &service, &assigned, &bound.listeners)?)
         };
         let (addresses, files, receivers) = (bound.addresses, bound.files, bound.receivers);
-        Ok(Self { addresses, files, receivers, signals, workers })
+        Ok(Self { addresses, files, receivers, signals, workers, notes })
     }
 
     /// The addresses listened on.
@@ -128,6 +131,11 @@ impl Server {
             Workers::Here(crew) => crew.told(),
             Workers::Processes(family) => family.told(),
         }
+    }
+
+    /// What could not be had as asked for.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// Where a front tells its counts to Prometheus.
@@ -229,6 +237,23 @@ fn check(setup: &Setup, service: &Service) -> Result<(), ServeError> {
         ));
     }
     Ok(())
+}
+
+/// What the system keeps smaller than asked for: one socket tells it of all.
+fn notes(setup: &Setup, service: &Service, receiver: &UdpSocket) -> io::Result<Vec<String>> {
+    let of_flag = |flag: &'static str| move |told| format!("{flag}: {told}");
+    let short = receiver.short_buffers(setup.buffer_bytes);
+    let mut notes: Vec<String> = short.into_iter().map(of_flag("--buffer")).collect();
+    if let Service::Front(front) = service
+        && front.policy.back_ends.iter().any(|back_end| matches!(back_end.target, Target::Udp(_)))
+    {
+        let bytes = front.buffer_bytes;
+        let options =
+            UdpOptions { recv_buffer: Some(bytes), send_buffer: Some(bytes), ..UdpOptions::default() };
+        let like_those = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0).into(), &options)?;
+        notes.extend(like_those.short_buffers(bytes).into_iter().map(of_flag("--backend-buffer")));
+    }
+    Ok(notes)
 }
 
 /// Serves as a worker process, as the parent says on standard input, and tells the parent what was loaded and

@@ -177,6 +177,39 @@ fn what_a_slow_server_leaves_is_counted_by_the_kernel() {
 }
 
 #[test]
+fn buffers_that_the_system_caps_are_told_of_once() {
+    let run = |arguments: &[&str]| {
+        // Without this right the kernel keeps buffers to its limit.
+        let line = "test $(id -u) -ne 0 || exec setpriv --bounding-set=-net_admin \"$@\"; exec \"$@\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", line, "sh", env!("CARGO_BIN_EXE_kqps"), "serve"]).args(arguments);
+        let output =
+            command.args(["--listen", "127.0.0.1:0", "--for", "0s"]).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let front =
+        ["front", "--buffer", "4KiB", "--backend-buffer", "1GiB", "--backend", "udp://127.0.0.1:5301"];
+    for (flag, arguments) in [
+        ("--buffer", &["echo", "--buffer", "1GiB", "--threads", "2", "--sockets", "reuseport"][..]),
+        ("--buffer", &["echo", "--buffer", "1GiB", "--processes", "2"]),
+        ("--backend-buffer", &front),
+    ] {
+        let errors = run(arguments);
+        let mut lines = errors.lines();
+        for (which, sysctl) in [("receive", "net.core.rmem_max"), ("send", "net.core.wmem_max")] {
+            let line = lines.next().unwrap();
+            assert!(line.starts_with(&format!("kqps: warning: {flag}: {which} buffers have ")), "{errors}");
+            let advice =
+                format!("instead of 1073741824: raise the sysctl {sysctl}, or give kqps CAP_NET_ADMIN");
+            assert!(line.ends_with(&advice), "{errors}");
+        }
+        assert_eq!(lines.next(), None, "{errors}");
+    }
+    assert_eq!(run(&["echo", "--buffer", "64KiB"]), "");
+}
+
+#[test]
 fn worker_processes_die_with_their_parent() {
     let mut server = Running::start(&["--processes", "2", "--listen", "127.0.0.1:0"]);
     let address = server.addresses[0];

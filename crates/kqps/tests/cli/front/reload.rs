@@ -1,7 +1,7 @@
 //! SIGHUP: the file with the back ends is read again while queries are answered.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -52,9 +52,7 @@ fn reload(server: &mut Running) -> Value {
 /// Has a front read its file again, which is broken; what it says.
 fn reload_in_vain(server: &mut Running) -> String {
     signal(server.child.id(), Signal::HangUp).unwrap();
-    let mut said = String::new();
-    BufReader::new(server.child.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
-    said
+    server.next_error()
 }
 
 #[test]

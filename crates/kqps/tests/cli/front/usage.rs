@@ -152,7 +152,9 @@ fn it_says_whom_it_asks_and_what_came_of_it() {
     );
     fs::write(&file, text).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
-    command.args(["serve", "front", "--for", "10ms", "--listen", "127.0.0.1:0", "--config"]).arg(&file);
+    command.args(["serve", "front", "--for", "10ms", "--listen", "127.0.0.1:0"]);
+    // So much every host gives.
+    command.args(["--buffer", "64KiB", "--backend-buffer", "64KiB", "--config"]).arg(&file);
     let output = command.output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
