@@ -6,6 +6,7 @@ pub(crate) mod sent;
 mod steered;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead as _, BufReader};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use kqps_kernel::{namespace, probe};
 use kqps_server::Model;
 
 use running::{Running, serve};
-use sent::{Sent, flow, kernel_counts, query, reply, wait_until_read};
+use sent::{Sent, flow, kernel_counts, query, reply, send_raw, wait_until_read};
 
 /// How long anything may take that takes no time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -174,6 +175,25 @@ fn what_a_slow_server_leaves_is_counted_by_the_kernel() {
             );
         }
     }
+}
+
+#[test]
+fn what_the_kernel_drops_need_not_be_for_want_of_room() {
+    let mut child = serve(&["--listen", "127.0.0.1:0"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let first = lines.next().unwrap();
+    let address = first.split(' ').nth(2).unwrap().parse().unwrap();
+    // One that is shorter is looked at before its socket is (include/linux/skbuff.h, `CHECKSUM_BREAK`).
+    let is_sent = send_raw(address, 53, 1, &[query(1), vec![0; 100]].concat());
+    let flow = flow(address);
+    flow.send(&query(1)).unwrap();
+    assert_eq!(flow.recv(&mut [0; 512]).unwrap(), query(1).len());
+    signal(child.id(), Signal::Terminate).unwrap();
+    assert!(child.wait().unwrap().success());
+    let said: Vec<String> = lines.collect();
+    let dropped = "  dropped by the kernel, socket buffer full or checksum wrong: 1";
+    let expected = ["Received 1, answered 1", dropped];
+    assert_eq!(said, expected[..if is_sent { 2 } else { 1 }]);
 }
 
 #[test]
