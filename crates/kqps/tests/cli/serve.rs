@@ -311,6 +311,15 @@ fn what_cannot_be_is_refused_in_one_line() {
 }
 
 #[test]
+fn its_help_says_which_queries_get_no_reply() {
+    let output = serve(&["--help"]).output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    for cause in ["4096 bytes", "query-too-long", "fragments", "send-failed-EMSGSIZE"] {
+        assert!(help.contains(cause), "no {cause} in:\n{help}");
+    }
+}
+
+#[test]
 fn probe_gives_a_reason_for_whatever_does_not_work() {
     let run = |arguments: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_kqps")).arg("probe").args(arguments).output().unwrap();
