@@ -297,6 +297,25 @@ fn what_cannot_be_is_refused_in_one_line() {
     assert!(error.contains("--io blocking waits on one socket"), "{error}");
     let (status, error) = refused(&["--listen", "127.0.0.1:5399", "--listen", "127.0.0.1:5399"]);
     assert_eq!((status, &*error), (Some(2), "kqps: --listen 127.0.0.1:5399 is given twice"));
+    for (listen, why) in [
+        (
+            ["0.0.0.0:5399", "127.0.0.1:5399"],
+            "--listen 0.0.0.0:5399 and --listen 127.0.0.1:5399 would both take port 5399",
+        ),
+        (["[::1]:5399", "[::]:5399"], "--listen [::1]:5399 and --listen [::]:5399 would both take port 5399"),
+    ] {
+        let (status, error) = refused(&["--listen", listen[0], "--listen", listen[1]]);
+        assert_eq!((status, error), (Some(2), format!("kqps: {why}")));
+    }
+    let each = ["--sockets", "port-each", "--processes", "2", "--threads", "2"];
+    let near = ["--listen", "127.0.0.1:5399", "--listen", "127.0.0.1:5396"];
+    let (status, error) = refused(&[&each[..], &near].concat());
+    let why = "kqps: --listen 127.0.0.1:5399 and --listen 127.0.0.1:5396 would both take port 5399";
+    assert_eq!((status, &*error), (Some(2), why));
+    let (status, error) = refused(&[&each[..], &["--listen", "127.0.0.1:65533"]].concat());
+    let why = "kqps: --listen 127.0.0.1:65533: 4 workers with a port each would need ports up to 65536, and there are \
+               none above 65535";
+    assert_eq!((status, &*error), (Some(2), why));
     let (status, error) = refused(&["--listen", "127.0.0.1:0", "--cpus", "1000"]);
     assert_eq!(status, Some(2));
     assert!(error.contains("--cpus: this process may not run on core 1000; it may on ["), "{error}");
@@ -317,6 +336,15 @@ fn its_help_says_which_queries_get_no_reply() {
     for cause in ["4096 bytes", "query-too-long", "fragments", "send-failed-EMSGSIZE"] {
         assert!(help.contains(cause), "no {cause} in:\n{help}");
     }
+}
+
+#[test]
+fn addresses_that_do_not_meet_stand_side_by_side() {
+    let each = ["--sockets", "port-each", "--threads", "2", "--listen", "127.0.0.1:5385"];
+    let others = ["--listen", "127.0.0.1:5387", "--listen", "127.0.0.2:5385", "--listen", "[::]:5385"];
+    let server = Running::start(&[&each[..], &others].concat());
+    assert_eq!(server.addresses.len(), 8);
+    server.stop(Signal::Terminate);
 }
 
 #[test]
