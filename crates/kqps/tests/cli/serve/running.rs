@@ -4,9 +4,12 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
+use kqps_kernel::poll::PollSet;
 use kqps_kernel::process::{Signal, signal};
 use kqps_server::Report;
 use serde_json::Value;
+
+use super::PATIENCE;
 
 /// A server that is running; killed when the test forgets it.
 pub(crate) struct Running {
@@ -45,8 +48,12 @@ impl Running {
 
     /// The next line that it says on stderr.
     pub(crate) fn next_error(&mut self) -> String {
-        let mut errors = BufReader::new(self.child.stderr.as_mut().unwrap());
+        let stderr = self.child.stderr.as_mut().unwrap();
+        let mut heard = PollSet::new([&*stderr]);
+        let mut errors = BufReader::new(stderr);
         loop {
+            let is_said = !errors.buffer().is_empty() || heard.wait(PATIENCE.as_nanos() as u64).unwrap();
+            assert!(is_said, "it says nothing");
             let mut line = String::new();
             errors.read_line(&mut line).unwrap();
             if !is_about_buffers(&line) {
