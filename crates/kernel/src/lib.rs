@@ -20,6 +20,7 @@ pub mod idle;
 pub mod limits;
 pub mod map;
 pub mod namespace;
+pub mod own;
 pub mod poll;
 pub mod priority;
 pub mod probe;

@@ -15,6 +15,9 @@ use crate::sys::{check_size, get_option, is_not_now, set_option};
 /// more off (RFC 791, section 3.1), so that a buffer of this length has room for whatever comes.
 pub const DATAGRAM_BYTES: usize = 65_535;
 
+/// The largest buffer that anybody gets, bytes (net/core/sock.c, `__sock_set_rcvbuf`).
+const BUFFER_BYTES_MOST: usize = libc::c_int::MAX as usize / 2;
+
 /// How a socket is set up. The default is a plain one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // each is a socket option, and every combination is good
@@ -180,6 +183,27 @@ impl UdpSocket {
         socket2::SockRef::from(self).send_buffer_size()
     }
 
+    /// Which buffers the kernel made smaller than this many bytes, each in words with what stands in the way. Without
+    /// `CAP_NET_ADMIN` it keeps to the system's limits.
+    pub fn short_buffers(&self, asked_bytes: usize) -> Vec<String> {
+        let told = |told: io::Result<usize>, which: &str, sysctl: &str| {
+            // It tells twice what was asked for, since it counts its own bookkeeping in (socket(7)).
+            let got_bytes = told.ok()? / 2;
+            let more = if got_bytes < BUFFER_BYTES_MOST {
+                format!("raise the sysctl {sysctl}, or give kqps CAP_NET_ADMIN")
+            } else {
+                "Linux gives no more".to_owned()
+            };
+            (got_bytes < asked_bytes)
+                .then(|| format!("{which} buffers have {got_bytes} bytes instead of {asked_bytes}: {more}"))
+        };
+        let both = [
+            told(self.recv_buffer(), "receive", "net.core.rmem_max"),
+            told(self.send_buffer(), "send", "net.core.wmem_max"),
+        ];
+        both.into_iter().flatten().collect()
+    }
+
     /// Packets that this socket dropped since it was opened, because its buffer was full or they were broken
     /// (`SO_MEMINFO`). Wraps at 2³².
     pub fn drops(&self) -> io::Result<u64> {
@@ -339,5 +363,27 @@ impl AsRawFd for UdpSocket {
     #[inline]
     fn as_raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_that_is_smaller_than_asked_for_is_told() {
+        // Nobody gets so much.
+        let asked_bytes = 1 << 31;
+        let options = UdpOptions { recv_buffer: Some(asked_bytes), ..UdpOptions::default() };
+        let socket = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
+        let got_bytes = socket.recv_buffer().unwrap() / 2;
+        let told = socket.short_buffers(asked_bytes);
+        assert_eq!(told.len(), 2);
+        assert!(
+            told[0]
+                .starts_with(&format!("receive buffers have {got_bytes} bytes instead of {asked_bytes}: "))
+        );
+        assert!(told[1].starts_with("send buffers have "));
+        assert_eq!(socket.short_buffers(1), [""; 0]);
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use kqps_dataset::{Check, Dataset};
+use kqps_kernel::own::is_own;
 use kqps_lab::load::{Load, Pace, Played};
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
@@ -20,7 +21,7 @@ use kqps_verdict::warning::Setting;
 use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
-use crate::load::{PlayerArgs, Shown, Watcher, is_this_host, open_dataset, setting, silence};
+use crate::load::{PlayerArgs, Shown, Watcher, open_dataset, setting, silence};
 use crate::value::{parse_duration, parse_rate, parse_share};
 use ceiling::{Ceilings, Interface};
 
@@ -86,7 +87,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let interface = interface_of(args);
     let expected = dataset.check();
     let dataset = dataset.checked(Check::Off);
-    let ceilings = if args.no_ceiling || !plan.targets.iter().all(|target| is_this_host(target.ip())) {
+    let ceilings = if args.no_ceiling || !plan.targets.iter().all(|&target| is_own(target)) {
         Ceilings::default()
     } else {
         ceiling::measure(&interface, &plan, &dataset, &watcher)

@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kqps_dataset::Dataset;
+use kqps_kernel::own::is_own;
 use kqps_observation::Trial;
 use kqps_player::{Arrivals, Control, LoadPlan, Plan, Stop, play};
 use kqps_verdict::warning::{self, Effect, Setting, Warning};
@@ -22,7 +23,6 @@ use crate::value::{parse_count, parse_duration, parse_rate};
 
 pub(crate) use flags::{PlayerArgs, open_dataset};
 pub(crate) use progress::Shown;
-pub(crate) use target::is_this_host;
 pub(crate) use words::silence;
 
 /// Play queries at a target and account for each
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// what the trials show.
 pub(crate) fn setting(args: &PlayerArgs, plan: &Plan) -> Setting {
     Setting {
-        one_host: plan.targets.iter().any(|target| is_this_host(target.ip())).then_some(true),
+        one_host: plan.targets.iter().any(|&target| is_own(target)).then_some(true),
         subject_cpus: plan.subject_cpus.clone(),
         workers: args.subject_workers,
         ..Setting::default()

@@ -65,6 +65,7 @@ fn serve(serving: &Serving, service: Service, loader: Loader) -> anyhow::Result<
         ServeError::Setup(why) | ServeError::Zones(why) => bad_input(why),
         error => error.into(),
     })?;
+    server.notes().iter().for_each(|note| eprintln!("kqps: warning: {note}"));
     let mut out = io::stdout();
     words::ready(&mut out, serving.json, &setup, &server, front.as_deref())?;
     let report = server.run(serving.time, |told| {

@@ -49,7 +49,7 @@ impl Sockets {
                 .map_err(|error| too_many(plan, error, |error| PlayError::Bind { address, error }))
         };
         let all = (0..wanted).map(bind).collect::<Result<Vec<UdpSocket>, PlayError>>()?;
-        let notes = short_buffers(&all[0], bytes);
+        let notes = all[0].short_buffers(bytes);
         Ok(Self { all, notes })
     }
 }
@@ -70,26 +70,6 @@ pub(crate) fn too_many(
 /// The address that lets the kernel choose one with which the target can be reached.
 fn any(target: SocketAddr) -> IpAddr {
     if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
-}
-
-/// Says which buffers the kernel made smaller than asked for, and what stands in the way. It tells the doubled
-/// value, which counts its own bookkeeping in (`socket(7)`).
-fn short_buffers(socket: &UdpSocket, asked_bytes: usize) -> Vec<String> {
-    let note = |told: io::Result<usize>, which: &str, sysctl: &str| {
-        let got_bytes = told.ok()? / 2;
-        (got_bytes < asked_bytes).then(|| {
-            format!(
-                "{which} buffers have {got_bytes} bytes instead of {asked_bytes}: raise the sysctl {sysctl}"
-            )
-        })
-    };
-    [
-        note(socket.recv_buffer(), "receive", "net.core.rmem_max"),
-        note(socket.send_buffer(), "send", "net.core.wmem_max"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
 }
 
 /// Thread `number`'s part of `whole`, so that the parts add up and differ by 1 at most.

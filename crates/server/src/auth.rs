@@ -104,8 +104,8 @@ pub trait Load: Send + Sync {
     /// Loads all zones. Called in a thread that may take its time.
     fn load(&self, wish: Wish<'_>) -> Result<(Zones, Told), String>;
 
-    /// Reads the policy of a front again; none where it cannot be used, which the user is told.
-    fn policy(&self) -> Option<Policy>;
+    /// Reads the policy of a front again; none where it cannot be used, or `check` says why not, which the user is told.
+    fn policy(&self, check: &dyn Fn(&Policy) -> Result<(), String>) -> Option<Policy>;
 
     /// A front goes by that policy from now on, or a worker of it cannot.
     fn adopted(&self, policy: &Policy, outcome: io::Result<()>);

@@ -8,7 +8,7 @@ use kqps_kernel::affinity;
 use kqps_kernel::signal::Signals;
 
 use crate::auth::{AuthStream, Keeper, Load, Told};
-use crate::front::Board;
+use crate::front::{Board, Home};
 use crate::io::Model;
 use crate::report::Report;
 use crate::serve::{News, ServeError, Until};
@@ -38,7 +38,7 @@ pub(crate) struct Crew {
 enum Kept {
     Nothing,
     Zones(Keeper),
-    Policy(Board, Arc<dyn Load>),
+    Policy(Board, Home, Arc<dyn Load>),
 }
 
 impl Crew {
@@ -52,10 +52,12 @@ impl Crew {
                 Ok(Self { threads: Threads::start(model, assigned, start, alone)?, kept: Kept::Nothing })
             }
             Service::Front(settings) => {
+                let home = Home::of(&assigned, settings.tcp)?;
+                home.check(&settings.policy).map_err(ServeError::Setup)?;
                 let mut board = Board::new(*settings, assigned.len())?;
                 let start = |number, assigned, going| board.start(number, model, assigned, &listeners, going);
                 let threads = Threads::start(model, assigned, start, alone)?;
-                Ok(Self { threads, kept: Kept::Policy(board, load.clone()) })
+                Ok(Self { threads, kept: Kept::Policy(board, home, load.clone()) })
             }
             Service::Auth(settings) => {
                 let limits = settings.limits;
@@ -85,7 +87,7 @@ impl Crew {
     /// Where counts are told to Prometheus.
     pub(crate) fn metrics(&self) -> Option<SocketAddr> {
         match &self.kept {
-            Kept::Policy(board, _) => board.metrics(),
+            Kept::Policy(board, ..) => board.metrics(),
             Kept::Nothing | Kept::Zones(_) => None,
         }
     }
@@ -104,8 +106,8 @@ impl Crew {
             }
             match (until.wait(signals, &descriptors)?, &mut self.kept) {
                 (News::HangUp, Kept::Zones(keeper)) => keeper.reload()?,
-                (News::HangUp, Kept::Policy(board, load)) => {
-                    if let Some(policy) = load.policy() {
+                (News::HangUp, Kept::Policy(board, home, load)) => {
+                    if let Some(policy) = load.policy(&|policy| home.check(policy)) {
                         load.adopted(&policy, board.adopt(policy.clone()));
                     }
                 }

@@ -7,7 +7,7 @@
 //! - [`policy`] says whom a query may go to, `choose` picks one of those.
 //! - `desk` leads a query from its client to a back end and back; `queries` holds what is under way, `ids` its
 //!   numbers on each link, `stream` and `datagrams` are the links, `health` says whether a back end is used.
-//! - `turn` is the loop; `intake`, `clients` and `post` are its clients' side.
+//! - `turn` is the loop; `intake`, `clients` and `post` are its clients' side; `home` is where those find it.
 //! - `fuzz` gives what reads back ends' bytes to the fuzz targets.
 //! - `board` starts the workers, hands them another policy, and tells what they count while they run.
 
@@ -22,6 +22,7 @@ mod datagrams;
 mod desk;
 pub mod fuzz;
 mod health;
+mod home;
 mod ids;
 mod intake;
 pub mod policy;
@@ -42,6 +43,7 @@ pub(crate) use board::Board;
 pub(crate) use counts::add_back_ends;
 pub use counts::{BackEndReport, BackEndReports};
 pub use health::Checks;
+pub(crate) use home::Home;
 use ids::Chance;
 pub use policy::Policy;
 

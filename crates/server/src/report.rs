@@ -19,7 +19,8 @@ pub struct Report {
     pub answered: u64,
     /// Queries without an answer, by cause.
     pub dropped: BTreeMap<String, u64>,
-    /// Datagrams that the kernel dropped because a socket's buffer was full.
+    /// Datagrams that the kernel dropped because a socket's buffer was full or their checksum was wrong: it has one
+    /// counter for both.
     pub socket_drops: u64,
     /// Replies that were made, by the four bits of the rcode in their headers; from a server that looks at them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

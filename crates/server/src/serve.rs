@@ -2,17 +2,17 @@
 //! says when it can answer, waits for its end, and adds up what the workers counted.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kqps_kernel::UdpSocket;
 use kqps_kernel::clock::now_ns;
 use kqps_kernel::poll::{FOREVER_NS, PollSet};
 use kqps_kernel::process::Signal;
 use kqps_kernel::signal::Signals;
+use kqps_kernel::{UdpOptions, UdpSocket};
 
 use crate::auth::{Load, Told};
 use crate::crew::{Crew, Task};
@@ -78,6 +78,7 @@ pub struct Server {
     receivers: Vec<Arc<UdpSocket>>,
     signals: Signals,
     workers: Workers,
+    notes: Vec<String>,
 }
 
 enum Workers {
@@ -96,6 +97,7 @@ impl Server {
         if service.replies_pass() {
             bound.never_fragment()?;
         }
+        let notes = notes(setup, &service, &bound.receivers[0])?;
         let assigned: Vec<Assigned> = bound
             .workers
             .into_iter()
@@ -110,7 +112,7 @@ impl Server {
             Workers::Processes(Family::start(setup, &service, &assigned, &bound.listeners)?)
         };
         let (addresses, files, receivers) = (bound.addresses, bound.files, bound.receivers);
-        Ok(Self { addresses, files, receivers, signals, workers })
+        Ok(Self { addresses, files, receivers, signals, workers, notes })
     }
 
     /// The addresses listened on.
@@ -129,6 +131,11 @@ impl Server {
             Workers::Here(crew) => crew.told(),
             Workers::Processes(family) => family.told(),
         }
+    }
+
+    /// What could not be had as asked for.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// Where a front tells its counts to Prometheus.
@@ -208,12 +215,7 @@ fn check(setup: &Setup, service: &Service) -> Result<(), ServeError> {
         let why = format!("--io {model} waits on one socket and cannot serve several --listen addresses");
         return Err(ServeError::Setup(why));
     }
-    if let Service::Front(front) = service {
-        if let Some(loops) = front.policy.back_ends.iter().find(|back_end| is_itself(setup, &back_end.target))
-        {
-            let why = format!("the back end {} is where this front listens", loops.target);
-            return Err(ServeError::Setup(why));
-        }
+    if let Service::Front(_) = service {
         if setup.processes > 1 {
             return Err(ServeError::Setup(
                 "a front has threads and no worker processes: use --threads".to_owned(),
@@ -237,12 +239,21 @@ fn check(setup: &Setup, service: &Service) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// Whether what goes there would come back here.
-fn is_itself(setup: &Setup, target: &Target) -> bool {
-    match target {
-        Target::Udp(address) | Target::Tcp(address) => setup.listen.contains(address),
-        Target::Unix(_) => false,
+/// What the system keeps smaller than asked for: one socket tells it of all.
+fn notes(setup: &Setup, service: &Service, receiver: &UdpSocket) -> io::Result<Vec<String>> {
+    let of_flag = |flag: &'static str| move |told| format!("{flag}: {told}");
+    let short = receiver.short_buffers(setup.buffer_bytes);
+    let mut notes: Vec<String> = short.into_iter().map(of_flag("--buffer")).collect();
+    if let Service::Front(front) = service
+        && front.policy.back_ends.iter().any(|back_end| matches!(back_end.target, Target::Udp(_)))
+    {
+        let bytes = front.buffer_bytes;
+        let options =
+            UdpOptions { recv_buffer: Some(bytes), send_buffer: Some(bytes), ..UdpOptions::default() };
+        let like_those = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0).into(), &options)?;
+        notes.extend(like_those.short_buffers(bytes).into_iter().map(of_flag("--backend-buffer")));
     }
+    Ok(notes)
 }
 
 /// Serves as a worker process, as the parent says on standard input, and tells the parent what was loaded and

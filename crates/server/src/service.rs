@@ -30,7 +30,9 @@ impl Service {
         }
     }
 
-    /// Whether no reply is longer than its query, or than what passes nearly everywhere: then none need be fragmented.
+    /// Whether replies leave whole or not at all: where none is longer than its query, or than what passes nearly
+    /// everywhere. A query may itself have come in fragments; its echo is then refused and counted, since what an
+    /// echo measures has no fragments in it.
     pub(crate) fn replies_pass(&self) -> bool {
         match self {
             Self::Echo(_) => true,

@@ -5,9 +5,10 @@
 //! addresses.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
 
+use kqps_kernel::own::is_own;
 use kqps_player::Sources;
 
 use crate::exit::bad_input;
@@ -76,7 +77,7 @@ fn resolve(target: &str, allowed: &[Allowed]) -> anyhow::Result<SocketAddr> {
     if unspecified || address.port() == 0 {
         return Err(bad_input(format!("target `{target}`: {address} is nobody's address")));
     }
-    if is_this_host(ip) || benchmarking.contains(ip) || allowed.iter().any(|network| network.contains(ip)) {
+    if is_own(address) || benchmarking.contains(ip) || allowed.iter().any(|network| network.contains(ip)) {
         return Ok(address);
     }
     Err(bad_input(format!(
@@ -89,25 +90,12 @@ fn resolve(target: &str, allowed: &[Allowed]) -> anyhow::Result<SocketAddr> {
 /// and replies would go to somebody else. An address that stands for any is no forged one.
 pub(super) fn check_sources(sources: &Sources, sockets: usize) -> anyhow::Result<()> {
     let distinct: BTreeSet<IpAddr> = (0..sockets).map(|number| sources.of_socket(number)).collect();
-    match distinct.into_iter().find(|source| !source.is_unspecified() && !is_this_host(*source)) {
+    match distinct.into_iter().find(|source| !source.is_unspecified() && !is_own((*source, 0).into())) {
         None => Ok(()),
         Some(foreign) => Err(bad_input(format!(
             "-a: this host has no address {foreign}; it sends from its own addresses only, or replies would go to others"
         ))),
     }
-}
-
-/// Whether an address is one of this host's: the kernel sends to those from the address itself. That it lets
-/// a socket be bound to one says nothing (`net.ipv4.ip_nonlocal_bind`). Connecting sends no packet.
-pub(crate) fn is_this_host(ip: IpAddr) -> bool {
-    let unspecified: IpAddr =
-        if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let source = || {
-        let socket = UdpSocket::bind((unspecified, 0))?;
-        socket.connect((ip, PORT))?;
-        socket.local_addr()
-    };
-    ip.is_loopback() || source().is_ok_and(|source| source.ip() == ip)
 }
 
 fn parse(target: &str) -> anyhow::Result<SocketAddr> {

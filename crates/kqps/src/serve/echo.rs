@@ -4,8 +4,14 @@ use kqps_server::{Echo, Service};
 
 use super::options::Serving;
 
+/// Good queries that get no reply.
+const SILENCE: &str = "A query longer than 4096 bytes gets no reply (counted as query-too-long), nor does one that is \
+                       longer than its link takes at once and came in fragments: replies leave whole or not at all \
+                       (counted as send-failed-EMSGSIZE).";
+
 /// Return every query as its own reply: the ceiling of an I/O model
 #[derive(clap::Args)]
+#[command(after_help = SILENCE)]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) serving: Serving,

@@ -40,12 +40,16 @@ impl Load for Loader {
         loaded
     }
 
-    fn policy(&self) -> Option<Policy> {
+    fn policy(&self, check: &dyn Fn(&Policy) -> Result<(), String>) -> Option<Policy> {
         let Some(path) = &self.policy else {
             eprintln!("kqps: there is no --config to read again; all back ends stay as they were");
             return None;
         };
-        let policy = front::read(path);
+        let read = front::read(path).map_err(|error| error.to_string());
+        let policy = read.and_then(|policy| match check(&policy) {
+            Ok(()) => Ok(policy),
+            Err(why) => Err(format!("{}: {why}", path.display())),
+        });
         if let Err(error) = &policy {
             eprintln!("kqps: {error}; all back ends stay as they were");
         }

@@ -83,11 +83,7 @@ impl Serving {
         if self.steer.is_some() && !matches!(self.sockets, Sockets::Reuseport) {
             return Err(bad_input("--steer chooses among sockets on one port: it needs --sockets reuseport"));
         }
-        let is_repeated = |(at, address): &(usize, &SocketAddr)| self.listen[..*at].contains(address);
-        let mut named = self.listen.iter().enumerate().filter(|(_, address)| address.port() > 0);
-        if let Some((_, address)) = named.find(is_repeated) {
-            return Err(bad_input(format!("--listen {address} is given twice")));
-        }
+        self.check_ports()?;
         Ok(Setup {
             listen: self.listen.clone(),
             io: self.io.parse().map_err(bad_input)?,
@@ -107,4 +103,43 @@ impl Serving {
             steer: self.steer.is_some(),
         })
     }
+
+    /// Refuses addresses of which one would take another's port, or one that there is not.
+    fn check_ports(&self) -> anyhow::Result<()> {
+        let ports = match self.sockets {
+            Sockets::PortEach => self.processes * self.threads,
+            Sockets::Shared | Sockets::Reuseport => 1,
+        };
+        // Where the kernel chooses the ports they are free.
+        let named: Vec<SocketAddr> = self.listen.iter().copied().filter(|listen| listen.port() > 0).collect();
+        for (at, &address) in named.iter().enumerate() {
+            let last = u32::from(address.port()) + ports - 1;
+            if last > u32::from(u16::MAX) {
+                return Err(bad_input(format!(
+                    "--listen {address}: {ports} workers with a port each would need ports up to {last}, and there \
+                     are none above 65535"
+                )));
+            }
+            if named[..at].contains(&address) {
+                return Err(bad_input(format!("--listen {address} is given twice")));
+            }
+            if let Some((other, port)) = named[..at].iter().find_map(|&other| meet(other, address, ports)) {
+                return Err(bad_input(format!(
+                    "--listen {other} and --listen {address} would both take port {port}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether two addresses, each with so many ports from its own on, have a port in common: the first one, and whose.
+fn meet(other: SocketAddr, address: SocketAddr, ports: u32) -> Option<(SocketAddr, u16)> {
+    let is_same_family = other.is_ipv4() == address.is_ipv4();
+    let is_any = other.ip().is_unspecified() || address.ip().is_unspecified();
+    let mut moved = other;
+    moved.set_port(address.port());
+    let is_same_place = is_same_family && is_any || moved == address;
+    let is_near = u32::from(other.port().abs_diff(address.port())) < ports;
+    (is_same_place && is_near).then(|| (other, other.port().max(address.port())))
 }

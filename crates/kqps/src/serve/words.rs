@@ -144,7 +144,11 @@ pub(super) fn counts(out: &mut impl Write, json: bool, report: &Report) -> io::R
     writeln!(out, "Received {}, answered {}", report.received, report.answered)?;
     dropped(out, &report.dropped)?;
     if report.socket_drops > 0 {
-        writeln!(out, "  dropped by the kernel, socket buffer full: {}", report.socket_drops)?;
+        writeln!(
+            out,
+            "  dropped by the kernel, socket buffer full or checksum wrong: {}",
+            report.socket_drops
+        )?;
     }
     rcodes(out, &report.response_rcodes)?;
     if report.workers.len() > 1 {

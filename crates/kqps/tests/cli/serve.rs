@@ -6,6 +6,7 @@ pub(crate) mod sent;
 mod steered;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead as _, BufReader};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,7 +17,7 @@ use kqps_kernel::{namespace, probe};
 use kqps_server::{Model, Report};
 
 use running::{Running, serve};
-use sent::{Sent, flow, kernel_counts, query, reply, wait_until_read};
+use sent::{Sent, flow, kernel_counts, query, reply, send_raw, wait_until_read};
 
 /// How long anything may take that takes no time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -213,6 +214,58 @@ fn all_that_was_taken_before_the_end_is_counted() {
 }
 
 #[test]
+fn what_the_kernel_drops_need_not_be_for_want_of_room() {
+    let mut child = serve(&["--listen", "127.0.0.1:0"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let first = lines.next().unwrap();
+    let address = first.split(' ').nth(2).unwrap().parse().unwrap();
+    // One that is shorter is looked at before its socket is (include/linux/skbuff.h, `CHECKSUM_BREAK`).
+    let is_sent = send_raw(address, 53, 1, &[query(1), vec![0; 100]].concat());
+    let flow = flow(address);
+    flow.send(&query(1)).unwrap();
+    assert_eq!(flow.recv(&mut [0; 512]).unwrap(), query(1).len());
+    signal(child.id(), Signal::Terminate).unwrap();
+    assert!(child.wait().unwrap().success());
+    let said: Vec<String> = lines.collect();
+    let dropped = "  dropped by the kernel, socket buffer full or checksum wrong: 1";
+    let expected = ["Received 1, answered 1", dropped];
+    assert_eq!(said, expected[..if is_sent { 2 } else { 1 }]);
+}
+
+#[test]
+fn buffers_that_the_system_caps_are_told_of_once() {
+    let run = |arguments: &[&str]| {
+        // Without this right the kernel keeps buffers to its limit.
+        let line = "test $(id -u) -ne 0 || exec setpriv --bounding-set=-net_admin \"$@\"; exec \"$@\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", line, "sh", env!("CARGO_BIN_EXE_kqps"), "serve"]).args(arguments);
+        let output =
+            command.args(["--listen", "127.0.0.1:0", "--for", "0s"]).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let front =
+        ["front", "--buffer", "4KiB", "--backend-buffer", "1GiB", "--backend", "udp://127.0.0.1:5301"];
+    for (flag, arguments) in [
+        ("--buffer", &["echo", "--buffer", "1GiB", "--threads", "2", "--sockets", "reuseport"][..]),
+        ("--buffer", &["echo", "--buffer", "1GiB", "--processes", "2"]),
+        ("--backend-buffer", &front),
+    ] {
+        let errors = run(arguments);
+        let mut lines = errors.lines();
+        for (which, sysctl) in [("receive", "net.core.rmem_max"), ("send", "net.core.wmem_max")] {
+            let line = lines.next().unwrap();
+            assert!(line.starts_with(&format!("kqps: warning: {flag}: {which} buffers have ")), "{errors}");
+            let advice =
+                format!("instead of 1073741824: raise the sysctl {sysctl}, or give kqps CAP_NET_ADMIN");
+            assert!(line.ends_with(&advice), "{errors}");
+        }
+        assert_eq!(lines.next(), None, "{errors}");
+    }
+    assert_eq!(run(&["echo", "--buffer", "64KiB"]), "");
+}
+
+#[test]
 fn worker_processes_die_with_their_parent() {
     let mut server = Running::start(&["--processes", "2", "--listen", "127.0.0.1:0"]);
     let address = server.addresses[0];
@@ -280,6 +333,25 @@ fn what_cannot_be_is_refused_in_one_line() {
     assert!(error.contains("--io blocking waits on one socket"), "{error}");
     let (status, error) = refused(&["--listen", "127.0.0.1:5399", "--listen", "127.0.0.1:5399"]);
     assert_eq!((status, &*error), (Some(2), "kqps: --listen 127.0.0.1:5399 is given twice"));
+    for (listen, why) in [
+        (
+            ["0.0.0.0:5399", "127.0.0.1:5399"],
+            "--listen 0.0.0.0:5399 and --listen 127.0.0.1:5399 would both take port 5399",
+        ),
+        (["[::1]:5399", "[::]:5399"], "--listen [::1]:5399 and --listen [::]:5399 would both take port 5399"),
+    ] {
+        let (status, error) = refused(&["--listen", listen[0], "--listen", listen[1]]);
+        assert_eq!((status, error), (Some(2), format!("kqps: {why}")));
+    }
+    let each = ["--sockets", "port-each", "--processes", "2", "--threads", "2"];
+    let near = ["--listen", "127.0.0.1:5399", "--listen", "127.0.0.1:5396"];
+    let (status, error) = refused(&[&each[..], &near].concat());
+    let why = "kqps: --listen 127.0.0.1:5399 and --listen 127.0.0.1:5396 would both take port 5399";
+    assert_eq!((status, &*error), (Some(2), why));
+    let (status, error) = refused(&[&each[..], &["--listen", "127.0.0.1:65533"]].concat());
+    let why = "kqps: --listen 127.0.0.1:65533: 4 workers with a port each would need ports up to 65536, and there are \
+               none above 65535";
+    assert_eq!((status, &*error), (Some(2), why));
     let (status, error) = refused(&["--listen", "127.0.0.1:0", "--cpus", "1000"]);
     assert_eq!(status, Some(2));
     assert!(error.contains("--cpus: this process may not run on core 1000; it may on ["), "{error}");
@@ -291,6 +363,24 @@ fn what_cannot_be_is_refused_in_one_line() {
     {
         assert_eq!(refused(&wrong).0, Some(2), "{wrong:?}");
     }
+}
+
+#[test]
+fn its_help_says_which_queries_get_no_reply() {
+    let output = serve(&["--help"]).output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    for cause in ["4096 bytes", "query-too-long", "fragments", "send-failed-EMSGSIZE"] {
+        assert!(help.contains(cause), "no {cause} in:\n{help}");
+    }
+}
+
+#[test]
+fn addresses_that_do_not_meet_stand_side_by_side() {
+    let each = ["--sockets", "port-each", "--threads", "2", "--listen", "127.0.0.1:5385"];
+    let others = ["--listen", "127.0.0.1:5387", "--listen", "127.0.0.2:5385", "--listen", "[::]:5385"];
+    let server = Running::start(&[&each[..], &others].concat());
+    assert_eq!(server.addresses.len(), 8);
+    server.stop(Signal::Terminate);
 }
 
 #[test]

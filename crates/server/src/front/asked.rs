@@ -1,5 +1,8 @@
 //! What the front reads of a query, and the replies that it makes itself.
 
+use std::net::IpAddr;
+
+use kqps_kernel::Address;
 use kqps_message::header::{CD, HEADER_BYTES, OPCODE, QR, RD, TC};
 use kqps_message::question::QUESTION_TAIL_BYTES;
 use kqps_message::{Header, edns, name, rcode, rtype};
@@ -9,6 +12,11 @@ use crate::echo::QUERY_BYTES;
 
 /// The longest reply over UDP to a client that offers nothing (RFC 1035, section 4.2.1).
 const PLAIN_PAYLOAD_BYTES: usize = 512;
+
+/// The longest reply that a datagram holds: over IPv4 its length, of 65535 bytes at most, counts the 20 bytes of that
+/// header in (RFC 791, section 3.1), and over IPv6 only the 8 of UDP's own (RFC 768; RFC 8200, section 3).
+const V4_PAYLOAD_BYTES: usize = 65_507;
+const V6_PAYLOAD_BYTES: usize = 65_527;
 
 /// The one question of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,11 +110,11 @@ fn whole_question(query: &[u8]) -> usize {
 }
 
 /// Makes a back end's reply to a datagram its client's: with the ID and the question that came from there, and no
-/// longer than the client takes it. Returns its length.
+/// longer than the client takes it, and than it can be sent there. Returns its length.
 #[inline]
-pub(super) fn make_clients(query: &[u8], asked: Asked, reply: &mut [u8]) -> usize {
+pub(super) fn make_clients(query: &[u8], asked: Asked, to: &Address, reply: &mut [u8]) -> usize {
     asked.restore(query, reply);
-    if reply.len() > PLAIN_PAYLOAD_BYTES && reply.len() > payload_bytes(query) {
+    if reply.len() > PLAIN_PAYLOAD_BYTES && reply.len() > payload_bytes(query, to) {
         truncate(query, asked, reply)
     } else {
         reply.len()
@@ -114,9 +122,10 @@ pub(super) fn make_clients(query: &[u8], asked: Asked, reply: &mut [u8]) -> usiz
 }
 
 /// How long a reply over UDP may be (RFC 6891, section 6.2.5).
-pub(super) fn payload_bytes(query: &[u8]) -> usize {
+pub(super) fn payload_bytes(query: &[u8], to: &Address) -> usize {
+    let most = if matches!(to.ip(), Some(IpAddr::V6(_))) { V6_PAYLOAD_BYTES } else { V4_PAYLOAD_BYTES };
     match edns::find(query) {
-        Ok(Some(opt)) => usize::from(opt.class).max(PLAIN_PAYLOAD_BYTES),
+        Ok(Some(opt)) => usize::from(opt.class).clamp(PLAIN_PAYLOAD_BYTES, most),
         _ => PLAIN_PAYLOAD_BYTES,
     }
 }
@@ -158,6 +167,8 @@ pub(super) fn is_reply_to(query: &[u8], asked: Asked, reply: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     /// `wWw.test. AAAA IN`, with these flags and this after it.
@@ -212,8 +223,12 @@ mod tests {
 
     #[test]
     fn a_reply_is_cut_to_what_the_client_takes() {
-        assert_eq!(payload_bytes(&query([0, 0], b"")), 512);
-        assert_eq!(payload_bytes(&query([0, 0], OPT)), 1232);
+        let [v4, v6] =
+            ["127.0.0.1:53", "[::1]:53"].map(|to| Address::from(to.parse::<SocketAddr>().unwrap()));
+        assert_eq!(payload_bytes(&query([0, 0], b""), &v4), 512);
+        assert_eq!(payload_bytes(&query([0, 0], OPT), &v4), 1232);
+        let all = query([0, 0], b"\0\x00\x29\xff\xff\x00\x00\x80\x00\x00\x00");
+        assert_eq!((payload_bytes(&all, &v4), payload_bytes(&all, &v6)), (65_507, 65_527));
         for (rest, expected_tail) in [(OPT, OPT), (&b""[..], &b""[..])] {
             let query = query([0, 0], rest);
             let asked = Asked::of(&query).unwrap();

@@ -1,6 +1,8 @@
 //! How the front reads what back ends send, for the fuzz targets: any bytes as a stream of replies, and any bytes as
 //! a client's query and a back end's message. Each panics where something is not as it must be.
 
+use std::net::{Ipv4Addr, SocketAddr};
+
 use kqps_message::{HEADER_BYTES, Header, question, rcode, record};
 
 use super::asked::{self, Asked, Refusal};
@@ -84,15 +86,15 @@ fn refuses(query: &[u8], rcode: u16) {
 /// A back end's reply becomes its client's: the client's ID and question, no more bytes than it takes, and whole as
 /// far as it goes.
 fn hands_on(query: &[u8], asked: Asked, message: &[u8]) {
-    let mut reply = message.to_vec();
-    let length = asked::make_clients(query, asked, &mut reply);
+    let (mut reply, to) = (message.to_vec(), SocketAddr::from((Ipv4Addr::LOCALHOST, 53)).into());
+    let length = asked::make_clients(query, asked, &to, &mut reply);
     let reply = &reply[..length];
     let told = Header::of(reply).expect("a header");
     assert!(told.is_reply() && reply[..2] == query[..2]);
     if told.questions() == 1 {
         assert_eq!(asked.question(query), &reply[HEADER_BYTES..asked.end()]);
     }
-    assert!(length <= asked::payload_bytes(query));
+    assert!(length <= asked::payload_bytes(query, &to));
     if length < message.len() {
         assert!(told.is_truncated());
         assert_eq!(record::end(reply), Some(length), "what is cut can be read to its end");

@@ -53,7 +53,7 @@ impl Post {
     ) {
         let room = self.room(receiver, reply.len(), counts);
         room[..reply.len()].copy_from_slice(reply);
-        let bytes = asked::make_clients(query, asked, &mut room[..reply.len()]);
+        let bytes = asked::make_clients(query, asked, &receiver.to, &mut room[..reply.len()]);
         self.keep(bytes, counts);
     }
 

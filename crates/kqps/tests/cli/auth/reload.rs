@@ -1,7 +1,6 @@
 //! SIGHUP: zones are loaded again while queries are answered.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -159,8 +158,7 @@ fn zones_that_cannot_be_found_again_stay_and_the_user_is_told() {
 
     fs::rename(&folder, &elsewhere).unwrap();
     signal(server.child.id(), Signal::HangUp).unwrap();
-    let mut said = String::new();
-    BufReader::new(server.child.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
+    let said = server.next_error();
     assert!(said.contains(folder_text) && said.contains("all zones stay as they were"), "{said}");
     assert_eq!(version_of(&ask(address, &query(1, "www.auth.test", A))), 1);
 

@@ -5,7 +5,8 @@ use std::net::{SocketAddr, UdpSocket};
 
 use kqps_kernel::probe;
 
-use super::{authority, echo, front, models, stop};
+use super::peer::{Host, answer};
+use super::{PATIENT, authority, echo, front, models, stop};
 use crate::auth::dns::{A, TXT, ask, ask_by, connect, query, query_edns};
 use crate::auth::{NOERROR, Rig, ask_in_segments, replies, replies_in_short};
 use crate::serve::sent::flow;
@@ -137,4 +138,28 @@ fn what_is_too_long_for_a_datagram_is_cut_and_whole_by_tcp() {
         assert_eq!(ask(address, &query(5, "www.auth.test", A)).answers(), 1);
         stop(server);
     }
+}
+
+#[test]
+fn what_no_datagram_holds_is_cut() {
+    let host = Host::new();
+    let server = front(&[&host.url()], &[&PATIENT[..], &["--listen", "[::1]:0"]].concat());
+    let mut back_end = host.peer();
+    // The client takes anything.
+    let asked = query_edns(7, "big.test", TXT, 65_535);
+    for (&address, most) in server.addresses.iter().zip([65_507, 65_527]) {
+        for (bytes, is_whole) in [(most, true), (most + 1, false), (65_535, false)] {
+            let reply = std::thread::scope(|scope| {
+                let client = scope.spawn(|| ask(address, &asked));
+                let mut whole = answer(&back_end.query());
+                whole.resize(bytes, 0);
+                back_end.say(&whole);
+                client.join().unwrap()
+            });
+            let expected = if is_whole { bytes } else { asked.len() };
+            assert_eq!((reply.0.len(), reply.is_truncated()), (expected, !is_whole), "{address} {bytes}");
+        }
+    }
+    let report = stop(server);
+    assert_eq!((report.received, report.answered), (6, 6));
 }

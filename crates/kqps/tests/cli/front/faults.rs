@@ -190,8 +190,9 @@ fn only_the_reply_to_its_query_is_believed() {
         with(&|reply| reply[5] = 0),
         with(&|reply| reply[2] |= 0x20),
         good[..20].to_vec(),
-        // Too short for an ID.
+        // Too short for an ID, and empty.
         vec![query[0]],
+        vec![],
     ];
     for reply in &wrong {
         back_end.say(reply, from);
@@ -213,7 +214,7 @@ fn only_the_reply_to_its_query_is_believed() {
     flow.recv(&mut buffer).unwrap();
     let report = stop(server);
     let counts = &report.back_ends[&back_end.url()];
-    assert_eq!((counts.mismatched, counts.garbled), (6, 1), "{counts:?}");
+    assert_eq!((counts.mismatched, counts.garbled), (6, 2), "{counts:?}");
     assert_eq!((counts.unsolicited, report.answered), (2, 2));
 }
 

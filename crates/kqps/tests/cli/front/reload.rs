@@ -1,7 +1,7 @@
 //! SIGHUP: the file with the back ends is read again while queries are answered.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -52,9 +52,7 @@ fn reload(server: &mut Running) -> Value {
 /// Has a front read its file again, which is broken; what it says.
 fn reload_in_vain(server: &mut Running) -> String {
     signal(server.child.id(), Signal::HangUp).unwrap();
-    let mut said = String::new();
-    BufReader::new(server.child.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
-    said
+    server.next_error()
 }
 
 #[test]
@@ -169,6 +167,27 @@ fn a_broken_file_keeps_the_back_ends_and_is_explained() {
     assert_eq!(ask(server.addresses[0], &query(2, "a.test", A)).rcode(), 0);
     let (report, _) = server.stop_saying(Signal::Terminate);
     assert_sums(&report);
+}
+
+#[test]
+fn a_front_does_not_become_a_back_end_of_its_own() {
+    let (_echo, url) = echo();
+    let file = File::new(&[("echo", &url)], "");
+    // The kernel chooses the port, which is not known before.
+    let mut server = file.start(&["--listen", "0.0.0.0:0"]);
+    for (at, ip) in server.addresses.clone().into_iter().zip(["127.0.0.1", "127.0.0.2"]) {
+        for way in ["udp", "tcp"] {
+            let itself = format!("{way}://{ip}:{}", at.port());
+            file.write(&[("echo", &url), ("loop", &itself)], "");
+            let said = reload_in_vain(&mut server);
+            let path = file.path();
+            let why = format!("kqps: {}: the back end {itself} is where this front listens", path.display());
+            assert_eq!(said, why + "; all back ends stay as they were\n");
+            assert_eq!(ask(server.addresses[0], &query(1, "a.test", A)).rcode(), 0);
+        }
+    }
+    let report = stop(server);
+    assert_eq!((report.back_ends.len(), asked(&report, "echo")), (1, 4), "{report:?}");
 }
 
 #[test]

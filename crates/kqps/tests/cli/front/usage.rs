@@ -122,10 +122,22 @@ fn a_back_end_that_can_never_be_reached_is_named() {
     let (status, error) = refused(&["--listen", "127.0.0.1:0", "--backend", "all=udp://255.255.255.255"]);
     assert_eq!(status, Some(1), "{error}");
     assert!(error.contains("back end all (udp://255.255.255.255:53): "), "{error}");
-    let itself = ["--listen", "127.0.0.1:5396", "--backend", "tcp://127.0.0.1:5396"];
-    let (status, error) = refused(&itself);
-    assert_eq!(status, Some(2));
-    assert!(error.contains("the back end tcp://127.0.0.1:5396 is where this front listens"), "{error}");
+}
+
+#[test]
+fn a_front_is_no_back_end_of_its_own() {
+    for (listen, itself) in [
+        (&["127.0.0.1:5396"][..], "tcp://127.0.0.1:5396"),
+        (&["0.0.0.0:5395"], "udp://127.0.0.1:5395"),
+        (&["0.0.0.0:5394"], "udp://[::ffff:127.0.0.2]:5394"),
+        (&["[::]:5393"], "tcp://[::1]:5393"),
+        (&["127.0.0.1:5391", "--sockets", "port-each", "--threads", "2"], "udp://127.0.0.1:5392"),
+    ] {
+        let arguments = [&["--listen"], listen, &["--backend", "udp://127.0.0.1:5301", "--backend", itself]];
+        let (status, error) = refused(&arguments.concat());
+        assert_eq!(status, Some(2), "{itself}: {error}");
+        assert_eq!(error, format!("kqps: the back end {itself} is where this front listens\n"));
+    }
 }
 
 #[test]
@@ -140,7 +152,9 @@ fn it_says_whom_it_asks_and_what_came_of_it() {
     );
     fs::write(&file, text).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
-    command.args(["serve", "front", "--for", "10ms", "--listen", "127.0.0.1:0", "--config"]).arg(&file);
+    command.args(["serve", "front", "--for", "10ms", "--listen", "127.0.0.1:0"]);
+    // So much every host gives.
+    command.args(["--buffer", "64KiB", "--backend-buffer", "64KiB", "--config"]).arg(&file);
     let output = command.output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();

@@ -201,6 +201,7 @@ fn an_address_that_can_be_bound_is_not_an_own_one() {
     let network = "echo 1 > /proc/sys/net/ipv4/ip_nonlocal_bind && \
                    echo 1 > /proc/sys/net/ipv6/ip_nonlocal_bind && ip link set lo up && \
                    ip link add v0 type veth peer name v1 && ip addr add 192.0.2.1/24 dev v0 && \
+                   ip addr add 192.0.2.2/24 dev v0 && \
                    ip link set v0 up && ip link set v1 up && ip route add default dev v0";
     let line = format!("exec unshare -n sh -c '{network} && exec \"$@\"' sh \"$@\"");
     // However busy the host is, none of the ten is given up as too late.
@@ -210,6 +211,9 @@ fn an_address_that_can_be_bound_is_not_an_own_one() {
     assert_eq!(elsewhere.status.code(), Some(2), "{}", words(&elsewhere).1);
     assert!(words(&elsewhere).1.contains("--allow-target 198.51.100.1"));
     assert!(words(&own).0.contains("Queries sent:         10\n"), "{}", words(&own).1);
+    // To a second address of its network the kernel sends from the first one.
+    let second = load("192.0.2.2");
+    assert!(words(&second).0.contains("Queries sent:         10\n"), "{}", words(&second).1);
     // Nor may queries seem to come from one.
     for (target, foreign) in [("192.0.2.1", "198.51.100.1"), ("::1", "2001:db8::1")] {
         let forged = in_shell(&bench, &line, &[&[target, "-a", foreign][..], &flags].concat());

@@ -4,9 +4,12 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
+use kqps_kernel::poll::PollSet;
 use kqps_kernel::process::{Signal, signal};
 use kqps_server::Report;
 use serde_json::Value;
+
+use super::PATIENCE;
 
 /// A server that is running; killed when the test forgets it.
 pub(crate) struct Running {
@@ -43,6 +46,22 @@ impl Running {
         serde_json::from_str(&line).ok()
     }
 
+    /// The next line that it says on stderr.
+    pub(crate) fn next_error(&mut self) -> String {
+        let stderr = self.child.stderr.as_mut().unwrap();
+        let mut heard = PollSet::new([&*stderr]);
+        let mut errors = BufReader::new(stderr);
+        loop {
+            let is_said = !errors.buffer().is_empty() || heard.wait(PATIENCE.as_nanos() as u64).unwrap();
+            assert!(is_said, "it says nothing");
+            let mut line = String::new();
+            errors.read_line(&mut line).unwrap();
+            if !is_about_buffers(&line) {
+                return line;
+            }
+        }
+    }
+
     /// Stops it by a signal, and returns what it counted.
     pub(crate) fn stop(self, how: Signal) -> Report {
         let (report, errors) = self.stop_saying(how);
@@ -63,6 +82,7 @@ impl Running {
     pub(crate) fn end(mut self) -> (ExitStatus, String) {
         let mut errors = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        let errors = errors.split_inclusive('\n').filter(|line| !is_about_buffers(line)).collect();
         (self.child.wait().unwrap(), errors)
     }
 }
@@ -72,6 +92,12 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Whether a line tells that buffers are smaller than is usual, which is so where a host caps them and the tests have not
+/// the right to more.
+fn is_about_buffers(line: &str) -> bool {
+    line.starts_with("kqps: warning: --") && line.contains(" buffers have ")
 }
 
 pub(crate) fn serve(arguments: &[&str]) -> Command {

@@ -72,24 +72,30 @@ impl Sent {
 
     /// Sends queries that seem to come from port 0, which takes a raw socket and the right to have one.
     pub(crate) fn play_port_zero(&mut self, to: SocketAddr) {
-        let Ok(raw) = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::RAW, Some(17.into())) else {
-            println!("skipped: no raw sockets, so no queries from port 0");
-            return;
-        };
-        let mut datagram = vec![0, 0];
-        datagram.extend(to.port().to_be_bytes());
-        datagram.extend((8 + query(0).len() as u16).to_be_bytes());
-        datagram.extend([0, 0]); // no checksum (RFC 768)
-        datagram.extend(query(0));
         for _ in 0..3 {
-            raw.send_to(&datagram, &to.into()).unwrap();
-            *self.dropped.entry("port-zero".to_owned()).or_default() += 1;
+            // No checksum (RFC 768).
+            if send_raw(to, 0, 0, &query(0)) {
+                *self.dropped.entry("port-zero".to_owned()).or_default() += 1;
+            }
         }
     }
 
     pub(crate) fn total(&self) -> u64 {
         self.answered + self.dropped.values().sum::<u64>()
     }
+}
+
+/// Sends this in an IPv4 datagram that seems to come from this port and has this checksum; whether that could be done.
+pub(crate) fn send_raw(to: SocketAddr, from_port: u16, checksum: u16, payload: &[u8]) -> bool {
+    let Ok(raw) = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::RAW, Some(17.into())) else {
+        println!("skipped: no raw sockets, so no datagrams that no socket sends");
+        return false;
+    };
+    let fields = [from_port, to.port(), 8 + payload.len() as u16, checksum];
+    let mut datagram: Vec<u8> = fields.into_iter().flat_map(u16::to_be_bytes).collect();
+    datagram.extend(payload);
+    raw.send_to(&datagram, &to.into()).unwrap();
+    true
 }
 
 /// Waits until nothing is left in the queues of the sockets on this port.

@@ -117,6 +117,10 @@ impl Desk {
                 Ok(count) => {
                     for index in 0..count {
                         let message = replies.message(index);
+                        // An empty datagram has no parts, and is one all the same.
+                        if message.bytes.is_empty() {
+                            self.hear(number, link, &[]);
+                        }
                         for reply in message.bytes.chunks(message.segment_bytes) {
                             self.hear(number, link, reply);
                         }

@@ -1,0 +1,44 @@
+//! Which addresses are this host's own: what is sent there never leaves it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+/// Any port but 0: nothing is sent there.
+const PORT: u16 = 53;
+
+/// Whether an address is one of this host's; its port does not count. That the kernel lets a socket be bound to an
+/// address says nothing (`net.ipv4.ip_nonlocal_bind`), nor from where it would send to it: to a second IPv4 address of
+/// a network that is the first one. But for the device of multicasts it takes nothing but the IPv4 address of one of its
+/// own (`IP_MULTICAST_IF`, ip(7)), and to an IPv6 address of its own it sends from that address (RFC 6724, section 5,
+/// rule 1). No packet is sent.
+pub fn is_own(address: SocketAddr) -> bool {
+    match address.ip() {
+        IpAddr::V4(ip) => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
+            .and_then(|socket| socket2::SockRef::from(&socket).set_multicast_if_v4(&ip))
+            .is_ok_and(|()| !ip.is_unspecified()),
+        IpAddr::V6(ip) => source(address).is_ok_and(|source| source.ip() == ip),
+    }
+}
+
+/// The address that is sent from to another one.
+fn source(mut address: SocketAddr) -> std::io::Result<SocketAddr> {
+    let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?;
+    address.set_port(PORT);
+    socket.connect(address)?;
+    socket.local_addr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_own_and_what_is_for_documents_is_not() {
+        let is_own = |ip: &str| is_own(SocketAddr::new(ip.parse().unwrap(), 0));
+        for ip in ["127.0.0.1", "127.3.2.1", "::1"] {
+            assert!(is_own(ip), "{ip}");
+        }
+        for ip in ["192.0.2.1", "0.0.0.0", "255.255.255.255", "224.0.0.1", "2001:db8::1", "::", "ff02::1"] {
+            assert!(!is_own(ip), "{ip}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Where a front listens itself. A query that it handed to a back end there would come back to it, and again and again,
+//! until its table is full.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use kqps_kernel::own::is_own;
+
+use super::Policy;
+use super::policy::Target;
+use crate::threads::Assigned;
+
+/// The addresses of a front.
+pub(crate) struct Home {
+    /// Those that its sockets are bound to: each has its port, also where the kernel chose it.
+    addresses: Vec<SocketAddr>,
+    /// Whether it takes connections there.
+    tcp: bool,
+}
+
+impl Home {
+    /// Where these workers listen.
+    pub(crate) fn of(assigned: &[Assigned], tcp: bool) -> io::Result<Self> {
+        let endpoints = assigned.iter().flat_map(|worker| &worker.endpoints);
+        let addresses =
+            endpoints.map(|endpoint| endpoint.receiver.local_addr()).collect::<io::Result<_>>()?;
+        Ok(Self { addresses, tcp })
+    }
+
+    /// Refuses a policy of which a back end is this front.
+    pub(crate) fn check(&self, policy: &Policy) -> Result<(), String> {
+        match policy.back_ends.iter().find(|back_end| self.is_at(&back_end.target)) {
+            Some(loops) => Err(format!("the back end {} is where this front listens", loops.target)),
+            None => Ok(()),
+        }
+    }
+
+    fn is_at(&self, target: &Target) -> bool {
+        let address = match target {
+            Target::Udp(address) => *address,
+            Target::Tcp(address) if self.tcp => *address,
+            Target::Tcp(_) | Target::Unix(_) => return false,
+        };
+        let reached = reached(address);
+        self.addresses.iter().any(|&here| comes_in(reached, here))
+    }
+}
+
+/// Where the kernel sends what is for an address: an IPv4 address may be written as an IPv6 one (RFC 4291, section
+/// 2.5.5.2), and one that stands for any is this host.
+fn reached(mut address: SocketAddr) -> SocketAddr {
+    address.set_ip(match address.ip().to_canonical() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    });
+    address
+}
+
+/// Whether what is sent to `reached` comes in at `here`, which may stand for all addresses of its family.
+fn comes_in(reached: SocketAddr, here: SocketAddr) -> bool {
+    let is_any = || {
+        let is_one_family = reached.is_ipv4() == here.is_ipv4();
+        here.ip().is_unspecified() && is_one_family && reached.port() == here.port() && is_own(reached)
+    };
+    reached == here || is_any()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_front_is_at_whatever_leads_to_it() {
+        let home = |addresses: &[&str], tcp| Home {
+            addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+            tcp,
+        };
+        let is_at = |home: &Home, url: &str| home.is_at(&url.parse().unwrap());
+        let one = home(&["127.0.0.1:53", "127.0.0.1:54", "[::1]:53"], true);
+        for url in ["udp://127.0.0.1", "tcp://127.0.0.1:54", "udp://[::ffff:127.0.0.1]:54", "udp://[::1]"] {
+            assert!(is_at(&one, url), "{url}");
+        }
+        for url in ["udp://127.0.0.1:55", "udp://127.0.0.2", "tcp://[::1]:54", "udp://192.0.2.1", "unix:x"] {
+            assert!(!is_at(&one, url), "{url}");
+        }
+        // Who sends to any address sends to the loopback one.
+        assert!(is_at(&one, "udp://0.0.0.0") && is_at(&one, "tcp://[::]"));
+        let any = home(&["0.0.0.0:53"], true);
+        for url in ["udp://127.0.0.1", "tcp://127.3.2.1", "udp://0.0.0.0", "udp://[::ffff:127.0.0.1]"] {
+            assert!(is_at(&any, url), "{url}");
+        }
+        for url in ["udp://127.0.0.1:54", "udp://192.0.2.1", "udp://[::1]"] {
+            assert!(!is_at(&any, url), "{url}");
+        }
+        assert!(is_at(&home(&["[::]:53"], true), "udp://[::1]"));
+        // Where it takes no connections somebody else may.
+        let by_udp = home(&["127.0.0.1:53"], false);
+        assert!(is_at(&by_udp, "udp://127.0.0.1") && !is_at(&by_udp, "tcp://127.0.0.1"));
+    }
+}
