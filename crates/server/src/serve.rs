@@ -12,7 +12,7 @@ use kqps_kernel::UdpSocket;
 use kqps_kernel::clock::now_ns;
 use kqps_kernel::poll::{FOREVER_NS, PollSet};
 use kqps_kernel::process::Signal;
-use kqps_kernel::signal::Signals;
+use kqps_kernel::signal::{Signals, ignores_hang_ups};
 
 use crate::auth::{Load, Told};
 use crate::crew::{Crew, Task};
@@ -91,7 +91,8 @@ impl Server {
     /// service that has any.
     pub fn start(setup: &Setup, service: Service, load: &Arc<dyn Load>) -> Result<Self, ServeError> {
         check(setup, &service)?;
-        let signals = Signals::take()?;
+        // Who starts a server by nohup has it go on when the terminal is gone.
+        let signals = Signals::take(service.loads_again() || !ignores_hang_ups()?)?;
         let bound = sockets::bind(setup, service.takes_tcp(), service.unix())?;
         if service.replies_pass() {
             bound.never_fragment()?;
@@ -140,7 +141,8 @@ impl Server {
     }
 
     /// Serves until a signal comes or the time is over, and returns the counts of all workers. SIGHUP has zones
-    /// loaded again, which is then told, and a front's policy; it ends a server without either.
+    /// loaded again, which is then told, and a front's policy; it ends a server without either, unless it was ignored
+    /// when the program was started.
     pub fn run(mut self, time: Option<Duration>, mut heard: impl FnMut(Told)) -> Result<Report, ServeError> {
         let until = Until::after(time);
         let mut report = match &mut self.workers {
@@ -252,8 +254,11 @@ pub fn run_as_child(load: &Arc<dyn Load>) -> io::Result<()> {
 }
 
 fn count_as_child(load: &Arc<dyn Load>) -> Result<Report, ServeError> {
-    let signals = Signals::take()?;
-    let mut crew = Crew::start(family::read_task()?, load)?;
+    // Until then the signals are blocked, as they are in the parent.
+    let task = family::read_task()?;
+    // Where there is nothing to load again, the parent knows whether SIGHUP is the end.
+    let signals = Signals::take(task.service.loads_again())?;
+    let mut crew = Crew::start(task, load)?;
     family::tell_ready(crew.told())?;
     crew.serve(&signals, Until::after(None), &mut |told| {
         // A parent that is gone has taken this process with it.

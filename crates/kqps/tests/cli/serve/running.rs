@@ -24,16 +24,28 @@ impl Running {
 
     /// Starts a server of this kind.
     pub(crate) fn start_as(kind: &str, arguments: &[&str]) -> Self {
-        let mut child = serve_as(kind, arguments).arg("--json").stderr(Stdio::piped()).spawn().unwrap();
+        Self::spawn(serve_as(kind, arguments).arg("--json"))
+    }
+
+    /// Starts a server by this command, which has it speak JSON.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         let mut running = Self { child, lines, addresses: Vec::new(), ready: Value::Null };
         let Some(ready) = running.next_line() else {
-            panic!("no ready line from {arguments:?}: {}", running.end().1);
+            panic!("no ready line from {command:?}: {}", running.end().1);
         };
         assert_eq!(ready["kind"], "ready");
         running.addresses = serde_json::from_value(ready["addresses"].clone()).unwrap();
         running.ready = ready;
         running
+    }
+
+    /// Its worker processes, in order.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        let parent = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
+        children.split_whitespace().map(|child| child.parse().unwrap()).collect()
     }
 
     /// The next line that it says; none when it has ended.
@@ -78,7 +90,7 @@ pub(crate) fn serve(arguments: &[&str]) -> Command {
     serve_as("echo", arguments)
 }
 
-fn serve_as(kind: &str, arguments: &[&str]) -> Command {
+pub(crate) fn serve_as(kind: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
     command.args(["serve", kind]).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
     command
