@@ -42,8 +42,8 @@ enum Kept {
 }
 
 impl Crew {
-    /// Loads what there is to load, starts all threads, and returns when they can answer.
-    pub(crate) fn start(task: Task, load: &Arc<dyn Load>) -> Result<Self, ServeError> {
+    /// Loads what there is to load, starts all threads, and returns when they can answer. A signal to end ends loading.
+    pub(crate) fn start(task: Task, load: &Arc<dyn Load>, signals: &Signals) -> Result<Self, ServeError> {
         let Task { model, assigned, listeners, .. } = task;
         let alone = None::<Connections<AuthStream>>;
         match task.service {
@@ -61,7 +61,7 @@ impl Crew {
                 let limits = settings.limits;
                 // Several processes load the same at the same time.
                 let threads = affinity::allowed()?.len().div_ceil(task.processes);
-                let keeper = Keeper::new(settings, load.clone(), threads, task.process == 0)?;
+                let keeper = Keeper::new(settings, load.clone(), threads, task.process == 0, signals)?;
                 let connections = (!listeners.is_empty()).then(|| {
                     let answer = keeper.stream_answer();
                     Connections { listeners, limits, answer }

@@ -75,6 +75,7 @@ pub(crate) fn tell_end(outcome: Result<Report, ServeError>) -> io::Result<()> {
     tell(&match outcome {
         Ok(report) => Word::Ended(report),
         Err(ServeError::Zones(why)) => Word::NoZones(why),
+        Err(ServeError::Stopped) => Word::Stopped,
         Err(error) => Word::Failed(error.to_string()),
     })
 }
@@ -91,24 +92,52 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// Starts all processes, and returns when all can answer.
+    /// Starts all processes, and returns when all can answer, or when a signal to end comes before.
     pub(crate) fn start(
         setup: &Setup,
         service: &Service,
         assigned: &[Assigned],
         listeners: &[ListeningSocket],
+        signals: &Signals,
     ) -> Result<Self, ServeError> {
         let mut family = Self { members: Vec::new(), told: None };
         for (process, workers) in assigned.chunks(setup.threads as usize).enumerate() {
             family.members.push(Member::start(setup, service, process, workers, listeners)?);
         }
-        for (process, member) in family.members.iter_mut().enumerate() {
-            match member.hear(process)? {
-                Word::Ready(told) => join(&mut family.told, told),
-                _ => return Err(Member::out_of_turn(process)),
+        // In order: the first is the one that tells the user what is wrong with zones.
+        let (mut ready, mut again) = (0, false);
+        while let Some(member) = family.members.get_mut(ready) {
+            match Until::after(None).wait(signals, &[member.as_raw_fd()])? {
+                News::HangUp if service.loads_again() => again = true,
+                News::End | News::HangUp => return Err(ServeError::Stopped),
+                News::From(_) => match member.hear(ready)? {
+                    Word::Ready(told) => {
+                        join(&mut family.told, told);
+                        ready += 1;
+                    }
+                    _ => return Err(Member::out_of_turn(ready)),
+                },
             }
         }
+        if again {
+            family.load_again()?;
+        }
         Ok(family)
+    }
+
+    /// Has all processes load their zones again.
+    fn load_again(&self) -> io::Result<()> {
+        self.members.iter().try_for_each(|member| signal(member.id(), Signal::HangUp))
+    }
+
+    /// Waits for a signal, the end of the time, or a word of a process. Words that were read along with others come
+    /// first.
+    fn wait(&self, signals: &Signals, until: Until) -> io::Result<News> {
+        let descriptors: Vec<RawFd> = self.members.iter().map(Member::as_raw_fd).collect();
+        match self.members.iter().position(Member::has_said_more) {
+            Some(process) => Ok(News::From(process)),
+            None => until.wait(signals, &descriptors),
+        }
     }
 
     /// What was loaded first.
@@ -123,24 +152,14 @@ impl Family {
         until: Until,
         heard: &mut dyn FnMut(Told),
     ) -> Result<Report, ServeError> {
-        let descriptors: Vec<RawFd> = self.members.iter().map(Member::as_raw_fd).collect();
         loop {
-            match until.wait(signals, &descriptors)? {
-                News::HangUp if self.told.is_some() => {
-                    for member in &self.members {
-                        signal(member.id(), Signal::HangUp)?;
-                    }
-                }
+            match self.wait(signals, until)? {
+                News::HangUp if self.told.is_some() => self.load_again()?,
                 News::From(process) => {
                     let member = &mut self.members[process];
-                    loop {
-                        match member.hear(process)? {
-                            Word::Reloaded(told) => member.reloaded = Some(told),
-                            _ => return Err(Member::out_of_turn(process)),
-                        }
-                        if !member.has_said_more() {
-                            break;
-                        }
+                    match member.hear(process)? {
+                        Word::Reloaded(told) => member.reloaded = Some(told),
+                        _ => return Err(Member::out_of_turn(process)),
                     }
                     self.all_reloaded().into_iter().for_each(&mut *heard);
                 }

@@ -45,6 +45,9 @@ pub enum ServeError {
     /// There is no zone to answer from.
     #[error("{0}")]
     Zones(String),
+    /// A signal came before it could answer.
+    #[error("stopped by a signal before it could answer")]
+    Stopped,
     /// A worker could not start or go on.
     #[error("worker {worker} ({model}): {error}")]
     Worker {
@@ -86,9 +89,9 @@ enum Workers {
 }
 
 impl Server {
-    /// Binds all sockets, starts the workers, and returns when all of them can answer. Takes the signals that
-    /// end a program, so it is to be called before other threads are started. `load` is what loads zones, for a
-    /// service that has any.
+    /// Binds all sockets, starts the workers, and returns when all of them can answer, or when a signal to end comes
+    /// before. Takes the signals that end a program, so it is to be called before other threads are started. `load` is
+    /// what loads zones, for a service that has any.
     pub fn start(setup: &Setup, service: Service, load: &Arc<dyn Load>) -> Result<Self, ServeError> {
         check(setup, &service)?;
         // Who starts a server by nohup has it go on when the terminal is gone.
@@ -106,9 +109,9 @@ impl Server {
         let workers = if setup.processes == 1 {
             let (model, listeners) = (setup.io, bound.listeners);
             let task = Task { model, service, assigned, listeners, process: 0, processes: 1 };
-            Workers::Here(Box::new(Crew::start(task, load)?))
+            Workers::Here(Box::new(Crew::start(task, load, &signals)?))
         } else {
-            Workers::Processes(Family::start(setup, &service, &assigned, &bound.listeners)?)
+            Workers::Processes(Family::start(setup, &service, &assigned, &bound.listeners, &signals)?)
         };
         let (addresses, files, receivers) = (bound.addresses, bound.files, bound.receivers);
         Ok(Self { addresses, files, receivers, signals, workers })
@@ -140,7 +143,7 @@ impl Server {
         }
     }
 
-    /// Serves until a signal comes or the time is over, and returns the counts of all workers. SIGHUP has zones
+    /// Serves until a signal comes or the time, which begins now, is over, and returns the counts of all workers. SIGHUP has zones
     /// loaded again, which is then told, and a front's policy; it ends a server without either, unless it was ignored
     /// when the program was started.
     pub fn run(mut self, time: Option<Duration>, mut heard: impl FnMut(Told)) -> Result<Report, ServeError> {
@@ -173,7 +176,8 @@ pub(crate) enum News {
 }
 
 impl Until {
-    fn after(time: Option<Duration>) -> Self {
+    /// Until this time is over, which begins now; for ever without.
+    pub(crate) fn after(time: Option<Duration>) -> Self {
         Self { end_ns: time.map_or(FOREVER_NS, |time| now_ns() + time.as_nanos() as u64) }
     }
 
@@ -258,7 +262,7 @@ fn count_as_child(load: &Arc<dyn Load>) -> Result<Report, ServeError> {
     let task = family::read_task()?;
     // Where there is nothing to load again, the parent knows whether SIGHUP is the end.
     let signals = Signals::take(task.service.loads_again())?;
-    let mut crew = Crew::start(task, load)?;
+    let mut crew = Crew::start(task, load, &signals)?;
     family::tell_ready(crew.told())?;
     crew.serve(&signals, Until::after(None), &mut |told| {
         // A parent that is gone has taken this process with it.

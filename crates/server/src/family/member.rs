@@ -91,6 +91,7 @@ impl Member {
         }
         match serde_json::from_str(&line).map_err(io::Error::from)? {
             Word::NoZones(why) => Err(ServeError::Zones(why)),
+            Word::Stopped => Err(ServeError::Stopped),
             Word::Failed(why) => Err(ServeError::Process { process, how: format!("ended: {why}") }),
             word => Ok(word),
         }

@@ -44,6 +44,8 @@ pub(super) enum Word {
     Ended(Report),
     /// It has no zone to answer from.
     NoZones(String),
+    /// A signal came before it could answer.
+    Stopped,
     /// It cannot go on.
     Failed(String),
 }

@@ -24,16 +24,15 @@ impl Running {
 
     /// Starts a server of this kind.
     pub(crate) fn start_as(kind: &str, arguments: &[&str]) -> Self {
-        Self::spawn(serve_as(kind, arguments).arg("--json"))
+        Self::of(serve_as(kind, arguments).arg("--json").stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    /// Starts a server by this command, which has it speak JSON.
-    pub(crate) fn spawn(command: &mut Command) -> Self {
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    /// A server that was started to speak JSON, once it can answer.
+    pub(crate) fn of(mut child: Child) -> Self {
         let lines = BufReader::new(child.stdout.take().unwrap());
         let mut running = Self { child, lines, addresses: Vec::new(), ready: Value::Null };
         let Some(ready) = running.next_line() else {
-            panic!("no ready line from {command:?}: {}", running.end().1);
+            panic!("no ready line: {}", running.end().1);
         };
         assert_eq!(ready["kind"], "ready");
         running.addresses = serde_json::from_value(ready["addresses"].clone()).unwrap();
