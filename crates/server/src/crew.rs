@@ -10,8 +10,7 @@ use kqps_kernel::signal::Signals;
 use crate::auth::{AuthStream, Keeper, Load, Told};
 use crate::front::Board;
 use crate::io::Model;
-use crate::report::Report;
-use crate::serve::{News, ServeError, Until};
+use crate::serve::{Ended, News, ServeError, Until};
 use crate::service::Service;
 use crate::sockets::ListeningSocket;
 use crate::threads::{Assigned, Connections, Threads};
@@ -91,12 +90,17 @@ impl Crew {
     }
 
     /// Serves until it is told to end, or one of the threads has ended; says what is loaded meanwhile.
-    pub(crate) fn serve(
+    pub(crate) fn serve(&mut self, signals: &Signals, until: Until, heard: &mut dyn FnMut(Told)) -> Ended {
+        let waited = self.wait_for_the_end(signals, until, heard);
+        self.threads.stop().after(waited)
+    }
+
+    fn wait_for_the_end(
         &mut self,
         signals: &Signals,
         until: Until,
         heard: &mut dyn FnMut(Told),
-    ) -> Result<Report, ServeError> {
+    ) -> Result<(), ServeError> {
         loop {
             let mut descriptors = vec![self.threads.descriptor()];
             if let Kept::Zones(keeper) = &self.kept {
@@ -114,7 +118,7 @@ impl Crew {
                         heard(told);
                     }
                 }
-                _ => return self.threads.stop(),
+                _ => return Ok(()),
             }
         }
     }

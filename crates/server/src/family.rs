@@ -14,14 +14,13 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::Arc;
 
-use kqps_kernel::UdpSocket;
-use kqps_kernel::process::{Signal, handed_down, signal};
+use kqps_kernel::process::{Signal, handed_down};
 use kqps_kernel::signal::Signals;
+use kqps_kernel::UdpSocket;
 
 use crate::auth::Told;
 use crate::crew::Task;
-use crate::report::Report;
-use crate::serve::{News, ServeError, Until};
+use crate::serve::{Ended, News, ServeError, Until};
 use crate::service::Service;
 use crate::setup::Setup;
 use crate::sockets::{Endpoint, ListeningSocket};
@@ -71,9 +70,9 @@ pub(crate) fn tell_reloaded(told: Told) -> io::Result<()> {
 }
 
 /// Tells the parent what was counted, or why it was not.
-pub(crate) fn tell_end(outcome: Result<Report, ServeError>) -> io::Result<()> {
+pub(crate) fn tell_end(outcome: Result<Ended, ServeError>) -> io::Result<()> {
     tell(&match outcome {
-        Ok(report) => Word::Ended(report),
+        Ok(Ended { report, failed }) => Word::Ended(report, failed.map(|error| error.to_string())),
         Err(ServeError::Zones(why)) => Word::NoZones(why),
         Err(ServeError::Stopped) => Word::Stopped,
         Err(error) => Word::Failed(error.to_string()),
@@ -110,12 +109,12 @@ impl Family {
             match Until::after(None).wait(signals, &[member.as_raw_fd()])? {
                 News::HangUp if service.loads_again() => again = true,
                 News::End | News::HangUp => return Err(ServeError::Stopped),
-                News::From(_) => match member.hear(ready)? {
-                    Word::Ready(told) => {
+                News::From(_) => match member.hear()? {
+                    Some(Word::Ready(told)) => {
                         join(&mut family.told, told);
                         ready += 1;
                     }
-                    _ => return Err(Member::out_of_turn(ready)),
+                    _ => return Err(member.out_of_turn()),
                 },
             }
         }
@@ -127,7 +126,7 @@ impl Family {
 
     /// Has all processes load their zones again.
     fn load_again(&self) -> io::Result<()> {
-        self.members.iter().try_for_each(|member| signal(member.id(), Signal::HangUp))
+        self.members.iter().try_for_each(|member| member.signal(Signal::HangUp))
     }
 
     /// Waits for a signal, the end of the time, or a word of a process. Words that were read along with others come
@@ -145,25 +144,32 @@ impl Family {
         self.told.as_ref()
     }
 
-    /// Serves until it is told to end, or a process has ended.
-    pub(crate) fn serve(
+    /// Serves until it is told to end, or a process has ended: somebody may signal all of them. Then stops all, and adds
+    /// up their counts.
+    pub(crate) fn serve(&mut self, signals: &Signals, until: Until, heard: &mut dyn FnMut(Told)) -> Ended {
+        let waited = self.wait_for_the_end(signals, until, heard);
+        self.stop().after(waited)
+    }
+
+    fn wait_for_the_end(
         &mut self,
         signals: &Signals,
         until: Until,
         heard: &mut dyn FnMut(Told),
-    ) -> Result<Report, ServeError> {
+    ) -> Result<(), ServeError> {
         loop {
             match self.wait(signals, until)? {
                 News::HangUp if self.told.is_some() => self.load_again()?,
                 News::From(process) => {
                     let member = &mut self.members[process];
-                    match member.hear(process)? {
-                        Word::Reloaded(told) => member.reloaded = Some(told),
-                        _ => return Err(Member::out_of_turn(process)),
+                    match member.hear()? {
+                        Some(Word::Reloaded(told)) => member.reloaded = Some(told),
+                        Some(_) => return Err(member.out_of_turn()),
+                        None => return Ok(()),
                     }
                     self.all_reloaded().into_iter().for_each(&mut *heard);
                 }
-                News::End | News::HangUp => return self.stop(),
+                News::End | News::HangUp => return Ok(()),
             }
         }
     }
@@ -179,15 +185,16 @@ impl Family {
     }
 
     /// Stops all processes and adds up their counts.
-    fn stop(&mut self) -> Result<Report, ServeError> {
-        for member in &self.members {
-            signal(member.id(), Signal::Terminate)?;
+    fn stop(&mut self) -> Ended {
+        let told: io::Result<()> =
+            self.members.iter().map(|member| member.signal(Signal::Terminate)).fold(Ok(()), Result::and);
+        let mut all = Ended { failed: told.err().map(ServeError::from), ..Ended::default() };
+        for member in &mut self.members {
+            let Ended { report, failed } = member.end();
+            all.report.add(report);
+            all.failed = all.failed.or(failed);
         }
-        let mut report = Report::default();
-        for (process, member) in self.members.iter_mut().enumerate() {
-            report.add(member.count(process)?);
-        }
-        Ok(report)
+        all
     }
 }
 

@@ -74,6 +74,22 @@ pub enum ServeError {
     Io(#[from] io::Error),
 }
 
+/// What a server leaves behind.
+#[derive(Debug, Default)]
+pub struct Ended {
+    /// What was counted; without the workers that could not go on.
+    pub report: Report,
+    /// Why it could not go on, if it was not told to end.
+    pub failed: Option<ServeError>,
+}
+
+impl Ended {
+    /// The end that followed on this: what happened first is told.
+    pub(crate) fn after(self, before: Result<(), ServeError>) -> Self {
+        Self { failed: before.err().or(self.failed), ..self }
+    }
+}
+
 /// A server that can answer.
 pub struct Server {
     addresses: Vec<SocketAddr>,
@@ -143,19 +159,22 @@ impl Server {
         }
     }
 
-    /// Serves until a signal comes or the time, which begins now, is over, and returns the counts of all workers. SIGHUP has zones
-    /// loaded again, which is then told, and a front's policy; it ends a server without either, unless it was ignored
-    /// when the program was started.
-    pub fn run(mut self, time: Option<Duration>, mut heard: impl FnMut(Told)) -> Result<Report, ServeError> {
+    /// Serves until a signal comes or the time, which begins now, is over, and returns the counts of all workers; also
+    /// where one of them cannot go on, which ends the others. SIGHUP has zones loaded again, which is then told, and a
+    /// front's policy; it ends a server without either, unless it was ignored when the program was started.
+    pub fn run(mut self, time: Option<Duration>, mut heard: impl FnMut(Told)) -> Ended {
         let until = Until::after(time);
-        let mut report = match &mut self.workers {
-            Workers::Here(crew) => crew.serve(&self.signals, until, &mut heard)?,
-            Workers::Processes(family) => family.serve(&self.signals, until, &mut heard)?,
+        let mut ended = match &mut self.workers {
+            Workers::Here(crew) => crew.serve(&self.signals, until, &mut heard),
+            Workers::Processes(family) => family.serve(&self.signals, until, &mut heard),
         };
         for receiver in &self.receivers {
-            report.socket_drops += receiver.drops()?;
+            match receiver.drops() {
+                Ok(drops) => ended.report.socket_drops += drops,
+                Err(error) => ended.failed = ended.failed.or(Some(error.into())),
+            }
         }
-        Ok(report)
+        ended
     }
 }
 
@@ -257,15 +276,15 @@ pub fn run_as_child(load: &Arc<dyn Load>) -> io::Result<()> {
     family::tell_end(count_as_child(load))
 }
 
-fn count_as_child(load: &Arc<dyn Load>) -> Result<Report, ServeError> {
+fn count_as_child(load: &Arc<dyn Load>) -> Result<Ended, ServeError> {
     // Until then the signals are blocked, as they are in the parent.
     let task = family::read_task()?;
     // Where there is nothing to load again, the parent knows whether SIGHUP is the end.
     let signals = Signals::take(task.service.loads_again())?;
     let mut crew = Crew::start(task, load, &signals)?;
     family::tell_ready(crew.told())?;
-    crew.serve(&signals, Until::after(None), &mut |told| {
+    Ok(crew.serve(&signals, Until::after(None), &mut |told| {
         // A parent that is gone has taken this process with it.
         let _ = family::tell_reloaded(told);
-    })
+    }))
 }

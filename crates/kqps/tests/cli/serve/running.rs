@@ -64,10 +64,15 @@ impl Running {
     /// The same of one that had something to say on stderr.
     pub(crate) fn stop_saying(mut self, how: Signal) -> (Report, String) {
         signal(self.child.id(), how).unwrap();
-        let report = self.next_line();
+        let report = self.report();
         let (status, errors) = self.end();
         assert!(status.success(), "{status}: {errors}");
-        (serde_json::from_value(report.unwrap()).unwrap(), errors)
+        (report, errors)
+    }
+
+    /// What it counted, which it says at the end.
+    pub(crate) fn report(&mut self) -> Report {
+        serde_json::from_value(self.next_line().unwrap()).unwrap()
     }
 
     /// Waits for its end; its status and what it said on stderr.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -12,8 +13,8 @@ use super::running::{Running, serve_as};
 use super::sent::{flow, query, reply};
 
 /// Has each query answered before the next is sent.
-fn ask(server: &Running, queries: u16) {
-    let flow = flow(server.addresses[0]);
+fn ask(address: SocketAddr, queries: u16) {
+    let flow = flow(address);
     for id in 0..queries {
         flow.send(&query(id)).unwrap();
         let mut buffer = [0; 512];
@@ -31,8 +32,45 @@ fn under_nohup_an_echo_goes_on_when_the_terminal_is_gone() {
         let server = Running::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
         signal(server.child.id(), Signal::HangUp).unwrap();
         server.processes().iter().for_each(|&child| signal(child, Signal::HangUp).unwrap());
-        ask(&server, 1000);
+        ask(server.addresses[0], 1000);
         assert_eq!(server.stop(Signal::Terminate).answered, 1000);
+    }
+}
+
+/// Two worker processes, which have answered 100 and 20 queries.
+fn two_processes() -> Running {
+    let server = Running::start(&["--processes", "2", "--sockets", "port-each", "--listen", "127.0.0.1:0"]);
+    ask(server.addresses[0], 100);
+    ask(server.addresses[1], 20);
+    server
+}
+
+#[test]
+fn a_worker_process_that_dies_ends_the_server_with_an_error_and_the_counts_of_the_rest() {
+    for (killed, rest) in [(0, 20), (1, 100)] {
+        let mut server = two_processes();
+        signal(server.processes()[killed], Signal::Kill).unwrap();
+        let report = server.report();
+        let (status, errors) = server.end();
+        assert_eq!(status.code(), Some(1));
+        assert_eq!(errors, format!("kqps: worker process {killed} ended: signal: 9 (SIGKILL)\n"));
+        assert_eq!((report.received, report.answered, report.workers.len()), (rest, rest, 1));
+    }
+}
+
+#[test]
+fn a_worker_process_that_is_stopped_before_its_parent_stops_all_and_loses_no_count() {
+    for how in [Signal::Terminate, Signal::Interrupt] {
+        for stopped in 0..2 {
+            let mut server = two_processes();
+            signal(server.processes()[stopped], how).unwrap();
+            let report = server.report();
+            let (status, errors) = server.end();
+            assert!(status.success(), "{status}: {errors}");
+            assert_eq!(errors, "");
+            let workers: Vec<u64> = report.workers.iter().map(|worker| worker.answered).collect();
+            assert_eq!((report.answered, workers), (120, vec![100, 20]));
+        }
     }
 }
 
