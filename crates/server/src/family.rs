@@ -8,6 +8,7 @@
 //! memory is short, threads share the zones, and one process with many of them is the better choice.
 
 mod member;
+mod patience;
 mod word;
 
 use std::io::{self, Read as _, Write as _};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use kqps_kernel::process::{Signal, handed_down};
 use kqps_kernel::signal::Signals;
-use kqps_kernel::UdpSocket;
+use kqps_kernel::{UdpSocket, affinity};
 
 use crate::auth::Told;
 use crate::crew::Task;
@@ -26,6 +27,7 @@ use crate::setup::Setup;
 use crate::sockets::{Endpoint, ListeningSocket};
 use crate::threads::Assigned;
 use member::Member;
+use patience::patience_ns;
 use word::{Description, ListenerDescription, Word, WorkerDescription};
 
 /// What this process is to do, as its parent says.
@@ -88,6 +90,8 @@ pub(crate) struct Family {
     members: Vec<Member>,
     /// What all of them loaded.
     told: Option<Told>,
+    /// How long each may take to stop.
+    patience_ns: u64,
 }
 
 impl Family {
@@ -99,7 +103,9 @@ impl Family {
         listeners: &[ListeningSocket],
         signals: &Signals,
     ) -> Result<Self, ServeError> {
-        let mut family = Self { members: Vec::new(), told: None };
+        let cores = if setup.cpus.is_empty() { affinity::allowed()?.len() } else { setup.cpus.len() };
+        let patience_ns = patience_ns(setup, service, cores);
+        let mut family = Self { members: Vec::new(), told: None, patience_ns };
         for (process, workers) in assigned.chunks(setup.threads as usize).enumerate() {
             family.members.push(Member::start(setup, service, process, workers, listeners)?);
         }
@@ -190,7 +196,7 @@ impl Family {
             self.members.iter().map(|member| member.signal(Signal::Terminate)).fold(Ok(()), Result::and);
         let mut all = Ended { failed: told.err().map(ServeError::from), ..Ended::default() };
         for member in &mut self.members {
-            let Ended { report, failed } = member.end();
+            let Ended { report, failed } = member.end(self.patience_ns);
             all.report.add(report);
             all.failed = all.failed.or(failed);
         }

@@ -21,9 +21,6 @@ use crate::threads::Assigned;
 /// The arguments that make kqps a worker process.
 const ARGUMENTS: [&str; 2] = ["serve", "worker"];
 
-/// How long a process may take to stop: a full batch of the longest work, and more.
-const PATIENCE_NS: u64 = 10_000_000_000;
-
 /// A process that was started; killed when it is forgotten.
 pub(super) struct Member {
     number: usize,
@@ -128,15 +125,15 @@ impl Member {
         ServeError::Process { process: self.number, how }
     }
 
-    /// Its counts, once it was told to stop, and why it could not go on, if so.
-    pub(super) fn end(&mut self) -> Ended {
-        let heard = self.hear_the_end();
+    /// Its counts, once it was told to stop, and why it could not go on, if so. It may take so long for them.
+    pub(super) fn end(&mut self, patience_ns: u64) -> Ended {
+        let heard = self.hear_the_end(patience_ns);
         Ended { report: take(&mut self.counted), failed: heard.err() }
     }
 
-    fn hear_the_end(&mut self) -> Result<(), ServeError> {
+    fn hear_the_end(&mut self, patience_ns: u64) -> Result<(), ServeError> {
         while !self.is_over {
-            if !self.has_said_more() && !PollSet::new([self.output.get_ref()]).wait(PATIENCE_NS)? {
+            if !self.has_said_more() && !PollSet::new([self.output.get_ref()]).wait(patience_ns)? {
                 return Err(self.error("did not stop when told to".to_owned()));
             }
             match self.hear()? {
