@@ -4,19 +4,20 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::mem::zeroed;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 
 use crate::process::Signal;
 use crate::sys::check;
 
-/// Becomes readable when SIGINT, SIGTERM or SIGHUP was sent to this process.
+/// Becomes readable when SIGINT or SIGTERM was sent to this process, or SIGHUP where that is told.
 #[derive(Debug)]
 pub struct Signals(File);
 
 impl Signals {
-    /// Takes these signals from now on. To be called before any other thread is started: threads inherit
-    /// that the signals are blocked, and one that does not block them would end the process.
-    pub fn take() -> io::Result<Self> {
+    /// Takes these signals from now on. Without `hang_ups` SIGHUP is not told, and does nothing. To be called before
+    /// any other thread is started: threads and child processes inherit that the signals are blocked, and one that
+    /// does not block them would end the process.
+    pub fn take(hang_ups: bool) -> io::Result<Self> {
         // SAFETY: a signal set is an array of integers.
         let mut set: libc::sigset_t = unsafe { zeroed() };
         // SAFETY: the set is live, and the numbers are signals; the mask is that of the calling thread.
@@ -26,6 +27,9 @@ impl Signals {
                 libc::sigaddset(&raw mut set, number);
             }
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, null_mut());
+            if !hang_ups {
+                libc::sigdelset(&raw mut set, libc::SIGHUP);
+            }
         }
         // SAFETY: the set is live; -1 asks for a new descriptor.
         let fd =
@@ -55,4 +59,14 @@ impl AsRawFd for Signals {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
+}
+
+/// Whether SIGHUP is ignored, as in a program that was started by nohup(1). One that blocks a signal and reads it is
+/// told of it all the same.
+pub fn ignores_hang_ups() -> io::Result<bool> {
+    // SAFETY: an action is integers and a pointer that may be null.
+    let mut action: libc::sigaction = unsafe { zeroed() };
+    // SAFETY: no new action is given, and the place for the present one is live.
+    check(unsafe { libc::sigaction(libc::SIGHUP, null(), &raw mut action) })?;
+    Ok(action.sa_sigaction == libc::SIG_IGN)
 }

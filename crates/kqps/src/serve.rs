@@ -68,10 +68,12 @@ fn serve(serving: &Serving, service: Service, loader: Loader) -> anyhow::Result<
     server.notes().iter().for_each(|note| eprintln!("kqps: warning: {note}"));
     let mut out = io::stdout();
     words::ready(&mut out, serving.json, &setup, &server, front.as_deref())?;
-    let report = server.run(serving.time, |told| {
+    let ended = server.run(serving.time, |told| {
         // Whoever read what is printed may be gone; the server is not.
         let _ = words::reloaded(&mut io::stdout(), serving.json, &told);
-    })?;
-    words::counts(&mut out, serving.json, &report)?;
+    });
+    let printed = words::counts(&mut out, serving.json, &ended.report);
+    ended.failed.map_or(Ok(()), Err)?;
+    printed?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,8 +10,7 @@ use kqps_kernel::signal::Signals;
 use crate::auth::{AuthStream, Keeper, Load, Told};
 use crate::front::{Board, Home};
 use crate::io::Model;
-use crate::report::Report;
-use crate::serve::{News, ServeError, Until};
+use crate::serve::{Ended, News, ServeError, Until};
 use crate::service::Service;
 use crate::sockets::ListeningSocket;
 use crate::threads::{Assigned, Connections, Threads};
@@ -42,8 +41,8 @@ enum Kept {
 }
 
 impl Crew {
-    /// Loads what there is to load, starts all threads, and returns when they can answer.
-    pub(crate) fn start(task: Task, load: &Arc<dyn Load>) -> Result<Self, ServeError> {
+    /// Loads what there is to load, starts all threads, and returns when they can answer. A signal to end ends loading.
+    pub(crate) fn start(task: Task, load: &Arc<dyn Load>, signals: &Signals) -> Result<Self, ServeError> {
         let Task { model, assigned, listeners, .. } = task;
         let alone = None::<Connections<AuthStream>>;
         match task.service {
@@ -63,7 +62,7 @@ impl Crew {
                 let limits = settings.limits;
                 // Several processes load the same at the same time.
                 let threads = affinity::allowed()?.len().div_ceil(task.processes);
-                let keeper = Keeper::new(settings, load.clone(), threads, task.process == 0)?;
+                let keeper = Keeper::new(settings, load.clone(), threads, task.process == 0, signals)?;
                 let connections = (!listeners.is_empty()).then(|| {
                     let answer = keeper.stream_answer();
                     Connections { listeners, limits, answer }
@@ -93,12 +92,17 @@ impl Crew {
     }
 
     /// Serves until it is told to end, or one of the threads has ended; says what is loaded meanwhile.
-    pub(crate) fn serve(
+    pub(crate) fn serve(&mut self, signals: &Signals, until: Until, heard: &mut dyn FnMut(Told)) -> Ended {
+        let waited = self.wait_for_the_end(signals, until, heard);
+        self.threads.stop().after(waited)
+    }
+
+    fn wait_for_the_end(
         &mut self,
         signals: &Signals,
         until: Until,
         heard: &mut dyn FnMut(Told),
-    ) -> Result<Report, ServeError> {
+    ) -> Result<(), ServeError> {
         loop {
             let mut descriptors = vec![self.threads.descriptor()];
             if let Kept::Zones(keeper) = &self.kept {
@@ -116,7 +120,7 @@ impl Crew {
                         heard(told);
                     }
                 }
-                _ => return self.threads.stop(),
+                _ => return Ok(()),
             }
         }
     }

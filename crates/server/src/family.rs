@@ -8,25 +8,26 @@
 //! memory is short, threads share the zones, and one process with many of them is the better choice.
 
 mod member;
+mod patience;
 mod word;
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::Arc;
 
-use kqps_kernel::UdpSocket;
-use kqps_kernel::process::{Signal, handed_down, signal};
+use kqps_kernel::process::{Signal, handed_down};
 use kqps_kernel::signal::Signals;
+use kqps_kernel::{UdpSocket, affinity};
 
 use crate::auth::Told;
 use crate::crew::Task;
-use crate::report::Report;
-use crate::serve::{News, ServeError, Until};
+use crate::serve::{Ended, News, ServeError, Until};
 use crate::service::Service;
 use crate::setup::Setup;
 use crate::sockets::{Endpoint, ListeningSocket};
 use crate::threads::Assigned;
 use member::Member;
+use patience::patience_ns;
 use word::{Description, ListenerDescription, Word, WorkerDescription};
 
 /// What this process is to do, as its parent says.
@@ -71,10 +72,11 @@ pub(crate) fn tell_reloaded(told: Told) -> io::Result<()> {
 }
 
 /// Tells the parent what was counted, or why it was not.
-pub(crate) fn tell_end(outcome: Result<Report, ServeError>) -> io::Result<()> {
+pub(crate) fn tell_end(outcome: Result<Ended, ServeError>) -> io::Result<()> {
     tell(&match outcome {
-        Ok(report) => Word::Ended(report),
+        Ok(Ended { report, failed }) => Word::Ended(report, failed.map(|error| error.to_string())),
         Err(ServeError::Zones(why)) => Word::NoZones(why),
+        Err(ServeError::Stopped) => Word::Stopped,
         Err(error) => Word::Failed(error.to_string()),
     })
 }
@@ -88,27 +90,59 @@ pub(crate) struct Family {
     members: Vec<Member>,
     /// What all of them loaded.
     told: Option<Told>,
+    /// How long each may take to stop.
+    patience_ns: u64,
 }
 
 impl Family {
-    /// Starts all processes, and returns when all can answer.
+    /// Starts all processes, and returns when all can answer, or when a signal to end comes before.
     pub(crate) fn start(
         setup: &Setup,
         service: &Service,
         assigned: &[Assigned],
         listeners: &[ListeningSocket],
+        signals: &Signals,
     ) -> Result<Self, ServeError> {
-        let mut family = Self { members: Vec::new(), told: None };
+        let cores = if setup.cpus.is_empty() { affinity::allowed()?.len() } else { setup.cpus.len() };
+        let patience_ns = patience_ns(setup, service, cores);
+        let mut family = Self { members: Vec::new(), told: None, patience_ns };
         for (process, workers) in assigned.chunks(setup.threads as usize).enumerate() {
             family.members.push(Member::start(setup, service, process, workers, listeners)?);
         }
-        for (process, member) in family.members.iter_mut().enumerate() {
-            match member.hear(process)? {
-                Word::Ready(told) => join(&mut family.told, told),
-                _ => return Err(Member::out_of_turn(process)),
+        // In order: the first is the one that tells the user what is wrong with zones.
+        let (mut ready, mut again) = (0, false);
+        while let Some(member) = family.members.get_mut(ready) {
+            match Until::after(None).wait(signals, &[member.as_raw_fd()])? {
+                News::HangUp if service.loads_again() => again = true,
+                News::End | News::HangUp => return Err(ServeError::Stopped),
+                News::From(_) => match member.hear()? {
+                    Some(Word::Ready(told)) => {
+                        join(&mut family.told, told);
+                        ready += 1;
+                    }
+                    _ => return Err(member.out_of_turn()),
+                },
             }
         }
+        if again {
+            family.load_again()?;
+        }
         Ok(family)
+    }
+
+    /// Has all processes load their zones again.
+    fn load_again(&self) -> io::Result<()> {
+        self.members.iter().try_for_each(|member| member.signal(Signal::HangUp))
+    }
+
+    /// Waits for a signal, the end of the time, or a word of a process. Words that were read along with others come
+    /// first.
+    fn wait(&self, signals: &Signals, until: Until) -> io::Result<News> {
+        let descriptors: Vec<RawFd> = self.members.iter().map(Member::as_raw_fd).collect();
+        match self.members.iter().position(Member::has_said_more) {
+            Some(process) => Ok(News::From(process)),
+            None => until.wait(signals, &descriptors),
+        }
     }
 
     /// What was loaded first.
@@ -116,35 +150,32 @@ impl Family {
         self.told.as_ref()
     }
 
-    /// Serves until it is told to end, or a process has ended.
-    pub(crate) fn serve(
+    /// Serves until it is told to end, or a process has ended: somebody may signal all of them. Then stops all, and adds
+    /// up their counts.
+    pub(crate) fn serve(&mut self, signals: &Signals, until: Until, heard: &mut dyn FnMut(Told)) -> Ended {
+        let waited = self.wait_for_the_end(signals, until, heard);
+        self.stop().after(waited)
+    }
+
+    fn wait_for_the_end(
         &mut self,
         signals: &Signals,
         until: Until,
         heard: &mut dyn FnMut(Told),
-    ) -> Result<Report, ServeError> {
-        let descriptors: Vec<RawFd> = self.members.iter().map(Member::as_raw_fd).collect();
+    ) -> Result<(), ServeError> {
         loop {
-            match until.wait(signals, &descriptors)? {
-                News::HangUp if self.told.is_some() => {
-                    for member in &self.members {
-                        signal(member.id(), Signal::HangUp)?;
-                    }
-                }
+            match self.wait(signals, until)? {
+                News::HangUp if self.told.is_some() => self.load_again()?,
                 News::From(process) => {
                     let member = &mut self.members[process];
-                    loop {
-                        match member.hear(process)? {
-                            Word::Reloaded(told) => member.reloaded = Some(told),
-                            _ => return Err(Member::out_of_turn(process)),
-                        }
-                        if !member.has_said_more() {
-                            break;
-                        }
+                    match member.hear()? {
+                        Some(Word::Reloaded(told)) => member.reloaded = Some(told),
+                        Some(_) => return Err(member.out_of_turn()),
+                        None => return Ok(()),
                     }
                     self.all_reloaded().into_iter().for_each(&mut *heard);
                 }
-                News::End | News::HangUp => return self.stop(),
+                News::End | News::HangUp => return Ok(()),
             }
         }
     }
@@ -160,15 +191,16 @@ impl Family {
     }
 
     /// Stops all processes and adds up their counts.
-    fn stop(&mut self) -> Result<Report, ServeError> {
-        for member in &self.members {
-            signal(member.id(), Signal::Terminate)?;
+    fn stop(&mut self) -> Ended {
+        let told: io::Result<()> =
+            self.members.iter().map(|member| member.signal(Signal::Terminate)).fold(Ok(()), Result::and);
+        let mut all = Ended { failed: told.err().map(ServeError::from), ..Ended::default() };
+        for member in &mut self.members {
+            let Ended { report, failed } = member.end(self.patience_ns);
+            all.report.add(report);
+            all.failed = all.failed.or(failed);
         }
-        let mut report = Report::default();
-        for (process, member) in self.members.iter_mut().enumerate() {
-            report.add(member.count(process)?);
-        }
-        Ok(report)
+        all
     }
 }
 

@@ -90,6 +90,17 @@ impl Model {
         self != Self::Blocking
     }
 
+    /// How many datagrams of each socket a worker takes at most before it asks whether to go on.
+    pub(crate) fn turn(self) -> usize {
+        match self {
+            Self::Blocking | Self::Spin => 1,
+            Self::Poll | Self::Select | Self::Epoll | Self::Event => TURNS,
+            Self::Mmsg => mmsg::MESSAGES,
+            Self::Segment => segment::DATAGRAMS,
+            Self::Uring => uring::DATAGRAMS,
+        }
+    }
+
     /// Whether its sockets are to hand over equal datagrams as one message.
     pub fn takes_segments(self) -> bool {
         self == Self::Segment
@@ -124,5 +135,65 @@ pub(crate) fn run(model: Model, worker: &mut Worker<impl Answer>) -> io::Result<
         Model::Mmsg => mmsg::run(worker),
         Model::Segment => segment::run(worker),
         Model::Uring => uring::run(worker),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::answer::Packet;
+    use crate::counts::{Cause, Counts};
+    use crate::setup::{Reply, Setup, Sockets};
+    use crate::sockets::bind;
+    use crate::worker::Going;
+
+    /// Has its worker told to stop by the first query.
+    struct Last(Arc<AtomicBool>);
+
+    impl Answer for Last {
+        const GROWS: bool = false;
+
+        fn answer(&mut self, packet: Packet<'_>) -> Result<usize, Cause> {
+            self.0.store(true, Ordering::Relaxed);
+            Ok(packet.query_bytes)
+        }
+    }
+
+    #[test]
+    fn a_worker_that_is_told_to_stop_ends_with_its_turn() {
+        for model in Model::ALL.into_iter().filter(|model| model.available().is_ok()) {
+            let sockets = if model.serves_many() { 2 } else { 1 };
+            let setup = Setup {
+                listen: vec!["127.0.0.1:0".parse().unwrap(); sockets],
+                io: model,
+                processes: 1,
+                threads: 1,
+                sockets: Sockets::Shared,
+                reply: Reply::Same,
+                cpus: Vec::new(),
+                buffer_bytes: 1 << 20,
+                steer: false,
+            };
+            let mut bound = bind(&setup, false, &[]).unwrap();
+            let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+            for address in &bound.addresses {
+                for _ in 0..200 {
+                    client.send_to(&[0; 12], address).unwrap();
+                }
+            }
+            let (_news, tell) = io::pipe().unwrap();
+            let stop = Arc::new(AtomicBool::new(false));
+            let (endpoints, going) = (bound.workers.remove(0), Going::new(stop.clone(), tell));
+            let mut worker = Worker { endpoints, answer: Last(stop), counts: Counts::default(), going };
+            run(model, &mut worker).unwrap();
+            let (received, most) = (worker.counts.received as usize, sockets * model.turn());
+            // The kernel decides how much comes by one message, and how much is completed at a time.
+            let is_exact = !matches!(model, Model::Segment | Model::Uring);
+            assert!(received == most || !is_exact && received < most, "{model:?}: {received} of {most}");
+        }
     }
 }

@@ -30,6 +30,6 @@ pub use answer::{Answer, Packet};
 pub use echo::Echo;
 pub use io::Model;
 pub use report::Report;
-pub use serve::{ServeError, Server};
+pub use serve::{Ended, ServeError, Server};
 pub use service::Service;
 pub use setup::Setup;

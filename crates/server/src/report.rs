@@ -31,7 +31,7 @@ pub struct Report {
     /// What became of queries at each back end, by its name; from a front.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub back_ends: BackEndReports,
-    /// The workers in order.
+    /// The workers in order, but for those that could not go on.
     pub workers: Vec<WorkerReport>,
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use kqps_kernel::clock::now_ns;
 use kqps_kernel::poll::{FOREVER_NS, PollSet};
 use kqps_kernel::process::Signal;
-use kqps_kernel::signal::Signals;
+use kqps_kernel::signal::{Signals, ignores_hang_ups};
 use kqps_kernel::{UdpOptions, UdpSocket};
 
 use crate::auth::{Load, Told};
@@ -45,6 +45,9 @@ pub enum ServeError {
     /// There is no zone to answer from.
     #[error("{0}")]
     Zones(String),
+    /// A signal came before it could answer.
+    #[error("stopped by a signal before it could answer")]
+    Stopped,
     /// A worker could not start or go on.
     #[error("worker {worker} ({model}): {error}")]
     Worker {
@@ -71,6 +74,22 @@ pub enum ServeError {
     Io(#[from] io::Error),
 }
 
+/// What a server leaves behind.
+#[derive(Debug, Default)]
+pub struct Ended {
+    /// What was counted; without the workers that could not go on.
+    pub report: Report,
+    /// Why it could not go on, if it was not told to end.
+    pub failed: Option<ServeError>,
+}
+
+impl Ended {
+    /// The end that followed on this: what happened first is told.
+    pub(crate) fn after(self, before: Result<(), ServeError>) -> Self {
+        Self { failed: before.err().or(self.failed), ..self }
+    }
+}
+
 /// A server that can answer.
 pub struct Server {
     addresses: Vec<SocketAddr>,
@@ -87,12 +106,13 @@ enum Workers {
 }
 
 impl Server {
-    /// Binds all sockets, starts the workers, and returns when all of them can answer. Takes the signals that
-    /// end a program, so it is to be called before other threads are started. `load` is what loads zones, for a
-    /// service that has any.
+    /// Binds all sockets, starts the workers, and returns when all of them can answer, or when a signal to end comes
+    /// before. Takes the signals that end a program, so it is to be called before other threads are started. `load` is
+    /// what loads zones, for a service that has any.
     pub fn start(setup: &Setup, service: Service, load: &Arc<dyn Load>) -> Result<Self, ServeError> {
         check(setup, &service)?;
-        let signals = Signals::take()?;
+        // Who starts a server by nohup has it go on when the terminal is gone.
+        let signals = Signals::take(service.loads_again() || !ignores_hang_ups()?)?;
         let bound = sockets::bind(setup, service.takes_tcp(), service.unix())?;
         if service.replies_pass() {
             bound.never_fragment()?;
@@ -107,9 +127,9 @@ impl Server {
         let workers = if setup.processes == 1 {
             let (model, listeners) = (setup.io, bound.listeners);
             let task = Task { model, service, assigned, listeners, process: 0, processes: 1 };
-            Workers::Here(Box::new(Crew::start(task, load)?))
+            Workers::Here(Box::new(Crew::start(task, load, &signals)?))
         } else {
-            Workers::Processes(Family::start(setup, &service, &assigned, &bound.listeners)?)
+            Workers::Processes(Family::start(setup, &service, &assigned, &bound.listeners, &signals)?)
         };
         let (addresses, files, receivers) = (bound.addresses, bound.files, bound.receivers);
         Ok(Self { addresses, files, receivers, signals, workers, notes })
@@ -146,18 +166,22 @@ impl Server {
         }
     }
 
-    /// Serves until a signal comes or the time is over, and returns the counts of all workers. SIGHUP has zones
-    /// loaded again, which is then told, and a front's policy; it ends a server without either.
-    pub fn run(mut self, time: Option<Duration>, mut heard: impl FnMut(Told)) -> Result<Report, ServeError> {
+    /// Serves until a signal comes or the time, which begins now, is over, and returns the counts of all workers; also
+    /// where one of them cannot go on, which ends the others. SIGHUP has zones loaded again, which is then told, and a
+    /// front's policy; it ends a server without either, unless it was ignored when the program was started.
+    pub fn run(mut self, time: Option<Duration>, mut heard: impl FnMut(Told)) -> Ended {
         let until = Until::after(time);
-        let mut report = match &mut self.workers {
-            Workers::Here(crew) => crew.serve(&self.signals, until, &mut heard)?,
-            Workers::Processes(family) => family.serve(&self.signals, until, &mut heard)?,
+        let mut ended = match &mut self.workers {
+            Workers::Here(crew) => crew.serve(&self.signals, until, &mut heard),
+            Workers::Processes(family) => family.serve(&self.signals, until, &mut heard),
         };
         for receiver in &self.receivers {
-            report.socket_drops += receiver.drops()?;
+            match receiver.drops() {
+                Ok(drops) => ended.report.socket_drops += drops,
+                Err(error) => ended.failed = ended.failed.or(Some(error.into())),
+            }
         }
-        Ok(report)
+        ended
     }
 }
 
@@ -178,7 +202,8 @@ pub(crate) enum News {
 }
 
 impl Until {
-    fn after(time: Option<Duration>) -> Self {
+    /// Until this time is over, which begins now; for ever without.
+    pub(crate) fn after(time: Option<Duration>) -> Self {
         Self { end_ns: time.map_or(FOREVER_NS, |time| now_ns() + time.as_nanos() as u64) }
     }
 
@@ -262,12 +287,15 @@ pub fn run_as_child(load: &Arc<dyn Load>) -> io::Result<()> {
     family::tell_end(count_as_child(load))
 }
 
-fn count_as_child(load: &Arc<dyn Load>) -> Result<Report, ServeError> {
-    let signals = Signals::take()?;
-    let mut crew = Crew::start(family::read_task()?, load)?;
+fn count_as_child(load: &Arc<dyn Load>) -> Result<Ended, ServeError> {
+    // Until then the signals are blocked, as they are in the parent.
+    let task = family::read_task()?;
+    // Where there is nothing to load again, the parent knows whether SIGHUP is the end.
+    let signals = Signals::take(task.service.loads_again())?;
+    let mut crew = Crew::start(task, load, &signals)?;
     family::tell_ready(crew.told())?;
-    crew.serve(&signals, Until::after(None), &mut |told| {
+    Ok(crew.serve(&signals, Until::after(None), &mut |told| {
         // A parent that is gone has taken this process with it.
         let _ = family::tell_reloaded(told);
-    })
+    }))
 }

@@ -42,6 +42,14 @@ impl Service {
         }
     }
 
+    /// Whether it loads something again when it hears SIGHUP.
+    pub(crate) fn loads_again(&self) -> bool {
+        match self {
+            Self::Echo(_) => false,
+            Self::Auth(_) | Self::Front(_) => true,
+        }
+    }
+
     /// The Unix sockets by which it takes connections.
     pub(crate) fn unix(&self) -> &[PathBuf] {
         match self {

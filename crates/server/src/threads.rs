@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kqps_kernel::UdpSocket;
 
 use crate::io::Model;
-use crate::report::Report;
-use crate::serve::ServeError;
+use crate::serve::{Ended, ServeError};
 use crate::sockets::{Endpoint, ListeningSocket};
 use crate::tcp::{Limits, StreamAnswer, Tcp};
 use crate::worker::{Going, Started};
@@ -58,7 +57,7 @@ impl Threads {
         threads.news.read_exact(&mut ready)?;
         if ready.contains(&b'e') {
             // One has ended instead: stopping tells why.
-            threads.stop()?;
+            threads.stop().failed.map_or(Ok(()), Err)?;
         }
         Ok(threads)
     }
@@ -68,12 +67,11 @@ impl Threads {
         self.news.as_raw_fd()
     }
 
-    /// Stops all threads and adds up their counts, or says why one of them had ended before.
-    pub(crate) fn stop(&mut self) -> Result<Report, ServeError> {
+    /// Stops all threads and adds up their counts, and says why one of them had ended before.
+    pub(crate) fn stop(&mut self) -> Ended {
         self.stop.store(true, Ordering::Relaxed);
         self.receivers.iter().for_each(|receiver| receiver.wake_readers());
-        let mut report = Report::default();
-        let mut failed = None;
+        let Ended { mut report, mut failed } = Ended::default();
         for (number, Started { cpu, thread }) in self.started.drain(..).enumerate() {
             let outcome = thread.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
             match outcome {
@@ -89,7 +87,7 @@ impl Threads {
             Some(Ok(counted)) => report.tcp = Some(counted),
             Some(Err(error)) => failed = failed.or(Some(ServeError::Connections(error))),
         }
-        failed.map_or(Ok(report), Err)
+        Ended { report, failed }
     }
 }
 
@@ -105,4 +103,42 @@ pub(crate) struct Connections<A> {
     pub(crate) listeners: Vec<ListeningSocket>,
     pub(crate) limits: Limits,
     pub(crate) answer: A,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+    use crate::auth::AuthStream;
+    use crate::worker::Counted;
+
+    #[test]
+    fn what_the_others_counted_is_told_when_one_thread_fails() {
+        let assigned = (0..3).map(|_| Assigned { cpu: None, endpoints: Vec::new() }).collect();
+        let ready = Arc::new(Barrier::new(3));
+        let start = |number, _, mut going: Going| {
+            let ready = ready.clone();
+            let thread = std::thread::spawn(move || {
+                going.ready()?;
+                ready.wait();
+                if number == 1 {
+                    return Err(io::Error::other("it is worn out"));
+                }
+                while going.on() {
+                    std::thread::yield_now();
+                }
+                let mut counted = Counted::default();
+                counted.counts.received = 3;
+                counted.counts.answered = 3;
+                Ok(counted)
+            });
+            Ok(Started { cpu: None, thread })
+        };
+        let alone = None::<Connections<AuthStream>>;
+        let mut threads = Threads::start(Model::Mmsg, assigned, start, alone).unwrap();
+        let Ended { report, failed } = threads.stop();
+        assert_eq!((report.received, report.answered, report.workers.len()), (6, 6, 2));
+        assert_eq!(failed.unwrap().to_string(), "worker 1 (mmsg): it is worn out");
+    }
 }

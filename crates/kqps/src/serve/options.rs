@@ -49,7 +49,7 @@ pub(super) struct Serving {
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_size)]
     buffer: u64,
 
-    /// Stop after this time
+    /// Stop this long after it can answer
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(super) time: Option<Duration>,
 

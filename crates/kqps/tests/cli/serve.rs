@@ -3,6 +3,7 @@
 
 pub(crate) mod running;
 pub(crate) mod sent;
+mod signals;
 mod steered;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -277,18 +278,6 @@ fn worker_processes_die_with_their_parent() {
         assert!(begin.elapsed() < PATIENCE, "{error}");
         std::thread::yield_now();
     }
-}
-
-#[test]
-fn a_worker_process_that_dies_ends_the_server_with_an_error() {
-    let server = Running::start(&["--processes", "2", "--listen", "127.0.0.1:0"]);
-    let parent = server.child.id();
-    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
-    let second = children.split_whitespace().nth(1).unwrap().parse().unwrap();
-    signal(second, Signal::Kill).unwrap();
-    let (status, errors) = server.end();
-    assert_eq!(status.code(), Some(1));
-    assert_eq!(errors, "kqps: worker process 1 ended: signal: 9 (SIGKILL)\n");
 }
 
 #[test]

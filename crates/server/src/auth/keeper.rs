@@ -3,16 +3,18 @@
 //! one set of zones, and none waits for the change.
 
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use kqps_kernel::heap;
+use kqps_kernel::signal::Signals;
 use kqps_zone::{Responder, Zones};
 
 use super::{Auth, AuthStream, Load, Settings, Told, Wish};
-use crate::serve::ServeError;
+use crate::serve::{News, ServeError, Until};
 
 /// How long the zones that were replaced are waited for: a worker that has nothing to do keeps them, and they go
 /// with its next query.
@@ -33,7 +35,7 @@ pub(crate) struct Keeper {
 }
 
 struct Shared {
-    settings: Settings,
+    settings: Arc<Settings>,
     zones: Arc<ArcSwap<Zones>>,
     load: Arc<dyn Load>,
     threads: usize,
@@ -41,21 +43,29 @@ struct Shared {
 }
 
 impl Keeper {
-    /// Loads the zones; the error says why there are none. `speaks` says whether the user is to hear about it.
+    /// Loads the zones; the error says why there are none, or that a signal came first. `speaks` says whether the user
+    /// is to hear about it.
     pub(crate) fn new(
         settings: Settings,
         load: Arc<dyn Load>,
         threads: usize,
         speaks: bool,
+        signals: &Signals,
     ) -> Result<Self, ServeError> {
         let (news, tell) = io::pipe()?;
         let (outcome, outcomes) = mpsc::channel();
-        let wish = Wish { settings: &settings, old: None, threads, speaks };
-        let (zones, told) = load.load(wish).map_err(ServeError::Zones)?;
+        let settings = Arc::new(settings);
+        let (first, first_load) = (settings.clone(), load.clone());
+        let load_all = move || first_load.load(Wish { settings: &first, old: None, threads, speaks });
+        let ((zones, told), again) = load_unless_stopped(load_all, signals)?;
         heap::give_back();
         let zones = Arc::new(ArcSwap::from_pointee(zones));
         let shared = Arc::new(Shared { settings, zones, load, threads, speaks });
-        Ok(Self { shared, told, loading: None, outcomes, outcome, news, tell })
+        let mut keeper = Self { shared, told, loading: None, outcomes, outcome, news, tell };
+        if again {
+            keeper.reload()?;
+        }
+        Ok(keeper)
     }
 
     /// One that answers UDP, for one worker.
@@ -120,6 +130,31 @@ impl Shared {
             Err(_) => (None, None),
         }
     }
+}
+
+/// Loads in a thread of its own, and waits for that or for a signal to end. Also says whether to load once more after
+/// that: SIGHUP came meanwhile, and files may have changed behind it.
+fn load_unless_stopped<T: Send + 'static>(
+    load: impl FnOnce() -> Result<T, String> + Send + 'static,
+    signals: &Signals,
+) -> Result<(T, bool), ServeError> {
+    let (end, tell) = io::pipe()?;
+    let loading = std::thread::Builder::new().name("load".to_owned()).spawn(move || {
+        let loaded = load();
+        // Closing it is what is told, so that a panic is told as well.
+        drop(tell);
+        loaded
+    })?;
+    let mut again = false;
+    loop {
+        match Until::after(None).wait(signals, &[end.as_raw_fd()])? {
+            News::HangUp => again = true,
+            News::End => return Err(ServeError::Stopped),
+            News::From(_) => break,
+        }
+    }
+    let loaded = loading.join().map_err(|_| io::Error::other("loading zones panicked"))?;
+    Ok((loaded.map_err(ServeError::Zones)?, again))
 }
 
 /// Waits until nobody else holds these zones, so that no worker has to free them: that takes long where they

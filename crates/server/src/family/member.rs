@@ -1,17 +1,18 @@
 //! One worker process.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::mem::take;
 use std::os::fd::{AsRawFd, RawFd};
 use std::process::{Child as Process, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use kqps_kernel::poll::PollSet;
-use kqps_kernel::process::{hand_down, tie};
+use kqps_kernel::process::{Signal, hand_down, signal, tie};
 
 use super::word::{Description, ListenerDescription, Word, WorkerDescription};
 use crate::auth::Told;
 use crate::report::Report;
-use crate::serve::ServeError;
+use crate::serve::{Ended, ServeError};
 use crate::service::Service;
 use crate::setup::Setup;
 use crate::sockets::ListeningSocket;
@@ -20,22 +21,24 @@ use crate::threads::Assigned;
 /// The arguments that make kqps a worker process.
 const ARGUMENTS: [&str; 2] = ["serve", "worker"];
 
-/// How long a process may take to stop: a full batch of the longest work, and more.
-const PATIENCE_NS: u64 = 10_000_000_000;
-
 /// A process that was started; killed when it is forgotten.
 pub(super) struct Member {
+    number: usize,
     process: Process,
     output: BufReader<ChildStdout>,
     /// What it loaded again, until all others have.
     pub(super) reloaded: Option<Told>,
+    /// What it counted, once it has said so.
+    counted: Report,
+    /// Whether it has said its last word.
+    is_over: bool,
 }
 
 impl Member {
     pub(super) fn start(
         setup: &Setup,
         service: &Service,
-        process: usize,
+        number: usize,
         workers: &[Assigned],
         listeners: &[ListeningSocket],
     ) -> io::Result<Self> {
@@ -62,7 +65,7 @@ impl Member {
         let description = Description {
             io: setup.io.name().to_owned(),
             service: service.clone(),
-            process,
+            process: number,
             processes: setup.processes as usize,
             workers,
             listeners,
@@ -72,27 +75,39 @@ impl Member {
         let no_pipe = || io::Error::other("no pipe to a worker process");
         let output = process.stdout.take().ok_or_else(no_pipe)?;
         let mut input = process.stdin.take().ok_or_else(no_pipe)?;
-        let member = Self { process, output: BufReader::new(output), reloaded: None };
+        let (output, counted) = (BufReader::new(output), Report::default());
+        let member = Self { number, process, output, reloaded: None, counted, is_over: false };
         input.write_all(serde_json::to_string(&description)?.as_bytes())?;
         Ok(member)
     }
 
-    pub(super) fn id(&self) -> u32 {
-        self.process.id()
+    /// Sends it a signal, unless it has ended.
+    pub(super) fn signal(&self, how: Signal) -> io::Result<()> {
+        if self.is_over { Ok(()) } else { signal(self.process.id(), how) }
     }
 
-    /// The next word that it says; an error where it has ended, or cannot go on.
-    pub(super) fn hear(&mut self, process: usize) -> Result<Word, ServeError> {
+    /// The next word that it says; none when it has ended as it was told to. An error where it could not go on.
+    pub(super) fn hear(&mut self) -> Result<Option<Word>, ServeError> {
         let mut line = String::new();
+        // Unless it turns out otherwise.
+        self.is_over = true;
         self.output.read_line(&mut line)?;
         if line.is_empty() {
-            let how = format!("ended: {}", self.process.wait()?);
-            return Err(ServeError::Process { process, how });
+            let how = self.process.wait()?;
+            return Err(self.error(format!("ended: {how}")));
         }
         match serde_json::from_str(&line).map_err(io::Error::from)? {
+            Word::Ended(report, why) => {
+                self.counted = report;
+                why.map_or(Ok(None), |why| Err(self.error(format!("ended: {why}"))))
+            }
             Word::NoZones(why) => Err(ServeError::Zones(why)),
-            Word::Failed(why) => Err(ServeError::Process { process, how: format!("ended: {why}") }),
-            word => Ok(word),
+            Word::Stopped => Err(ServeError::Stopped),
+            Word::Failed(why) => Err(self.error(format!("ended: {why}"))),
+            word => {
+                self.is_over = false;
+                Ok(Some(word))
+            }
         }
     }
 
@@ -102,23 +117,32 @@ impl Member {
     }
 
     /// The error of one that said something else than it should.
-    pub(super) fn out_of_turn(process: usize) -> ServeError {
-        ServeError::Process { process, how: "said something out of turn".to_owned() }
+    pub(super) fn out_of_turn(&self) -> ServeError {
+        self.error("said something out of turn".to_owned())
     }
 
-    /// Its counts, once it was told to stop.
-    pub(super) fn count(&mut self, process: usize) -> Result<Report, ServeError> {
-        loop {
-            if !self.has_said_more() && !PollSet::new([self.output.get_ref()]).wait(PATIENCE_NS)? {
-                return Err(ServeError::Process { process, how: "did not stop when told to".to_owned() });
+    fn error(&self, how: String) -> ServeError {
+        ServeError::Process { process: self.number, how }
+    }
+
+    /// Its counts, once it was told to stop, and why it could not go on, if so. It may take so long for them.
+    pub(super) fn end(&mut self, patience_ns: u64) -> Ended {
+        let heard = self.hear_the_end(patience_ns);
+        Ended { report: take(&mut self.counted), failed: heard.err() }
+    }
+
+    fn hear_the_end(&mut self, patience_ns: u64) -> Result<(), ServeError> {
+        while !self.is_over {
+            if !self.has_said_more() && !PollSet::new([self.output.get_ref()]).wait(patience_ns)? {
+                return Err(self.error("did not stop when told to".to_owned()));
             }
-            match self.hear(process)? {
-                Word::Ended(report) => return Ok(report),
+            match self.hear()? {
                 // It had loaded its zones when it was told.
-                Word::Reloaded(_) => {}
-                _ => return Err(Self::out_of_turn(process)),
+                None | Some(Word::Reloaded(_)) => {}
+                Some(_) => return Err(self.out_of_turn()),
             }
         }
+        Ok(())
     }
 }
 

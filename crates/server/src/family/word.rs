@@ -40,10 +40,12 @@ pub(super) enum Word {
     Ready(Option<Told>),
     /// It has loaded its zones again.
     Reloaded(Told),
-    /// It has ended, and this is what it counted.
-    Ended(Report),
+    /// It has ended; this is what it counted, and why it could not go on, if it was not told to end.
+    Ended(Report, Option<String>),
     /// It has no zone to answer from.
     NoZones(String),
-    /// It cannot go on.
+    /// A signal came before it could answer.
+    Stopped,
+    /// It cannot begin.
     Failed(String),
 }

@@ -11,7 +11,7 @@ use super::BUFFER_BYTES;
 use crate::answer::{Answer, Packet};
 use crate::worker::Worker;
 
-const MESSAGES: usize = 64;
+pub(super) const MESSAGES: usize = 64;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
     let Worker { endpoints, answer, counts, going } = worker;

@@ -14,6 +14,9 @@ use crate::worker::Worker;
 /// Messages taken by one call; few, since each may fill 64 KiB of cache.
 const MESSAGES: usize = 8;
 
+/// Datagrams taken by one call at most: `UDP_MAX_SEGMENTS` of each message, since Linux 6.9.
+pub(super) const DATAGRAMS: usize = MESSAGES * 128;
+
 pub(super) fn run<A: Answer>(worker: &mut Worker<A>) -> io::Result<()> {
     if A::GROWS { apart::run(worker) } else { in_place::run(worker) }
 }

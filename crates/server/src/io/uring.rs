@@ -11,6 +11,9 @@ use crate::worker::Worker;
 
 const BUFFERS: u16 = 1024;
 
+/// Datagrams taken at most once it is to stop: those of the turn, and those that the kernel took meanwhile.
+pub(super) const DATAGRAMS: usize = 2 * BUFFERS as usize;
+
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
     let Worker { endpoints, answer, counts, going, .. } = worker;
     let mut ring = Ring::new(BUFFERS, BUFFER_BYTES)?;

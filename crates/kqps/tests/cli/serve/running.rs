@@ -27,16 +27,27 @@ impl Running {
 
     /// Starts a server of this kind.
     pub(crate) fn start_as(kind: &str, arguments: &[&str]) -> Self {
-        let mut child = serve_as(kind, arguments).arg("--json").stderr(Stdio::piped()).spawn().unwrap();
+        Self::of(serve_as(kind, arguments).arg("--json").stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// A server that was started to speak JSON, once it can answer.
+    pub(crate) fn of(mut child: Child) -> Self {
         let lines = BufReader::new(child.stdout.take().unwrap());
         let mut running = Self { child, lines, addresses: Vec::new(), ready: Value::Null };
         let Some(ready) = running.next_line() else {
-            panic!("no ready line from {arguments:?}: {}", running.end().1);
+            panic!("no ready line: {}", running.end().1);
         };
         assert_eq!(ready["kind"], "ready");
         running.addresses = serde_json::from_value(ready["addresses"].clone()).unwrap();
         running.ready = ready;
         running
+    }
+
+    /// Its worker processes, in order.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        let parent = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
+        children.split_whitespace().map(|child| child.parse().unwrap()).collect()
     }
 
     /// The next line that it says; none when it has ended.
@@ -72,10 +83,15 @@ impl Running {
     /// The same of one that had something to say on stderr.
     pub(crate) fn stop_saying(mut self, how: Signal) -> (Report, String) {
         signal(self.child.id(), how).unwrap();
-        let report = self.next_line();
+        let report = self.report();
         let (status, errors) = self.end();
         assert!(status.success(), "{status}: {errors}");
-        (serde_json::from_value(report.unwrap()).unwrap(), errors)
+        (report, errors)
+    }
+
+    /// What it counted, which it says at the end.
+    pub(crate) fn report(&mut self) -> Report {
+        serde_json::from_value(self.next_line().unwrap()).unwrap()
     }
 
     /// Waits for its end; its status and what it said on stderr.
@@ -104,7 +120,7 @@ pub(crate) fn serve(arguments: &[&str]) -> Command {
     serve_as("echo", arguments)
 }
 
-fn serve_as(kind: &str, arguments: &[&str]) -> Command {
+pub(crate) fn serve_as(kind: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
     command.args(["serve", kind]).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
     command
