@@ -49,10 +49,10 @@ pub(super) fn between(a: &Path, b: &Path, args: &Args) -> anyhow::Result<Compare
             "of two runs the cells of the same name are compared; leave out --factor, --a and --b",
         ));
     }
+    let (run_a, run_b) = (read(a)?, read(b)?);
     if is_same(a, b) {
         return Err(bad_input(format!("{} and {} are the same run", a.display(), b.display())));
     }
-    let (run_a, run_b) = (read(a)?, read(b)?);
     let subjects = run_a.cells.iter().enumerate().filter(|(_, cell)| cell.role != Role::Canary);
     let (mut cases, mut left_out) = (Vec::new(), Vec::new());
     for (of_a, cell) in subjects {

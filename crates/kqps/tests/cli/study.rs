@@ -134,7 +134,7 @@ fn a_dry_run_tells_cells_order_and_time_and_measures_nothing() {
 fn a_budget_bounds_the_repetitions() {
     let lab = Lab::new(STUDY);
     let words = text(&lab.run(&["--dry-run", "--budget", "1s"]).stdout);
-    assert!(words.contains("1 blocks") && words.contains("more than the budget allows"), "{words}");
+    assert!(words.contains("1 block, seed") && words.contains("more than the budget allows"), "{words}");
 }
 
 #[test]
