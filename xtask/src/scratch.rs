@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -15,6 +16,7 @@ static FOLDERS: Mutex<Vec<(PathBuf, Box<dyn Send>)>> = Mutex::new(Vec::new());
 
 /// How often a removal is tried.
 const REMOVALS: u32 = 100;
+const REMOVAL_NAP: Duration = Duration::from_millis(10);
 
 /// What a shell adds to the number of the signal that ended a program.
 const ENDED_BY_SIGNAL: i32 = 128;
@@ -86,9 +88,10 @@ fn clear(folders: &mut Vec<(PathBuf, Box<dyn Send>)>) {
         }
         child::end_all();
         for path in &left {
-            // What remains is told below.
-            let _ = fs::remove_dir_all(path);
+            // A control group goes as a whole only, with files that nobody can remove. What remains is told below.
+            let _ = fs::remove_dir(path).or_else(|_| fs::remove_dir_all(path));
         }
+        std::thread::sleep(REMOVAL_NAP);
     }
     for path in left.iter().filter(|path| path.exists()) {
         eprintln!("cannot remove {}, which this command made", path.display());

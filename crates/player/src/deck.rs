@@ -72,6 +72,9 @@ struct Flow {
     last_send_ns: u64,
     /// When it was last known that no reply was there: that was looked for, or nothing was asked.
     looked_ns: u64,
+    /// Until then nothing is lost here: a query left after its timeout, and its reply, late as it is, is waited for as long
+    /// as that of any other.
+    held_until_ns: u64,
 }
 
 /// A query to be sent: where it stands, when it is due, and the ID and socket that it was given.
@@ -118,6 +121,7 @@ impl<'a> Deck<'a> {
             inflight: Inflight::new(setting.capacity, fastrand::u16(..)),
             last_send_ns: 0,
             looked_ns: 0,
+            held_until_ns: 0,
         };
         Self {
             dataset: setting.dataset,
@@ -324,7 +328,11 @@ impl<'a> Deck<'a> {
         self.tally.sent(now_ns, burst.len() as u64);
         for due in burst {
             self.tally.request_bytes += u64::from(due.bytes);
-            self.tally.lag.record_us((now_ns - due.due_ns) / 1000);
+            let lag_ns = now_ns - due.due_ns;
+            self.tally.lag.record_us(lag_ns / 1000);
+            if lag_ns > self.timeout_ns {
+                self.sockets[socket].held_until_ns = now_ns + self.settle_ns;
+            }
         }
     }
 

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use crate::answer::Packet;
     use crate::counts::{Cause, Counts};
-    use crate::setup::{Reply, Setup, Sockets};
+    use crate::setup::Setup;
     use crate::sockets::bind;
     use crate::worker::Going;
 
@@ -167,17 +167,7 @@ mod tests {
     fn a_worker_that_is_told_to_stop_ends_with_its_turn() {
         for model in Model::ALL.into_iter().filter(|model| model.available().is_ok()) {
             let sockets = if model.serves_many() { 2 } else { 1 };
-            let setup = Setup {
-                listen: vec!["127.0.0.1:0".parse().unwrap(); sockets],
-                io: model,
-                processes: 1,
-                threads: 1,
-                sockets: Sockets::Shared,
-                reply: Reply::Same,
-                cpus: Vec::new(),
-                buffer_bytes: 1 << 20,
-                steer: false,
-            };
+            let setup = Setup::small(vec!["127.0.0.1:0".parse().unwrap(); sockets], model);
             let mut bound = bind(&setup, false, &[]).unwrap();
             let client = UdpSocket::bind("127.0.0.1:0").unwrap();
             for address in &bound.addresses {

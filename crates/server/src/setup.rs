@@ -58,3 +58,21 @@ impl Setup {
         self.cpus.get(worker as usize % self.cpus.len().max(1)).copied()
     }
 }
+
+#[cfg(test)]
+impl Setup {
+    /// One worker that does nothing special.
+    pub(crate) fn small(listen: Vec<SocketAddr>, io: Model) -> Self {
+        Self {
+            listen,
+            io,
+            processes: 1,
+            threads: 1,
+            sockets: Sockets::Shared,
+            reply: Reply::Same,
+            cpus: Vec::new(),
+            buffer_bytes: 1 << 20,
+            steer: false,
+        }
+    }
+}

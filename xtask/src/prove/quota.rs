@@ -16,8 +16,8 @@ const NAME: &str = "kqps-starved-";
 /// Of each period a group gets its quota, microseconds.
 const PERIOD_US: u64 = 100_000;
 
-/// How often the removal is tried: what was in the group needs some time on a core to end, of which its quota gives little.
-const REMOVALS: u32 = 1000;
+/// How often the removal is tried: the kernel takes a moment to notice that a group is empty.
+const REMOVALS: u32 = 100;
 const REMOVAL_NAP: Duration = Duration::from_millis(10);
 
 /// The group. Dropped, it is removed; what runs in it must have ended.

@@ -181,6 +181,7 @@ impl Deck<'_> {
         let (overdue, lost) =
             (read_ns.saturating_sub(self.timeout_ns), read_ns.saturating_sub(self.settle_ns));
         for flow in &mut self.sockets {
+            let lost = if read_ns < flow.held_until_ns { 0 } else { lost };
             let expired = flow.inflight.expire(overdue, lost);
             self.waiting -= expired.overdue;
             self.tally.lost(self.timeout_ns, expired.lost);

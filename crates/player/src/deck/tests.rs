@@ -58,6 +58,27 @@ fn reply(deck: &Deck<'_>, due: &Due) -> Vec<u8> {
 }
 
 #[test]
+fn a_query_that_left_after_its_time_is_late_and_not_lost_before_its_reply_comes() {
+    let desk = Desk::new();
+    let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
+    let mut burst = Vec::new();
+    let socket = deck.deal(0, 1, &mut burst);
+    // What dealt it stood still on the way to the kernel.
+    let sent_ns = 3 * TIMEOUT_NS;
+    deck.sent(socket, sent_ns, &burst);
+    deck.expire(sent_ns + 1);
+    let reply = reply(&deck, &burst[0]);
+    deck.arrived(socket, &reply, sent_ns + TIMEOUT_NS / 10);
+    let accounts = &deck.tally.accounts;
+    assert_eq!((accounts.late, accounts.lost, accounts.unsolicited), (1, 0, 0), "{accounts:?}");
+
+    let socket = deck.deal(sent_ns, 1, &mut burst);
+    deck.sent(socket, sent_ns, &burst);
+    deck.expire(sent_ns + 2 * TIMEOUT_NS + 1);
+    assert_eq!(deck.tally.accounts.lost, 1, "nothing is waited for longer than that");
+}
+
+#[test]
 fn a_stamp_of_the_kernel_is_a_time_since_the_start() {
     let desk = Desk::new();
     let deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);

@@ -24,21 +24,11 @@ mod tests {
     use super::*;
     use crate::echo::Echo;
     use crate::io::Model;
-    use crate::setup::{Reply, Sockets};
 
     /// Milliseconds for two processes that serve two addresses.
     fn patience_ms(io: Model, work_ns: u64, cores: usize) -> u64 {
-        let setup = Setup {
-            listen: vec!["127.0.0.1:0".parse().unwrap(), "[::1]:0".parse().unwrap()],
-            io,
-            processes: 2,
-            threads: 1,
-            sockets: Sockets::Shared,
-            reply: Reply::Same,
-            cpus: Vec::new(),
-            buffer_bytes: 1 << 20,
-            steer: false,
-        };
+        let listen = vec!["127.0.0.1:0".parse().unwrap(), "[::1]:0".parse().unwrap()];
+        let setup = Setup { processes: 2, ..Setup::small(listen, io) };
         patience_ns(&setup, &Service::Echo(Echo { work_ns }), cores) / 1_000_000
     }
 
