@@ -3,6 +3,7 @@
 
 mod condition;
 mod live;
+mod sides;
 mod stored;
 mod words;
 
@@ -16,6 +17,7 @@ use kqps_verdict::compare::Comparison;
 use serde::Serialize;
 
 use crate::exit;
+use crate::load::Allowed;
 use crate::value::{parse_count, parse_duration, parse_rate};
 use condition::Condition;
 
@@ -23,6 +25,12 @@ use condition::Condition;
 ///
 /// kqps compare --a nsd --b knot
 ///   starts both in turn, A against itself first, which tells what this host can tell apart.
+///
+/// kqps compare --a 'knot workers=1' --b 'knot workers=2'
+///   compares two settings of one subject; docs/STUDIES.md lists what can be set.
+///
+/// kqps compare --a udp://192.0.2.1:53 --b udp://192.0.2.2:53 -d FILE --allow-target 192.0.2.0/30
+///   compares two servers that run already, on this host or others, asked what the file says.
 ///
 /// kqps compare --a 'old-server -p {port} -z {zone}' --b 'new-server -p {port} -z {zone}' --fail-on slower:2%
 ///   is for a CI: the status is 3 when the new one is certainly slower by 2 % or more.
@@ -34,18 +42,19 @@ use condition::Condition;
 ///   compares the cells of the same name in two runs, and names all else that differs between these.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
-#[command(group = ArgGroup::new("what").args(["runs", "a", "resume"]).multiple(true).required(true))]
+#[command(group = ArgGroup::new("what").args(["runs", "a", "target", "resume"]).multiple(true).required(true))]
 pub(crate) struct Args {
     /// One stored run, or two
     #[arg(value_name = "DIR", num_args = 0..=2)]
     runs: Vec<PathBuf>,
 
-    /// What B is compared with: a subject's name, its file, or its command; of a stored run, a cell
-    #[arg(long, value_name = "SUBJECT|COMMAND|CELL", requires = "b")]
+    /// What B is compared with: a subject's name or file, with settings after it; its command; udp://ADDR:PORT of a server
+    /// that runs already; of a stored run, a cell
+    #[arg(long, value_name = "SUBJECT|COMMAND|URL|CELL", requires = "b")]
     a: Option<String>,
 
     /// What is judged
-    #[arg(long, value_name = "SUBJECT|COMMAND|CELL", requires = "a")]
+    #[arg(long, value_name = "SUBJECT|COMMAND|URL|CELL", requires = "a")]
     b: Option<String>,
 
     /// Compare the cells of a stored run that differ in this factor only: all of its values, or these two
@@ -69,6 +78,23 @@ pub(crate) struct Args {
 /// How subjects are measured that are started for a comparison.
 #[derive(clap::Args)]
 struct LiveArgs {
+    /// Compare servers that run already: this URL twice stands for --a and --b
+    #[arg(long, value_name = "URL", conflicts_with_all = ["runs", "a", "b"])]
+    target: Vec<String>,
+
+    /// Ask these queries instead of generated ones, as with `kqps load -d`; for servers that run already, and for commands
+    /// that bring their own zone
+    #[arg(short = 'd', long, value_name = "FILE", conflicts_with_all = ["runs", "records"])]
+    queries: Option<PathBuf>,
+
+    /// Allow a target elsewhere: ADDR or ADDR/PREFIX (repeatable)
+    #[arg(long, value_name = "ADDR[/PREFIX]", conflicts_with = "runs")]
+    allow_target: Vec<Allowed>,
+
+    /// How long it may take: as many blocks as fit, 6 at least (default: what --blocks take)
+    #[arg(long, value_parser = parse_duration, conflicts_with_all = ["runs", "blocks"])]
+    budget: Option<Duration>,
+
     /// ABBA blocks, each four starts; as many of A against itself come first (default: 6)
     #[arg(long, value_parser = parse_count, conflicts_with = "runs")]
     blocks: Option<u64>,
@@ -97,7 +123,8 @@ struct LiveArgs {
     #[arg(long, conflicts_with = "runs")]
     seed: Option<u64>,
 
-    /// The folder of the run (default: kqps-runs/TIME-compare)
+    /// The folder of the run (default: TIME-compare in kqps-runs/, or where there is no such folder in
+    /// ~/.local/share/kqps/runs/)
     #[arg(long, value_name = "DIR", conflicts_with = "runs")]
     out: Option<PathBuf>,
 
@@ -105,7 +132,7 @@ struct LiveArgs {
     #[arg(
         long,
         requires = "out",
-        conflicts_with_all = ["runs", "a", "blocks", "duration", "outstanding", "rate", "workers", "records", "seed"]
+        conflicts_with_all = ["runs", "a", "blocks", "duration", "outstanding", "rate", "workers", "records", "seed", "target", "queries", "budget"]
     )]
     resume: bool,
 }

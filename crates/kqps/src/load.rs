@@ -23,6 +23,7 @@ use crate::value::{parse_count, parse_duration, parse_rate};
 
 pub(crate) use flags::{PlayerArgs, open_dataset};
 pub(crate) use progress::Shown;
+pub(crate) use target::{Allowed, resolve_all};
 pub(crate) use words::silence;
 
 /// Play queries at a target and account for each

@@ -46,7 +46,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        None => run::run(&run::Args::default()),
+        None => run::alone(),
         Some(Command::Load(args)) => load::run(&args),
         Some(Command::Find(args)) => find::run(&args),
         Some(Command::Serve(args)) => serve::run(args),

@@ -1,9 +1,14 @@
 //! `kqps run`: the default study or another one, from laying it out to the page that tells what came of it.
 
+mod announce;
+mod install;
+pub(crate) mod labels;
+mod place;
 mod plan;
 mod progress;
 pub(crate) mod repeat;
 pub(crate) mod subjects;
+pub(crate) mod targets;
 mod words;
 
 use std::io::{self, Write as _};
@@ -15,24 +20,25 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use kqps_dataset::generate::RECORDS_MAX;
-use kqps_lab::budget::Spending;
 use kqps_lab::comparison;
 use kqps_lab::conduct::Conducted;
+use kqps_lab::configured::Configured;
 use kqps_lab::layout::lay_out;
 use kqps_lab::session::{LabError, Session, Wish};
-use kqps_lab::setup::Setup;
 use kqps_lab::study_file::{self, StudyFile};
 use kqps_lab::subject::Definition;
 use kqps_lab::toml_file::{did_you_mean, nearest};
-use kqps_observation::Run;
+use kqps_lab::words::counted;
 use kqps_verdict::judge::{RunVerdict, judge};
 use serde::Serialize;
 use time::OffsetDateTime;
-use time::macros::format_description;
 
 use crate::exit::{self, bad_input};
 use crate::value::{parse_count, parse_duration};
 use progress::Progress;
+use targets::{TargetArgs, Targets};
+
+pub(crate) use place::default_folder;
 
 /// Measure this machine: the echo under each I/O model and every name server that is installed, or a study
 #[derive(clap::Args, Default)]
@@ -45,12 +51,13 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
 
-    /// The folder of the run (default: kqps-runs/TIME-STUDY)
+    /// The folder of the run (default: TIME-STUDY in kqps-runs/, or where there is no such folder in
+    /// ~/.local/share/kqps/runs/)
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
     /// Go on with the run in --out, or with the newest one that is unfinished
-    #[arg(long, conflicts_with_all = ["study", "budget", "seed", "subject", "command", "echo", "records"])]
+    #[arg(long, conflicts_with_all = ["study", "budget", "seed", "subject", "command", "echo", "records", "target", "queries"])]
     resume: bool,
 
     /// How long it may take (default: 2m, or what the study takes)
@@ -61,14 +68,18 @@ pub(crate) struct Args {
     #[arg(long)]
     seed: Option<u64>,
 
-    /// Measure this subject only: nsd, knot, bind, pdns, unbound, pdns-recursor, dnsdist, kqps-auth, front, or a
-    /// definition such as ./mine.toml (repeatable; default: nsd, knot, bind)
+    /// Measure this subject only: nsd, knot, bind, pdns, unbound, pdns-recursor, dnsdist, kqps-auth, front, echo, or a
+    /// definition such as ./mine.toml, with settings after it as in 'echo io=uring workers=2' (repeatable; default: nsd,
+    /// knot, bind)
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "study")]
     subject: Vec<String>,
 
     /// Measure a server that is started like this: 'my-server -p {port} -z {zone}' (repeatable)
     #[arg(long, value_name = "WORDS", long_help = COMMAND_HELP, conflicts_with = "study")]
     command: Vec<String>,
+
+    #[command(flatten)]
+    targets: TargetArgs,
 
     /// Measure the echo under these I/O models only, such as mmsg,segment
     #[arg(long, value_name = "MODELS", value_delimiter = ',', conflicts_with = "study")]
@@ -77,6 +88,10 @@ pub(crate) struct Args {
     /// Records of the generated zone (default: 100k, or what the study says, whose words then do not tell it)
     #[arg(long, value_parser = parse_count)]
     records: Option<u64>,
+
+    /// Install no packages of missing name servers, as a run from a checkout as root on Debian does
+    #[arg(long)]
+    no_install: bool,
 
     /// Print the verdict as one JSON object
     #[arg(long)]
@@ -93,8 +108,12 @@ may answer anything.";
 
 const RECORDS: u64 = 100_000;
 
-/// Where runs lie, unless told otherwise.
-const RUNS: &str = "kqps-runs";
+/// What `kqps` alone does: it says so first, and where, and what else there is.
+pub(crate) fn alone() -> anyhow::Result<ExitCode> {
+    let folder = default_folder(kqps_lab::study::NAME)?;
+    eprintln!("{}", announce::alone(&folder));
+    run(&Args { out: Some(folder), ..Args::default() })
+}
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let began = Instant::now();
@@ -146,15 +165,14 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
     let mut wish = wish(args)?;
     // Installing is no part of measuring, and not paid for by the budget.
     let installing = Instant::now();
-    let definitions: Vec<Definition> =
-        wish.subjects.iter().map(|(_, definition)| definition.clone()).collect();
-    subjects::install_missing(&definitions);
+    let definitions: Vec<Definition> = wish.subjects.iter().map(|one| one.definition.clone()).collect();
+    install::missing(&definitions, args.no_install);
     wish.folder = match &args.out {
         Some(folder) => folder.clone(),
         None => default_folder(wish.study.as_ref().map_or(kqps_lab::study::NAME, |study| &study.name))?,
     };
     let (session, spending) = Session::begin(&wish, began + installing.elapsed()).map_err(told)?;
-    announce(&session, &spending);
+    announce::begin(&session, &spending);
     Ok(session)
 }
 
@@ -169,7 +187,9 @@ fn dry_run(args: &Args) -> anyhow::Result<ExitCode> {
 /// A slip in a file or in the arguments is bad input; anything else could not be run.
 fn told(error: LabError) -> anyhow::Error {
     match error {
-        LabError::Study(_) | LabError::File(_) | LabError::SameName { .. } => bad_input(error),
+        LabError::Study(_) | LabError::File(_) | LabError::SameName { .. } | LabError::Budget { .. } => {
+            bad_input(error)
+        }
         other => other.into(),
     }
 }
@@ -184,17 +204,25 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
         return Err(bad_input("--budget 0: nothing could be measured"));
     }
     let study = args.study.as_deref().map(study).transpose()?;
-    let subjects = if let Some(study) = &study {
-        study.subjects().map_err(bad_input)?
-    } else {
-        let chosen = subjects::chosen(&args.subject, &args.command)?;
-        chosen.into_iter().map(|definition| (definition.name.clone(), definition)).collect()
+    let subjects = match &study {
+        Some(study) => {
+            let of_study = study.subjects().map_err(bad_input)?.into_iter();
+            of_study.map(|(name, definition)| Configured { name, ..Configured::plain(definition) }).collect()
+        }
+        // Servers that run already are measured instead of those that kqps would start unasked.
+        None if args.targets.is_given() && args.subject.is_empty() && args.command.is_empty() => Vec::new(),
+        None => subjects::chosen(&args.subject, &args.command)?,
     };
+    let Targets { running, echo, queries, senders } = args.targets.read(&subjects)?;
     let seed = args.seed.unwrap_or_else(random_seed);
     Ok(Wish {
         folder: PathBuf::new(),
         study,
         subjects,
+        running,
+        echo_target: echo,
+        queries,
+        senders,
         models: subjects::models(&args.echo)?,
         budget_s: args.budget.map(|budget| budget.as_secs_f64()),
         seed,
@@ -221,8 +249,12 @@ fn study(path: &Path) -> anyhow::Result<StudyFile> {
 fn resume(args: &Args) -> anyhow::Result<Session> {
     let folder = match &args.out {
         Some(folder) => folder.clone(),
-        None => newest_run()
-            .ok_or_else(|| bad_input(format!("no run in {RUNS}/ to resume; name it with --out DIR")))?,
+        None => place::newest_run().ok_or_else(|| {
+            bad_input(format!(
+                "no unfinished run in {} to resume; name it with --out DIR",
+                place::runs().display()
+            ))
+        })?,
     };
     let session = Session::resume(&folder, std::env::current_exe().context("finding the running program")?)?;
     let run = session.run();
@@ -233,44 +265,13 @@ fn resume(args: &Args) -> anyhow::Result<Session> {
         )));
     }
     eprintln!(
-        "Going on with the run in {}: {} trials are stored, {} blocks of {} cells are planned.",
+        "Going on with the run in {}: {} stored, and {} of {} planned.",
         folder.display(),
-        run.trials.len(),
-        run.blocks,
-        run.cells.len()
+        counted(run.trials.len() as u64, "trial"),
+        counted(run.blocks.into(), "block"),
+        counted(run.cells.len() as u64, "cell")
     );
     Ok(session)
-}
-
-/// Says what will be done and how long it takes.
-fn announce(session: &Session, spending: &Spending) {
-    let run = session.run();
-    let names: Vec<&str> = run.cells.iter().map(|cell| cell.name.as_str()).collect();
-    match &run.question {
-        Some(question) => eprintln!("{}: {} cells.", question.title, names.len()),
-        None => eprintln!("Measuring {}.", names.join(", ")),
-    }
-    for (what, reason) in &run.skipped {
-        eprintln!("Left out: {what}: {reason}.");
-    }
-    eprintln!(
-        "{} {} in random order, goal `{}`, replies late after {} ms{}: about {:.0} s{}.",
-        spending.blocks,
-        if spending.blocks == 1 { "block" } else { "blocks" },
-        spending.goal,
-        Setup::MANY_FLOWS.timeout_s * 1e3,
-        if spending.latency { ", then latency by load" } else { "" },
-        spending.estimate_s,
-        budget_words(run)
-    );
-    if spending.over_budget {
-        eprintln!("That is more than the budget, but less than one block would measure nothing.");
-    }
-    eprintln!("Everything of this run lies in {}.", session.folder().path().display());
-}
-
-fn budget_words(run: &Run) -> String {
-    run.budget_s.map(|budget_s| format!(" of the {budget_s:.0} s budget")).unwrap_or_default()
 }
 
 fn tell(
@@ -308,23 +309,6 @@ struct Told<'a> {
     /// None where it could not be written.
     report: Option<&'a Path>,
     verdict: &'a RunVerdict,
-}
-
-/// `kqps-runs/20261121T220507Z-default`.
-pub(crate) fn default_folder(study: &str) -> anyhow::Result<PathBuf> {
-    let form = format_description!("[year][month][day]T[hour][minute][second]Z");
-    let now = OffsetDateTime::now_utc().format(form).context("writing the time")?;
-    Ok(Path::new(RUNS).join(format!("{now}-{study}")))
-}
-
-/// The newest run that is unfinished, comparisons apart; names of default folders sort by time.
-fn newest_run() -> Option<PathBuf> {
-    let folders = std::fs::read_dir(RUNS).ok()?.flatten().map(|entry| entry.path());
-    let unfinished = |folder: &PathBuf| {
-        kqps_observation::Store::read(&folder.join("run.sqlite"))
-            .is_ok_and(|run| run.finished_unix_ms.is_none() && run.study != comparison::NAME)
-    };
-    folders.filter(unfinished).max()
 }
 
 pub(crate) fn random_seed() -> u64 {

@@ -6,7 +6,7 @@ pub(crate) mod cost;
 
 use kqps_observation::Cell;
 
-pub use clock::Clock;
+pub use clock::{Clock, Share};
 use cost::{CEILING_S, Cost, DEFAULT, QUICK, REASONS_S, SETUP_S};
 
 /// What a budget must pay for.

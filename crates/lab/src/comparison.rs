@@ -6,17 +6,21 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use kqps_host::{Topology, fingerprint, split};
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Cell, CellLoad, Run};
 use kqps_verdict::compare::{Pairing, Part};
 
-use crate::materials::RECORDS_FACTOR;
+use crate::configured::Configured;
+use crate::layout::file_name;
+use crate::materials::{FILE_FACTOR, Materials, RECORDS_FACTOR};
 use crate::record;
+use crate::running::Running;
 use crate::session::{LabError, Session, claim, unix_ms};
 use crate::setup::Setup;
-use crate::subject::definition::with_names_of_their_own;
+use crate::subject::version::NoVersion;
 use crate::subject::{Definition, StartError, programs, version};
 
 /// The study's name.
@@ -28,15 +32,46 @@ const GOAL: &str = "quick";
 /// Pairs of starts in an ABBA block.
 const PAIRS: u32 = 2;
 
+/// One side of a comparison.
+#[derive(Clone, Debug)]
+pub enum Side {
+    /// A subject that is started.
+    Started(Box<Configured>),
+    /// A server that runs already.
+    Running(Running),
+}
+
+impl Side {
+    /// The name of its cell.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Started(configured) => &configured.name,
+            Self::Running(running) => &running.name,
+        }
+    }
+
+    /// The subject, where it is started.
+    fn definition(&self) -> Option<&Definition> {
+        match self {
+            Self::Started(configured) => Some(&configured.definition),
+            Self::Running(_) => None,
+        }
+    }
+}
+
 /// What is to be compared, and how.
 #[derive(Clone, Debug)]
 pub struct Wish {
     /// Its folder, which must not hold a run yet.
     pub folder: PathBuf,
     /// What B is compared with.
-    pub a: Definition,
+    pub a: Side,
     /// What is judged. It may be called like A.
-    pub b: Definition,
+    pub b: Side,
+    /// The user's query file, which both are then asked.
+    pub queries: Option<PathBuf>,
+    /// Seconds that it may take; none for what it takes.
+    pub budget_s: Option<f64>,
     /// ABBA blocks; as many of A against itself come first.
     pub blocks: u32,
     /// How every start is loaded.
@@ -65,16 +100,18 @@ pub enum ComparisonError {
     Lab(#[from] LabError),
     #[error("{title} cannot be started: {error}")]
     Subject { title: String, error: Box<StartError> },
+    #[error("{name} cannot have its cores: {reason}")]
+    Cores { name: String, reason: String },
 }
 
-/// Makes the store of a comparison, and opens it as a run that lacks all of its trials.
-pub fn begin(wish: &Wish) -> Result<Session, ComparisonError> {
-    let subjects = with_names_of_their_own(vec![wish.a.clone(), wish.b.clone()]);
-    for definition in &subjects {
+/// Makes the store of a comparison, and opens it as a run that lacks all of its trials. `began` is when its budget began.
+pub fn begin(wish: &Wish, began: Instant) -> Result<Session, ComparisonError> {
+    let sides = [&wish.a, &wish.b];
+    for definition in sides.iter().filter_map(|side| side.definition()) {
         must_be_installed(definition)?;
     }
-    make(wish, &subjects)?;
-    Ok(Session::resume(&wish.folder, wish.kqps.clone())?)
+    make(wish)?;
+    Ok(Session::resume(&wish.folder, wish.kqps.clone())?.since(began))
 }
 
 fn must_be_installed(definition: &Definition) -> Result<(), ComparisonError> {
@@ -89,70 +126,93 @@ fn must_be_installed(definition: &Definition) -> Result<(), ComparisonError> {
 }
 
 /// Writes all that resuming the run needs.
-fn make(wish: &Wish, subjects: &[Definition]) -> Result<(), LabError> {
+fn make(wish: &Wish) -> Result<(), ComparisonError> {
+    // Before anything is written: an error may be the user's.
+    let run = plan(wish)?;
     let (folder, claim) = claim(&wish.folder)?;
-    let run = plan(wish, subjects);
-    for definition in subjects {
-        folder.write(&folder.definition(&definition.name), definition.text.as_bytes())?;
+    let definitions = [&wish.a, &wish.b].into_iter().filter_map(Side::definition);
+    for definition in definitions {
+        let written = folder.write(&folder.definition(&definition.name), definition.text.as_bytes());
+        written.map_err(LabError::from)?;
     }
-    folder.write(&folder.study(), record::of(&run).as_bytes())?;
-    claim.create(&run)?;
+    if let Some(queries) = &wish.queries {
+        Materials::keep(&folder, queries).map_err(LabError::from)?;
+    }
+    folder.write(&folder.study(), record::of(&run).as_bytes()).map_err(LabError::from)?;
+    claim.create(&run).map_err(LabError::from)?;
     Ok(())
 }
 
 /// The run before its first trial.
-fn plan(wish: &Wish, subjects: &[Definition]) -> Run {
+fn plan(wish: &Wish) -> Result<Run, ComparisonError> {
     let mut fingerprint = fingerprint::read();
-    let versions: Vec<Option<String>> =
-        subjects.iter().map(|definition| version::ask(definition, &wish.kqps)).collect();
-    for (definition, version) in subjects.iter().zip(&versions) {
+    let mut skipped = BTreeMap::new();
+    let mut versions = Vec::new();
+    for side in [&wish.a, &wish.b] {
+        let Some(definition) = side.definition() else {
+            versions.push(None);
+            continue;
+        };
+        let version = version::ask(definition, &wish.kqps);
+        if let Err(error @ NoVersion::Unended { .. }) = &version {
+            skipped.insert(format!("the version of {}", side.name()), error.to_string());
+        }
+        let version = version.ok();
         for program in &definition.programs {
             if let Some(path) = programs::find(program) {
                 let facts = BinaryFacts { version: version.clone(), ..fingerprint::binary(&path) };
                 fingerprint.binaries.insert(program.clone(), facts);
             }
         }
+        versions.push(version);
     }
-    Run {
+    Ok(Run {
         schema: kqps_observation::SCHEMA,
         study: NAME.into(),
         command: wish.command.clone(),
         started_unix_ms: unix_ms(),
         kqps_version: wish.version.clone(),
         goal: GOAL.into(),
+        budget_s: wish.budget_s,
         blocks: 2 * PAIRS * wish.blocks,
         seed: wish.seed,
         fingerprint,
-        cells: cells(wish, (&subjects[0], &versions[0]), (&subjects[1], &versions[1])),
+        cells: cells(wish, &versions)?,
+        skipped,
         ..Run::default()
-    }
+    })
 }
 
-fn cells(wish: &Wish, a: (&Definition, &Option<String>), b: (&Definition, &Option<String>)) -> Vec<Cell> {
-    let cores = split(&Topology::read(), 1, wish.workers as usize);
-    let setup = Setup { window: wish.window, ..Setup::MANY_FLOWS };
-    let cell = |(definition, version): (&Definition, &Option<String>), name: String, part: Part| {
-        let mut factors = setup.factors();
-        factors.insert(RECORDS_FACTOR.into(), wish.records.to_string());
-        factors.insert(Part::FACTOR.into(), part.word().into());
-        Cell {
-            name,
-            subject: definition.name.clone(),
-            version: version.clone(),
-            io: definition.echo_io(&BTreeMap::new()),
-            load: wish.load.clone(),
-            workers: wish.workers,
-            player_cpus: cores.player_cpus.clone(),
-            subject_cpus: cores.subject_cpus.clone(),
-            factors,
-            ..Cell::default()
-        }
+fn cells(wish: &Wish, versions: &[Option<String>]) -> Result<Vec<Cell>, ComparisonError> {
+    let topology = Topology::read();
+    let cores = split(&topology, 1, wish.workers as usize);
+    let mut factors = Setup { window: wish.window, ..Setup::MANY_FLOWS }.factors();
+    match &wish.queries {
+        Some(file) => factors.insert(FILE_FACTOR.into(), file_name(file)),
+        None => factors.insert(RECORDS_FACTOR.into(), wish.records.to_string()),
     };
-    vec![
-        cell(a, a.0.name.clone(), Part::A),
-        cell(a, format!("{} again", a.0.name), Part::Again),
-        cell(b, b.0.name.clone(), Part::B),
-    ]
+    let like = Cell {
+        load: wish.load.clone(),
+        workers: wish.workers,
+        player_cpus: cores.player_cpus,
+        factors,
+        ..Cell::default()
+    };
+    let cell = |side: &Side, version: &Option<String>, part: Part| -> Result<Cell, ComparisonError> {
+        let mut cell = match side {
+            Side::Running(running) => running.cell(&like),
+            Side::Started(configured) => configured
+                .cell(&topology, version.clone(), &like)
+                .map_err(|reason| ComparisonError::Cores { name: side.name().into(), reason })?,
+        };
+        cell.factors.insert(Part::FACTOR.into(), part.word().into());
+        Ok(cell)
+    };
+    let a = cell(&wish.a, &versions[0], Part::A)?;
+    let mut again = cell(&wish.a, &versions[0], Part::Again)?;
+    again.name += " again";
+    let b = cell(&wish.b, &versions[1], Part::B)?;
+    Ok(vec![a, again, b])
 }
 
 /// The cells of one pair of starts, in the order in which they are measured: A and A again in the first half of the
@@ -170,18 +230,22 @@ mod tests {
 
     #[test]
     fn programs_are_recorded_with_their_versions() {
-        let told = |program: &str, word: &str| Definition {
-            programs: vec![program.into()],
-            version: Some(Version {
-                command: vec!["sh".into(), "-c".into(), format!("echo tool {word}")],
-                after: "tool ".into(),
-            }),
-            ..builtin::echo()
+        let told = |program: &str, word: &str| {
+            Side::Started(Box::new(Configured::plain(Definition {
+                programs: vec![program.into()],
+                version: Some(Version {
+                    command: vec!["sh".into(), "-c".into(), format!("echo tool {word}")],
+                    after: "tool ".into(),
+                }),
+                ..builtin::echo()
+            })))
         };
         let wish = Wish {
             folder: PathBuf::new(),
             a: told("sh", "1.2"),
             b: told("cat", "1.3"),
+            queries: None,
+            budget_s: None,
             blocks: 6,
             load: CellLoad::Closed(1.0),
             window: 8,
@@ -192,7 +256,7 @@ mod tests {
             kqps: PathBuf::from("kqps"),
             version: "0".into(),
         };
-        let run = plan(&wish, &[wish.a.clone(), wish.b.clone()]);
+        let run = plan(&wish).unwrap();
         let versions: Vec<_> = run.cells.iter().map(|cell| cell.version.as_deref()).collect();
         assert_eq!(versions, [Some("1.2"), Some("1.2"), Some("1.3")]);
         let binaries = &run.fingerprint.binaries;

@@ -1,11 +1,15 @@
 //! Conducting a run: blocks, in each block every cell in random order, for each cell a fresh start of its
 //! subject and then the trials that it wants. Every trial is committed before the next one starts.
 
+mod patience;
+mod tryout;
+
 use std::time::Instant;
 
 use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::store::StoreError;
 use kqps_observation::{Cell, Run, RunTrial, Store, Trial};
+use kqps_verdict::compare::Pairing;
 use kqps_verdict::search::Goal;
 
 use crate::budget::{Clock, cost};
@@ -15,6 +19,8 @@ use crate::order;
 use crate::reasons;
 use crate::unit::{Ending, Next, Unit};
 use crate::warm_up::WarmUp;
+
+pub use patience::Patience;
 
 /// Why a trial, or the start of a subject, has no result.
 #[derive(Debug)]
@@ -28,6 +34,13 @@ pub enum NoTrial {
         /// The last lines of the subject's or the player's output.
         output: Vec<String>,
     },
+}
+
+impl NoTrial {
+    /// What could not be measured, and printed nothing.
+    pub fn failed(reason: String) -> Self {
+        Self::Failed { reason, output: Vec::new() }
+    }
 }
 
 /// A started subject: plays one load at it. Dropping it stops the subject.
@@ -71,10 +84,12 @@ pub enum Event<'a> {
         /// The block, from 0.
         block: u32,
     },
-    /// Something does not fit the budget and is left out.
+    /// Something is left out: it does not fit the budget, or its subject failed too often.
     Dropped {
         /// In words: `blocks 2 to 3`, `block 1: knot`.
         what: &'a str,
+        /// Why.
+        why: &'a str,
     },
 }
 
@@ -97,8 +112,8 @@ pub struct Conductor<'a> {
     pub clock: Option<(Clock, Instant)>,
     /// Whether the kernel's reasons for its drops can be counted, or why not.
     pub reasons: Result<(), String>,
-    /// Starts the subject of a cell: its index, and the number of the start.
-    pub start: &'a mut dyn FnMut(usize, u64) -> Result<Play<'a>, NoTrial>,
+    /// Starts the subject of a cell: its index, the number of the start, and the time that it has.
+    pub start: &'a mut dyn FnMut(usize, u64, Patience) -> Result<Play<'a>, NoTrial>,
     /// Is told what happens.
     pub tell: &'a mut dyn FnMut(&Event<'_>),
 }
@@ -113,11 +128,22 @@ impl<'a> Conductor<'a> {
     /// Makes all trials of `run` that are missing, and adds them to it.
     pub fn conduct(&mut self, run: &mut Run) -> Result<Conducted, StoreError> {
         self.forget_dropped(run)?;
+        let pairing = Pairing::of(run);
+        if let Some(pairing) = pairing
+            && let Some(ended) = self.can_compare(run, pairing)?
+        {
+            return Ok(ended);
+        }
         let mut last_block_s = 0.0;
         for block in 0..run.blocks {
+            if let Some(pairing) = pairing
+                && self.gives_up(run, pairing, block)?
+            {
+                break;
+            }
             if self.clock.is_some_and(|(clock, began)| !clock.fits_block(seconds(began), block, last_block_s))
             {
-                self.drop_blocks(run, block)?;
+                self.drop_blocks(run, block, NO_TIME)?;
                 break;
             }
             let began = Instant::now();
@@ -126,14 +152,15 @@ impl<'a> Conductor<'a> {
             let mut order = order::of_run(run, block);
             order.retain(|cell| Some(*cell) != canary);
             for (position, &cell) in order.iter().enumerate() {
-                if self.is_too_late_for(run, &run.cells[cell], block) {
+                if let Some(why) = self.why_not(run, cell, block) {
                     let what = format!("block {}: {}", block + 1, run.cells[cell].name);
-                    self.drop(run, &what)?;
+                    self.drop(run, &what, why)?;
                     continue;
                 }
                 let canary = canary.filter(|canary| canary::is_due(run, *canary, block, position));
+                let patience = self.patience(run, cell, block, &order[position..]);
                 if self.canary(run, canary, block)? == Conducted::Interrupted
-                    || self.unit(run, cell, block)? == Conducted::Interrupted
+                    || self.unit(run, cell, block, patience)? == Conducted::Interrupted
                 {
                     return Ok(Conducted::Interrupted);
                 }
@@ -147,12 +174,17 @@ impl<'a> Conductor<'a> {
         Ok(Conducted::Whole)
     }
 
-    /// The first block gets all of its ceilings in any case: they are cheap, and every figure is told as a
-    /// share of one.
-    fn is_too_late_for(&self, run: &Run, cell: &Cell, block: u32) -> bool {
-        let may_go = block > 0 || cell.role == Role::Subject;
-        let cell_s = cost::cell_s(cell, &run.goal, block);
-        may_go && self.clock.is_some_and(|(clock, began)| !clock.fits_cell(seconds(began), cell_s))
+    /// Why a cell is not started in a block, if so. The first block gets all of its ceilings in any case: they are cheap,
+    /// and every figure is told as a share of one. A subject has its turn there if half of what it costs fits.
+    fn why_not(&self, run: &Run, cell: usize, block: u32) -> Option<&'static str> {
+        if tryout::is_hopeless(run, cell) {
+            return Some(tryout::HOPELESS);
+        }
+        let facts = &run.cells[cell];
+        let may_go = block > 0 || facts.role == Role::Subject;
+        let cell_s = cost::cell_s(facts, &run.goal, block) * if block == 0 { 0.5 } else { 1.0 };
+        let fits = self.clock.is_none_or(|(clock, began)| clock.fits_cell(seconds(began), cell_s));
+        (may_go && !fits).then_some(NO_TIME)
     }
 
     /// Whether a search that began so long ago is cut short.
@@ -162,18 +194,18 @@ impl<'a> Conductor<'a> {
             .is_some_and(|(clock, began)| clock.cuts_search(seconds(began), seconds(search_began), usual_s))
     }
 
-    fn drop_blocks(&mut self, run: &mut Run, first: u32) -> Result<(), StoreError> {
+    fn drop_blocks(&mut self, run: &mut Run, first: u32, why: &str) -> Result<(), StoreError> {
         let what = if first + 1 == run.blocks {
             format!("block {}", run.blocks)
         } else {
             format!("blocks {} to {}", first + 1, run.blocks)
         };
-        self.drop(run, &what)
+        self.drop(run, &what, why)
     }
 
-    fn drop(&mut self, run: &mut Run, what: &str) -> Result<(), StoreError> {
-        self.skip(run, what, NO_TIME)?;
-        (self.tell)(&Event::Dropped { what });
+    fn drop(&mut self, run: &mut Run, what: &str, why: &str) -> Result<(), StoreError> {
+        self.skip(run, what, why)?;
+        (self.tell)(&Event::Dropped { what, why });
         Ok(())
     }
 
@@ -204,7 +236,8 @@ impl<'a> Conductor<'a> {
         };
         let start = self.store.next_start()?;
         (self.tell)(&Event::Start { cell: &run.cells[cell], start });
-        let played = (self.start)(cell, start).and_then(|mut play| play(&load));
+        let patience = self.patience(run, cell, block, &[cell]);
+        let played = (self.start)(cell, start, patience).and_then(|mut play| play(&load));
         let outcome = match played {
             Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
             Err(NoTrial::Failed { reason, output }) => Outcome::Failed { reason, output },
@@ -214,7 +247,13 @@ impl<'a> Conductor<'a> {
         Ok(Conducted::Whole)
     }
 
-    fn unit(&mut self, run: &mut Run, cell: usize, block: u32) -> Result<Conducted, StoreError> {
+    fn unit(
+        &mut self,
+        run: &mut Run,
+        cell: usize,
+        block: u32,
+        patience: Patience,
+    ) -> Result<Conducted, StoreError> {
         let mut unit = Unit::of(run, &self.goal, cell, block);
         let rest = format!("block {}: the rest of the search of {}", block + 1, run.cells[cell].name);
         if run.skipped.contains_key(&rest) {
@@ -225,14 +264,14 @@ impl<'a> Conductor<'a> {
             let start = self.store.next_start()?;
             (self.tell)(&Event::Start { cell: &run.cells[cell], start });
             let place = Place { cell, block, start };
-            match (self.start)(cell, start) {
+            match (self.start)(cell, start, patience) {
                 Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
                 Err(NoTrial::Failed { reason, output }) => {
                     unit.fail(reason.clone());
                     self.commit(run, place, Purpose::default(), Outcome::Failed { reason, output })?;
                 }
                 Ok(mut play) => {
-                    if self.trials(run, &mut unit, place, &mut play)? == Conducted::Interrupted {
+                    if self.trials(run, &mut unit, (place, patience), &mut play)? == Conducted::Interrupted {
                         return Ok(Conducted::Interrupted);
                     }
                 }
@@ -273,7 +312,7 @@ impl<'a> Conductor<'a> {
         &mut self,
         run: &mut Run,
         unit: &mut Unit,
-        place: Place,
+        (place, patience): (Place, Patience),
         play: &mut Play<'a>,
     ) -> Result<Conducted, StoreError> {
         let mut warm_up = WarmUp::of(&run.cells[place.cell]);
@@ -282,10 +321,14 @@ impl<'a> Conductor<'a> {
         loop {
             let next = self.next(run, unit, place.cell)?;
             let is_searching = unit.is_search() && !is_for_reasons(&next);
-            if is_searching && search_began.is_some_and(|began| self.is_too_long(run, place, began)) {
+            let is_cut = |began: Instant| patience.is_over() || self.is_too_long(run, place, began);
+            if is_searching && search_began.is_some_and(is_cut) {
                 return Ok(Conducted::Whole);
             }
-            let load = match (warm_up.next(warmed.as_ref()), next) {
+            // What is warm enough, or has no time left, is measured as it is.
+            let warming =
+                if warmed.is_some() && patience.is_over() { None } else { warm_up.next(warmed.as_ref()) };
+            let load = match (warming, next) {
                 (Some(load), Next::Trial(_)) => load,
                 (None, Next::Trial(load)) => {
                     search_began.get_or_insert_with(Instant::now);

@@ -1,21 +1,24 @@
 //! What a new run is to be, and what this host makes of it: its cells, its plan, its record.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kqps_host::{Topology, fingerprint, split};
 use kqps_kernel::probe;
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::run::Role;
-use kqps_observation::{Cell, Question, Run};
+use kqps_observation::{Cell, Question, Run, Target};
 use kqps_verdict::judge;
 use kqps_verdict::search::Preset;
 
 use crate::budget::{self, Spending, Work};
+use crate::configured::Configured;
 use crate::materials::{RECIPE_FACTOR, RECORDS_FACTOR};
+use crate::running::Running;
 use crate::session::{LabError, unix_ms};
-use crate::study::{self, Found};
+use crate::study;
 use crate::study_file::{StudyFile, cells};
+use crate::subject::version::NoVersion;
 use crate::subject::{Definition, StartError, builtin, programs, version};
 
 /// What a new run is to be.
@@ -25,9 +28,17 @@ pub struct Wish {
     pub folder: PathBuf,
     /// The study; none for the default study.
     pub study: Option<StudyFile>,
-    /// The subjects by the words they were called, in the order in which they are shown; those that cannot be
-    /// started here are left out, with the reason.
-    pub subjects: Vec<(String, Definition)>,
+    /// The subjects, in the order in which they are shown; those that cannot be started here are left out, with the
+    /// reason. In a study each is called by its word there, and has no settings of its own.
+    pub subjects: Vec<Configured>,
+    /// Servers that run already; all of them on this host, or none.
+    pub running: Vec<Running>,
+    /// The echo that runs beside those on another host.
+    pub echo_target: Option<Target>,
+    /// The user's query file, which all cells then play.
+    pub queries: Option<PathBuf>,
+    /// The player's threads, where there are to be more than one.
+    pub senders: Option<u32>,
     /// The I/O models of the echo that the default study is to have; empty for all.
     pub models: Vec<String>,
     /// Seconds that it may take; none for what the study takes.
@@ -70,7 +81,7 @@ pub fn lay_out(wish: &Wish) -> Result<LaidOut, LabError> {
         .filter_map(|capability| Some((capability.name.to_string(), capability.outcome.err()?)))
         .collect();
     match &wish.study {
-        None => Ok(default_study(wish, &subjects, lacking)),
+        None => default_study(wish, &subjects, lacking),
         Some(study) => study_file(wish, study, subjects, lacking),
     }
 }
@@ -78,55 +89,88 @@ pub fn lay_out(wish: &Wish) -> Result<LaidOut, LabError> {
 /// The subjects of a wish on this host.
 #[derive(Default)]
 struct Subjects {
-    /// Those that can be started, by the word they were called, in their order.
-    found: Vec<(String, Definition)>,
-    /// Versions by the same words.
-    versions: BTreeMap<String, String>,
+    /// Those that can be started, in their order, each with its version where it tells it.
+    found: Vec<(Configured, Option<String>)>,
     /// The others, and why not.
     absent: BTreeMap<String, String>,
+    /// What is not known of those that can be started, and why not.
+    untold: BTreeMap<String, String>,
 }
 
 impl Subjects {
+    /// By their names, the echo among them, which every run may need.
     fn definitions(&self) -> BTreeMap<String, Definition> {
-        self.found.iter().map(|(_, definition)| (definition.name.clone(), definition.clone())).collect()
+        let found = self.found.iter().map(|(configured, _)| configured.definition.clone());
+        let all = [builtin::echo()].into_iter().chain(found);
+        all.map(|definition| (definition.name.clone(), definition)).collect()
     }
 }
 
 fn find_subjects(wish: &Wish) -> Result<Subjects, LabError> {
+    check_names(wish)?;
     let mut subjects = Subjects::default();
-    let echo = [("echo".to_string(), builtin::echo())];
-    let all = echo.iter().chain(wish.subjects.iter().filter(|(_, definition)| definition.name != "echo"));
-    for (word, definition) in all {
-        if subjects.found.iter().any(|(_, other)| other.name == definition.name) {
-            return Err(LabError::SameName { name: definition.name.clone() });
-        }
+    let mut versions: BTreeMap<&str, Option<String>> = BTreeMap::new();
+    for configured in &wish.subjects {
+        let definition = &configured.definition;
         if let Some(program) = definition.programs.iter().find(|program| programs::find(program).is_none()) {
             let missing =
                 StartError::Missing { program: program.clone(), package: definition.package.clone() };
-            subjects.absent.insert(word.clone(), missing.to_string());
+            subjects.absent.insert(configured.name.clone(), missing.to_string());
             continue;
         }
-        if let Some(version) = version::ask(definition, &wish.kqps) {
-            subjects.versions.insert(word.clone(), version);
+        if !versions.contains_key(definition.name.as_str()) {
+            let version = version::ask(definition, &wish.kqps);
+            if let Err(error @ NoVersion::Unended { .. }) = &version {
+                subjects.untold.insert(format!("the version of {}", definition.name), error.to_string());
+            }
+            versions.insert(&definition.name, version.ok());
         }
-        subjects.found.push((word.clone(), definition.clone()));
+        subjects.found.push((configured.clone(), versions[definition.name.as_str()].clone()));
     }
     Ok(subjects)
 }
 
+/// Files and cells are told apart by the names of subjects.
+fn check_names(wish: &Wish) -> Result<(), LabError> {
+    let echo = Configured::plain(builtin::echo());
+    let known: Vec<&Configured> = wish.subjects.iter().chain([&echo]).collect();
+    for (index, one) in wish.subjects.iter().enumerate() {
+        let is_same = |other: &&&Configured| {
+            let (ours, theirs) = (&one.definition, &other.definition);
+            ours.name == theirs.name && ours.text != theirs.text
+        };
+        let is_again = |other: &Configured| other.name == one.name;
+        if known.iter().any(|other| is_same(&other)) || wish.subjects[..index].iter().any(is_again) {
+            return Err(LabError::SameName { name: one.definition.name.clone() });
+        }
+    }
+    for (index, running) in wish.running.iter().enumerate() {
+        let is_again = wish.running[..index].iter().any(|other| other.name == running.name);
+        if is_again
+            || known.iter().any(|other| [&other.name, &other.definition.name].contains(&&running.name))
+        {
+            return Err(LabError::SameName { name: running.name.clone() });
+        }
+    }
+    Ok(())
+}
+
 /// The default study: its size makes a plan, and the plan says whether latency is measured.
-fn default_study(wish: &Wish, subjects: &Subjects, lacking: BTreeMap<String, String>) -> LaidOut {
-    let split = split(&Topology::read(), 1, 1);
-    let servers = subjects.found.iter().filter(|(_, definition)| definition.name != "echo");
+fn default_study(
+    wish: &Wish,
+    subjects: &Subjects,
+    lacking: BTreeMap<String, String>,
+) -> Result<LaidOut, LabError> {
+    let topology = Topology::read();
+    let split = split(&topology, wish.senders.unwrap_or(1) as usize, 1);
     let mut given = study::Given {
         lacking,
-        subjects: servers
-            .map(|(word, definition)| Found {
-                name: definition.name.clone(),
-                io: definition.echo_io(&BTreeMap::new()),
-                version: subjects.versions.get(word).cloned(),
-            })
-            .collect(),
+        topology,
+        subjects: subjects.found.clone(),
+        running: wish.running.clone(),
+        echo_target: wish.echo_target,
+        queries: wish.queries.as_deref().map(file_name),
+        senders: wish.senders,
         echo_version: Some(wish.version.clone()),
         player_cpus: split.player_cpus,
         subject_cpus: split.subject_cpus,
@@ -134,17 +178,35 @@ fn default_study(wish: &Wish, subjects: &Subjects, lacking: BTreeMap<String, Str
         zone_records: wish.records,
         latency: false,
     };
-    let ceilings = study::layout(&given).cells.len() - given.subjects.len();
+    let cells = study::layout(&given).cells;
+    let measured = cells.iter().filter(|cell| cell.role == Role::Subject).count();
     let work = Work {
-        ceilings: ceilings as u32,
-        subjects: given.subjects.len() as u32,
+        ceilings: (cells.len() - measured) as u32,
+        subjects: measured as u32,
         reasons: are_reasons_told(),
     };
     let spending = budget::plan(wish.budget_s.unwrap_or(BUDGET_S), work);
     given.latency = spending.latency;
     let study::Layout { cells, mut skipped } = study::layout(&given);
     skipped.extend(subjects.absent.clone());
-    LaidOut { cells, skipped, question: None, definitions: subjects.definitions(), spending }
+    skipped.extend(subjects.untold.clone());
+    enough(wish, &spending)?;
+    Ok(LaidOut { cells, skipped, question: None, definitions: subjects.definitions(), spending })
+}
+
+/// A budget that is too short for one block would either measure nothing or not be kept.
+fn enough(wish: &Wish, spending: &Spending) -> Result<(), LabError> {
+    match wish.budget_s {
+        Some(budget_s) if spending.over_budget => {
+            Err(LabError::Budget { budget_s, least_s: spending.estimate_s.ceil() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The last part of a path.
+pub(crate) fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// Whether the kernel's reasons for its drops can be counted.
@@ -160,14 +222,19 @@ fn study_file(
     lacking: BTreeMap<String, String>,
 ) -> Result<LaidOut, LabError> {
     let definitions = subjects.definitions();
-    let given = cells::Given {
+    let mut given = cells::Given {
         topology: Topology::read(),
         lacking,
-        definitions: subjects.found.into_iter().collect(),
-        versions: subjects.versions,
+        definitions: [("echo".to_string(), builtin::echo())].into(),
+        versions: [("echo".to_string(), wish.version.clone())].into(),
         absent: subjects.absent,
     };
+    for (configured, version) in subjects.found {
+        given.versions.extend(version.map(|version| (configured.name.clone(), version)));
+        given.definitions.insert(configured.name, configured.definition);
+    }
     let mut layout = cells::lay_out(study, &given)?;
+    layout.skipped.extend(subjects.untold);
     for cell in &mut layout.cells {
         if !cell.factors.contains_key(RECIPE_FACTOR) {
             cell.factors.entry(RECORDS_FACTOR.into()).or_insert_with(|| wish.records.to_string());
@@ -179,6 +246,7 @@ fn study_file(
     }
     let spending =
         budget::plan_study(wish.budget_s, study.repetitions, study.goal(), &layout.cells, are_reasons_told());
+    enough(wish, &spending)?;
     Ok(LaidOut {
         cells: layout.cells,
         skipped: layout.skipped,
@@ -207,7 +275,10 @@ pub(crate) fn new_run(wish: &Wish, laid_out: &LaidOut) -> Run {
         command: wish.command.clone(),
         started_unix_ms: unix_ms(),
         kqps_version: wish.version.clone(),
-        budget_s: wish.budget_s.or(wish.study.is_none().then_some(BUDGET_S)),
+        // Where nobody gave one, a long plan has the time that it takes.
+        budget_s: wish
+            .budget_s
+            .or(wish.study.is_none().then_some(BUDGET_S.max(laid_out.spending.estimate_s.ceil()))),
         goal: laid_out.spending.goal.into(),
         goal_facts: laid_out
             .spending

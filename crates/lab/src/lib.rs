@@ -11,6 +11,7 @@ pub mod budget;
 pub mod canary;
 pub mod comparison;
 pub mod conduct;
+pub mod configured;
 pub mod folder;
 pub mod layout;
 pub mod load;
@@ -20,6 +21,7 @@ pub mod packages;
 pub mod path;
 pub mod placement;
 pub mod player;
+pub mod running;
 pub mod search;
 pub mod session;
 pub mod setup;
@@ -29,6 +31,7 @@ pub mod study_file;
 pub mod subject;
 pub mod unit;
 pub mod warm_up;
+pub mod words;
 
 // What people write by hand is read in one way in all crates.
 pub use kqps_dataset::toml_file;

@@ -1,10 +1,11 @@
 //! What the cells of a run play and serve: zones, and queries at random over their names, generated from a recipe
-//! and the run's seed.
+//! and the run's seed. Servers that run already have zones of their own: they are played the user's query file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use kqps_dataset::generate::{self, Asked, Expect, GenerateError, Labels, Outcomes, Recipe, RecipeError};
 use kqps_observation::Cell;
@@ -25,6 +26,12 @@ pub const RECORDS_FACTOR: &str = "dataset.records";
 
 /// The factor of which names are asked for: `random` ones, or `one` again and again.
 pub const NAMES_FACTOR: &str = "dataset.names";
+
+/// The factor that names the query file of the user's, which is played instead of generated queries.
+pub const FILE_FACTOR: &str = "dataset.file";
+
+/// The copy of that file in the folder of a run.
+const KEPT: &str = "queries-of-the-user";
 
 /// The share of names that are not in the zone, without a recipe.
 const NXDOMAIN_SHARE: f64 = 0.05;
@@ -48,6 +55,8 @@ pub struct Wanted {
     recipe: Option<String>,
     zones: Option<u64>,
     records: Option<u64>,
+    /// Whether the user's query file is played, and no zone is served.
+    is_file: bool,
 }
 
 /// The generated files of one recipe.
@@ -61,6 +70,8 @@ pub struct Materials {
     pub plain: PathBuf,
     /// One query for one name, which a cache has after the first time.
     pub one: PathBuf,
+    /// Whether the queries are a file of the user's, so that none of them is without what is expected.
+    pub is_file: bool,
 }
 
 /// Why there is nothing to play.
@@ -87,6 +98,7 @@ impl Wanted {
             recipe: factors.get(RECIPE_FACTOR).cloned(),
             zones: number(ZONES_FACTOR),
             records: number(RECORDS_FACTOR),
+            is_file: factors.contains_key(FILE_FACTOR),
         }
     }
 
@@ -127,8 +139,16 @@ pub fn one_zone(records: u64) -> Recipe {
 }
 
 impl Materials {
-    /// The files of a recipe; those that are missing are generated.
-    pub fn make(folder: &Folder, wanted: &Wanted, seed: u64) -> Result<Self, MaterialsError> {
+    /// The files of a recipe; those that are missing are generated. Programs that sign zones are given until `deadline`.
+    pub fn make(
+        folder: &Folder,
+        wanted: &Wanted,
+        seed: u64,
+        deadline: Option<Instant>,
+    ) -> Result<Self, MaterialsError> {
+        if wanted.is_file {
+            return Self::of_file(folder);
+        }
         let recipe = wanted.recipe(seed)?;
         let place = folder.dataset().join(wanted.folder(seed));
         folder.make_folder(&place)?;
@@ -136,7 +156,7 @@ impl Materials {
         let (queries, plain) = (place.join("queries.txt"), place.join("queries-without-rcodes.txt"));
         // Each appears whole or not at all, so one that is there is right.
         if !zones.exists() {
-            signing::zones(&recipe, &zones)?;
+            signing::zones_by(&recipe, &zones, deadline)?;
         }
         let all = recipe.records.saturating_mul(recipe.zones);
         let count = all.saturating_mul(QUERIES_PER_RECORD).min(QUERIES_MOST);
@@ -153,7 +173,27 @@ impl Materials {
             folder.write(&one, format!("{first}\n").as_bytes())?;
         }
         let list = zones.join(generate::LIST);
-        Ok(Self { zones: Zone::listed(&list).map_err(unread(&list))?, queries, plain, one })
+        let zones = Zone::listed(&list).map_err(unread(&list))?;
+        Ok(Self { zones, queries, plain, one, is_file: false })
+    }
+
+    /// The user's query file, of which the run keeps a copy. Readiness is asked for at the root, which any server answers
+    /// in some way.
+    fn of_file(folder: &Folder) -> Result<Self, MaterialsError> {
+        let kept = folder.dataset().join(KEPT);
+        File::open(&kept).map_err(unread(&kept))?;
+        let zones = vec![Zone::new(".", "")];
+        Ok(Self { zones, queries: kept.clone(), plain: kept.clone(), one: kept, is_file: true })
+    }
+
+    /// Copies the user's query file into the folder of a run, whole or not at all, so that the run can go on without
+    /// it.
+    pub fn keep(folder: &Folder, queries: &Path) -> Result<(), MaterialsError> {
+        folder.make_folder(&folder.dataset())?;
+        let kept = folder.dataset().join(KEPT);
+        let beside = kept.with_extension("part");
+        let copied = std::fs::copy(queries, &beside).and_then(|_| std::fs::rename(&beside, &kept));
+        copied.map_err(|error| FolderError { act: "write", path: kept, error }.into())
     }
 
     /// The files that the cells of a run play.
@@ -161,9 +201,10 @@ impl Materials {
         folder: &Folder,
         cells: &[Cell],
         seed: u64,
+        deadline: Option<Instant>,
     ) -> Result<BTreeMap<Wanted, Self>, MaterialsError> {
         let wanted: BTreeSet<Wanted> = cells.iter().map(|cell| Wanted::of(&cell.factors)).collect();
-        let made = |wanted: Wanted| Ok((wanted.clone(), Self::make(folder, &wanted, seed)?));
+        let made = |wanted: Wanted| Ok((wanted.clone(), Self::make(folder, &wanted, seed, deadline)?));
         wanted.into_iter().map(made).collect()
     }
 }
@@ -198,7 +239,7 @@ mod tests {
         let folder = Folder::make(temporary.path()).unwrap();
         let cells = [Cell { factors: factors(&[(RECORDS_FACTOR, "50")]), ..Cell::default() }];
         let wanted = Wanted::of(&cells[0].factors);
-        let made = Materials::make(&folder, &wanted, 9).unwrap();
+        let made = Materials::make(&folder, &wanted, 9, None).unwrap();
         assert_eq!(made.zones.len(), 1);
         assert_eq!(made.zones[0].origin, "bench.test.");
         let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap();
@@ -209,7 +250,7 @@ mod tests {
 
         std::fs::remove_dir_all(made.zones[0].file.parent().unwrap().parent().unwrap()).unwrap();
         std::fs::remove_file(&made.queries).unwrap();
-        let again = &Materials::of_all(&folder, &cells, 9).unwrap()[&wanted];
+        let again = &Materials::of_all(&folder, &cells, 9, None).unwrap()[&wanted];
         assert_eq!(read(&again.one).lines().count(), 1);
         assert_eq!((read(&again.zones[0].file), read(&again.queries)), (zone, queries));
     }
@@ -221,9 +262,9 @@ mod tests {
         let wanted = Wanted::of(&factors(&[(RECORDS_FACTOR, "50")]));
         let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap();
         // A run that ended when its zone was made.
-        let left = Materials::make(&folder, &wanted, 1).unwrap();
+        let left = Materials::make(&folder, &wanted, 1, None).unwrap();
         std::fs::remove_file(&left.queries).unwrap();
-        let made = Materials::make(&folder, &wanted, 2).unwrap();
+        let made = Materials::make(&folder, &wanted, 2, None).unwrap();
         let (zone, one) = (read(&made.zones[0].file), read(&made.one));
         let name = one.split('.').next().unwrap();
         assert!(zone.contains(name), "{name} is asked for and is in the zone");

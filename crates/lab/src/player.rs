@@ -35,14 +35,18 @@ pub struct Player<'a> {
     pub path: &'a LaidPath,
     /// Where the queries go; several addresses are played at in turns.
     pub targets: &'a [SocketAddr],
+    /// Whether the user has allowed targets that are neither this host's nor in the network for benchmarks.
+    pub is_allowed: bool,
     /// The query file.
     pub queries: &'a Path,
+    /// Whether answers are held to what the file expects.
+    pub checks: bool,
     /// Sockets, window, timeout.
     pub setup: Setup,
     /// The player's cores.
     pub cpus: &'a [u32],
-    /// The subject's process.
-    pub subject_pid: u32,
+    /// The subject's process, where it is known.
+    pub subject_pid: Option<u32>,
     /// The subject's cores.
     pub subject_cpus: &'a [u32],
     /// Set when the user ends the run.
@@ -87,7 +91,15 @@ impl Player<'_> {
         if let Some(io) = &self.setup.io {
             add("--io", io.clone());
         }
-        add("--subject-pid", self.subject_pid.to_string());
+        if let Some(pid) = self.subject_pid {
+            add("--subject-pid", pid.to_string());
+        }
+        if !self.checks {
+            add("--check", "off".into());
+        }
+        for target in self.targets.iter().filter(|_| self.is_allowed) {
+            add("--allow-target", target.ip().to_string());
+        }
         if !self.cpus.is_empty() {
             add("-T", self.setup.senders.map_or(self.cpus.len(), |senders| senders as usize).to_string());
             add("--cpus", list(self.cpus));

@@ -1,15 +1,16 @@
 //! The real thing behind a cell: its subject, started afresh, and a player that is aimed at it.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kqps_kernel::process;
 use kqps_observation::Cell;
 use kqps_observation::question::Path as Kind;
-use kqps_observation::run::Purpose;
+use kqps_observation::run::{Purpose, Role};
 
-use crate::conduct::{NoTrial, Play};
+use crate::conduct::{NoTrial, Patience, Play};
 use crate::folder::Folder;
 use crate::materials::{Materials, NAMES_FACTOR, Wanted};
 use crate::path::LaidPath;
@@ -31,14 +32,52 @@ pub(crate) struct Rig<'a> {
 }
 
 impl Rig<'_> {
-    pub(crate) fn start(&self, cell: usize, start: u64) -> Result<Play<'_>, NoTrial> {
+    pub(crate) fn start(&self, cell: usize, start: u64, patience: Patience) -> Result<Play<'_>, NoTrial> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(NoTrial::Interrupted);
         }
         let cell = &self.cells[cell];
+        match cell.target {
+            Some(target) => Ok(self.at_running(cell, target.address)),
+            None => self.at_started(cell, start, patience),
+        }
+    }
+
+    /// Plays at a server that runs already, which the kernel's loopback or the network leads to.
+    fn at_running<'b>(&'b self, cell: &'b Cell, address: SocketAddr) -> Play<'b> {
+        let materials = &self.materials[&Wanted::of(&cell.factors)];
+        let (kqps, interrupted) = (self.kqps, self.interrupted);
+        Box::new(move |load| {
+            let player = Player {
+                kqps,
+                path: &LaidPath::Loopback,
+                targets: &[address],
+                is_allowed: true,
+                queries: &materials.queries,
+                // An echo answers NOERROR to everything, whatever the file expects.
+                checks: cell.role == Role::Subject,
+                setup: Setup::of(cell),
+                cpus: &cell.player_cpus,
+                subject_pid: None,
+                subject_cpus: &cell.subject_cpus,
+                interrupted,
+            };
+            let trial = player.play(load)?;
+            let accounts = &trial.accounts;
+            if accounts.correct + accounts.wrong + accounts.late == 0 {
+                let reason = format!(
+                    "nothing came back from {address}: is the server running there, and may packets pass both ways?"
+                );
+                return Err(NoTrial::failed(reason));
+            }
+            Ok(trial)
+        })
+    }
+
+    /// Starts the subject of a cell, and plays at it.
+    fn at_started<'b>(&'b self, cell: &'b Cell, start: u64, patience: Patience) -> Result<Play<'b>, NoTrial> {
         let definition = &self.definitions[&cell.subject];
-        let path = LaidPath::of(self.path, cell)
-            .map_err(|error| NoTrial::Failed { reason: error.to_string(), output: Vec::new() })?;
+        let path = LaidPath::of(self.path, cell).map_err(|error| NoTrial::failed(error.to_string()))?;
         let materials = &self.materials[&Wanted::of(&cell.factors)];
         let setting = Setting {
             path: &path,
@@ -50,34 +89,30 @@ impl Rig<'_> {
             cpus: &cell.subject_cpus,
             settings: &definition.settings_among(&cell.factors),
         };
-        let subject =
-            Subject::start(definition, &setting, self.interrupted).map_err(|error| match error {
-                StartError::Interrupted => NoTrial::Interrupted,
-                other => NoTrial::Failed { reason: other.to_string(), output: other.output().to_vec() },
-            })?;
+        let subject = Subject::start_within(definition, &setting, self.interrupted, patience.for_start());
+        let subject = subject.map_err(|error| match error {
+            StartError::Interrupted => NoTrial::Interrupted,
+            other => NoTrial::Failed { reason: other.to_string(), output: other.output().to_vec() },
+        })?;
         if let Some(niceness) = cell.factors.get(NICE_FACTOR) {
-            renice(subject.pid(), niceness)
-                .map_err(|reason| NoTrial::Failed { reason, output: Vec::new() })?;
+            renice(subject.pid(), niceness).map_err(NoTrial::failed)?;
         }
-        // Whoever answers anything, as an echo does, cannot be held to the zone's rcodes.
-        let queries = match definition.ready.kind {
-            _ if cell.factors.get(NAMES_FACTOR).is_some_and(|names| names == "one") => &materials.one,
-            ReadyKind::Soa => &materials.queries,
-            ReadyKind::Reply => &materials.plain,
-        };
+        let (queries, checks) = asked(cell, definition, materials);
         let (kqps, interrupted) = (self.kqps, self.interrupted);
         let (targets, subject_pid, ready_s) =
             (subject.addresses().to_vec(), subject.pid(), subject.ready_s());
-        let mut running = Running(Some(subject));
+        let mut running = Started(Some(subject), patience);
         Ok(Box::new(move |load| {
             let player = Player {
                 kqps,
                 path: &path,
                 targets: &targets,
+                is_allowed: false,
                 queries,
+                checks,
                 setup: Setup::of(cell),
                 cpus: &cell.player_cpus,
-                subject_pid,
+                subject_pid: Some(subject_pid),
                 subject_cpus: &cell.subject_cpus,
                 interrupted,
             };
@@ -89,8 +124,7 @@ impl Rig<'_> {
             });
             if let (Purpose::WarmUp, Some(subject)) = (load.purpose, &running.0) {
                 let unbound = |error| format!("it cannot be confined to its cores: {error}");
-                let failed = |reason| NoTrial::Failed { reason, output: Vec::new() };
-                subject.confine().map_err(unbound).map_err(failed)?;
+                subject.confine().map_err(unbound).map_err(NoTrial::failed)?;
             }
             match running.0.as_mut().and_then(Subject::ended) {
                 // Whatever the player saw of a subject that died under it is no measurement.
@@ -101,6 +135,17 @@ impl Rig<'_> {
             }
         }))
     }
+}
+
+/// The queries of a cell, and whether answers are held to what they expect. A subject that may answer anything, as an echo
+/// does, cannot be held to the zone's rcodes; but to a file of the user's everything is held but an echo.
+fn asked<'b>(cell: &Cell, definition: &Definition, materials: &'b Materials) -> (&'b Path, bool) {
+    let queries = match definition.ready.kind {
+        _ if cell.factors.get(NAMES_FACTOR).is_some_and(|names| names == "one") => &materials.one,
+        ReadyKind::Soa => &materials.queries,
+        ReadyKind::Reply => &materials.plain,
+    };
+    (queries, !(materials.is_file && definition.is_echo()))
 }
 
 /// The factor of a subject's niceness, a setting of the host that ends with its processes.
@@ -117,13 +162,13 @@ fn renice(pid: u32, word: &str) -> Result<(), String> {
     niceness(word).and_then(set).map_err(|reason| format!("{NICE_FACTOR} = {word}: {reason}"))
 }
 
-/// A subject that is stopped as its definition says when it is no longer played at.
-struct Running(Option<Subject>);
+/// A subject that is stopped as its definition says when it is no longer played at, in the time that is left for it.
+struct Started(Option<Subject>, Patience);
 
-impl Drop for Running {
+impl Drop for Started {
     fn drop(&mut self) {
         if let Some(subject) = self.0.take() {
-            subject.stop();
+            subject.stop_within(self.1.for_stop());
         }
     }
 }

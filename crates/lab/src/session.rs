@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use kqps_observation::question::Path as Kind;
 use kqps_observation::store::{Claim, StoreError};
@@ -13,7 +13,7 @@ use kqps_verdict::judge;
 use kqps_verdict::search::Goal;
 
 use crate::budget::{Clock, Spending};
-use crate::conduct::{Conducted, Conductor, Event};
+use crate::conduct::{Conducted, Conductor, Event, Patience};
 use crate::folder::{Folder, FolderError, NoRun, store_in};
 use crate::layout::{LaidOut, lay_out, new_run};
 use crate::materials::{Materials, MaterialsError, Wanted};
@@ -47,6 +47,11 @@ pub enum LabError {
     SameName { name: String },
     #[error(transparent)]
     Study(#[from] TomlError),
+    #[error(
+        "a budget of {} is too short: one block of this plan takes about {}; give it --budget {least_s:.0}s or more, \
+         or measure less", crate::words::time(*.budget_s), crate::words::time(*.least_s)
+    )]
+    Budget { budget_s: f64, least_s: f64 },
     #[error("nothing of this study can be measured here: {0}")]
     NothingToMeasure(String),
 }
@@ -83,14 +88,18 @@ impl Session {
         for definition in laid_out.definitions.values() {
             folder.write(&folder.definition(&definition.name), definition.text.as_bytes())?;
         }
-        let materials = Materials::of_all(&folder, &laid_out.cells, wish.seed)?;
+        if let Some(queries) = &wish.queries {
+            Materials::keep(&folder, queries)?;
+        }
         let run = new_run(wish, &laid_out);
+        let deadline = run.budget_s.map(|budget_s| began + Duration::from_secs_f64(budget_s));
+        let materials = Materials::of_all(&folder, &laid_out.cells, wish.seed, deadline)?;
         // A study's own text can be run again; of the default study there is none.
         let text = wish.study.as_ref().map_or_else(|| record::of(&run), |study| study.text.clone());
         folder.write(&folder.study(), text.as_bytes())?;
         let store = claim.create(&run)?;
         let LaidOut { definitions, spending, .. } = laid_out;
-        let clock = run.budget_s.map(|budget_s| (Clock::new(budget_s, spending.estimate_s), began));
+        let clock = run.budget_s.map(|budget_s| (Clock::new(budget_s), began));
         let session = Self {
             goal: goal_of(&run)?,
             folder,
@@ -112,13 +121,19 @@ impl Session {
         // The lock on the store says that nobody else conducts this run, so these are nobody's.
         remains::end_all_under(folder.path());
         let run = store.run()?;
-        let materials = Materials::of_all(&folder, &run.cells, run.seed)?;
+        let materials = Materials::of_all(&folder, &run.cells, run.seed, None)?;
         let mut definitions = BTreeMap::new();
-        for cell in &run.cells {
+        for cell in run.cells.iter().filter(|cell| cell.target.is_none()) {
             let definition = Definition::open(&folder.definition(&cell.subject))?;
             definitions.insert(cell.subject.clone(), definition);
         }
         Ok(Self { goal: goal_of(&run)?, folder, store, run, kqps, materials, definitions, clock: None })
+    }
+
+    /// The same, with a budget that began then, where the run has one.
+    pub(crate) fn since(self, began: Instant) -> Self {
+        let clock = self.run.budget_s.map(|budget_s| (Clock::new(budget_s), began));
+        Self { clock, ..self }
     }
 
     /// The run with all trials so far.
@@ -149,7 +164,7 @@ impl Session {
             kqps: &self.kqps,
             interrupted,
         };
-        let mut start = |cell: usize, start: u64| rig.start(cell, start);
+        let mut start = |cell: usize, start: u64, patience: Patience| rig.start(cell, start, patience);
         let (goal, clock) = (self.goal.clone(), self.clock);
         let reasons = kqps_kernel::probe::probe_one("drop-reasons");
         let mut conductor = Conductor { store: &self.store, goal, clock, reasons, start: &mut start, tell };

@@ -9,6 +9,7 @@ mod program;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use kqps_dataset::generate::{self, GenerateError, Recipe, Signing};
 use tempfile::{NamedTempFile, TempDir};
@@ -44,19 +45,24 @@ pub fn zone(recipe: &Recipe, path: &Path) -> Result<(), SigningError> {
         let scratch = shelf.scratch()?;
         let plain = scratch.path().join("plain");
         generate::zone(recipe, &plain)?;
-        shelf.sign(signing, &absolute(&recipe.origin), &plain, &kept)?;
+        shelf.sign(signing, &absolute(&recipe.origin), &plain, &kept, None)?;
     }
     place(&kept, path).map_err(SigningError::io(path))
 }
 
 /// Writes the master files of all zones of a recipe, as [`generate::zones`] does, signed if the recipe says so.
 pub fn zones(recipe: &Recipe, folder: &Path) -> Result<(), SigningError> {
+    zones_by(recipe, folder, None)
+}
+
+/// The same. A program that still signs at the deadline is killed, which is an error.
+pub fn zones_by(recipe: &Recipe, folder: &Path, deadline: Option<Instant>) -> Result<(), SigningError> {
     let Some(signing) = &recipe.signing else { return Ok(generate::zones(recipe, folder)?) };
     let shelf = Shelf::of(recipe)?;
     let finish = &mut |origin: &str, file: &Path| {
         let kept = shelf.folder.join(file.file_name().unwrap_or_default());
         if !kept.exists() {
-            shelf.sign(signing, origin, file, &kept).map_err(io::Error::other)?;
+            shelf.sign(signing, origin, file, &kept, deadline).map_err(io::Error::other)?;
         }
         fs::copy(&kept, file).map(drop)
     };
@@ -102,10 +108,17 @@ impl Shelf {
     }
 
     /// Signs a zone and keeps it.
-    fn sign(&self, signing: &Signing, origin: &str, plain: &Path, kept: &Path) -> Result<(), SigningError> {
+    fn sign(
+        &self,
+        signing: &Signing,
+        origin: &str,
+        plain: &Path,
+        kept: &Path,
+        deadline: Option<Instant>,
+    ) -> Result<(), SigningError> {
         let scratch = self.scratch()?;
         let signed = scratch.path().join("signed");
-        Program::installed()?.sign(signing, origin, plain, scratch.path(), &signed)?;
+        Program::installed()?.by(deadline).sign(signing, origin, plain, scratch.path(), &signed)?;
         fs::rename(&signed, kept).map_err(SigningError::io(kept))
     }
 }

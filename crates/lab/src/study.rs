@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use kqps_observation::Cell;
+use kqps_host::Topology;
 use kqps_observation::run::Role;
+use kqps_observation::{Cell, Target};
 
-use crate::materials::RECORDS_FACTOR;
+use crate::configured::Configured;
+use crate::materials::{FILE_FACTOR, RECORDS_FACTOR};
+use crate::running::{self, Running};
 use crate::setup::Setup;
 use crate::unit::LATENCY_FACTOR;
 
@@ -76,8 +79,18 @@ pub(crate) fn cheapest(lacking: &BTreeMap<String, String>) -> &'static str {
 pub struct Given {
     /// Capability → the reason why the host lacks it.
     pub lacking: BTreeMap<String, String>,
-    /// The subjects that can be started.
-    pub subjects: Vec<Found>,
+    /// The cores, for subjects that ask for more than one.
+    pub topology: Topology,
+    /// The subjects that can be started, each with its version where it tells it.
+    pub subjects: Vec<(Configured, Option<String>)>,
+    /// Servers that run already.
+    pub running: Vec<Running>,
+    /// The echo that runs beside those on another host.
+    pub echo_target: Option<Target>,
+    /// The user's query file, by its name; none where queries are generated.
+    pub queries: Option<String>,
+    /// The player's threads, where there are to be more than one.
+    pub senders: Option<u32>,
     /// The version of the reference echo.
     pub echo_version: Option<String>,
     /// The player's cores.
@@ -92,17 +105,6 @@ pub struct Given {
     pub models: Vec<String>,
 }
 
-/// A subject that can be started.
-#[derive(Clone, Debug, Default)]
-pub struct Found {
-    /// Its name.
-    pub name: String,
-    /// The echo's I/O model that comes nearest to its own.
-    pub io: String,
-    /// Its version, where it tells it.
-    pub version: Option<String>,
-}
-
 /// What a study measures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layout {
@@ -112,9 +114,38 @@ pub struct Layout {
     pub skipped: BTreeMap<String, String>,
 }
 
-/// Lays out the default study.
+/// Lays out the default study. Echoes on this host are a ceiling of what is measured on this host alone.
 pub fn layout(given: &Given) -> Layout {
     let mut layout = Layout::default();
+    if given.running.iter().any(|running| !running.target.on_this_host) {
+        match given.echo_target {
+            Some(echo) => layout.cells.push(running::echo_cell(echo, &subject_like(given))),
+            None => {
+                layout.skipped.insert("player ceiling".into(), NO_ECHO_THERE.into());
+            }
+        }
+    } else {
+        echoes(given, &mut layout);
+    }
+    let like = subject_like(given);
+    for (configured, version) in &given.subjects {
+        match configured.cell(&given.topology, version.clone(), &like) {
+            Ok(cell) => layout.cells.push(cell),
+            Err(reason) => {
+                layout.skipped.insert(configured.name.clone(), reason);
+            }
+        }
+    }
+    layout.cells.extend(given.running.iter().map(|running| running.cell(&like)));
+    layout
+}
+
+/// Why the player's ceiling is not known where it plays at another host.
+const NO_ECHO_THERE: &str = "no echo runs beside the server, so nothing shows that the player was not the limit, and the \
+    grade is at best C. Start `kqps serve echo --io segment --listen ADDR:PORT` there, and give --echo-target ADDR:PORT";
+
+/// The player's own ceiling, and the echo under each model that is wanted.
+fn echoes(given: &Given, layout: &mut Layout) {
     let wanted =
         |model: &&Model| given.models.is_empty() || given.models.iter().any(|name| name == model.name);
     let mut models = Vec::new();
@@ -134,8 +165,6 @@ pub fn layout(given: &Given) -> Layout {
         ..echo(given, cheapest)
     });
     layout.cells.extend(models.iter().map(|model| echo(given, model)));
-    layout.cells.extend(given.subjects.iter().map(|found| subject(given, found)));
-    layout
 }
 
 fn echo(given: &Given, model: &str) -> Cell {
@@ -148,36 +177,40 @@ fn echo(given: &Given, model: &str) -> Cell {
         workers: WORKERS,
         player_cpus: given.player_cpus.clone(),
         subject_cpus: given.subject_cpus.clone(),
-        factors: with_records(given, &Setup::MANY_FLOWS),
+        factors: factors(given),
         ..Cell::default()
     }
 }
 
-fn with_records(given: &Given, setup: &Setup) -> BTreeMap<String, String> {
-    let mut factors = setup.factors();
-    factors.insert(RECORDS_FACTOR.into(), given.zone_records.to_string());
+/// How the player is set up, and what it plays.
+fn factors(given: &Given) -> BTreeMap<String, String> {
+    let mut factors = Setup { senders: given.senders, ..Setup::MANY_FLOWS }.factors();
+    match &given.queries {
+        Some(name) => factors.insert(FILE_FACTOR.into(), name.clone()),
+        None => factors.insert(RECORDS_FACTOR.into(), given.zone_records.to_string()),
+    };
     factors
 }
 
-fn subject(given: &Given, found: &Found) -> Cell {
-    let mut factors = with_records(given, &Setup::MANY_FLOWS);
+/// What the cells of all subjects have in common.
+fn subject_like(given: &Given) -> Cell {
+    let mut factors = factors(given);
     if given.latency {
         factors.insert(LATENCY_FACTOR.into(), LATENCY_AT.into());
     }
     Cell {
-        name: found.name.clone(),
-        role: Role::Subject,
-        subject: found.name.clone(),
-        version: found.version.clone(),
-        io: found.io.clone(),
+        workers: WORKERS,
+        player_cpus: given.player_cpus.clone(),
+        subject_cpus: given.subject_cpus.clone(),
         factors,
-        ..echo(given, "")
+        ..Cell::default()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subject::builtin;
 
     fn names(layout: &Layout) -> Vec<&str> {
         layout.cells.iter().map(|cell| cell.name.as_str()).collect()
@@ -185,8 +218,10 @@ mod tests {
 
     #[test]
     fn a_host_that_offers_all_is_measured_with_all() {
-        let nsd = Found { name: "nsd".into(), io: "mmsg".into(), version: Some("4.6.1".into()) };
-        let layout = layout(&Given { subjects: vec![nsd], latency: true, ..Given::default() });
+        let kqps_auth = builtin::servers().into_iter().find(|one| one.name == "kqps-auth").unwrap();
+        let subjects = vec![(Configured::plain(kqps_auth), Some("4.6.1".into()))];
+        let topology = Topology::read();
+        let layout = layout(&Given { subjects, topology, latency: true, ..Given::default() });
         assert_eq!(layout.cells.len(), 1 + MODELS.len() + 1);
         assert!(layout.skipped.is_empty());
         assert_eq!(
@@ -196,6 +231,41 @@ mod tests {
         let last = layout.cells.last().unwrap();
         assert_eq!((last.role, last.io.as_str(), last.workers), (Role::Subject, "mmsg", 1));
         assert_eq!(last.factors[LATENCY_FACTOR], LATENCY_AT);
+    }
+
+    fn running(on_this_host: bool) -> Running {
+        let target = Target { address: "192.0.2.1:53".parse().unwrap(), on_this_host };
+        Running { name: "theirs".into(), target }
+    }
+
+    #[test]
+    fn a_server_on_this_host_is_measured_beside_the_echoes_here() {
+        let given = Given {
+            running: vec![running(true)],
+            models: vec!["mmsg".into()],
+            queries: Some("theirs.queries".into()),
+            ..Given::default()
+        };
+        let layout = layout(&given);
+        assert_eq!(names(&layout), ["player ceiling", "echo mmsg", "theirs"]);
+        assert!(layout.cells.iter().all(|cell| cell.factors[FILE_FACTOR] == "theirs.queries"));
+        assert!(layout.cells[2].target.is_some() && layout.cells[2].subject_cpus.is_empty());
+        assert!(layout.skipped.is_empty());
+    }
+
+    #[test]
+    fn a_server_elsewhere_has_the_echo_there_as_the_ceiling_or_none() {
+        let without = Given { running: vec![running(false)], senders: Some(2), ..Given::default() };
+        let layout_without = layout(&without);
+        assert_eq!(names(&layout_without), ["theirs"]);
+        assert!(layout_without.skipped["player ceiling"].contains("--echo-target"));
+        let echo = Target { address: "192.0.2.1:5301".parse().unwrap(), on_this_host: false };
+        let with = layout(&Given { echo_target: Some(echo), ..without });
+        assert_eq!(names(&with), ["player ceiling, echo at 192.0.2.1:5301", "theirs"]);
+        let [ceiling, theirs] = &with.cells[..] else { panic!() };
+        assert_eq!((ceiling.role, ceiling.target), (Role::PlayerCeiling, Some(echo)));
+        assert!(ceiling.player_factors().eq(theirs.player_factors()), "the player is set up alike");
+        assert_eq!(theirs.factors["player.senders"], "2");
     }
 
     #[test]

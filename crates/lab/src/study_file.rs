@@ -5,7 +5,7 @@
 mod ceilings;
 pub mod cells;
 mod check;
-mod common;
+pub(crate) mod common;
 mod place;
 mod possible;
 pub mod values;

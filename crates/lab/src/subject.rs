@@ -1,5 +1,6 @@
 //! A subject: a server that is started in a folder and on a port of its own, watched, and stopped.
 
+pub mod bounded;
 pub mod builtin;
 pub mod definition;
 pub mod output;
@@ -88,12 +89,19 @@ pub enum StartError {
         output: Vec<String>,
     },
     /// It lived, but did not become ready.
-    #[error("{title} was not ready after {within_s} s: {}", .said.as_deref().unwrap_or("it did not answer"))]
+    #[error(
+        "{title} was not ready after {}{}: {}",
+        crate::words::time(*.within_s),
+        if *.is_share { ", its share of the budget" } else { "" },
+        .said.as_deref().unwrap_or("it did not answer")
+    )]
     NotReady {
         /// The subject, as people write it.
         title: String,
         /// The time limit, seconds.
         within_s: f64,
+        /// Whether that is its share of a budget, and less than its definition allows.
+        is_share: bool,
         /// What is wrong with its last answer; none when there was none.
         said: Option<String>,
         /// The last lines that it printed.
@@ -135,6 +143,16 @@ impl Subject {
         setting: &Setting<'_>,
         interrupted: &AtomicBool,
     ) -> Result<Self, StartError> {
+        Self::start_within(definition, setting, interrupted, None)
+    }
+
+    /// The same, with no more than `share` for becoming ready, which may be less than its definition allows.
+    pub fn start_within(
+        definition: &Definition,
+        setting: &Setting<'_>,
+        interrupted: &AtomicBool,
+        share: Option<Duration>,
+    ) -> Result<Self, StartError> {
         let ports = definition.ports(setting.settings, setting.workers)?;
         definition.check_zones(setting.zones.len())?;
         let (path, address) = (setting.path, setting.path.subject_address());
@@ -155,7 +173,7 @@ impl Subject {
             let probe = path
                 .at_player(|| probe::Probe::new(address, &setting.zones[0].origin, definition.ready.kind))
                 .map_err(|error| io_error("opening a socket to ask whether it is ready", error))?;
-            wait_until_ready(definition, &probe, &mut process, interrupted)?;
+            wait_until_ready(definition, &probe, &mut process, interrupted, (began, share))?;
         }
         let ready_s = began.elapsed().as_secs_f64();
         process.confine().map_err(|error| io_error(&format!("confining {}", definition.title), error))?;
@@ -206,7 +224,13 @@ impl Subject {
 
     /// Stops it as its definition says.
     pub fn stop(self) {
-        self.process.stop(&self.definition.stop);
+        self.stop_within(None);
+    }
+
+    /// The same, with no more than `share` for stopping, which may be less than its definition allows.
+    pub fn stop_within(self, share: Option<Duration>) {
+        let within = self.definition.stop.within();
+        self.process.stop(self.definition.stop.signal, share.map_or(within, |share| share.min(within)));
     }
 }
 
@@ -260,9 +284,11 @@ fn wait_until_ready(
     probe: &probe::Probe,
     process: &mut Process,
     interrupted: &AtomicBool,
+    (began, share): (Instant, Option<Duration>),
 ) -> Result<(), StartError> {
     let title = || definition.title.clone();
-    let deadline = Instant::now() + definition.ready.within();
+    let is_share = share.is_some_and(|share| share < definition.ready.within());
+    let within = share.filter(|_| is_share).unwrap_or(definition.ready.within());
     let mut said = None;
     loop {
         match probe.ask() {
@@ -276,9 +302,9 @@ fn wait_until_ready(
         if interrupted.load(Ordering::Relaxed) {
             return Err(StartError::Interrupted);
         }
-        if Instant::now() >= deadline {
-            let within_s = definition.ready.within_s;
-            return Err(StartError::NotReady { title: title(), within_s, said, output: process.kill() });
+        if began.elapsed() >= within {
+            let (title, within_s, output) = (title(), within.as_secs_f64(), process.kill());
+            return Err(StartError::NotReady { title, within_s, is_share, said, output });
         }
         std::thread::sleep(PAUSE);
     }

@@ -27,7 +27,7 @@ pub use host::HostFacts;
 pub use ledger::{Ledger, Place, Placed};
 pub use network::NetworkFacts;
 pub use question::Question;
-pub use run::{Cell, CellLoad, Run, RunTrial};
+pub use run::{Cell, CellLoad, Run, RunTrial, Target};
 pub use store::{Store, StoreError};
 pub use subject::SubjectFacts;
 pub use trial::Trial;

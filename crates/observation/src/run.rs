@@ -1,6 +1,7 @@
 //! A run: one execution of a study, its cells and its trials.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +77,18 @@ pub struct Cell {
     pub subject_cpus: Vec<u32>,
     /// Further factors and their values.
     pub factors: BTreeMap<String, String>,
+    /// Where a subject answers that was running before; none for one that the run starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
+}
+
+/// A server that runs already: the run plays at it, and neither starts nor stops it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// Where it answers.
+    pub address: SocketAddr,
+    /// Whether it is on the host that plays.
+    pub on_this_host: bool,
 }
 
 /// The factors that say how the player was set up begin with one of these.
@@ -85,6 +98,11 @@ impl Cell {
     /// How the player was set up, by factor: what must agree where one cell is the player's ceiling of another.
     pub fn player_factors(&self) -> impl Iterator<Item = (&String, &String)> {
         self.factors.iter().filter(|(name, _)| OF_PLAYER.iter().any(|head| name.starts_with(head)))
+    }
+
+    /// Whether its subject is on another host than the player.
+    pub fn is_elsewhere(&self) -> bool {
+        self.target.is_some_and(|target| !target.on_this_host)
     }
 }
 
@@ -234,6 +252,18 @@ mod tests {
         let trials = vec![trial(Purpose::Rate), RunTrial { cell: 1, ..trial(Purpose::Rate) }, trial(purpose)];
         let run = Run { trials, ..Run::default() };
         assert_eq!(run.trials_of(0).collect::<Vec<_>>(), [&trial(Purpose::Rate)]);
+    }
+
+    #[test]
+    fn cells_older_than_targets_are_read_and_a_target_is_kept() {
+        let mut cell = Cell { name: "nsd".into(), ..Cell::default() };
+        let old = serde_json::to_value(&cell).unwrap();
+        assert!(old.get("target").is_none());
+        assert_eq!(serde_json::from_value::<Cell>(old).unwrap(), cell);
+        cell.target = Some(Target { address: "192.0.2.1:53".parse().unwrap(), on_this_host: false });
+        let kept = serde_json::to_value(&cell).unwrap();
+        assert_eq!(kept["target"]["address"], "192.0.2.1:53");
+        assert_eq!(serde_json::from_value::<Cell>(kept).unwrap(), cell);
     }
 
     #[test]

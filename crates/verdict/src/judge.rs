@@ -115,6 +115,7 @@ fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> Cell
     let cell = &run.cells[index];
     let starts = start::of_cell(run, index, goal);
     let setting = Setting {
+        one_host: cell.target.map(|target| target.on_this_host),
         subject_cpus: cell.subject_cpus.clone(),
         workers: (cell.workers > 0).then_some(cell.workers),
         ..Setting::default()
@@ -127,6 +128,7 @@ fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> Cell
         player_qps: ceiling::player_qps(run, cell),
         echo_qps: echo.and_then(Ceiling::median_qps),
         canary: warning::canary(run, index),
+        was_running: cell.target.is_some(),
         names_flags: false,
     };
     let weighed = weigh::weigh(&case);

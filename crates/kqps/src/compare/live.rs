@@ -1,20 +1,20 @@
 //! Two subjects that are started for the comparison, in a run of their own.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use kqps_dataset::generate::RECORDS_MAX;
 use kqps_lab::comparison::{self, ComparisonError, Wish};
 use kqps_lab::conduct::{Conducted, Event};
 use kqps_lab::session::Session;
-use kqps_lab::subject::Definition;
-use kqps_observation::run::Purpose;
-use kqps_observation::{CellLoad, Run, RunTrial};
+use kqps_lab::words::{counted, time};
+use kqps_observation::run::{Outcome, Purpose};
+use kqps_observation::{CellLoad, Run};
+use kqps_verdict::compare::Part;
 use kqps_verdict::judge::judge;
 
-use super::{Args, Compared};
+use super::{Args, Compared, sides};
 use crate::exit::bad_input;
-use crate::run::subjects::chosen;
 use crate::run::{default_folder, random_seed, repeat, take_signals, write_page};
 
 const BLOCKS: u64 = 6;
@@ -46,10 +46,21 @@ pub(super) fn compare(args: &Args) -> anyhow::Result<Option<Compared>> {
     Ok(Some(Compared { comparisons: verdict.comparisons, report: Some(page), ..Compared::default() }))
 }
 
-fn why_nothing(run: &Run) -> &str {
-    let last_failure = run.trials.iter().rev().find_map(RunTrial::failure);
-    last_failure
-        .unwrap_or("no trial has the figures, as with too few queries or a rate that was never answered")
+/// Which side failed, why, and what it printed last.
+fn why_nothing(run: &Run) -> String {
+    let failed = run.trials.iter().rev().find_map(|one| match &one.outcome {
+        Outcome::Failed { reason, output } => Some((&run.cells[one.cell as usize], reason, output)),
+        Outcome::Measured(_) => None,
+    });
+    let Some((cell, reason, output)) = failed else {
+        return "no trial has the figures, as with too few queries or a rate that was never answered".into();
+    };
+    let side =
+        if cell.factors.get(Part::FACTOR).is_some_and(|part| part == Part::B.word()) { "B" } else { "A" };
+    let words: String =
+        output.iter().map(|line| format!("\n    {}", line.replace(char::is_control, " "))).collect();
+    let head = if words.is_empty() { "" } else { "; its last words:" };
+    format!("{side}, {}, could not be measured: {reason}{head}{words}", cell.name)
 }
 
 fn resume(args: &Args) -> anyhow::Result<Session> {
@@ -66,21 +77,47 @@ fn resume(args: &Args) -> anyhow::Result<Session> {
 
 fn begin(args: &Args) -> anyhow::Result<Session> {
     let wish = wish(args)?;
-    let session = comparison::begin(&wish).map_err(|error| match error {
-        ComparisonError::Subject { .. } => bad_input(error),
+    let session = comparison::begin(&wish, Instant::now()).map_err(|error| match error {
+        ComparisonError::Subject { .. } | ComparisonError::Cores { .. } => bad_input(error),
         ComparisonError::Lab(error) => error.into(),
     })?;
     let run = session.run();
-    let starts = u64::from(run.blocks) * 2;
+    for (what, reason) in &run.skipped {
+        eprintln!("Left out: {what}: {reason}.");
+    }
     eprintln!(
-        "Comparing {} with {}: {} blocks of A against itself, then as many of A and B; {starts} starts, about {:.0} s.",
+        "Comparing {} with {}: {} of A against itself, then as many of A and B; {}, about {}.",
         run.cells[2].name,
         run.cells[0].name,
-        wish.blocks,
-        starts as f64 * start_s(&wish.load)
+        counted(wish.blocks.into(), "block"),
+        counted(u64::from(run.blocks) * 2, "start"),
+        time(whole_s(&wish.load, wish.blocks))
     );
+    if run.cells.iter().any(|cell| cell.target.is_some()) {
+        eprintln!("What runs already is neither started nor stopped: each start is one session with it.");
+    }
     eprintln!("Everything of this run lies in {}.", session.folder().path().display());
     Ok(session)
+}
+
+/// Seconds for so many blocks of A and B, and as many of A against itself, after both were tried.
+fn whole_s(load: &CellLoad, blocks: u32) -> f64 {
+    (2 + 8 * blocks) as f64 * start_s(load)
+}
+
+/// How many blocks fit a budget; fewer than six give no verdict.
+fn blocks_within(budget: Duration, load: &CellLoad) -> anyhow::Result<u32> {
+    let budget_s = budget.as_secs_f64();
+    let least_s = whole_s(load, BLOCKS as u32).ceil();
+    if budget_s < least_s {
+        return Err(bad_input(format!(
+            "a budget of {} is too short: six blocks, the least that give a verdict, take about {}; give it --budget \
+             {least_s:.0}s or more, or a shorter --duration",
+            time(budget_s),
+            time(least_s)
+        )));
+    }
+    Ok(((budget_s / start_s(load) - 2.0) / 8.0).min(BLOCKS_MOST as f64) as u32)
 }
 
 /// Seconds for a start with its warm-up, its trial and its stop.
@@ -105,11 +142,18 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
         None => CellLoad::Closed(duration_s),
     };
     let seed = live.seed.unwrap_or_else(random_seed);
+    let blocks = match live.budget {
+        Some(budget) => blocks_within(budget, &load)?,
+        None => within("--blocks", live.blocks.unwrap_or(BLOCKS), BLOCKS_MOST)? as u32,
+    };
+    let [a, b] = sides::of(args)?;
     Ok(Wish {
         folder: live.out.clone().map_or_else(|| default_folder(comparison::NAME), Ok)?,
-        a: subject(args.a.as_deref().context("--a and --b name the subjects")?)?,
-        b: subject(args.b.as_deref().context("--a and --b name the subjects")?)?,
-        blocks: within("--blocks", live.blocks.unwrap_or(BLOCKS), BLOCKS_MOST)? as u32,
+        a,
+        b,
+        queries: live.queries.clone(),
+        budget_s: live.budget.map(|budget| budget.as_secs_f64()),
+        blocks,
         load,
         window: within("--outstanding", live.outstanding.unwrap_or(WINDOW), WINDOW_MOST)? as u32,
         workers: within("--workers", live.workers.unwrap_or(1), WORKERS_MOST)? as u32,
@@ -121,20 +165,17 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
     })
 }
 
-/// A command has a placeholder in it; all else is a name or a file.
-fn subject(text: &str) -> anyhow::Result<Definition> {
-    let word = text.to_string();
-    let chosen = if text.contains(['{', ' ']) { chosen(&[], &[word]) } else { chosen(&[word], &[]) };
-    chosen?.pop().context("one subject was asked for")
-}
-
 /// A line for every start, on stderr.
 fn tell(event: &Event<'_>, pairs: u32) {
-    let Event::Trial { cell, trial } = event else { return };
+    let (cell, trial) = match event {
+        Event::Trial { cell, trial } => (cell, trial),
+        Event::Dropped { what, why } => return eprintln!("Left out: {what}: {why}."),
+        _ => return,
+    };
     let found = match (trial.measured(), trial.failure()) {
-        _ if trial.purpose == Purpose::WarmUp || trial.purpose.is_for_reasons() => return,
+        (Some(_), _) if trial.purpose == Purpose::WarmUp || trial.purpose.is_for_reasons() => return,
         (Some(measured), _) => format!("{:.0} answers a second", measured.load.answered_qps),
         (None, reason) => reason.unwrap_or_default().to_string(),
     };
-    eprintln!("pair {}/{pairs}  {}  {found}", trial.block + 1, cell.name);
+    eprintln!("pair {} of {pairs}  {}  {found}", trial.block + 1, cell.name);
 }

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use kqps_lab::layout::LaidOut;
 use kqps_lab::session::Wish;
+use kqps_lab::words::{counted, time};
 use kqps_lab::{canary, order};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad};
 use serde::Serialize;
 
-/// Cells of a block on a line, of which there may be hundreds.
-const ON_A_LINE: usize = 20;
+use super::words::wrapped;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -51,32 +51,53 @@ pub(super) fn of(wish: &Wish, laid_out: &LaidOut, json: bool) -> anyhow::Result<
         };
         return Ok(serde_json::to_string(&plan)? + "\n");
     }
+    Ok(in_words(wish, laid_out, &order))
+}
+
+/// What is asked, then the cells, what is left out, the order of each block, and how long it takes.
+fn in_words(wish: &Wish, laid_out: &LaidOut, order: &[Vec<usize>]) -> String {
+    let LaidOut { cells, skipped, question, spending, .. } = laid_out;
     let mut text = String::new();
-    for (number, cell) in cells.iter().enumerate() {
-        let on = cpus(&cell.subject_cpus);
-        let player = cpus(&cell.player_cpus);
-        let _ =
-            writeln!(text, "{:>4}  {}: {}; on {on}, player on {player}", number + 1, cell.name, load(cell));
+    if let Some(question) = question {
+        text += &wrapped("", &question.title);
+        text += &wrapped("", &question.question);
+        text.push('\n');
+    }
+    for cell in cells {
+        let _ = writeln!(text, "  {}: {}; {}", cell.name, load(cell, spending.goal), places(cell));
     }
     for (what, why) in skipped {
         let _ = writeln!(text, "Left out: {what}: {why}");
     }
-    for (block, cells) in order.iter().enumerate() {
-        let numbers: Vec<String> = cells.iter().map(|cell| (cell + 1).to_string()).collect();
-        let lines: Vec<String> = numbers.chunks(ON_A_LINE).map(|some| some.join(" ")).collect();
-        let _ = writeln!(text, "block {}: {}", block + 1, lines.join("\n    "));
+    text.push('\n');
+    for (block, of_block) in order.iter().enumerate() {
+        let names: Vec<&str> = of_block.iter().map(|&cell| cells[cell].name.as_str()).collect();
+        text += &wrapped(&format!("block {}: ", block + 1), &names.join(" · "));
     }
+    let budget = wish.budget_s.map(|budget_s| format!(" of the budget of {}", time(budget_s)));
     let _ = writeln!(
         text,
-        "{} cells, {} {}, seed {}: about {:.0} s.{}",
-        cells.len(),
-        spending.blocks,
-        if spending.blocks == 1 { "block" } else { "blocks" },
+        "\n{}, {}, goal `{}`, seed {}: about {}{}.",
+        counted(cells.len() as u64, "cell"),
+        counted(spending.blocks.into(), "block"),
+        spending.goal,
         wish.seed,
-        spending.estimate_s,
-        if spending.over_budget { " That is more than the budget allows." } else { "" }
+        time(spending.estimate_s),
+        budget.unwrap_or_default()
     );
-    Ok(text)
+    text
+}
+
+/// Where the two sides of a cell are.
+fn places(cell: &Cell) -> String {
+    let player = cpus(&cell.player_cpus);
+    match cell.target {
+        Some(target) => {
+            let host = if target.on_this_host { "this host" } else { "another host" };
+            format!("running at {} on {host}, player on {player}", target.address)
+        }
+        None => format!("on {}, player on {player}", cpus(&cell.subject_cpus)),
+    }
 }
 
 fn cpus(cpus: &[u32]) -> String {
@@ -84,14 +105,14 @@ fn cpus(cpus: &[u32]) -> String {
     if cpus.len() == 1 { format!("core {list}") } else { format!("cores {list}") }
 }
 
-fn load(cell: &Cell) -> String {
+fn load(cell: &Cell, goal: &str) -> String {
     match (cell.role, &cell.load) {
         (Role::PlayerCeiling | Role::EchoCeiling, _) => "ceiling".into(),
         (Role::Canary, _) => "canary".into(),
-        (_, CellLoad::Search) => "rate search".into(),
+        (_, CellLoad::Search) => format!("search for the highest rate that meets the goal `{goal}`"),
         (_, CellLoad::Closed(seconds)) => format!("closed loop, {seconds} s"),
         (_, CellLoad::Rates { rates_qps, duration_s }) => {
-            format!("{} rates, {duration_s} s each", rates_qps.len())
+            format!("{}, {duration_s} s each", counted(rates_qps.len() as u64, "rate"))
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use kqps_lab::conduct::Event;
 use kqps_lab::unit::Ending;
+use kqps_lab::words::counted;
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::{Cell, Run, RunTrial};
 
@@ -44,9 +45,9 @@ impl Progress {
             }
             Event::Over { cell, block, ending } => self.unit_line(cell, *block, &found(ending)),
             Event::Cut { cell, block } => {
-                self.unit_line(cell, *block, "takes too long, and is cut short to keep to the budget");
+                self.unit_line(cell, *block, "took too long and was cut short, to keep to the budget");
             }
-            Event::Dropped { what } => self.line(&format!("Left out to keep to the budget: {what}.")),
+            Event::Dropped { what, why } => self.line(&format!("Left out: {what}: {why}.")),
         }
     }
 
@@ -86,11 +87,12 @@ fn found(ending: &Ending) -> String {
         Ending::Played => "played".into(),
         Ending::Found(bounds) => match (bounds.lower_qps, bounds.upper_qps) {
             (Some(lower_qps), Some(upper_qps)) => {
-                format!("between {} and {} q/s, {} trials", rate(lower_qps), rate(upper_qps), bounds.trials)
+                let trials = counted(bounds.trials.into(), "trial");
+                format!("between {} and {} q/s, {trials}", rate(lower_qps), rate(upper_qps))
             }
             (Some(lower_qps), None) => format!("{} q/s or more", rate(lower_qps)),
-            (None, _) if bounds.incomplete => "no rate is known to meet the goal, and the time is up".into(),
-            (None, _) => "no rate meets the goal".into(),
+            (None, _) if bounds.incomplete => "the time was up before any rate met the goal".into(),
+            (None, _) => "no rate met the goal".into(),
         },
         Ending::Failed(reason) => reason.clone(),
     }

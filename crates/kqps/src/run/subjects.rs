@@ -1,45 +1,67 @@
-//! Which subjects a run has: the name servers that kqps knows, or those that the user names or tells the command
-//! of, with the packages of missing ones installed where that was asked for.
+//! Which subjects a run has: the name servers that kqps knows, with settings where the user gives some, or servers that
+//! the user describes in a file or starts by a command.
 
 use std::path::Path;
 
-use kqps_lab::packages;
+use kqps_lab::configured::{Configured, with_names_of_their_own};
 use kqps_lab::study;
-use kqps_lab::subject::definition::with_names_of_their_own;
 use kqps_lab::subject::{Definition, builtin};
 use kqps_lab::toml_file::{did_you_mean, nearest};
 
+use super::labels;
 use crate::exit::bad_input;
 
-/// The subjects that were asked for: those of the default study, or those named and those with these commands. A name with
-/// a dot or a slash is a file.
-pub(crate) fn chosen(words: &[String], commands: &[String]) -> anyhow::Result<Vec<Definition>> {
+/// The subjects that were asked for: those of the default study, or those named and those with these commands.
+pub(crate) fn chosen(words: &[String], commands: &[String]) -> anyhow::Result<Vec<Configured>> {
     if words.is_empty() && commands.is_empty() {
-        return Ok(builtin::of_default_study());
+        return Ok(builtin::of_default_study().into_iter().map(Configured::plain).collect());
     }
-    let mut chosen = named(words)?;
-    for command in commands {
-        chosen.push(Definition::of_command(command).map_err(bad_input)?);
-    }
+    let mut chosen: Vec<Configured> = words.iter().map(|word| named(word)).collect::<anyhow::Result<_>>()?;
+    chosen.extend(of_commands(commands)?);
     Ok(with_names_of_their_own(chosen))
 }
 
-fn named(words: &[String]) -> anyhow::Result<Vec<Definition>> {
-    let known = builtin::servers();
-    let names: Vec<&str> = known.iter().map(|server| server.name.as_str()).collect();
-    let named = |word: &String| {
-        if word.contains(['.', '/']) {
-            return Definition::open(Path::new(word)).map_err(bad_input);
-        }
-        known.iter().find(|server| server.name == *word).cloned().ok_or_else(|| {
-            let hint = did_you_mean(nearest(word, &names));
-            let known = names.join(", ");
-            bad_input(format!(
-                "no subject is called `{word}`{hint} (known: {known}, or a file such as ./mine.toml)"
-            ))
-        })
+/// A subject by its name or its file, with settings after it: `knot workers=2`. A name with a dot or a slash is a file.
+pub(crate) fn named(text: &str) -> anyhow::Result<Configured> {
+    let words = shlex::split(text).ok_or_else(|| bad_input(format!("`{text}`: a quote is not closed")))?;
+    let [word, settings @ ..] = &words[..] else {
+        return Err(bad_input(
+            "a subject is missing: expected a name such as nsd, or a file such as ./mine.toml",
+        ));
     };
-    words.iter().map(named).collect()
+    Configured::with(definition(word)?, text, settings).map_err(bad_input)
+}
+
+fn definition(word: &str) -> anyhow::Result<Definition> {
+    if word.contains(['.', '/']) {
+        return Definition::open(Path::new(word)).map_err(bad_input);
+    }
+    let known: Vec<Definition> = builtin::servers().into_iter().chain([builtin::echo()]).collect();
+    known.iter().find(|server| server.name == *word).cloned().ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|server| server.name.as_str()).collect();
+        let hint = did_you_mean(nearest(word, &names));
+        let known = names.join(", ");
+        bad_input(format!(
+            "no subject is called `{word}`{hint} (known: {known}, or a file such as ./mine.toml)"
+        ))
+    })
+}
+
+/// Subjects that are started by commands, named by what tells these apart.
+pub(crate) fn of_commands(commands: &[String]) -> anyhow::Result<Vec<Configured>> {
+    let definitions: Vec<Definition> = commands
+        .iter()
+        .map(|command| Definition::of_command(command).map_err(bad_input))
+        .collect::<anyhow::Result<_>>()?;
+    let words: Vec<Vec<String>> =
+        commands.iter().map(|command| shlex::split(command).unwrap_or_default()).collect();
+    let names = if commands.len() > 1 {
+        labels::of(&words)
+    } else {
+        definitions.iter().map(|definition| definition.name.clone()).collect()
+    };
+    let named = definitions.into_iter().zip(names);
+    Ok(named.map(|(definition, name)| Configured { name, ..Configured::plain(definition) }).collect())
 }
 
 /// The I/O models of the echo that were asked for.
@@ -55,32 +77,6 @@ pub(super) fn models(words: &[String]) -> anyhow::Result<Vec<String>> {
     Ok(words.to_vec())
 }
 
-/// Installs what is missing where that was asked for, and says what it does.
-pub(super) fn install_missing(subjects: &[Definition]) {
-    let missing = packages::missing(subjects);
-    if missing.is_empty() {
-        return;
-    }
-    match packages::allowed() {
-        Ok(()) => {
-            eprintln!(
-                "Installing {} with apt-get, since this is a run from a checkout ({}=debian in \
-                 .cargo/config.toml). No service is started.",
-                missing.join(", "),
-                packages::VARIABLE
-            );
-            for (package, reason) in packages::install(&missing, |_| ()) {
-                eprintln!("{package} could not be installed, and is left out: {reason}");
-            }
-        }
-        Err(reason) => eprintln!(
-            "Not measured, since not installed: {} ({reason}; on Debian: apt install {}).",
-            missing.join(", "),
-            missing.join(" ")
-        ),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,7 +88,11 @@ mod tests {
     #[test]
     fn subjects_are_named_or_files() {
         assert_eq!(chosen(&[], &[]).unwrap().len(), 3);
-        assert_eq!(chosen(&["knot".into()], &[]).unwrap()[0].title, "Knot DNS");
+        assert_eq!(chosen(&["knot".into()], &[]).unwrap()[0].definition.title, "Knot DNS");
+        let echo = chosen(&["echo io=epoll workers=2".into()], &[]).unwrap().remove(0);
+        assert_eq!((echo.name.as_str(), echo.factors["io"].as_str()), ("echo io=epoll workers=2", "epoll"));
+        assert!(error("knot worker=2").contains("did you mean `workers`?"));
+        assert!(error("nsd 'x").contains("a quote is not closed"));
         assert!(error("nds").contains("did you mean `nsd`?"));
         assert!(models(&["mmsgs".into()]).unwrap_err().to_string().contains("did you mean `mmsg`?"));
         assert!(error("./none.toml").contains("cannot read ./none.toml"));
@@ -102,7 +102,8 @@ mod tests {
     fn two_builds_are_two_subjects() {
         let command = "sh -c true {port}".to_string();
         let chosen = chosen(&["nsd".into()], &[command.clone(), command]).unwrap();
-        let names: Vec<&str> = chosen.iter().map(|subject| subject.name.as_str()).collect();
-        assert_eq!(names, ["nsd", "sh", "sh-2"]);
+        let names: Vec<_> =
+            chosen.iter().map(|one| (one.name.as_str(), one.definition.name.as_str())).collect();
+        assert_eq!(names, [("nsd", "nsd"), ("sh", "sh"), ("sh-2", "sh-2")]);
     }
 }

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use comfy_table::{CellAlignment, Table, presets};
+use kqps_observation::run::Outcome;
 use kqps_observation::{Cell, Run};
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict};
@@ -26,6 +27,7 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>) -> Stri
     } else {
         for subject in &verdict.subjects {
             text += &of_subject(&run.cells[subject.cell as usize], subject, verdict);
+            text += &last_words(run, subject.cell);
             text.push('\n');
         }
     }
@@ -80,6 +82,18 @@ fn of_subject(cell: &Cell, subject: &CellVerdict, verdict: &RunVerdict) -> Strin
         text += &wrapped("  - ", reason);
     }
     text
+}
+
+/// What a subject printed last before its first failure, if anything.
+fn last_words(run: &Run, cell: u32) -> String {
+    let outputs = run.trials.iter().filter(|one| one.cell == cell).filter_map(|one| match &one.outcome {
+        Outcome::Failed { output, .. } => Some(output),
+        Outcome::Measured(_) => None,
+    });
+    let lines = outputs.into_iter().find(|output| !output.is_empty()).into_iter().flatten();
+    let lines: Vec<String> =
+        lines.map(|line| format!("      {}\n", line.replace(char::is_control, " "))).collect();
+    if lines.is_empty() { String::new() } else { format!("    Its last words:\n{}", lines.concat()) }
 }
 
 fn goal(subject: &CellVerdict) -> String {
@@ -149,7 +163,7 @@ fn with_range(figure: &Interval) -> String {
 const COLUMNS: usize = 100;
 
 /// Text in lines, the first with `head` before it and the others indented as far.
-fn wrapped(head: &str, text: &str) -> String {
+pub(super) fn wrapped(head: &str, text: &str) -> String {
     let mut lines = head.to_string();
     let mut column = head.chars().count();
     for (index, word) in text.split_whitespace().enumerate() {
@@ -171,7 +185,7 @@ fn wrapped(head: &str, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kqps_observation::run::{CellLoad, Outcome, Purpose};
+    use kqps_observation::run::{CellLoad, Purpose};
     use kqps_observation::trial::{Load, LoadMode};
     use kqps_observation::{RunTrial, Trial};
     use kqps_verdict::judge::judge;

@@ -8,6 +8,15 @@ pub struct Clock {
     limit_s: f64,
 }
 
+/// What one start may take of the time that is left, in seconds from its beginning.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share {
+    /// Until it must be ready.
+    pub ready_s: f64,
+    /// Until it must be over.
+    pub over_s: f64,
+}
+
 /// A run may take this much longer than its budget.
 const GRACE: f64 = 1.12;
 /// A block is begun when this much of it fits: what does not is left out cell by cell.
@@ -17,10 +26,19 @@ const WORTHWHILE: f64 = 0.5;
 const SEARCH_GRACE: f64 = 2.0;
 
 impl Clock {
-    /// A clock for a run that is to take so long. A plan that takes longer than the budget is kept all the same,
-    /// since it was announced: its estimate is the limit then.
-    pub fn new(budget_s: f64, estimate_s: f64) -> Self {
-        Self { limit_s: budget_s.max(estimate_s) }
+    /// A clock for a run that is to take so long.
+    pub fn new(budget_s: f64) -> Self {
+        Self { limit_s: budget_s }
+    }
+
+    /// The share of a start that costs `own_s`, where all that is left to do costs `all_s`, and `block_s` of it in the same
+    /// block. When time is short, later blocks go without before this one does.
+    pub fn share(&self, spent_s: f64, own_s: f64, block_s: f64, all_s: f64) -> Share {
+        let of = |limit_s: f64| {
+            let left_s = (limit_s - spent_s).max(0.0);
+            (left_s * own_s / all_s).max(own_s.min(left_s * own_s / block_s))
+        };
+        Share { ready_s: of(self.limit_s), over_s: of(self.limit_s * GRACE) }
     }
 
     /// Whether another block is begun after `blocks_done`, of which the last took `last_block_s`. The first
@@ -51,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_clock_drops_what_does_not_fit() {
-        let clock = Clock::new(120.0, 110.0);
+        let clock = Clock::new(120.0);
         assert!(clock.fits_block(500.0, 0, 0.0), "the first block is always begun");
         assert!(clock.fits_block(99.0, 2, 40.0) && !clock.fits_block(101.0, 2, 40.0));
         assert!(clock.fits_cell(110.0, 13.0) && !clock.fits_cell(125.0, 13.0));
@@ -61,14 +79,22 @@ mod tests {
 
     #[test]
     fn a_search_that_does_not_end_is_cut() {
-        let clock = Clock::new(120.0, 110.0);
+        let clock = Clock::new(120.0);
         assert!(!clock.cuts_search(60.0, 20.0, 12.0));
         assert!(clock.cuts_search(60.0, 25.0, 12.0));
         assert!(clock.cuts_search(138.0, 5.0, 12.0), "a run stays within 15 % of its budget");
     }
 
     #[test]
-    fn a_plan_beyond_the_budget_is_kept() {
-        assert!(Clock::new(1.0, 30.0).fits_cell(20.0, 12.0));
+    fn every_start_has_its_share_of_what_is_left() {
+        let clock = Clock::new(100.0);
+        // Four equal starts in one block: each has a quarter.
+        let share = clock.share(20.0, 15.0, 60.0, 60.0);
+        assert!((share.ready_s - 20.0).abs() < 1e-9 && (share.over_s - 23.0).abs() < 1e-9, "{share:?}");
+        // The same in the first of two blocks that would take too long together: what one start costs is left to it.
+        assert_eq!(clock.share(20.0, 15.0, 60.0, 120.0).ready_s, 15.0);
+        // And when even this block takes too long, they all have less alike.
+        assert_eq!(clock.share(70.0, 15.0, 60.0, 120.0).ready_s, 7.5);
+        assert_eq!(clock.share(130.0, 15.0, 60.0, 120.0), Share { ready_s: 0.0, over_s: 0.0 });
     }
 }

@@ -23,7 +23,7 @@ const ECHO_START_S: f64 = 0.5;
 const RATE_S: f64 = 0.3;
 
 /// A trial that is repeated for the reasons of drops, with its drain: once for a cell.
-pub(super) const REASONS_S: f64 = 2.4;
+pub(crate) const REASONS_S: f64 = 2.4;
 
 /// What one preset of the rate search costs.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ fn start_s(cell: &Cell) -> f64 {
 }
 
 /// A whole block of these cells, from 0, its canaries included.
-pub(super) fn block_s(cells: &[Cell], goal: &str, block: u32) -> f64 {
+pub(crate) fn block_s(cells: &[Cell], goal: &str, block: u32) -> f64 {
     let (canaries, others): (Vec<&Cell>, Vec<&Cell>) =
         cells.iter().partition(|cell| cell.role == Role::Canary);
     let played = others.len().div_ceil(canary::EVERY) as f64;

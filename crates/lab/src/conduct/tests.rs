@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use kqps_observation::trial::LoadMode;
+use kqps_verdict::compare::Part;
 use kqps_verdict::judge::{CellVerdict, judge};
 use kqps_verdict::search::Preset;
 
@@ -14,16 +15,17 @@ use kqps_observation as observation;
 use kqps_observation::CellLoad;
 
 use super::*;
+use crate::running::Running;
 use crate::simulated::Simulated;
-use crate::study::{self, Found, Given};
+use crate::study::{self, Given};
 
 const BLOCKS: u32 = 3;
 
 /// A run of the default study with three subjects, before its first trial.
 fn plan() -> Run {
-    let found = |name: &str| Found { name: name.into(), io: "mmsg".into(), version: None };
-    let subjects = vec![found("swift"), found("slow"), found("broken")];
-    let layout = study::layout(&Given { subjects, latency: true, ..Given::default() });
+    let target = observation::Target { address: "127.0.0.1:53".parse().unwrap(), on_this_host: true };
+    let running = ["swift", "slow", "broken"].map(|name| Running { name: name.into(), target }).to_vec();
+    let layout = study::layout(&Given { running, latency: true, ..Given::default() });
     Run { goal: "quick".into(), blocks: BLOCKS, seed: 7, cells: layout.cells, ..Run::default() }
 }
 
@@ -58,7 +60,7 @@ fn conduct_with(
 ) -> Result<Conducted, StoreError> {
     let mut run = store.run().unwrap();
     let cells = run.cells.clone();
-    let mut start = |cell: usize, _: u64| -> Result<Play<'_>, NoTrial> {
+    let mut start = |cell: usize, _: u64, _: Patience| -> Result<Play<'_>, NoTrial> {
         let subject = subject(&cells[cell])?;
         Ok(Box::new(move |load| {
             before_trial(load.purpose)?;
@@ -205,8 +207,8 @@ fn what_does_not_fit_the_budget_is_dropped_and_told() {
         }
         Ok(())
     };
-    conduct(&store, Some((Clock::new(0.1, 0.0), Instant::now())), &slow, &mut |event| {
-        if let Event::Dropped { what } = event {
+    conduct(&store, Some((Clock::new(0.1), Instant::now())), &slow, &mut |event| {
+        if let Event::Dropped { what, .. } = event {
             dropped.push((*what).to_string());
         }
     })
@@ -376,4 +378,89 @@ fn a_subject_that_dies_in_the_repeated_trial_has_its_figures_still() {
         let failures = |cell: &CellVerdict| cell.starts.iter().filter(|one| one.failure.is_some()).count();
         assert_eq!(failures(whole), failures(died));
     }
+}
+
+#[test]
+fn what_failed_three_times_in_succession_is_not_started_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(&folder.path().join("run.sqlite"), &Run { blocks: 5, ..plan() }).unwrap();
+    conduct(&store, None, &|| Ok(()), &mut |_| ()).unwrap();
+    let run = store.run().unwrap();
+    assert_eq!(run.trials.iter().filter(|one| one.failure().is_some()).count(), 3);
+    let why = "its last three starts failed".to_string();
+    let left_out = ["block 4: broken", "block 5: broken"].map(|what| (what.to_string(), why.clone()));
+    assert_eq!(run.skipped, left_out.into());
+}
+
+/// A comparison of two of the subjects, in four pairs of each with A.
+fn comparison(a: &str, b: &str) -> Run {
+    let cell = |name: &str, part: Part| observation::Cell {
+        name: name.into(),
+        load: CellLoad::Closed(0.1),
+        factors: [(Part::FACTOR.to_string(), part.word().to_string())].into(),
+        ..observation::Cell::default()
+    };
+    let cells = vec![cell(a, Part::A), cell(a, Part::Again), cell(b, Part::B)];
+    Run { goal: "quick".into(), blocks: 8, seed: 7, cells, ..Run::default() }
+}
+
+#[test]
+fn a_comparison_with_a_side_that_does_not_start_ends_before_it_begins() {
+    for (a, b, failed) in [("slow", "broken", (2, 4)), ("broken", "slow", (0, 0))] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::create(&folder.path().join("run.sqlite"), &comparison(a, b)).unwrap();
+        assert_eq!(conduct(&store, None, &|| Ok(()), &mut |_| ()).unwrap(), Conducted::Whole);
+        let run = store.run().unwrap();
+        let made: Vec<_> = run.trials.iter().map(|one| (one.cell, one.block, one.failure())).collect();
+        assert_eq!(made, [(failed.0, failed.1, Some("it is broken"))]);
+        assert!(judge(&run).comparisons.is_empty());
+    }
+}
+
+#[test]
+fn a_comparison_ends_when_a_side_goes_on_failing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(&folder.path().join("run.sqlite"), &comparison("slow", "swift")).unwrap();
+    // The first trial of each side only tries it; all later ones fail.
+    let left = Cell::new(2);
+    let dies = || match left.get() {
+        0 => Err(NoTrial::failed("it died".into())),
+        more => {
+            left.set(more - 1);
+            Ok(())
+        }
+    };
+    conduct(&store, None, &dies, &mut |_| ()).unwrap();
+    let run = store.run().unwrap();
+    assert_eq!(run.trials.iter().filter(|one| one.cell == 0).count(), 3);
+    assert!(run.trials.iter().all(|one| one.cell != 2), "B had no turn");
+    let why = &run.skipped["blocks 4 to 8"];
+    assert_eq!(why, "slow cannot be measured: its last three starts failed");
+}
+
+#[test]
+fn a_start_has_the_time_that_others_leave_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = Run { blocks: 1, ..plan() };
+    let store = Store::create(&folder.path().join("run.sqlite"), &plan).unwrap();
+    let mut never = |_: usize, _: u64, _: Patience| -> Result<Play<'_>, NoTrial> { unreachable!() };
+    let mut tell = |_: &Event<'_>| ();
+    let mut conductor = Conductor {
+        store: &store,
+        goal: Preset::Quick.goal(),
+        clock: Some((Clock::new(1000.0), Instant::now())),
+        reasons: Ok(()),
+        start: &mut never,
+        tell: &mut tell,
+    };
+    let subjects: Vec<usize> =
+        (0..plan.cells.len()).filter(|&cell| plan.cells[cell].role == Role::Subject).collect();
+    let share_s = |conductor: &Conductor<'_>, rest: &[usize]| {
+        conductor.patience(&plan, rest[0], 0, rest).for_start().unwrap().as_secs_f64()
+    };
+    // Three equal ones have a third each, less the moment that this takes.
+    assert!((300.0..=334.0).contains(&share_s(&conductor, &subjects)));
+    assert!((900.0..=1000.0).contains(&share_s(&conductor, &subjects[..1])));
+    conductor.clock = None;
+    assert_eq!(conductor.patience(&plan, subjects[0], 0, &subjects).for_start(), None);
 }

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Instant;
 
 use kqps_dataset::generate::{Denial, Signing};
 
+use crate::subject::bounded::{self, Unended};
 use crate::subject::programs;
 
 /// Signatures hold for so long: no server looks at the clock, and a study of years ago still has its zones.
@@ -25,6 +27,8 @@ pub enum ProgramError {
     Start { program: PathBuf, error: io::Error },
     #[error("{program} failed ({status}): {said}", program = .program.display())]
     Failed { program: PathBuf, status: std::process::ExitStatus, said: String },
+    #[error("{program}: {error}; give the run more time with --budget", program = .program.display())]
+    TooLong { program: PathBuf, error: Unended },
 }
 
 /// A program that signs, and the one beside it that makes keys.
@@ -33,6 +37,8 @@ pub(super) struct Program {
     kind: Kind,
     keygen: PathBuf,
     signzone: PathBuf,
+    /// When it must have ended.
+    deadline: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +57,11 @@ impl Program {
         all().into_iter().next().ok_or(ProgramError::None)
     }
 
+    /// The same, which is killed at the deadline.
+    pub(super) fn by(self, deadline: Option<Instant>) -> Self {
+        Self { deadline, ..self }
+    }
+
     /// Signs the zone in `plain` with a new key, into `signed`. What is needed on the way lies in `scratch`. There is
     /// one key, which signs everything.
     pub(super) fn sign(
@@ -67,7 +78,7 @@ impl Program {
             Kind::Bind => keygen.args(["-q", "-f", "KSK"]),
             Kind::Ldns => keygen.arg("-k"),
         };
-        let key = run(keygen.arg(origin))?;
+        let key = self.run(keygen.arg(origin))?;
         let mut signzone = Command::new(&self.signzone);
         signzone.current_dir(scratch);
         match self.kind {
@@ -82,30 +93,37 @@ impl Program {
             (Kind::Ldns, Denial::Nsec3) => &["-n", "-t", "0"],
             (Kind::Ldns, Denial::Nsec3OptOut) => &["-n", "-t", "0", "-p"],
         });
-        run(signzone.arg(plain).arg(key.trim())).map(drop)
+        self.run(signzone.arg(plain).arg(key.trim())).map(drop)
+    }
+
+    /// Runs a program to its end and returns what it printed.
+    fn run(&self, command: &mut Command) -> Result<String, ProgramError> {
+        let program = PathBuf::from(command.get_program());
+        let limit = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let output = match bounded::output(command, limit) {
+            Ok(output) => output,
+            Err(Unended::Io(error)) => return Err(ProgramError::Start { program, error }),
+            Err(error) => return Err(ProgramError::TooLong { program, error }),
+        };
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(ProgramError::Failed { program, status: output.status, said })
     }
 }
 
 /// All that are installed.
 fn all() -> Vec<Program> {
     let found = |(kind, keygen, signzone): (Kind, &str, &str)| {
-        Some(Program { kind, keygen: programs::find(keygen)?, signzone: programs::find(signzone)? })
+        Some(Program {
+            kind,
+            keygen: programs::find(keygen)?,
+            signzone: programs::find(signzone)?,
+            deadline: None,
+        })
     };
     KINDS.into_iter().filter_map(found).collect()
-}
-
-/// Runs a program to its end and returns what it printed.
-fn run(command: &mut Command) -> Result<String, ProgramError> {
-    let program = PathBuf::from(command.get_program());
-    let output = match command.stdin(Stdio::null()).output() {
-        Ok(output) => output,
-        Err(error) => return Err(ProgramError::Start { program, error }),
-    };
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(ProgramError::Failed { program, status: output.status, said })
 }
 
 #[cfg(test)]
@@ -143,6 +161,26 @@ child IN NS ns.elsewhere.test.
             assert_eq!(words.contains(&"NSEC"), denial == Denial::Nsec, "{text}");
             assert_eq!(text.contains("NSEC3 1 1 0 -"), denial == Denial::Nsec3OptOut, "{text}");
         }
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_killed_at_the_deadline() {
+        let scratch = tempfile::tempdir().unwrap();
+        let hangs = scratch.path().join("hangs");
+        std::fs::write(&hangs, "#!/bin/sh\nexec sleep 600\n").unwrap();
+        std::fs::set_permissions(&hangs, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let program = Program { kind: Kind::Bind, keygen: hangs.clone(), signzone: hangs, deadline: None };
+        let signing = Signing { algorithm: "ECDSAP256SHA256".into(), denial: Denial::Nsec };
+        let at = scratch.path();
+        let error = program.by(Some(Instant::now())).sign(
+            &signing,
+            "bench.test.",
+            &at.join("plain"),
+            at,
+            &at.join("signed"),
+        );
+        let told = error.unwrap_err().to_string();
+        assert!(told.contains("hangs: it did not end within 0") && told.contains("--budget"), "{told}");
     }
 
     #[test]

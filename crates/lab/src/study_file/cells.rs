@@ -225,6 +225,7 @@ impl Matrix<'_> {
             player_cpus: placed.player_cpus,
             subject_cpus: placed.subject_cpus,
             factors,
+            target: None,
         }
     }
 

@@ -7,6 +7,7 @@ use kqps_verdict::search::Preset;
 use super::possible::{self, Settings};
 use super::values::{COMMON, IO, ONE_PER_CORE, PATH_SYSCTL, SUBJECT};
 use super::{Experiment, Load, Published, StudyFile, common};
+use crate::configured::with_common;
 use crate::path::PATH_FACTOR;
 use crate::setup;
 use crate::study;
@@ -75,7 +76,7 @@ pub(super) fn beside(
                     let alone = [(name.to_string(), value)].into();
                     definition.check_settings(&alone).map_err(|error| match error {
                         SettingError::Name { .. } => {
-                            let error = with_common(study, definition, error);
+                            let error = with_common(definition, error, study.bundles.keys().cloned());
                             study.wrong_key(name, format!("experiment `{}`: {error}", experiment.name))
                         }
                         other => wrong(other.to_string()),
@@ -85,17 +86,6 @@ pub(super) fn beside(
         }
     }
     Ok(())
-}
-
-/// A word that is no setting of a subject may as well have been meant as a common one, or as a factor with bundles.
-fn with_common(study: &StudyFile, definition: &Definition, error: SettingError) -> SettingError {
-    let SettingError::Name { title, name, mut names, .. } = error else { return error };
-    names.extend(definition.takes_io().then(|| IO.to_string()));
-    names.extend(study.bundles.keys().cloned());
-    names.extend(COMMON.map(str::to_string));
-    let known: Vec<&str> = names.iter().map(String::as_str).collect();
-    let near = nearest(&name, &known).map(str::to_string);
-    SettingError::Name { title, name, near, names }
 }
 
 fn is_common(name: &str) -> bool {

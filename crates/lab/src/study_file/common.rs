@@ -30,7 +30,7 @@ const TIMEOUT_MOST_S: f64 = 60.0;
 const PLAYER_IO: [&str; 5] = ["auto", "plain", "mmsg", "gso", "uring"];
 
 /// Whether a setting can have this value; else what it can have, with the word that was probably meant.
-pub(super) fn accepts(name: &str, value: &str) -> Result<(), String> {
+pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
     let number = |most: u32, what: &str| {
         let is_right = value.parse().is_ok_and(|number: u32| (1..=most).contains(&number));
         right(is_right, name, value, what)
@@ -65,7 +65,7 @@ pub(super) fn accepts(name: &str, value: &str) -> Result<(), String> {
 }
 
 /// Whether a value is one of those that are known; else which, and which was probably meant.
-pub(super) fn one_of(name: &str, value: &str, known: &[&str]) -> Result<(), String> {
+pub(crate) fn one_of(name: &str, value: &str, known: &[&str]) -> Result<(), String> {
     let near = did_you_mean(nearest(value, known));
     let what = format!("one of {}", known.join(", "));
     right(known.contains(&value), name, value, &what).map_err(|told| told + &near)

@@ -19,7 +19,6 @@ use crate::study;
 use crate::toml_file::{self, FileError, TomlError, nearest};
 
 pub use command_line::CommandLineError;
-pub use names::with_names_of_their_own;
 
 /// A name server that can be measured.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -243,6 +242,16 @@ impl Definition {
     /// How the workers of the echo that is its ceiling share sockets, with these settings.
     pub fn echo_sockets(&self, given: &BTreeMap<String, String>) -> String {
         self.settle(given, Values::default()).fill(&self.echo_sockets)
+    }
+
+    /// Whether it answers anything with the query itself, under an I/O model that it is told: it is an echo.
+    pub fn is_echo(&self) -> bool {
+        self.takes_io() && self.ready.kind == ReadyKind::Reply
+    }
+
+    /// Whether it is told a zone to serve.
+    pub fn takes_zone(&self) -> bool {
+        ["zone", "zones", "origin"].iter().any(|placeholder| self.uses(placeholder))
     }
 
     /// Whether it can be told how many workers it has.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use kqps_kernel::affinity;
 use kqps_kernel::process::{self, Signal};
 
-use super::definition::{Stop, StopSignal};
+use super::definition::StopSignal;
 use super::guard::Guard;
 use super::output::Output;
 use super::remains::{self, Remains};
@@ -84,15 +84,15 @@ impl Process {
     }
 
     /// Asks its whole group to stop, and kills what has not in time.
-    pub fn stop(mut self, how: &Stop) {
-        let signal = match how.signal {
+    pub fn stop(mut self, signal: StopSignal, within: Duration) {
+        let signal = match signal {
             StopSignal::Term => Signal::Terminate,
             StopSignal::Int => Signal::Interrupt,
         };
         if self.ended().is_none() {
             // It may have ended since: then there is nobody to tell.
             let _ = process::signal_group(self.pid(), signal);
-            let deadline = Instant::now() + how.within();
+            let deadline = Instant::now() + within;
             while (self.ended().is_none() || self.remains.live()) && Instant::now() < deadline {
                 std::thread::sleep(LOOK);
             }

@@ -1,22 +1,37 @@
 //! Asking a program its version.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
+use super::bounded::{self, Unended};
 use super::definition::Definition;
 use super::programs;
 use super::template::Values;
 
-/// The version that a subject tells, or none when it cannot be asked or says something else. `kqps` is the
-/// program that is running.
-pub fn ask(definition: &Definition, kqps: &Path) -> Option<String> {
-    let version = definition.version.as_ref()?;
+/// How long a program may take to tell its version.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why a subject tells no version.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the messages say it
+pub enum NoVersion {
+    #[error("it has no command that tells its version, or the command says something else")]
+    Untold,
+    #[error("`{words}`: {error}")]
+    Unended { words: String, error: Unended },
+}
+
+/// The version that a subject tells. `kqps` is the program that is running.
+pub fn ask(definition: &Definition, kqps: &Path) -> Result<String, NoVersion> {
+    let version = definition.version.as_ref().ok_or(NoVersion::Untold)?;
     let values = Values::default().with("kqps", &kqps.display());
-    let mut words = version.command.iter().map(|word| values.fill(word));
-    let program: PathBuf = programs::find(&words.next()?)?;
-    let output = Command::new(program).args(words).stdin(Stdio::null()).output().ok()?;
+    let words: Vec<String> = version.command.iter().map(|word| values.fill(word)).collect();
+    let program = words.first().and_then(|program| programs::find(program)).ok_or(NoVersion::Untold)?;
+    let output = bounded::output(Command::new(program).args(&words[1..]), Some(PATIENCE))
+        .map_err(|error| NoVersion::Unended { words: words.join(" "), error })?;
     let said = [output.stdout, output.stderr].concat();
-    word_after(&String::from_utf8_lossy(&said), &version.after)
+    word_after(&String::from_utf8_lossy(&said), &version.after).ok_or(NoVersion::Untold)
 }
 
 fn word_after(text: &str, after: &str) -> Option<String> {

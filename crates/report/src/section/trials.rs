@@ -69,12 +69,18 @@ fn summary(cell: &Cell, trials: &[&RunTrial]) -> String {
 }
 
 fn factors(cell: &Cell) -> String {
-    let mut told = vec![
-        format!("I/O {}", cell.io),
-        counted(cell.workers as usize, "worker"),
-        format!("player on {}", format::cpus(&cell.player_cpus)),
-        format!("subject on {}", format::cpus(&cell.subject_cpus)),
-    ];
+    let mut told = match &cell.target {
+        Some(target) => {
+            let host = if target.on_this_host { "this host" } else { "another host" };
+            vec![format!("running at {} on {host}", target.address)]
+        }
+        None => vec![
+            format!("I/O {}", cell.io),
+            counted(cell.workers as usize, "worker"),
+            format!("subject on {}", format::cpus(&cell.subject_cpus)),
+        ],
+    };
+    told.push(format!("player on {}", format::cpus(&cell.player_cpus)));
     told.extend(cell.factors.iter().map(|(name, value)| format!("{} {value}", name.replace('_', " "))));
     told.join(" · ")
 }
@@ -124,6 +130,7 @@ fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
 /// The names of a trial's own warnings. That everything ran on one host is told once, with the answer.
 fn warned(cell: &Cell, trial: &Trial) -> Vec<String> {
     let setting = Setting {
+        one_host: cell.target.map(|target| target.on_this_host),
         subject_cpus: cell.subject_cpus.clone(),
         workers: (cell.workers > 0).then_some(cell.workers),
         ceiling: cell.role != Role::Subject,

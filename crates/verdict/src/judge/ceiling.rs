@@ -92,11 +92,14 @@ fn is_studied_echo(cell: &Cell) -> bool {
 }
 
 /// Ceiling (a) of a cell, correct answers a second: the most that any echo gave the player when it was set up
-/// as it is in this cell. What it reaches set up otherwise, with fewer flows or longer bursts, says nothing.
+/// as it is in this cell, and over the same path: of a subject on another host an echo there tells it. What the player
+/// reaches set up otherwise, with fewer flows or longer bursts, says nothing.
 pub(super) fn player_qps(run: &Run, cell: &Cell) -> Option<f64> {
     let is_ceiling = |other: &Cell| matches!(other.role, Role::PlayerCeiling | Role::EchoCeiling);
     let alike = |other: &Cell| {
-        other.player_cpus == cell.player_cpus && other.player_factors().eq(cell.player_factors())
+        other.player_cpus == cell.player_cpus
+            && other.is_elsewhere() == cell.is_elsewhere()
+            && other.player_factors().eq(cell.player_factors())
     };
     let cells = run.cells.iter().enumerate().filter(|(_, other)| is_ceiling(other) && alike(other));
     cells

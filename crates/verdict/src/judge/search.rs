@@ -86,6 +86,7 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         player_qps: known.player_qps,
         echo_qps: known.echo_qps,
         canary: None,
+        was_running: false,
         names_flags: true,
     });
     let bounds: Bounds = starts[0].bounds().cloned().unwrap_or_default();

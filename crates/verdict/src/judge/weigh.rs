@@ -23,6 +23,8 @@ pub(super) struct Case<'a> {
     pub(super) echo_qps: Option<f64>,
     /// What the canaries of its run say.
     pub(super) canary: Option<Warning>,
+    /// Whether the server was running before, so that a start is a session with it and no life of its own.
+    pub(super) was_running: bool,
     /// Whether advice names the flags of `kqps find`.
     pub(super) names_flags: bool,
 }
@@ -149,6 +151,11 @@ impl Doubt {
                  if there were six."
             );
             add(Some(Effect::Cap(Grade::B)), reason);
+        }
+        if case.was_running {
+            let reason = "The server was running before: each start is one session with the same life of it. The range \
+                          shows how sessions differ, not how a restarted server would.";
+            add(None, reason.into());
         }
         if let Some(share) = case.echo_qps.map(|echo_qps| interval.median / echo_qps).filter(|it| *it > ABOVE)
         {

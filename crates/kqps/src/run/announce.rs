@@ -1,0 +1,53 @@
+//! What a run says before it begins: what it measures, how long that takes, and where all of it lies.
+
+use std::path::Path;
+
+use kqps_lab::budget::Spending;
+use kqps_lab::layout::BUDGET_S;
+use kqps_lab::session::Session;
+use kqps_lab::setup::Setup;
+use kqps_lab::words::{counted, time};
+use kqps_observation::Run;
+
+/// What the default study writes: its zone and queries above all.
+const WRITES: &str = "16 MB";
+
+/// The first line of `kqps` alone.
+pub(super) fn alone(folder: &Path) -> String {
+    format!(
+        "kqps measures this machine and the name servers on it for about {}, and writes about {WRITES} to {}; Ctrl-C \
+         stops it, and `kqps --help` shows what else there is.",
+        time(BUDGET_S),
+        folder.display()
+    )
+}
+
+/// Says what will be done and how long it takes.
+pub(super) fn begin(session: &Session, spending: &Spending) {
+    let run = session.run();
+    let names: Vec<&str> = run.cells.iter().map(|cell| cell.name.as_str()).collect();
+    match &run.question {
+        Some(question) => eprintln!("{}: {}.", question.title, counted(names.len() as u64, "cell")),
+        None => eprintln!("Measuring {}.", names.join(", ")),
+    }
+    for (what, reason) in &run.skipped {
+        eprintln!("Left out: {what}: {reason}.");
+    }
+    if run.cells.iter().any(|cell| cell.target.is_some()) {
+        eprintln!("What runs already is neither started nor stopped: each start is one session with it.");
+    }
+    eprintln!(
+        "{} in random order, goal `{}`, replies late after {} ms{}: about {}{}.",
+        counted(spending.blocks.into(), "block"),
+        spending.goal,
+        Setup::MANY_FLOWS.timeout_s * 1e3,
+        if spending.latency { ", then latency by load" } else { "" },
+        time(spending.estimate_s),
+        budget_words(run)
+    );
+    eprintln!("Everything of this run lies in {}.", session.folder().path().display());
+}
+
+fn budget_words(run: &Run) -> String {
+    run.budget_s.map(|budget_s| format!(" of the budget of {}", time(budget_s))).unwrap_or_default()
+}

@@ -1,0 +1,65 @@
+//! Installing the Debian packages of name servers that are missing, where that is allowed: announced always, and asked for
+//! where somebody can answer.
+
+use std::io::{self, IsTerminal as _};
+
+use kqps_lab::packages;
+use kqps_lab::subject::Definition;
+
+/// Installs what is missing where that is allowed and wanted, and says what it does.
+pub(super) fn missing(subjects: &[Definition], is_refused: bool) {
+    let missing = packages::missing(subjects);
+    if missing.is_empty() {
+        return;
+    }
+    let reason = match packages::allowed() {
+        Ok(()) if is_refused => "--no-install".into(),
+        Ok(()) if !is_wanted(&missing) => "you said no".into(),
+        Ok(()) => return install(&missing),
+        Err(reason) => reason,
+    };
+    eprintln!(
+        "Not measured, since not installed: {} ({reason}; on Debian: apt install {}).",
+        missing.join(", "),
+        missing.join(" ")
+    );
+}
+
+/// Announces what would be installed, and asks on a terminal. Elsewhere a run from a checkout does its whole job
+/// unattended.
+fn is_wanted(missing: &[String]) -> bool {
+    eprintln!(
+        "These packages are missing: {}. This is a run from a checkout as root ({}=debian in .cargo/config.toml), so \
+         kqps installs them with apt-get. No service is started. --no-install goes without.",
+        missing.join(", "),
+        packages::VARIABLE
+    );
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return true;
+    }
+    eprint!("Install them? [Y/n] ");
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).is_ok_and(|read| read > 0) && is_yes(&answer)
+}
+
+/// Whether an answer agrees; an empty one does.
+fn is_yes(answer: &str) -> bool {
+    matches!(answer.trim().to_ascii_lowercase().as_str(), "" | "y" | "yes")
+}
+
+fn install(missing: &[String]) {
+    for (package, reason) in packages::install(missing, |package| eprintln!("Installing {package} ...")) {
+        eprintln!("{package} could not be installed, and is left out: {reason}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_agrees_is_a_yes() {
+        assert!(["\n", "y\n", "Yes\n", " Y "].iter().all(|answer| is_yes(answer)));
+        assert!(["n\n", "no", "what?", "q"].iter().all(|answer| !is_yes(answer)));
+    }
+}

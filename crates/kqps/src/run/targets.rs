@@ -1,0 +1,173 @@
+//! Servers that run already, on this host or another: where they are, and what they are asked.
+
+use std::path::{Path, PathBuf};
+
+use kqps_dataset::{Dataset, Format, Options};
+use kqps_kernel::own::is_own;
+use kqps_lab::configured::Configured;
+use kqps_lab::running::Running;
+use kqps_observation::Target;
+
+use crate::exit::bad_input;
+use crate::load::{Allowed, resolve_all};
+use crate::value::parse_count;
+
+/// Threads of the player at most.
+const SENDERS_MOST: u64 = 1024;
+
+/// What a user types of servers that run already.
+#[derive(clap::Args, Default)]
+#[allow(clippy::doc_markdown)] // the comments are the help text
+pub(crate) struct TargetArgs {
+    /// Measure a server that runs already, on this host or another: udp://ADDR:PORT (repeatable). Takes -d, and neither
+    /// starts nor stops it
+    #[arg(long, value_name = "URL", requires = "queries", conflicts_with = "study")]
+    target: Vec<String>,
+
+    /// The name of a --target, in their order (repeatable; default: its address)
+    #[arg(long, value_name = "NAME", requires = "target")]
+    name: Vec<String>,
+
+    /// Ask these queries instead of generated ones, as with `kqps load -d`; for --target, and for a --command that brings
+    /// its own zone
+    #[arg(short = 'd', long, value_name = "FILE", conflicts_with_all = ["study", "records"])]
+    queries: Option<PathBuf>,
+
+    /// Allow a target elsewhere: ADDR or ADDR/PREFIX (repeatable)
+    #[arg(long, value_name = "ADDR[/PREFIX]")]
+    allow_target: Vec<Allowed>,
+
+    /// The echo that runs beside a --target on its host, which tells whether the player was the limit. Start it there:
+    /// kqps serve echo --io segment --listen ADDR:PORT
+    #[arg(long, value_name = "URL", requires = "target")]
+    echo_target: Option<String>,
+
+    /// Threads that play at a --target, each on a core of its own where there are enough (default: 1)
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, requires = "target")]
+    senders: Option<u64>,
+}
+
+/// Servers that run already, and what is played at them.
+#[derive(Default)]
+pub(super) struct Targets {
+    pub(super) running: Vec<Running>,
+    pub(super) echo: Option<Target>,
+    pub(super) queries: Option<PathBuf>,
+    pub(super) senders: Option<u32>,
+}
+
+impl TargetArgs {
+    /// Whether any server that runs already is to be measured.
+    pub(super) fn is_given(&self) -> bool {
+        !self.target.is_empty()
+    }
+
+    /// What the arguments name; `subjects` are those that are started beside them.
+    pub(super) fn read(&self, subjects: &[Configured]) -> anyhow::Result<Targets> {
+        if self.name.len() > self.target.len() {
+            return Err(bad_input(format!(
+                "--name {}: there is no --target for it",
+                self.name[self.target.len()]
+            )));
+        }
+        let mut running = Vec::new();
+        for (index, url) in self.target.iter().enumerate() {
+            let target = resolve(url, &self.allow_target)?;
+            let name = match self.name.get(index) {
+                Some(name) => checked(name)?,
+                None => target.address.to_string(),
+            };
+            running.push(Running { name, target });
+        }
+        let echo = self.echo_target.as_ref().map(|url| resolve(url, &self.allow_target)).transpose()?;
+        if let (Some(echo), Some(first)) = (echo, running.first())
+            && echo.on_this_host != first.target.on_this_host
+        {
+            return Err(bad_input(format!(
+                "--echo-target {}: the echo must run on the host of the server, and only one of the two is on this host",
+                echo.address
+            )));
+        }
+        if let Some(echo) = echo.filter(|echo| echo.on_this_host) {
+            return Err(bad_input(format!(
+                "--echo-target {}: on this host the run starts its echoes itself; leave it out",
+                echo.address
+            )));
+        }
+        let senders = self.senders.unwrap_or(1);
+        if !(1..=SENDERS_MOST).contains(&senders) {
+            return Err(bad_input(format!("--senders {senders}: expected 1 to {SENDERS_MOST}")));
+        }
+        check(&running, subjects, self.queries.as_deref())?;
+        let senders = self.senders.map(|senders| senders as u32);
+        Ok(Targets { running, echo, queries: self.queries.clone(), senders })
+    }
+}
+
+/// Where a server answers. The rules of `kqps load` hold: whom a load may go to is said in `load/target.rs`.
+pub(crate) fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<Target> {
+    let address = resolve_all(&[url.to_string()], allowed)?[0];
+    Ok(Target { address, on_this_host: is_own(address) })
+}
+
+fn checked(name: &str) -> anyhow::Result<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:[]".contains(c);
+    if name.is_empty() || !name.chars().all(is_plain) {
+        return Err(bad_input(format!("--name `{name}`: expected letters, digits, `-`, `_`, `.` and `:`")));
+    }
+    Ok(name.into())
+}
+
+/// Whether all of these can be measured side by side, and be asked the same.
+pub(crate) fn check(
+    running: &[Running],
+    started: &[Configured],
+    queries: Option<&Path>,
+) -> anyhow::Result<()> {
+    let elsewhere = running.iter().find(|running| !running.target.on_this_host);
+    if let Some(elsewhere) = elsewhere {
+        let here = running.iter().find(|running| running.target.on_this_host).map(|here| &here.name);
+        if let Some(here) = here.or(started.first().map(|started| &started.name)) {
+            return Err(bad_input(format!(
+                "{} is on another host, and {here} on this one: what lies between would look like a difference of the \
+                 servers. Measure them in two runs, or put both on one side",
+                elsewhere.name
+            )));
+        }
+    }
+    let Some(queries) = queries else {
+        return match running.first() {
+            None => Ok(()),
+            Some(running) => Err(bad_input(format!(
+                "{} has zones of its own: say what it is asked with -d FILE (docs/DATASETS.md has the format)",
+                running.name
+            ))),
+        };
+    };
+    if let Some(zoned) = started.iter().find(|one| one.definition.takes_zone()) {
+        return Err(bad_input(format!(
+            "{} would serve a generated zone, of which {} does not ask. Start it by a command that brings its own zone, \
+             without {{zone}}: 'my-server -c my.conf -p {{port}}'",
+            zoned.name,
+            queries.display()
+        )));
+    }
+    readable(queries)
+}
+
+/// The run keeps a copy of the file and reads it again and again.
+fn readable(queries: &Path) -> anyhow::Result<()> {
+    if queries.metadata().is_ok_and(|facts| !facts.is_file()) {
+        return Err(bad_input(format!(
+            "-d {}: expected a file, of which the run keeps a copy",
+            queries.display()
+        )));
+    }
+    let options =
+        Options { format: Format::Auto, edns: false, dnssec: false, skip_bad: false, cache_dir: None };
+    let dataset = Dataset::open(queries, &options).map_err(bad_input)?;
+    if let Some(note) = dataset.note() {
+        eprintln!("kqps: {note}");
+    }
+    Ok(())
+}

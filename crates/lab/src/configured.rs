@@ -1,0 +1,260 @@
+//! A subject as a user asks for it in words, `knot workers=2 steer=cpu`: its definition, with settings of its own and
+//! factors that every subject has.
+
+use std::collections::BTreeMap;
+
+use kqps_host::Topology;
+use kqps_observation::Cell;
+use kqps_observation::question::Path;
+use kqps_observation::run::Role;
+
+use crate::materials::Wanted;
+use crate::path;
+use crate::placement::{CoreWish, Placement, place};
+use crate::study;
+use crate::study_file::common;
+use crate::study_file::values::{COMMON, CORES, IO, ONE_PER_CORE, PATH_SYSCTL, SENDERS, WORKERS};
+use crate::subject::Definition;
+use crate::subject::setting::SettingError;
+use crate::toml_file::nearest;
+
+/// A subject with the settings that it is to have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Configured {
+    /// The name of its cell: the words that the user typed, or what tells it from others.
+    pub name: String,
+    /// The subject.
+    pub definition: Definition,
+    /// Its settings, and factors of its cell.
+    pub factors: BTreeMap<String, String>,
+}
+
+/// Something that a subject cannot be asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // the messages say it
+pub enum ConfiguredError {
+    #[error("`{words}`: expected NAME=VALUE, found `{word}`")]
+    Pair { words: String, word: String },
+    #[error("`{words}`: {name} is given twice")]
+    Twice { words: String, name: String },
+    #[error("`{words}`: {what}")]
+    Value { words: String, what: String },
+    #[error("`{words}`: {error}")]
+    Setting { words: String, error: SettingError },
+}
+
+impl Configured {
+    /// A subject with the settings that it has where nobody says anything.
+    pub fn plain(definition: Definition) -> Self {
+        Self { name: definition.name.clone(), definition, factors: BTreeMap::new() }
+    }
+
+    /// A subject with settings: `words` are all that the user typed, `pairs` those after its name, each
+    /// `NAME=VALUE`.
+    pub fn with(definition: Definition, words: &str, pairs: &[String]) -> Result<Self, ConfiguredError> {
+        let words = words.trim().to_string();
+        let mut factors = BTreeMap::new();
+        for word in pairs {
+            let pair = || ConfiguredError::Pair { words: words.clone(), word: word.clone() };
+            let (name, value) = word.split_once('=').ok_or_else(pair)?;
+            accepts(&definition, &words, name, value)?;
+            if factors.insert(name.to_string(), value.to_string()).is_some() {
+                return Err(ConfiguredError::Twice { words, name: name.into() });
+            }
+        }
+        let name = if factors.is_empty() { definition.name.clone() } else { words.clone() };
+        let configured = Self { name, definition, factors };
+        configured.check_together(&words)?;
+        Ok(configured)
+    }
+
+    /// Settings that are right by themselves can exclude each other.
+    fn check_together(&self, words: &str) -> Result<(), ConfiguredError> {
+        let Self { definition, factors, .. } = self;
+        let wrong = |what: String| ConfiguredError::Value { words: words.into(), what };
+        let of_setting = |error| ConfiguredError::Setting { words: words.into(), error };
+        definition.ports(&definition.settings_among(factors), self.workers()).map_err(of_setting)?;
+        let recipe = Wanted::of(factors).recipe(0).map_err(|error| wrong(error.to_string()))?;
+        definition.check_zones((recipe.zones + recipe.broken) as usize).map_err(of_setting)?;
+        let kind = path::kind(factors).and_then(|kind| path::settings(factors).map(|_| kind));
+        let kind = kind.map_err(|error| wrong(error.to_string()))?;
+        let of_path = factors.keys().find(|name| name.starts_with("path."));
+        match of_path.filter(|_| kind != Some(Path::Veth)) {
+            Some(name) => Err(wrong(format!("{name} sets nothing on loopback: add path=veth"))),
+            None => Ok(()),
+        }
+    }
+
+    fn workers(&self) -> u32 {
+        self.factors.get(WORKERS).and_then(|word| word.parse().ok()).unwrap_or(1)
+    }
+
+    /// Its cell: on the cores that it asks for, or one for each worker; all else is that of `like`, whose factors and
+    /// workers hold where it says nothing. An error says which core this machine does not have.
+    pub fn cell(&self, topology: &Topology, version: Option<String>, like: &Cell) -> Result<Cell, String> {
+        let mut factors = like.factors.clone();
+        factors.extend(self.factors.clone());
+        let workers = if self.factors.contains_key(WORKERS) { self.workers() } else { like.workers };
+        let wish = match self.factors.get(CORES) {
+            Some(word) => CoreWish::read(word, topology.cores.len())?,
+            None => CoreWish::Count(workers.max(1) as usize),
+        };
+        let senders = factors.get(SENDERS).and_then(|word| word.parse().ok()).unwrap_or(1);
+        let mut places = place(topology, &wish, senders, Placement::All)?;
+        let placed =
+            places.pop().ok_or_else(|| format!("this machine has {} cores", topology.cores.len()))?;
+        let io = self.factors.get(IO).filter(|_| self.definition.takes_io());
+        Ok(Cell {
+            name: self.name.clone(),
+            role: Role::Subject,
+            subject: self.definition.name.clone(),
+            version,
+            io: io.cloned().unwrap_or_else(|| self.definition.echo_io(&self.factors)),
+            workers,
+            player_cpus: placed.player_cpus,
+            subject_cpus: placed.subject_cpus,
+            factors,
+            ..like.clone()
+        })
+    }
+}
+
+/// Gives every cell a name of its own, and every subject one that only equal subjects share: a second `nsd` becomes
+/// `nsd-2`, but `knot workers=1` and `knot workers=2` are one subject.
+pub fn with_names_of_their_own(chosen: Vec<Configured>) -> Vec<Configured> {
+    let mut named: Vec<Configured> = Vec::new();
+    for one in chosen {
+        let is_again = named.iter().any(|other| other.name == one.name);
+        let is_another = |other: &Configured| is_again || other.definition.text != one.definition.text;
+        let name = first_free(&one.name, |name| named.iter().any(|other| other.name == name));
+        let of_subject = first_free(&one.definition.name, |name| {
+            named.iter().any(|other| other.definition.name == name && is_another(other))
+        });
+        named.push(Configured { name, definition: one.definition.named(&of_subject), factors: one.factors });
+    }
+    named
+}
+
+/// A name with the least number that makes it free, or none.
+fn first_free(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    let free = [name.to_string()].into_iter().chain(numbered).find(|name| !is_taken(name));
+    free.expect("there is always a further number")
+}
+
+/// Whether a subject, or any subject, has such a setting, and whether the setting can have this value.
+fn accepts(definition: &Definition, words: &str, name: &str, value: &str) -> Result<(), ConfiguredError> {
+    let wrong = |what: String| ConfiguredError::Value { words: words.into(), what };
+    let is_several = value == ONE_PER_CORE || value.starts_with("each ") || value.starts_with("every ");
+    if (name == WORKERS || name == CORES) && is_several {
+        return Err(wrong(format!(
+            "{name}={value} stands for several cells, which takes a study; expected one choice"
+        )));
+    }
+    if COMMON.contains(&name) || name.starts_with(PATH_SYSCTL) {
+        return common::accepts(name, value).map_err(wrong);
+    }
+    if name == IO && definition.takes_io() {
+        let known: Vec<&str> = study::models().collect();
+        return common::one_of(name, value, &known).map_err(wrong);
+    }
+    definition.check_settings(&[(name.to_string(), value.to_string())].into()).map_err(|error| {
+        ConfiguredError::Setting { words: words.into(), error: with_common(definition, error, []) }
+    })
+}
+
+/// A word that is no setting of a subject may have been meant as one that every subject has, or as one of `more`.
+pub(crate) fn with_common(
+    definition: &Definition,
+    error: SettingError,
+    more: impl IntoIterator<Item = String>,
+) -> SettingError {
+    let SettingError::Name { title, name, mut names, .. } = error else { return error };
+    names.extend(definition.takes_io().then(|| IO.to_string()));
+    names.extend(more);
+    names.extend(COMMON.map(str::to_string));
+    let known: Vec<&str> = names.iter().map(String::as_str).collect();
+    let near = nearest(&name, &known).map(str::to_string);
+    SettingError::Name { title, name, near, names }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject::builtin;
+
+    fn known(name: &str) -> Definition {
+        let all = builtin::servers().into_iter().chain([builtin::echo()]);
+        all.into_iter().find(|one| one.name == name).unwrap()
+    }
+
+    fn configured(name: &str, pairs: &[&str]) -> Result<Configured, String> {
+        let words = [&[name], pairs].concat().join(" ");
+        let pairs: Vec<String> = pairs.iter().map(ToString::to_string).collect();
+        Configured::with(known(name), &words, &pairs).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn settings_make_a_cell() {
+        let like =
+            Cell { workers: 1, factors: [("dataset.records".into(), "10".into())].into(), ..Cell::default() };
+        let cell = |name, pairs: &[&str]| {
+            configured(name, pairs).unwrap().cell(&Topology::read(), None, &like).unwrap()
+        };
+        let echo = cell("echo", &["io=uring", "workers=2", "sockets=reuseport"]);
+        assert_eq!(
+            (echo.name.as_str(), echo.io.as_str()),
+            ("echo io=uring workers=2 sockets=reuseport", "uring")
+        );
+        assert_eq!((echo.subject.as_str(), echo.workers, echo.role), ("echo", 2, Role::Subject));
+        assert_eq!(echo.factors["sockets"], "reuseport");
+        assert_eq!(echo.factors["dataset.records"], "10", "what is not said is as elsewhere");
+        let knot = cell("knot", &[]);
+        assert_eq!((knot.name.as_str(), knot.io.as_str(), knot.workers), ("knot", "mmsg", 1));
+        assert_eq!(cell("knot", &["dataset.records=7"]).factors["dataset.records"], "7");
+    }
+
+    #[test]
+    fn a_second_of_one_name_is_numbered_in_its_text_too() {
+        let servers = builtin::servers();
+        let twice = [&servers[0], &servers[1], &servers[0], &servers[0]];
+        let named = with_names_of_their_own(twice.map(|one| Configured::plain(one.clone())).to_vec());
+        for one in &named {
+            assert_eq!(one.name, one.definition.name);
+            assert_eq!(Definition::read("again", &one.definition.text).unwrap(), one.definition);
+        }
+        let names: Vec<&str> = named.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["nsd", "knot", "nsd-2", "nsd-3"]);
+    }
+
+    #[test]
+    fn one_subject_under_two_settings_is_one_subject() {
+        let of = |pairs: &[&str]| configured("knot", pairs).unwrap();
+        let named = with_names_of_their_own(vec![of(&["workers=1"]), of(&["workers=2"]), of(&["workers=1"])]);
+        let names: Vec<_> =
+            named.iter().map(|one| (one.name.as_str(), one.definition.name.as_str())).collect();
+        assert_eq!(
+            names,
+            [("knot workers=1", "knot"), ("knot workers=2", "knot"), ("knot workers=1-2", "knot-2")]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_explained() {
+        for (name, pairs, expected) in [
+            ("knot", &["worker=2"][..], "Knot DNS has no setting `worker`; did you mean `workers`?"),
+            ("knot", &["steer=cup"], "steer = \"cup\"; did you mean `cpu`?"),
+            ("knot", &["workers=0"], "factor `workers`: expected a number from 1 on, found `0`"),
+            ("knot", &["workers"], "expected NAME=VALUE, found `workers`"),
+            ("knot", &["workers=1", "workers=2"], "workers is given twice"),
+            ("knot", &["cores=each core"], "stands for several cells"),
+            ("knot", &["io=uring"], "has no setting `io`"),
+            ("echo", &["io=uirng"], "did you mean `uring`?"),
+            ("echo", &["player.windw=3"], "did you mean `player.window`?"),
+            ("nsd", &["path.queues=2"], "add path=veth"),
+        ] {
+            let error = configured(name, pairs).unwrap_err();
+            assert!(error.contains(expected), "{expected} is not in {error}");
+        }
+    }
+}
