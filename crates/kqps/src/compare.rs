@@ -5,6 +5,7 @@ mod condition;
 mod live;
 mod sides;
 mod stored;
+mod table;
 mod words;
 
 use std::io::{self, Write as _};

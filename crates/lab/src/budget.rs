@@ -7,7 +7,9 @@ pub(crate) mod cost;
 use kqps_observation::Cell;
 
 pub use clock::{Clock, Share};
-use cost::{CEILING_S, Cost, DEFAULT, QUICK, REASONS_S, SETUP_S};
+use cost::{CEILING_S, Cost, DEFAULT, QUICK, REASONS_S};
+
+use crate::materials;
 
 /// What a budget must pay for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub struct Work {
     pub subjects: u32,
     /// Whether a trial of each of those is repeated for the kernel's reasons of its drops.
     pub reasons: bool,
+    /// Records of all zones that are generated.
+    pub records: u64,
 }
 
 /// How a budget is spent.
@@ -73,7 +77,8 @@ pub fn plan_study(
     // What is measured once only is in the first block.
     let block_s = cost::block_s(cells, goal, 1);
     let reasons_s = if reasons { cost::reasons_s(cells) } else { 0.0 };
-    let once_s = SETUP_S + reasons_s + cost::block_s(cells, goal, 0) - block_s;
+    let once_s =
+        cost::setup_s(materials::records_of(cells)) + reasons_s + cost::block_s(cells, goal, 0) - block_s;
     let fits = |budget_s: f64| ((budget_s - once_s) / block_s).floor().max(1.0) as u32;
     let blocks = budget_s.map_or(repetitions, |budget_s| repetitions.min(fits(budget_s)));
     let estimate_s = once_s + block_s * f64::from(blocks);
@@ -88,7 +93,7 @@ fn spending(cost: &Cost, blocks: u32, latency: bool, work: Work) -> Spending {
     let latency_s = if latency { cost.latency_s } else { 0.0 };
     let reasons_s = if work.reasons { REASONS_S } else { 0.0 };
     let extras = subjects * (latency_s + reasons_s);
-    let estimate_s = SETUP_S + first + later * f64::from(blocks - 1) + extras;
+    let estimate_s = cost::setup_s(work.records) + first + later * f64::from(blocks - 1) + extras;
     Spending { goal: cost.goal, blocks, latency, estimate_s, over_budget: false }
 }
 
@@ -98,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    const USUAL: Work = Work { ceilings: 10, subjects: 3, reasons: true };
+    const USUAL: Work = Work { ceilings: 10, subjects: 3, reasons: true, records: 100_000 };
 
     #[test]
     fn two_minutes_measure_three_servers_more_than_once_and_their_latency() {
@@ -140,6 +145,12 @@ mod tests {
         assert_eq!((plan(None).blocks, plan(Some(1e6)).blocks), (10, 10));
         assert_eq!((plan(Some(65.0)).blocks, plan(Some(65.0)).over_budget), (3, false));
         assert_eq!((plan(Some(1.0)).blocks, plan(Some(1.0)).over_budget), (1, true));
+    }
+
+    #[test]
+    fn large_zones_are_paid_for() {
+        let least_s = |records| plan(1.0, Work { records, ..USUAL }).estimate_s;
+        assert!(least_s(10_000_000) > least_s(100_000) + 10.0);
     }
 
     #[test]

@@ -177,7 +177,7 @@ impl<'a> Conductor<'a> {
     /// Why a cell is not started in a block, if so. The first block gets all of its ceilings in any case: they are cheap,
     /// and every figure is told as a share of one. A subject has its turn there if half of what it costs fits.
     fn why_not(&self, run: &Run, cell: usize, block: u32) -> Option<&'static str> {
-        if tryout::is_hopeless(run, cell) {
+        if tryout::is_hopeless(run, cell, block) {
             return Some(tryout::HOPELESS);
         }
         let facts = &run.cells[cell];

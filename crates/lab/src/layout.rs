@@ -13,7 +13,7 @@ use kqps_verdict::search::Preset;
 
 use crate::budget::{self, Spending, Work};
 use crate::configured::Configured;
-use crate::materials::{RECIPE_FACTOR, RECORDS_FACTOR};
+use crate::materials::{self, RECIPE_FACTOR, RECORDS_FACTOR};
 use crate::running::Running;
 use crate::session::{LabError, unix_ms};
 use crate::study;
@@ -184,6 +184,7 @@ fn default_study(
         ceilings: (cells.len() - measured) as u32,
         subjects: measured as u32,
         reasons: are_reasons_told(),
+        records: materials::records_of(&cells),
     };
     let spending = budget::plan(wish.budget_s.unwrap_or(BUDGET_S), work);
     given.latency = spending.latency;

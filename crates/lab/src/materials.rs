@@ -125,6 +125,14 @@ impl Wanted {
     }
 }
 
+/// The records of all zones that the cells of a run are given.
+pub fn records_of(cells: &[Cell]) -> u64 {
+    let wanted: BTreeSet<Wanted> = cells.iter().map(|cell| Wanted::of(&cell.factors)).collect();
+    let generated = wanted.iter().filter(|wanted| !wanted.is_file);
+    let recipes = generated.filter_map(|wanted| wanted.recipe(0).ok());
+    recipes.map(|recipe| recipe.records.saturating_mul(recipe.zones)).fold(0, u64::saturating_add)
+}
+
 /// One zone of so many address records, at least 1, and queries for its names, a few of which do not exist.
 pub fn one_zone(records: u64) -> Recipe {
     let outcomes =

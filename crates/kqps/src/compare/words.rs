@@ -1,27 +1,27 @@
-//! A comparison in words: the verdict first, then the ratio, and what it rests on.
+//! A comparison in words: a table of the verdicts first, then each in a sentence with what it rests on.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use kqps_verdict::compare::{Comparison, Outcome};
-use kqps_verdict::interval::Interval;
 
 use super::condition::{Condition, percent};
+use super::table;
 
-/// Everything that is printed.
+/// Everything that is printed: a table of all verdicts, then what each rests on, each sentence once.
 pub(super) fn of(comparisons: &[Comparison], report: Option<&Path>) -> String {
-    let mut text = comparisons.iter().map(of_one).collect::<Vec<_>>().join("\n");
-    let mut doubts: Vec<&String> = Vec::new();
-    for doubt in comparisons.iter().flat_map(|one| &one.case.doubts[one.case.refusals as usize..]) {
-        if !doubts.contains(&doubt) {
-            doubts.push(doubt);
-        }
-    }
-    if !doubts.is_empty() {
+    let mut said = Said::default();
+    let mut text = table::of(comparisons);
+    for comparison in comparisons {
         text.push('\n');
+        text += &of_one(comparison, &mut said);
     }
-    for doubt in doubts {
-        let _ = writeln!(text, "Warning: {doubt}.");
+    let doubts = comparisons.iter().flat_map(|one| &one.case.doubts[one.case.refusals as usize..]);
+    let doubts: String =
+        doubts.filter_map(|doubt| said.news(doubt)).map(|news| format!("Warning: {news}.\n")).collect();
+    if !doubts.is_empty() {
+        let _ = write!(text, "\n{doubts}");
     }
     if comparisons.len() > 1 {
         let _ = writeln!(
@@ -35,6 +35,19 @@ pub(super) fn of(comparisons: &[Comparison], report: Option<&Path>) -> String {
         let _ = writeln!(text, "\nThe whole of it, with every trial: {}", report.display());
     }
     text
+}
+
+/// What was said already: advice for one side or figure is not repeated for the next.
+#[derive(Default)]
+struct Said(BTreeSet<String>);
+
+impl Said {
+    /// The sentences of a text that were not said yet, without the last full stop; none where all were.
+    fn news(&mut self, text: &str) -> Option<String> {
+        let sentences = text.trim_end_matches('.').split(". ");
+        let news: Vec<&str> = sentences.filter(|sentence| self.0.insert((*sentence).to_string())).collect();
+        (!news.is_empty()).then(|| news.join(". "))
+    }
 }
 
 /// What whoever set a condition must know: a condition that does not hold because nothing was shown proves nothing.
@@ -72,40 +85,21 @@ pub(super) fn too_coarse(comparisons: &[Comparison], conditions: &[Condition]) -
     })
 }
 
-fn of_one(comparison: &Comparison) -> String {
+fn of_one(comparison: &Comparison, said: &mut Said) -> String {
     let mut text = format!("{comparison}\n");
     let mut line = |label: &str, value: String| {
-        let _ = writeln!(text, "  {label:<10} {value}");
+        let _ = writeln!(text, "  {label:<8} {value}");
     };
     for refusal in &comparison.case.doubts[..comparison.case.refusals as usize] {
-        line("because", format!("{refusal}."));
-    }
-    if let Some(caveat) = comparison.caveat() {
-        line("but", caveat);
-    }
-    if let Some(ratio) = &comparison.ratio {
-        line("ratio", format!("{} of the {}", with_interval(ratio), comparison.case.figure));
-    }
-    let who = if comparison.case.same_of_both { "each" } else { "A" };
-    match comparison.mde {
-        Some(mde) => {
-            let mde = mde * 100.0;
-            line("MDE", format!("± {mde:.2} %: what {who} differs from itself in 19 blocks of 20"));
+        if let Some(news) = said.news(refusal) {
+            line("because", format!("{news}."));
         }
-        None => line("MDE", format!("unknown: there are too few blocks of {who} against itself")),
+    }
+    if let Some(news) = comparison.caveat().and_then(|caveat| said.news(&caveat)) {
+        line("but", format!("{news}."));
     }
     line("blocks", blocks(comparison));
     text
-}
-
-fn with_interval(ratio: &Interval) -> String {
-    format!(
-        "{:.4} ({:.4} to {:.4}, {:.1} % coverage)",
-        ratio.median,
-        ratio.low,
-        ratio.high,
-        ratio.coverage * 100.0
-    )
 }
 
 fn blocks(comparison: &Comparison) -> String {
@@ -159,7 +153,7 @@ mod tests {
         }
         assert_eq!(too_coarse(&both[1..], &conditions(&["slower:0.1%"])), None);
         let words = of(&both[1..], None);
-        assert!(words.contains("  because    the player was the limit.\n"), "{words}");
+        assert!(words.contains("  because  the player was the limit.\n"), "{words}");
         assert!(words.contains("Warning: it was late.") && !words.contains("Warning: the player"), "{words}");
     }
 
@@ -168,12 +162,34 @@ mod tests {
     fn it_says_who_was_held_against_itself() {
         for (same_of_both, mde, blocks) in [
             (false, "what A differs from itself", "6, and 4 of A against itself"),
-            (true, "what each differs from itself", "6, and 4 of A and B, each against itself"),
+            (true, "what each side differs from itself", "6, and 4 of A and B, each against itself"),
         ] {
             let blocks_of = |count: usize| vec![vec![1.0]; count];
             let case = Case { blocks: blocks_of(6), same: blocks_of(4), same_of_both, ..Case::default() };
-            let words = of_one(&compare(&[case], 1)[0]);
+            let words = of(&compare(&[case], 1), None);
             assert!(words.contains(mde) && words.contains(blocks), "{words}");
+        }
+    }
+
+    /// Both sides and both figures had the same noise, and the same advice helps.
+    #[test]
+    fn advice_is_given_once() {
+        let alike = || (0..6).map(|block| vec![1.0 + f64::from(block % 2) / 1e3; 2]).collect();
+        let doubts = [
+            "A has a doubtful figure: 3 % were taken. Stop what else runs",
+            "B has none. Stop what else runs",
+        ];
+        let refusals = [
+            "the player was the limit of A. Give it more cores",
+            "the player was the limit of B. Give it more cores",
+        ];
+        let all: Vec<String> = refusals.iter().chain(&doubts).map(ToString::to_string).collect();
+        let case = Case { blocks: alike(), same: alike(), doubts: all, refusals: 2, ..Case::default() };
+        let words = of(&compare(&[case.clone(), case], 1), None);
+        for once in
+            ["Give it more cores", "Stop what else runs", "limit of A", "limit of B", "3 % were taken"]
+        {
+            assert_eq!(words.matches(once).count(), 1, "{once}: {words}");
         }
     }
 
@@ -187,9 +203,9 @@ mod tests {
             Case { b: "new".into(), blocks: around(0.82, 0.01), same: around(1.0, 0.1), ..Case::default() };
         let one = &compare(&[case], 1)[0];
         assert_eq!(one.outcome, Outcome::Equivalent);
-        let words = of_one(one);
+        let words = of(std::slice::from_ref(one), None);
         assert!(
-            words.contains("  but        In the median new has 18.0 % less answered rate, with"),
+            words.contains("  but      In the median new has 18.0 % less answered rate, with"),
             "{words}"
         );
         assert!(words.contains("a difference of so much cannot be told from none here.\n"), "{words}");

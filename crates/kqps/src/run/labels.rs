@@ -27,7 +27,10 @@ fn of_programs(paths: &[String]) -> Vec<String> {
         .iter()
         .map(|path| path.split('/').filter(|part| !matches!(*part, "" | ".")).collect())
         .collect();
-    let file_name = |parts: &[&str]| parts.last().map(ToString::to_string).unwrap_or_default();
+    // kqps itself is written with a placeholder.
+    let file_name = |parts: &[&str]| {
+        parts.last().map(|name| name.trim_matches(['{', '}']).to_string()).unwrap_or_default()
+    };
     let mut distinct: Vec<String> = parts.iter().map(|parts| file_name(parts)).collect();
     let files = distinct.clone();
     distinct.sort_unstable();

@@ -65,11 +65,15 @@ fn a_hundredth_of_the_rate_is_slower_and_fails_a_build() {
     // What is stored gives the same again, and so does the pair of cells by name.
     let stored = kqps(&[out.to_str().unwrap(), "--json"]).output().unwrap();
     assert_eq!((told(&stored), stored.status.code()), (comparisons, Some(0)));
-    let cells = [out.to_str().unwrap(), "--a", "kqps", "--b", "kqps-2"];
+    let cells = [out.to_str().unwrap(), "--a", "kqps --work-ns 20000", "--b", "kqps --work-ns 2000000"];
     let by_name = kqps(&cells).output().unwrap();
     let words = String::from_utf8_lossy(&by_name.stdout).into_owned();
-    assert!(words.starts_with("slower: kqps-2 has "), "{words}{}", stderr(&by_name));
-    assert!(words.contains("MDE        ± ") && words.contains("of A and B, each against itself"), "{words}");
+    let head = "A is kqps --work-ns 20000, B is kqps --work-ns 2000000.\n";
+    assert!(words.starts_with(head), "the builds are named by their difference: {words}{}", stderr(&by_name));
+    assert!(words.contains("\nslower: kqps --work-ns 2000000 has "), "{words}");
+    let row = words.lines().find(|line| line.trim_start().starts_with("answered rate")).unwrap();
+    assert!(row.contains("slower") && row.contains("±"), "{words}");
+    assert!(words.contains("of A and B, each against itself"), "{words}");
 
     // And two runs are told to be two sessions of the same.
     let again = folder.path().join("again");
@@ -144,7 +148,20 @@ fn at_a_fixed_rate_time_is_compared() {
 fn bad_usage_is_one_clear_error() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().to_str().unwrap();
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 15] = [
+        (&["--a", "knot workers=1", "--b", "knot worker=2"], "did you mean `workers`?"),
+        (&["--a", "nsd", "--b", "sh {port}", "--budget", "5s"], "a budget of 5 s is too short: six blocks"),
+        (&["--target", "udp://127.0.0.1:1", "-d", "/etc/passwd"], "given 1 times: expected two"),
+        (&["--a", "udp://127.0.0.1:1", "--b", "udp://127.0.0.1:2"], "say what it is asked with -d FILE"),
+        (
+            &["--a", "udp://127.0.0.1:1", "--b", "kqps-auth", "-d", "/etc/passwd"],
+            "would serve a generated zone",
+        ),
+        (&["--a", "udp://192.0.2.1", "--b", "echo", "-d", "/etc/passwd"], "say so with --allow-target"),
+        (
+            &["--a", "udp://192.0.2.1", "--allow-target", "192.0.2.0/24", "--b", "echo", "-d", "/etc/passwd"],
+            "is on another host, and echo on this one",
+        ),
         (&[], "required"),
         (&["--a", "nsd"], "--b"),
         (&["--a", "nds", "--b", "knot"], "did you mean `nsd`?"),

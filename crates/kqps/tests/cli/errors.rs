@@ -105,7 +105,7 @@ fn what_may_not_be_read_or_written_is_told_as_such() {
         (2, "run --resume --out closed", "closed cannot be read (Permission denied"),
         (2, "report closed", "closed cannot be read (Permission denied"),
         (2, "compare closed closed", "closed cannot be read (Permission denied"),
-        (1, "run --budget 1s --out closed/run", "cannot make closed/run: Permission denied"),
+        (1, "run --budget 1h --out closed/run", "cannot make closed/run: Permission denied"),
         (1, "gen queries -n 1 -o closed/queries", "cannot write closed/queries: permission denied"),
         (2, "serve auth --zones closed --listen 127.0.0.1:0", "cannot read closed: Permission denied"),
     ] {

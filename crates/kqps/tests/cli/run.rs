@@ -43,7 +43,8 @@ impl Lab {
     /// A small run: one echo, one subject, a tiny zone.
     fn command(&self) -> Command {
         let mut command = kqps();
-        command.args(["run", "--budget", "1s", "--records", "200", "--seed", "5", "--echo", "mmsg"]);
+        // Enough for one block, with time to spare for a busy host.
+        command.args(["run", "--budget", "25s", "--records", "200", "--seed", "5", "--echo", "mmsg"]);
         command.arg("--subject").arg(self.folder.path().join("subject.toml"));
         command.arg("--out").arg(self.out());
         command
@@ -262,7 +263,8 @@ fn a_subject_that_does_not_start_leaves_the_rest_measured() {
     let [measuring, plan, ..] = &*told.lines().collect::<Vec<_>>() else { panic!("{told}") };
     assert_eq!(*measuring, "Measuring player ceiling, echo mmsg, mirror.");
     assert!(
-        plan.starts_with("1 block in random order, goal `quick`") && plan.ends_with(" s of the 1 s budget."),
+        plan.starts_with("1 block in random order, goal `quick`")
+            && plan.ends_with(" s of the budget of 25 s."),
         "{plan}"
     );
     let run = lab.stored().unwrap();
@@ -313,7 +315,28 @@ fn bad_usage_is_one_clear_error() {
         let output = kqps().arg("run").args(arguments).arg("--out").arg(&out).output().unwrap();
         (output.status.code(), stderr(&output))
     };
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 17] = [
+        (&["--budget", "5"], "a budget of 5 s is too short: one block of this plan takes about "),
+        (&["isc-echo", "--budget", "1s"], "a budget of 1 s is too short"),
+        (&["--dry-run", "--budget", "5"], "or more, or measure less"),
+        (&["--subject", "knot worker=2"], "did you mean `workers`?"),
+        (&["--target", "udp://127.0.0.1:1"], "--queries <FILE>"),
+        (&["--target", "udp://192.0.2.1", "-d", "/dev/null"], "say so with --allow-target 192.0.2.1"),
+        (&["--target", "127.0.0.1", "-d", "/dev/null"], "expected a file, of which the run keeps a copy"),
+        (&["--subject", "kqps-auth", "-d", "/etc/passwd"], "kqps-auth would serve a generated zone"),
+        (
+            &[
+                "--target",
+                "192.0.2.1",
+                "--allow-target",
+                "192.0.2.1",
+                "--subject",
+                "echo",
+                "-d",
+                "/etc/passwd",
+            ],
+            "192.0.2.1:53 is on another host, and echo on this one",
+        ),
         (&["study.toml"], "cannot read study.toml"),
         (&["--subject", "nds"], "did you mean `nsd`?"),
         (&["--subject", "./none.toml"], "cannot read ./none.toml"),
@@ -350,7 +373,7 @@ fn two_commands_are_two_subjects_that_can_be_gone_on_with() {
     let out = folder.path().join("out");
     let echo = "{kqps} serve echo --listen {endpoint} --threads {workers}";
     let mut command = kqps();
-    command.args(["run", "--budget", "1s", "--records", "200", "--echo", "mmsg"]);
+    command.args(["run", "--budget", "1m", "--records", "200", "--echo", "mmsg"]);
     command.args(["--command", echo, "--command", &format!("{echo} --work-ns 1000")]);
     command.arg("--out").arg(&out);
     let mut begun = Conducted::start(command);
@@ -383,7 +406,7 @@ fn what_the_user_has_in_a_folder_is_not_written_over() {
         let mine = folder.path().join(name);
         if is_folder { std::fs::create_dir(&mine) } else { std::fs::write(&mine, "mine") }.unwrap();
         for arguments in
-            [&["run", "--budget", "1s"] as &[&str], &["compare", "--a", "sh {port}", "--b", "sh {port}"]]
+            [&["run", "--budget", "1h"] as &[&str], &["compare", "--a", "sh {port}", "--b", "sh {port}"]]
         {
             let output = kqps().args(arguments).arg("--out").arg(folder.path()).output().unwrap();
             assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", stderr(&output));
@@ -410,7 +433,7 @@ fn a_comparison_is_gone_on_with_as_one() {
     let told = resume(&["--out", out.to_str().unwrap()]);
     assert!(told.contains("kqps compare --resume --out"), "{told}");
     let told = resume(&[]);
-    assert!(told.contains("no run in kqps-runs/ to resume"), "{told}");
+    assert!(told.contains("no unfinished run in kqps-runs to resume"), "{told}");
 }
 
 #[test]

@@ -126,15 +126,45 @@ fn a_dry_run_tells_cells_order_and_time_and_measures_nothing() {
     assert!(plan["estimate_s"].as_f64().unwrap() > 1.0);
     let words = text(&lab.run(&["--dry-run"]).stdout);
     assert!(words.contains("models: io=poll; processes=2; client=many: closed loop, 0.1 s"), "{words}");
-    assert!(words.contains("block 2: ") && words.contains("2 blocks, seed 5: about"), "{words}");
+    assert!(words.starts_with("A tiny study\nDoes it work?\n"), "{words}");
+    assert!(
+        words.contains("block 2: ") && words.contains("2 blocks, goal `quick`, seed 5: about"),
+        "{words}"
+    );
+    let block = words.split("block 1: ").nth(1).unwrap();
+    assert!(
+        block.split("block 2: ").next().unwrap().contains(" · "),
+        "cells are named in their order: {words}"
+    );
     assert_eq!(std::fs::read_dir(lab.folder.path()).unwrap().count(), 1, "nothing was written");
 }
 
 #[test]
 fn a_budget_bounds_the_repetitions() {
     let lab = Lab::new(STUDY);
-    let words = text(&lab.run(&["--dry-run", "--budget", "1s"]).stdout);
-    assert!(words.contains("1 block, seed") && words.contains("more than the budget allows"), "{words}");
+    let words = text(&lab.run(&["--dry-run", "--budget", "12s"]).stdout);
+    assert!(
+        words.contains("1 block, goal `quick`, seed 5: about") && words.contains("of the budget of 12 s."),
+        "{words}"
+    );
+    for more in [&["--dry-run"][..], &[]] {
+        let output = lab.run(&[&["--budget", "1s"], more].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let least = said.split("give it --budget ").nth(1).and_then(|rest| rest.split(' ').next());
+        let least = least.unwrap_or_else(|| panic!("the least budget is not named: {said}"));
+        let enough = lab.run(&["--dry-run", "--budget", least]);
+        assert_eq!(enough.status.code(), Some(0), "{least}: {}", text(&enough.stderr));
+    }
+}
+
+#[test]
+fn hours_are_told_as_such() {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_kqps")).args(["run", "windows-mix", "--dry-run"]).output().unwrap();
+    let words = text(&output.stdout);
+    let last = words.lines().last().unwrap_or_default();
+    assert!(last.contains(" h ") && last.ends_with(" min."), "{words}");
 }
 
 #[test]

@@ -7,8 +7,16 @@ use crate::canary;
 use crate::unit::LATENCY_FACTOR;
 use crate::warm_up;
 
-/// Before the first trial: generating the dataset and reading the host.
-pub(super) const SETUP_S: f64 = 3.0;
+/// Before the first trial: reading the host, and generating small files.
+const SETUP_S: f64 = 3.0;
+
+/// Generating a record of a zone, with the queries for it.
+const RECORD_S: f64 = 2e-6;
+
+/// All that comes before the first trial, where zones have so many records.
+pub(super) fn setup_s(records: u64) -> f64 {
+    SETUP_S + records as f64 * RECORD_S
+}
 
 /// One closed-loop trial with the start and stop of its echo.
 pub(super) const CEILING_S: f64 = 0.7;

@@ -18,11 +18,12 @@ pub(super) const HOPELESS: &str = "its last three starts failed";
 /// The number of a start that only tries a subject; starts that are measured count from 1.
 const TRYOUT: u64 = 0;
 
-/// Whether the last starts of a cell failed, all of them.
-pub(super) fn is_hopeless(run: &Run, cell: usize) -> bool {
-    let last: Vec<&RunTrial> =
-        run.trials.iter().rev().filter(|one| one.cell as usize == cell).take(OFTEN).collect();
-    last.len() == OFTEN && last.iter().all(|one| one.failure().is_some())
+/// Whether a cell is not to be started in a block, for its last starts failed, all of them.
+pub(super) fn is_hopeless(run: &Run, cell: usize, block: u32) -> bool {
+    let of_cell = || run.trials.iter().rev().filter(move |one| one.cell as usize == cell);
+    let last: Vec<&RunTrial> = of_cell().take(OFTEN).collect();
+    let failed = last.len() == OFTEN && last.iter().all(|one| one.failure().is_some());
+    failed && of_cell().all(|one| one.block != block)
 }
 
 impl Conductor<'_> {
@@ -66,7 +67,7 @@ impl Conductor<'_> {
         pairing: Pairing,
         block: u32,
     ) -> Result<bool, StoreError> {
-        let hopeless = [pairing.a, pairing.b].into_iter().find(|&cell| is_hopeless(run, cell));
+        let hopeless = [pairing.a, pairing.b].into_iter().find(|&cell| is_hopeless(run, cell, block));
         let Some(cell) = hopeless else { return Ok(false) };
         let why = format!("{} cannot be measured: {HOPELESS}", run.cells[cell].name);
         self.drop_blocks(run, block, &why)?;

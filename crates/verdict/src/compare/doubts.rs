@@ -14,6 +14,10 @@ use crate::warning::{BUSY, Code, Effect, Warning, busiest_player, busiest_thread
 /// The share of a cell's starts with a busy player from which on the player was what was measured.
 const OFTEN: f64 = 0.5;
 
+/// What is to be said where a side was not started for the comparison.
+const RAN_BEFORE: &str = "a server that ran before was not started for this: its starts are sessions with one life of it, and \
+     how its lives differ is in neither the interval nor the MDE";
+
 /// Why a comparison cannot be made, and what else is to be said of it; each a sentence without its full stop.
 #[derive(Debug, Default)]
 pub(super) struct Objections {
@@ -31,6 +35,9 @@ impl Objections {
                 Self::to_given(run, cell, &verdict, name)
             }
         };
+        if run.cells[cell].target.is_some() {
+            objections.doubts.push(RAN_BEFORE.into());
+        }
         let failures: Vec<&str> = run.trials_of(cell).filter_map(RunTrial::failure).collect();
         if let Some(first) = failures.first() {
             let failed = failures.len();
@@ -93,7 +100,7 @@ impl Objections {
             if let Some((busy, all)) = busy {
                 refusals.push(format!(
                     "the player was the limit in {busy} of {all} starts of {name}: it was busy all the time and {name} \
-                     was not, so a difference would not show. Give the player more cores, or {name} fewer workers or \
+                     was not, so a difference would not show. Give the player more cores, or the subject fewer workers or \
                      more work"
                 ));
             } else if let Some((full, all)) = full {

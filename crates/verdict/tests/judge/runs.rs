@@ -1,7 +1,7 @@
 //! Verdicts on whole runs.
 
 use kqps_observation::run::{Outcome, Purpose, RunTrial};
-use kqps_observation::{Run, Trial};
+use kqps_observation::{Run, Target, Trial};
 use kqps_verdict::bottleneck::Resource;
 use kqps_verdict::grade::Grade;
 use kqps_verdict::judge::{CellVerdict, RunVerdict, facts_of, goal_of, judge};
@@ -337,6 +337,55 @@ fn two_hosts_and_no_warning_make_an_a() {
     let verdict = subject(&six_starts(2e6, far));
     assert_eq!((verdict.grade, codes(&verdict)), (Grade::A, vec![]), "{:?}", verdict.reasons);
     assert_eq!(verdict.bottleneck.resource, Resource::Unknown);
+}
+
+/// A server that runs already on another host, whose watched twin on this host would show nothing of that.
+#[test]
+fn a_running_server_on_another_host_is_an_a_with_an_echo_there_and_a_c_without() {
+    let far = |trial: &mut Trial| {
+        trial.target = "192.0.2.1:53".into();
+        trial.subject = None;
+    };
+    let target = |port| Some(Target { address: ([192, 0, 2, 1], port).into(), on_this_host: false });
+    let mut rig = six_starts(2e6, far);
+    let subject_cell = SUBJECT as usize;
+    rig.run.cells[subject_cell].target = target(53);
+    let without = subject(&rig);
+    let told =
+        |verdict: &CellVerdict, words: &str| verdict.reasons.iter().any(|reason| reason.contains(words));
+    assert_eq!(
+        without.grade,
+        Grade::C,
+        "the echoes on this host are no ceiling of it: {:?}",
+        without.reasons
+    );
+    assert!(told(&without, "own ceiling was not measured"), "{:?}", without.reasons);
+
+    rig.run.cells[0].target = target(5301);
+    let verdict = subject(&rig);
+    assert_eq!((verdict.grade, codes(&verdict)), (Grade::A, vec![]), "{:?}", verdict.reasons);
+    assert!((verdict.player_headroom.unwrap() - 10.0).abs() < 0.3, "{:?}", verdict.player_headroom);
+    assert!(told(&verdict, "one session with the same life"), "{:?}", verdict.reasons);
+
+    // Less headroom than the player needs is no better there than here.
+    let mut close = six_starts(300e3, far);
+    close.run.cells[subject_cell].target = target(53);
+    close.run.cells[0].target = target(5301);
+    let close = subject(&close);
+    assert_eq!((close.grade, codes(&close)), (Grade::C, vec![Code::PlayerLimited]), "{:?}", close.reasons);
+}
+
+#[test]
+fn a_running_server_at_an_address_of_this_host_is_on_one_host() {
+    let own = |trial: &mut Trial| {
+        trial.target = "192.0.2.1:53".into();
+        trial.subject = None;
+    };
+    let mut rig = six_starts(2e6, own);
+    rig.run.cells[SUBJECT as usize].target =
+        Some(Target { address: "192.0.2.1:53".parse().unwrap(), on_this_host: true });
+    let verdict = subject(&rig);
+    assert_eq!((verdict.grade, codes(&verdict)), (Grade::C, vec![Code::SingleHost]), "{:?}", verdict.reasons);
 }
 
 #[test]

@@ -1,0 +1,88 @@
+//! The verdicts of all comparisons in a table: a row for each figure of each pair.
+
+use std::fmt::Write as _;
+
+use comfy_table::{CellAlignment, Table, presets};
+use kqps_verdict::compare::Comparison;
+
+/// The table, with what its columns mean below it.
+pub(super) fn of(comparisons: &[Comparison]) -> String {
+    let [first, others @ ..] = comparisons else { return String::new() };
+    let is_one_pair = others.iter().all(|one| one.case.a == first.case.a && one.case.b == first.case.b);
+    let mut table = Table::new();
+    let pair: &[&str] = if is_one_pair { &[] } else { &["A", "B"] };
+    let header = pair.iter().chain(&["figure", "B is", "B/A", "interval", "MDE"]);
+    table.load_style(presets::NOTHING).set_header(header);
+    for one in comparisons {
+        let pair = if is_one_pair { Vec::new() } else { vec![one.case.a.clone(), one.case.b.clone()] };
+        table.add_row(pair.into_iter().chain(figures(one)));
+    }
+    if let Some(column) = table.column_mut(pair.len() + 2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let mut text = String::new();
+    if is_one_pair {
+        let _ = writeln!(text, "A is {}, B is {}.\n", first.case.a, first.case.b);
+    }
+    text.extend(table.lines().map(|line| line.trim_end().to_string() + "\n"));
+    let who = if comparisons.iter().all(|one| one.case.same_of_both) { "each side" } else { "A" };
+    text + &format!(
+        "\nMDE, the minimum detectable effect: what {who} differs from itself in 19 blocks of 20.\n"
+    )
+}
+
+/// Figure, outcome, ratio, interval, MDE.
+fn figures(one: &Comparison) -> [String; 5] {
+    let unknown = || "-".to_string();
+    let ratio = one.ratio.map_or_else(unknown, |ratio| format!("{:.4}", ratio.median));
+    let interval = one.ratio.map_or_else(unknown, |ratio| {
+        format!("{:.4} to {:.4} ({:.1} %)", ratio.low, ratio.high, ratio.coverage * 100.0)
+    });
+    let mde =
+        one.mde.map_or_else(|| "unknown: too few blocks".into(), |mde| format!("± {:.2} %", mde * 100.0));
+    [one.case.figure.to_string(), one.outcome.to_string(), ratio, interval, mde]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kqps_verdict::compare::{Case, Figure, compare};
+
+    fn case(a: &str, share: f64, figure: Figure) -> Case {
+        let around =
+            |middle: f64| (0..6).map(|block| vec![middle * (1.0 + f64::from(block % 2) / 1e3)]).collect();
+        Case {
+            a: a.into(),
+            b: "new".into(),
+            figure,
+            blocks: around(share),
+            same: around(1.0),
+            ..Case::default()
+        }
+    }
+
+    #[test]
+    fn a_row_tells_outcome_ratio_interval_and_mde() {
+        let cases = [case("old", 0.9, Figure::CpuPerAnswer), case("old", 1.2, Figure::P99Latency)];
+        let text = of(&compare(&cases, 1));
+        assert!(text.starts_with("A is old, B is new.\n"), "{text}");
+        let row = |figure: &str| {
+            let line = text.lines().find(|line| line.trim_start().starts_with(figure)).unwrap();
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        // The interval of six is from the least to the greatest.
+        assert!(
+            row("CPU time per answer").starts_with("CPU time per answer faster 0.9004 0.9000 to 0.9009 (9"),
+            "{text}"
+        );
+        assert!(row("p99 latency").starts_with("p99 latency slower 1.2006 1.2000 to 1.2012 (9"), "{text}");
+        assert!(row("CPU").contains("± 0.1"), "{text}");
+    }
+
+    #[test]
+    fn several_pairs_are_named_in_their_rows() {
+        let cases = [case("old", 0.9, Figure::AnsweredRate), case("older", 0.9, Figure::AnsweredRate)];
+        let text = of(&compare(&cases, 1));
+        assert!(text.contains(" A ") && text.contains(" older ") && !text.contains("A is"), "{text}");
+    }
+}

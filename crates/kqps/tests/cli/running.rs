@@ -1,0 +1,248 @@
+//! `kqps run` and `kqps compare` at servers that run already, on this host and, as far as one host can show it, on
+//! another: at the other end of a veth pair, in a network namespace of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use kqps_kernel::namespace::veth::VethSettings;
+use kqps_lab::path::{LaidPath, VethPath};
+use kqps_observation::run::{Purpose, Role};
+use kqps_observation::{Run, Store, Target};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::serve::running::Running;
+
+/// Records of the zone that the server has, which are the names that it is asked for.
+const RECORDS: u32 = 50;
+
+/// A zone, and queries for its names.
+struct Bench {
+    folder: TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let records: Vec<String> =
+            (0..RECORDS).map(|number| format!("n{number} A 192.0.2.{number}\n")).collect();
+        let zone = format!(
+            "$ORIGIN mine.test.\n$TTL 3600\n@ SOA ns host 1 3600 600 86400 1\n@ NS ns\nns A 192.0.2.1\n{}",
+            records.concat()
+        );
+        std::fs::write(folder.path().join("zone"), zone).unwrap();
+        let queries: Vec<String> =
+            (0..RECORDS).map(|number| format!("n{number}.mine.test A NOERROR\n")).collect();
+        let queries = queries.concat() + "nobody.mine.test A NXDOMAIN\n";
+        std::fs::write(folder.path().join("queries"), queries).unwrap();
+        Self { folder }
+    }
+
+    fn zone(&self) -> String {
+        format!("mine.test={}", self.folder.path().join("zone").display())
+    }
+
+    fn queries(&self) -> String {
+        self.folder.path().join("queries").display().to_string()
+    }
+
+    fn out(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The server, which is no subject of any run.
+    fn server(&self) -> Running {
+        Running::start_as("auth", &["--zone", &self.zone(), "--listen", "127.0.0.1:0", "--for", "5m"])
+    }
+}
+
+fn kqps(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
+    command.args(arguments).env_remove("KQPS_INSTALL_SUBJECTS").stdin(Stdio::null());
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn stored(out: &Path) -> Run {
+    Store::read(&out.join("run.sqlite")).unwrap()
+}
+
+fn has_trial(out: &Path) -> bool {
+    Store::read(&out.join("run.sqlite")).is_ok_and(|run| !run.trials.is_empty())
+}
+
+/// Kills a run as soon as it has stored a trial.
+fn kill_after_a_trial(mut child: Child, out: &Path) {
+    while !has_trial(out) {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be killed");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_server_of_this_host_is_measured_and_goes_on_running() {
+    let bench = Bench::new();
+    let mut server = bench.server();
+    let out = bench.out("out");
+    let url = format!("udp://{}", server.addresses[0]);
+    let more = ["--budget", "25s", "--echo", "mmsg", "--seed", "3", "--json", "--name", "theirs", "-d"];
+    let mut command = kqps(&["run", "--target", &url]);
+    command.args(more).arg(bench.queries()).arg("--out").arg(&out);
+    let output = command.output().unwrap();
+    let said = text(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    assert!(said.contains("neither started nor stopped"), "{said}");
+    let run = stored(&out);
+    let names: Vec<&str> = run.cells.iter().map(|cell| cell.name.as_str()).collect();
+    assert_eq!(names, ["player ceiling", "echo mmsg", "theirs"]);
+    let target = Target { address: server.addresses[0], on_this_host: true };
+    assert_eq!(run.cells[2].target, Some(target));
+    let searched = run.trials.iter().filter(|one| one.cell == 2).filter_map(|one| one.measured());
+    let accounts: Vec<_> = searched.map(|trial| trial.accounts.clone()).collect();
+    assert!(accounts.len() > 3, "{said}");
+    // What the file expects is there: NOERROR of fifty names, and NXDOMAIN of one.
+    assert!(accounts.iter().all(|one| one.wrong == 0) && accounts.iter().any(|one| one.correct > 1000));
+    let ceilings = run.trials.iter().filter(|one| one.cell < 2).filter_map(|one| one.measured());
+    assert!(ceilings.into_iter().all(|trial| trial.accounts.wrong == 0), "an echo is not held to the file");
+    let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let reasons = verdict["verdict"]["subjects"][0]["reasons"].to_string();
+    assert!(reasons.contains("single-host") || reasons.contains("relative only"), "{reasons}");
+    assert_eq!(server.child.try_wait().unwrap(), None, "nobody stopped it");
+    assert!(out.join("report.html").exists());
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_told_and_refused() {
+    let bench = Bench::new();
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let url = format!("udp://{}", nobody.local_addr().unwrap());
+    let out = bench.out("out");
+    let mut command =
+        kqps(&["run", "--budget", "25s", "--echo", "mmsg", "--target", &url, "-d", &bench.queries()]);
+    let output = command.arg("--out").arg(&out).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let run = stored(&out);
+    let failed: Vec<&str> = run.trials.iter().filter_map(|one| one.failure()).collect();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert!(text(&output.stdout).contains("refused"), "{}", text(&output.stdout));
+
+    let mut compare = kqps(&["compare", "--target", &url, "--target", &url, "-d", &bench.queries()]);
+    let output = compare.arg("--out").arg(bench.out("compared")).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("could not be measured"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn two_servers_that_run_are_compared_and_so_is_one_with_a_command() {
+    let bench = Bench::new();
+    let servers = [bench.server(), bench.server()];
+    let urls = servers.each_ref().map(|server| format!("udp://{}", server.addresses[0]));
+    let own = format!("{{kqps}} serve auth --listen {{endpoint}} --zone {}", bench.zone());
+    for (name, b) in [("running", urls[1].as_str()), ("mixed", own.as_str())] {
+        let out = bench.out(name);
+        let mut command = kqps(&["compare", "--a", &urls[0], "--b", b, "-d", &bench.queries(), "--json"]);
+        command.args(["--blocks", "1", "--duration", "50ms", "--seed", "4", "-q", "8", "--out"]).arg(&out);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(told["a"], servers[0].addresses[0].to_string());
+        assert_eq!(told["blocks"].as_array().unwrap().len(), 1, "{told}");
+        assert!(told["doubts"].to_string().contains("was not started for this"), "{told}");
+        let run = stored(&out);
+        let made: Vec<_> = run.trials.iter().filter(|one| one.purpose == Purpose::Closed).collect();
+        assert_eq!(made.len(), 8);
+        assert!(made.iter().all(|one| one.measured().is_some_and(|trial| trial.accounts.wrong == 0)));
+        assert_eq!(run.cells[2].target.is_some(), name == "running");
+    }
+}
+
+/// Both ends of a veth pair, each in a namespace of its own.
+struct Far {
+    path: LaidPath,
+}
+
+impl Far {
+    /// None where it takes rights that are not there, which is told.
+    fn new() -> Option<Self> {
+        match VethPath::lay(&VethSettings::default()) {
+            Ok(path) => Some(Self { path: LaidPath::Veth(path) }),
+            Err(error) => {
+                eprintln!("not tried: a server on another host, since no veth path can be laid: {error}");
+                None
+            }
+        }
+    }
+
+    /// A server at the far end.
+    fn serve(&self, kind: &str, arguments: &[&str]) -> Running {
+        let mut command = kqps(&["serve", kind, "--json", "--for", "5m"]);
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.path.place_subject(&mut command).unwrap();
+        Running::of(command.spawn().unwrap())
+    }
+
+    /// A command at the near end.
+    fn near(&self, arguments: &[&str]) -> Command {
+        let mut command = kqps(arguments);
+        self.path.place_player(&mut command).unwrap();
+        command
+    }
+
+    fn at(&self, port: u16) -> String {
+        format!("{}:{port}", self.path.subject_address())
+    }
+}
+
+/// Killed and resumed, it plays at both until it ends, with the echo over there as the ceiling.
+#[test]
+fn a_server_on_another_host_is_not_on_one_host_and_has_the_echo_there_as_the_ceiling() {
+    let Some(far) = Far::new() else { return };
+    let bench = Bench::new();
+    let (server, echo) = (far.at(5300), far.at(5301));
+    let _server = far.serve("auth", &["--zone", &bench.zone(), "--listen", &server]);
+    let _echo = far.serve("echo", &["--io", "segment", "--listen", &echo]);
+    let out = bench.out("out");
+    let url = format!("udp://{server}");
+    let mut begun =
+        far.near(&["run", "--budget", "25s", "--seed", "3", "--target", &url, "-d", &bench.queries()]);
+    begun.args(["--echo-target", &echo, "--out"]).arg(&out).stdout(Stdio::null()).stderr(Stdio::null());
+    kill_after_a_trial(begun.spawn().unwrap(), &out);
+    // The run keeps what it asks.
+    std::fs::remove_file(bench.queries()).unwrap();
+    let resumed = far.near(&["run", "--resume", "--json", "--out"]).arg(&out).output().unwrap();
+    let said = text(&resumed.stderr);
+    assert!(matches!(resumed.status.code(), Some(0 | 3)), "{said}");
+
+    let run = stored(&out);
+    assert!(run.finished_unix_ms.is_some(), "{said}");
+    let roles: Vec<_> = run.cells.iter().map(|cell| (cell.role, cell.is_elsewhere())).collect();
+    assert_eq!(roles, [(Role::PlayerCeiling, true), (Role::Subject, true)]);
+    let measured =
+        |cell: u32| run.trials.iter().filter(move |one| one.cell == cell).filter(|one| one.measured().is_some());
+    assert!(measured(0).count() >= 1 && measured(1).count() > 3, "{said}");
+    let verdict: Value = serde_json::from_slice(&resumed.stdout).unwrap();
+    let subject = &verdict["verdict"]["subjects"][0];
+    let warnings = subject["warnings"].to_string();
+    assert!(!warnings.contains("single-host"), "{warnings}");
+    let reasons = subject["reasons"].to_string();
+    assert!(!reasons.contains("own ceiling was not measured"), "{reasons}");
+}
+
+#[test]
+fn without_an_echo_over_there_the_run_says_what_is_missing() {
+    let Some(far) = Far::new() else { return };
+    let bench = Bench::new();
+    let url = format!("udp://{}", far.at(5300));
+    let output: Output =
+        far.near(&["run", "--dry-run", "--target", &url, "-d", &bench.queries()]).output().unwrap();
+    let words = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(words.contains("Left out: player ceiling: no echo runs beside the server"), "{words}");
+    assert!(words.contains("running at 198.18.0.2:5300 on another host"), "{words}");
+}
