@@ -43,6 +43,7 @@ use condition::Condition;
 ///   compares the cells of the same name in two runs, and names all else that differs between these.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
+#[allow(clippy::doc_markdown)] // the comments are the help text
 #[command(group = ArgGroup::new("what").args(["runs", "a", "target", "resume"]).multiple(true).required(true))]
 pub(crate) struct Args {
     /// One stored run, or two
@@ -78,6 +79,7 @@ pub(crate) struct Args {
 
 /// How subjects are measured that are started for a comparison.
 #[derive(clap::Args)]
+#[allow(clippy::doc_markdown)] // the comments are the help text
 struct LiveArgs {
     /// Compare servers that run already: this URL twice stands for --a and --b
     #[arg(long, value_name = "URL", conflicts_with_all = ["runs", "a", "b"])]

@@ -42,6 +42,7 @@ pub(crate) use place::default_folder;
 
 /// Measure this machine: the echo under each I/O model and every name server that is installed, or a study
 #[derive(clap::Args, Default)]
+#[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(crate) struct Args {
     /// A study's file, or the name of one that kqps carries; without one, the default study
     #[arg(value_name = "STUDY.toml")]

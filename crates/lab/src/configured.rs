@@ -40,7 +40,7 @@ pub enum ConfiguredError {
     #[error("`{words}`: {what}")]
     Value { words: String, what: String },
     #[error("`{words}`: {error}")]
-    Setting { words: String, error: SettingError },
+    Setting { words: String, error: Box<SettingError> },
 }
 
 impl Configured {
@@ -72,7 +72,7 @@ impl Configured {
     fn check_together(&self, words: &str) -> Result<(), ConfiguredError> {
         let Self { definition, factors, .. } = self;
         let wrong = |what: String| ConfiguredError::Value { words: words.into(), what };
-        let of_setting = |error| ConfiguredError::Setting { words: words.into(), error };
+        let of_setting = |error| ConfiguredError::Setting { words: words.into(), error: Box::new(error) };
         definition.ports(&definition.settings_among(factors), self.workers()).map_err(of_setting)?;
         let recipe = Wanted::of(factors).recipe(0).map_err(|error| wrong(error.to_string()))?;
         definition.check_zones((recipe.zones + recipe.broken) as usize).map_err(of_setting)?;
@@ -159,7 +159,7 @@ fn accepts(definition: &Definition, words: &str, name: &str, value: &str) -> Res
         return common::one_of(name, value, &known).map_err(wrong);
     }
     definition.check_settings(&[(name.to_string(), value.to_string())].into()).map_err(|error| {
-        ConfiguredError::Setting { words: words.into(), error: with_common(definition, error, []) }
+        ConfiguredError::Setting { words: words.into(), error: Box::new(with_common(definition, error, [])) }
     })
 }
 

@@ -57,8 +57,9 @@ fn why_nothing(run: &Run) -> String {
     };
     let side =
         if cell.factors.get(Part::FACTOR).is_some_and(|part| part == Part::B.word()) { "B" } else { "A" };
-    let words: String =
-        output.iter().map(|line| format!("\n    {}", line.replace(char::is_control, " "))).collect();
+    let words = output
+        .iter()
+        .fold(String::new(), |words, line| words + "\n    " + &line.replace(char::is_control, " "));
     let head = if words.is_empty() { "" } else { "; its last words:" };
     format!("{side}, {}, could not be measured: {reason}{head}{words}", cell.name)
 }
@@ -102,7 +103,7 @@ fn begin(args: &Args) -> anyhow::Result<Session> {
 
 /// Seconds for so many blocks of A and B, and as many of A against itself, after both were tried.
 fn whole_s(load: &CellLoad, blocks: u32) -> f64 {
-    (2 + 8 * blocks) as f64 * start_s(load)
+    f64::from(2 + 8 * blocks) * start_s(load)
 }
 
 /// How many blocks fit a budget; fewer than six give no verdict.
@@ -177,5 +178,8 @@ fn tell(event: &Event<'_>, pairs: u32) {
         (Some(measured), _) => format!("{:.0} answers a second", measured.load.answered_qps),
         (None, reason) => reason.unwrap_or_default().to_string(),
     };
+    if trial.purpose == Purpose::WarmUp {
+        return eprintln!("{}  {found}", cell.name);
+    }
     eprintln!("pair {} of {pairs}  {}  {found}", trial.block + 1, cell.name);
 }

@@ -21,17 +21,13 @@ enum Word {
 
 /// A and B.
 pub(super) fn of(args: &Args) -> anyhow::Result<[Side; 2]> {
-    let texts = match (&args.a, &args.b, args.live.target.as_slice()) {
-        (Some(a), Some(b), _) => [a, b],
-        (_, _, [a, b]) => [a, b],
-        (_, _, targets) => {
-            let given = targets.len();
-            return Err(bad_input(format!(
-                "--target is given {given} times: expected two, one for each side"
-            )));
-        }
-    };
-    let words = [word(texts[0], args)?, word(texts[1], args)?];
+    let targets = args.live.target.as_slice();
+    let texts = args.a.as_ref().zip(args.b.as_ref());
+    let texts = texts.or_else(|| <&[String; 2]>::try_from(targets).ok().map(|[a, b]| (a, b)));
+    let (a, b) = texts.ok_or_else(|| {
+        bad_input(format!("--target is given {} times: expected two, one for each side", targets.len()))
+    })?;
+    let words = [word(a, args)?, word(b, args)?];
     let started = named_apart(&words)?;
     let running: Vec<Running> = words.iter().filter_map(Word::running).cloned().collect();
     targets::check(&running, &started, args.live.queries.as_deref())?;

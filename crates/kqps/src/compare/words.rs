@@ -18,10 +18,12 @@ pub(super) fn of(comparisons: &[Comparison], report: Option<&Path>) -> String {
         text += &of_one(comparison, &mut said);
     }
     let doubts = comparisons.iter().flat_map(|one| &one.case.doubts[one.case.refusals as usize..]);
-    let doubts: String =
-        doubts.filter_map(|doubt| said.news(doubt)).map(|news| format!("Warning: {news}.\n")).collect();
-    if !doubts.is_empty() {
-        let _ = write!(text, "\n{doubts}");
+    let mut warnings = String::new();
+    for news in doubts.filter_map(|doubt| said.news(doubt)) {
+        let _ = writeln!(warnings, "Warning: {news}.");
+    }
+    if !warnings.is_empty() {
+        let _ = write!(text, "\n{warnings}");
     }
     if comparisons.len() > 1 {
         let _ = writeln!(

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use kqps_dataset::{Check, Dataset, Format, Options};
 use kqps_host::topology;
+use kqps_kernel::own::is_own;
 use kqps_player::plan::BURST_MOST;
 use kqps_player::{Io, LoadPlan, Plan, Sources, Stop};
 
@@ -178,8 +179,11 @@ impl PlayerArgs {
         }
         let drain = self.drain()?;
         let subject_cpus = self.subject_cores()?;
-        let own_cores =
-            self.priority == Priority::Auto && has_cores_of_its_own(&cpus, threads, &subject_cpus);
+        // A subject on another host has other cores in any case.
+        let are_apart = !subject_cpus.is_empty() || targets.iter().all(|&target| !is_own(target));
+        let own_cores = self.priority == Priority::Auto
+            && are_apart
+            && has_cores_of_its_own(&cpus, threads, &subject_cpus);
         let coalesce = self.coalesce(own_cores)?;
         self.check_local(targets[0], sockets.max(threads) as usize)?;
         self.check_subject()?;
@@ -312,5 +316,5 @@ impl PlayerArgs {
 /// before all others on one core the first would keep the second out.
 fn has_cores_of_its_own(cpus: &[u32], threads: u64, subject_cpus: &[u32]) -> bool {
     let is_alone = |at: usize| !cpus[..at].contains(&cpus[at]) && !subject_cpus.contains(&cpus[at]);
-    !subject_cpus.is_empty() && threads <= cpus.len() as u64 && (0..cpus.len()).all(is_alone)
+    threads <= cpus.len() as u64 && (0..cpus.len()).all(is_alone)
 }

@@ -8,9 +8,10 @@ use kqps_lab::words::{counted, time};
 use kqps_lab::{canary, order};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad};
+use kqps_verdict::search::Preset;
 use serde::Serialize;
 
-use super::words::wrapped;
+use super::words::{goal, wrapped};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -64,7 +65,7 @@ fn in_words(wish: &Wish, laid_out: &LaidOut, order: &[Vec<usize>]) -> String {
         text.push('\n');
     }
     for cell in cells {
-        let _ = writeln!(text, "  {}: {}; {}", cell.name, load(cell, spending.goal), places(cell));
+        let _ = writeln!(text, "  {}: {}; {}", cell.name, load(cell), places(cell));
     }
     for (what, why) in skipped {
         let _ = writeln!(text, "Left out: {what}: {why}");
@@ -73,6 +74,11 @@ fn in_words(wish: &Wish, laid_out: &LaidOut, order: &[Vec<usize>]) -> String {
     for (block, of_block) in order.iter().enumerate() {
         let names: Vec<&str> = of_block.iter().map(|&cell| cells[cell].name.as_str()).collect();
         text += &wrapped(&format!("block {}: ", block + 1), &names.join(" · "));
+    }
+    if cells.iter().any(|cell| matches!((cell.role, &cell.load), (Role::Subject, CellLoad::Search)))
+        && let Ok(preset) = spending.goal.parse::<Preset>()
+    {
+        let _ = writeln!(text, "\nThe goal of a search is {}.", goal(&preset.goal()));
     }
     let budget = wish.budget_s.map(|budget_s| format!(" of the budget of {}", time(budget_s)));
     let _ = writeln!(
@@ -105,11 +111,11 @@ fn cpus(cpus: &[u32]) -> String {
     if cpus.len() == 1 { format!("core {list}") } else { format!("cores {list}") }
 }
 
-fn load(cell: &Cell, goal: &str) -> String {
+fn load(cell: &Cell) -> String {
     match (cell.role, &cell.load) {
         (Role::PlayerCeiling | Role::EchoCeiling, _) => "ceiling".into(),
         (Role::Canary, _) => "canary".into(),
-        (_, CellLoad::Search) => format!("search for the highest rate that meets the goal `{goal}`"),
+        (_, CellLoad::Search) => "search for the highest rate that meets the goal".into(),
         (_, CellLoad::Closed(seconds)) => format!("closed loop, {seconds} s"),
         (_, CellLoad::Rates { rates_qps, duration_s }) => {
             format!("{}, {duration_s} s each", counted(rates_qps.len() as u64, "rate"))

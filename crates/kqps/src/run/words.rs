@@ -11,6 +11,7 @@ use kqps_observation::{Cell, Run};
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict};
 use kqps_verdict::left_open;
+use kqps_verdict::search::Goal;
 
 use super::progress::rate;
 
@@ -56,7 +57,8 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>) -> Stri
 }
 
 fn of_subject(cell: &Cell, subject: &CellVerdict, verdict: &RunVerdict) -> String {
-    let version = cell.version.as_deref().unwrap_or("of unknown version");
+    let unknown = if cell.target.is_some() { "(running before)" } else { "of unknown version" };
+    let version = cell.version.as_deref().unwrap_or(unknown);
     let mut text = format!("{} {version}: grade {}\n", subject.name, subject.grade);
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<12} {value}");
@@ -72,7 +74,7 @@ fn of_subject(cell: &Cell, subject: &CellVerdict, verdict: &RunVerdict) -> Strin
         }
         None => line("figure", "refused"),
     }
-    line("goal", &goal(subject));
+    line("goal", &goal(&subject.goal));
     if let (Some(share), Some(ceiling)) = (subject.ceiling_share, &subject.ceiling) {
         line("ceiling", &format!("{:.0} % of {ceiling}", share * 100.0));
     }
@@ -96,8 +98,8 @@ fn last_words(run: &Run, cell: u32) -> String {
     if lines.is_empty() { String::new() } else { format!("    Its last words:\n{}", lines.concat()) }
 }
 
-fn goal(subject: &CellVerdict) -> String {
-    let goal = &subject.goal;
+/// A goal by its name and what it asks for.
+pub(super) fn goal(goal: &Goal) -> String {
     format!(
         "{}: trials of {} s, at most {} % unanswered, bounds within {} %",
         goal.name,

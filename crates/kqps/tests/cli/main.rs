@@ -2,6 +2,7 @@
 //! loads to end share the cores with others. What measures is not here: `known_answers` has the machine to itself,
 //! and `together` holds what a busy machine does not change.
 
+mod alone;
 mod answers;
 mod auth;
 mod compare;

@@ -104,7 +104,7 @@ fn a_server_of_this_host_is_measured_and_goes_on_running() {
     let target = Target { address: server.addresses[0], on_this_host: true };
     assert_eq!(run.cells[2].target, Some(target));
     let searched = run.trials.iter().filter(|one| one.cell == 2).filter_map(|one| one.measured());
-    let accounts: Vec<_> = searched.map(|trial| trial.accounts.clone()).collect();
+    let accounts: Vec<_> = searched.map(|trial| trial.accounts).collect();
     assert!(accounts.len() > 3, "{said}");
     // What the file expects is there: NOERROR of fifty names, and NXDOMAIN of one.
     assert!(accounts.iter().all(|one| one.wrong == 0) && accounts.iter().any(|one| one.correct > 1000));
@@ -223,8 +223,9 @@ fn a_server_on_another_host_is_not_on_one_host_and_has_the_echo_there_as_the_cei
     assert!(run.finished_unix_ms.is_some(), "{said}");
     let roles: Vec<_> = run.cells.iter().map(|cell| (cell.role, cell.is_elsewhere())).collect();
     assert_eq!(roles, [(Role::PlayerCeiling, true), (Role::Subject, true)]);
-    let measured =
-        |cell: u32| run.trials.iter().filter(move |one| one.cell == cell).filter(|one| one.measured().is_some());
+    let measured = |cell: u32| {
+        run.trials.iter().filter(move |one| one.cell == cell).filter(|one| one.measured().is_some())
+    };
     assert!(measured(0).count() >= 1 && measured(1).count() > 3, "{said}");
     let verdict: Value = serde_json::from_slice(&resumed.stdout).unwrap();
     let subject = &verdict["verdict"]["subjects"][0];

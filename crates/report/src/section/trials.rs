@@ -134,7 +134,6 @@ fn warned(cell: &Cell, trial: &Trial) -> Vec<String> {
         subject_cpus: cell.subject_cpus.clone(),
         workers: (cell.workers > 0).then_some(cell.workers),
         ceiling: cell.role != Role::Subject,
-        ..Setting::default()
     };
     let warnings = warning::of_trial(trial, &setting);
     let told = warnings.iter().filter(|warning| warning.code != Code::SingleHost);

@@ -64,6 +64,7 @@ fn of_cells(a: Side<'_>, b: Side<'_>, differing: &mut Differing) {
     let (of_a, of_b) = (&a.0.cells[a.1], &b.0.cells[b.1]);
     let of = |what: &str| format!("{what} of {}", of_a.name);
     differing.add(&of("the subject"), &of_a.subject, &of_b.subject);
+    differing.add(&of("the address"), address(of_a), address(of_b));
     differing.add(&of("the I/O"), &of_a.io, &of_b.io);
     differing.add(&of("the number of workers"), of_a.workers, of_b.workers);
     differing.add(&of("the subject's cores"), cores(&of_a.subject_cpus), cores(&of_b.subject_cpus));
@@ -81,6 +82,11 @@ fn of_cells(a: Side<'_>, b: Side<'_>, differing: &mut Differing) {
         factors.map(|(name, value)| (of(name), value.clone())).collect()
     };
     differing.add_each("", &others(of_a), &others(of_b));
+}
+
+/// Where a subject answers that ran before; the address of one that is started means nothing.
+fn address(cell: &Cell) -> String {
+    cell.target.map_or_else(|| "one of the run's choice".into(), |target| target.address.to_string())
 }
 
 fn of_hosts(a: &Run, b: &Run, differing: &mut Differing) {
