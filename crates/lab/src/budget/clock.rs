@@ -88,13 +88,18 @@ mod tests {
     #[test]
     fn every_start_has_its_share_of_what_is_left() {
         let clock = Clock::new(100.0);
+        let is = |share: Share, ready_s: f64, over_s: f64| {
+            assert!(
+                (share.ready_s - ready_s).abs() < 1e-9 && (share.over_s - over_s).abs() < 1e-9,
+                "{share:?}"
+            );
+        };
         // Four equal starts in one block: each has a quarter.
-        let share = clock.share(20.0, 15.0, 60.0, 60.0);
-        assert!((share.ready_s - 20.0).abs() < 1e-9 && (share.over_s - 23.0).abs() < 1e-9, "{share:?}");
+        is(clock.share(20.0, 15.0, 60.0, 60.0), 20.0, 23.0);
         // The same in the first of two blocks that would take too long together: what one start costs is left to it.
-        assert_eq!(clock.share(20.0, 15.0, 60.0, 120.0).ready_s, 15.0);
+        is(clock.share(20.0, 15.0, 60.0, 120.0), 15.0, 15.0);
         // And when even this block takes too long, they all have less alike.
-        assert_eq!(clock.share(70.0, 15.0, 60.0, 120.0).ready_s, 7.5);
-        assert_eq!(clock.share(130.0, 15.0, 60.0, 120.0), Share { ready_s: 0.0, over_s: 0.0 });
+        is(clock.share(70.0, 15.0, 60.0, 120.0), 7.5, 10.5);
+        is(clock.share(130.0, 15.0, 60.0, 120.0), 0.0, 0.0);
     }
 }
