@@ -3,7 +3,7 @@
 //! leave as one segmented message.
 
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use kqps_kernel::batch::RecvBatch;
 use kqps_kernel::{UdpOptions, UdpSocket, Wait};
@@ -128,7 +128,11 @@ impl Datagrams {
     }
 }
 
-fn connected(address: SocketAddr, buffer_bytes: usize) -> io::Result<UdpSocket> {
+fn connected(mut address: SocketAddr, buffer_bytes: usize) -> io::Result<UdpSocket> {
+    // A socket of IPv6 takes IPv6 only; an IPv4 address may be written so (RFC 4291, section 2.5.5.2).
+    if let IpAddr::V4(ip) = address.ip().to_canonical() {
+        address.set_ip(ip.into());
+    }
     let any = match address {
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
         SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
