@@ -47,13 +47,17 @@ pub(super) struct Flushed {
 impl Datagrams {
     /// Opens so many sockets, at least 1, for batches of at most `batch` queries; `token` makes the token of each.
     pub(super) fn open(
-        address: SocketAddr,
+        mut address: SocketAddr,
         sockets: usize,
         batch: usize,
         buffer_bytes: usize,
         registry: &Registry,
         token: impl Fn(usize) -> Token,
     ) -> io::Result<Self> {
+        // A socket of IPv6 takes IPv6 only; an IPv4 address may be written so (RFC 4291, section 2.5.5.2).
+        if let IpAddr::V4(ip) = address.ip().to_canonical() {
+            address.set_ip(ip.into());
+        }
         let sockets = (0..sockets)
             .map(|number| -> io::Result<Socket> {
                 let socket = connected(address, buffer_bytes)?;
@@ -128,11 +132,7 @@ impl Datagrams {
     }
 }
 
-fn connected(mut address: SocketAddr, buffer_bytes: usize) -> io::Result<UdpSocket> {
-    // A socket of IPv6 takes IPv6 only; an IPv4 address may be written so (RFC 4291, section 2.5.5.2).
-    if let IpAddr::V4(ip) = address.ip().to_canonical() {
-        address.set_ip(ip.into());
-    }
+fn connected(address: SocketAddr, buffer_bytes: usize) -> io::Result<UdpSocket> {
     let any = match address {
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
         SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),

@@ -1,7 +1,7 @@
 //! IPv6, and IPv4 written as IPv6, from clients and to back ends.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 use super::{asked, front, stop};
 use crate::auth::dns::{A, TXT, ask, ask_by, connect, query, query_edns};
@@ -38,28 +38,22 @@ fn link_of_our_own() -> Option<u32> {
         return None;
     }
     for arguments in [
-        "link add link0 type dummy",
+        "link add link0 type veth peer name link1",
         "link set link0 up",
+        "link set link1 up",
         "address add fe80::1/64 dev link0 nodad",
         "address add fe80::2/64 dev link0 nodad",
     ] {
-        match Command::new("ip").args(arguments.split(' ')).status() {
-            Ok(status) => assert!(status.success(), "ip {arguments}: {status}"),
-            Err(error) => {
-                println!(
-                    "skipped: ip(8) of iproute2 cannot be run ({error}), so no address of a link is there"
-                );
-                return None;
-            }
+        let status = Command::new("ip").args(arguments.split(' ')).status();
+        if !status.as_ref().is_ok_and(ExitStatus::success) {
+            println!("skipped: `ip {arguments}` (of iproute2) fails: {status:?}");
+            return None;
         }
     }
-    let number = std::fs::read_to_string("/sys/class/net/link0/ifindex").ok();
-    // Where /sys shows another network, the kernel's own table of addresses tells: its second column, in hexadecimal.
-    number.and_then(|number| number.trim().parse().ok()).or_else(|| {
-        let table = std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap();
-        let line = table.lines().find(|line| line.ends_with("link0")).unwrap();
-        u32::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16).ok()
-    })
+    // An address, its interface's number in hexadecimal, and the name of that last.
+    let table = std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap();
+    let line = table.lines().find(|line| line.ends_with("link0")).unwrap();
+    Some(u32::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16).unwrap())
 }
 
 /// An address of a link says nothing without its link (RFC 4007, section 11).
