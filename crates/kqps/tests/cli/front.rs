@@ -13,7 +13,7 @@ mod policy;
 mod refused;
 mod reload;
 mod sick;
-mod status;
+pub(crate) mod status;
 mod usage;
 mod v6;
 mod whole;

@@ -60,10 +60,10 @@ pub(super) fn objection(query: &[u8], at: usize) -> Option<u16> {
     }
     let seen = see(query, at);
     let is_other_version = seen.opt.is_some_and(|opt| opt.version > 0);
-    match seen.is_malformed {
-        true => Some(rcode::FORMERR),
-        false => is_other_version.then_some(rcode::BADVERS),
+    if seen.is_malformed {
+        return Some(rcode::FORMERR);
     }
+    is_other_version.then_some(rcode::BADVERS)
 }
 
 /// Whether options fill these bytes.
