@@ -120,6 +120,17 @@ pub fn find(message: &[u8]) -> Result<Option<record::Record<'_>>, Malformed> {
     Ok(None)
 }
 
+/// The rcode of a reply with this header: four bits of that, and above them the eight that its OPT record may have (RFC
+/// 6891, section 6.1.3).
+#[inline]
+pub fn rcode(header: Header<'_>, reply: &[u8]) -> u16 {
+    if header.additionals() == 0 {
+        return header.rcode();
+    }
+    let upper = find(reply).ok().flatten().map_or(0, |opt| opt.ttl_s >> 24);
+    (upper as u16) << 4 | header.rcode()
+}
+
 /// A message whose sections do not hold what its header counts, or hold more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("its sections do not hold what its header counts")]
@@ -187,6 +198,22 @@ mod tests {
         assert_eq!((found.class, found.ttl_s & DO), (UDP_PAYLOAD_BYTES, DO));
         message.pop();
         assert_eq!(find(&message), Err(Malformed));
+    }
+
+    #[test]
+    fn an_rcode_has_its_upper_bits_in_the_opt_record() {
+        let rcode_of = |message: &[u8]| rcode(Header::of(message).expect("twelve bytes"), message);
+        let mut message = vec![0; 12];
+        message[3] = 7;
+        assert_eq!(rcode_of(&message), 7);
+        append(&mut message, 0, &Edns::default());
+        assert_eq!(rcode_of(&message), 7);
+        message[17] = 1;
+        assert_eq!(rcode_of(&message), 23, "BADCOOKIE");
+        message[17] = 0xff;
+        assert_eq!(rcode_of(&message), 0xff7);
+        message.pop();
+        assert_eq!(rcode_of(&message), 7, "its records cannot be read");
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub const NOTIMP: u16 = 4;
 /// The server will not do that.
 pub const REFUSED: u16 = 5;
 
+/// The server does not do that version of EDNS (RFC 6891, section 6.1.3): the first that takes an OPT record to say.
+pub const BADVERS: u16 = 16;
+
 /// The largest rcode: four bits of the header and eight of an OPT record (RFC 6891, section 6.1.3).
 pub const MAX: u16 = 0x0fff;
 
@@ -32,7 +35,7 @@ pub const RCODES: &[(&str, u16)] = &[
     ("NOTAUTH", 9),
     ("NOTZONE", 10),
     ("DSOTYPENI", 11),
-    ("BADVERS", 16),
+    ("BADVERS", BADVERS),
     ("BADKEY", 17),
     ("BADTIME", 18),
     ("BADMODE", 19),

@@ -105,12 +105,7 @@ fn rcode(expected: Option<u16>, header: Header<'_>, reply: &[u8]) -> u16 {
     let is_expected = expected.is_some_and(|expected| expected == header.rcode());
     let is_bare = header.answers() == 0 && header.authorities() == 0;
     let matters = is_bare || (expected.is_some() && !is_expected);
-    if header.additionals() == 0 || !matters { header.rcode() } else { extended(header, reply) }
-}
-
-fn extended(header: Header<'_>, reply: &[u8]) -> u16 {
-    let upper = edns::find(reply).ok().flatten().map_or(0, |opt| opt.ttl_s >> 24);
-    (upper as u16) << 4 | header.rcode()
+    if matters { edns::rcode(header, reply) } else { header.rcode() }
 }
 
 #[inline]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use kqps_kernel::errno;
-use kqps_message::rcode;
+use kqps_message::{Header, edns, rcode};
 
 /// Why a query got no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,21 +116,42 @@ impl Counts {
     }
 }
 
-/// Replies by rcode.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Rcodes([u64; 16]);
+/// Replies by rcode; those with a name have their places from the start.
+#[derive(Clone, Debug)]
+pub(crate) struct Rcodes(Vec<u64>);
+
+impl Default for Rcodes {
+    fn default() -> Self {
+        Self(vec![0; 32])
+    }
+}
 
 impl Rcodes {
-    /// One more, whose header has these four bits.
+    /// One more with this rcode, at most [`rcode::MAX`].
     #[inline]
-    pub(crate) fn add(&mut self, flags: u16) {
-        self.0[usize::from(flags & 0x0f)] += 1;
+    pub(crate) fn add(&mut self, rcode: u16) {
+        let place = usize::from(rcode);
+        if place >= self.0.len() {
+            self.grow(place);
+        }
+        self.0[place] += 1;
+    }
+
+    /// One more reply, whoever made it: the upper bits of its rcode stand in its OPT record.
+    #[inline]
+    pub(crate) fn add_of(&mut self, reply: &[u8]) {
+        self.add(Header::of(reply).map_or(rcode::NOERROR, |header| edns::rcode(header, reply)));
+    }
+
+    #[cold]
+    fn grow(&mut self, place: usize) {
+        self.0.resize(place + 1, 0);
     }
 
     /// By name, those that happened.
-    pub(crate) fn report(self) -> BTreeMap<String, u64> {
-        let seen = (0..).zip(self.0).filter(|(_, count)| *count > 0);
-        seen.map(|(code, count)| (rcode::Shown(code).to_string(), count)).collect()
+    pub(crate) fn report(&self) -> BTreeMap<String, u64> {
+        let seen = (0..).zip(&self.0).filter(|&(_, &count)| count > 0);
+        seen.map(|(code, &count)| (rcode::Shown(code).to_string(), count)).collect()
     }
 }
 
@@ -151,5 +172,27 @@ mod tests {
         let expected = [("port-zero", 2), ("send-failed-EPERM", 3), ("send-failed-errno-4095", 1)];
         assert_eq!(told, expected.map(|(name, count)| (name.to_owned(), count)));
         assert_eq!(counts.answered, 1);
+    }
+
+    #[test]
+    fn rcodes_are_told_by_name_with_their_upper_bits() {
+        let mut rcodes = Rcodes::default();
+        [0, 0, 16, 23, 4095].into_iter().for_each(|rcode| rcodes.add(rcode));
+        // NXDOMAIN, and with the upper bits 1 in an OPT record RCODE19, which is BADMODE.
+        let bare = [0, 0, 0x80, 3, 0, 0, 0, 0, 0, 0, 0, 0];
+        let mut extended = [&bare[..], b"\0\0\x29\x04\xd0\x01\0\0\0\0\0"].concat();
+        extended[11] = 1;
+        rcodes.add_of(&bare);
+        rcodes.add_of(&extended);
+        let told: Vec<_> = rcodes.report().into_iter().collect();
+        let expected = [
+            ("BADCOOKIE", 1),
+            ("BADMODE", 1),
+            ("BADVERS", 1),
+            ("NOERROR", 2),
+            ("NXDOMAIN", 1),
+            ("RCODE4095", 1),
+        ];
+        assert_eq!(told, expected.map(|(name, count)| (name.to_owned(), count)));
     }
 }

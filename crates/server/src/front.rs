@@ -7,6 +7,7 @@
 //! - [`policy`] says whom a query may go to, `choose` picks one of those.
 //! - `desk` leads a query from its client to a back end and back; `queries` holds what is under way, `ids` its
 //!   numbers on each link, `stream` and `datagrams` are the links, `health` says whether a back end is used.
+//! - `asked` and `edns` read a client's query, `reply` makes what it is answered.
 //! - `turn` is the loop; `intake`, `clients` and `post` are its clients' side; `home` is where those find it.
 //! - `fuzz` gives what reads back ends' bytes to the fuzz targets.
 //! - `board` starts the workers, hands them another policy, and tells what they count while they run.
@@ -20,6 +21,7 @@ mod company;
 mod counts;
 mod datagrams;
 mod desk;
+mod edns;
 pub mod fuzz;
 mod health;
 mod home;
@@ -28,6 +30,7 @@ mod intake;
 pub mod policy;
 mod post;
 mod queries;
+mod reply;
 mod status;
 mod stream;
 mod token;

@@ -22,7 +22,7 @@ pub struct Report {
     /// Datagrams that the kernel dropped because a socket's buffer was full or their checksum was wrong: it has one
     /// counter for both.
     pub socket_drops: u64,
-    /// Replies that were made, by the four bits of the rcode in their headers; from a server that looks at them.
+    /// Replies that were made, by rcode with the upper bits of their OPT records; from a server that looks at them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub response_rcodes: BTreeMap<String, u64>,
     /// What came by connections, which the counts above leave out; from a server that has any.

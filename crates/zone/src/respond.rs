@@ -39,7 +39,6 @@ use writer::{Owner, Writer};
 
 const CLASS_ANY: u16 = 255;
 const OPCODE_NOTIFY: u8 = 4;
-const BADVERS: u16 = 16;
 const BADCOOKIE: u16 = 23;
 /// What a message over TCP can hold.
 const TCP_BYTES_MAX: usize = 65_535;
@@ -125,6 +124,8 @@ pub struct Responder {
     name: Name,
     other: Name,
     names: Names,
+    /// The rcode of the last reply.
+    rcode: u16,
 }
 
 /// What a reply says but for its records.
@@ -150,7 +151,13 @@ impl Responder {
             name: Name::root(),
             other: Name::root(),
             names: Names::new(),
+            rcode: rcode::NOERROR,
         }
+    }
+
+    /// The rcode of the last reply, with the bits that stand in its OPT record.
+    pub fn rcode(&self) -> u16 {
+        self.rcode
     }
 
     /// Answers the query in the first `query_bytes` bytes of `buffer`. The reply is written over it and may be as
@@ -229,6 +236,7 @@ impl Responder {
             counts[2] += 1;
         }
         put_header(buffer, &query, verdict, counts);
+        self.rcode = verdict.rcode;
         Outcome::Reply(end)
     }
 }
@@ -266,7 +274,7 @@ fn objection(
     }
     if let Some(edns) = &query.edns {
         if edns.version != 0 {
-            return Some(BADVERS);
+            return Some(rcode::BADVERS);
         }
         let is_cookie_malformed = settings.cookie_secret.is_some() && matches!(edns.cookie, Some(Err(_)));
         if is_cookie_malformed {

@@ -38,8 +38,12 @@ pub(super) struct Args {
     #[arg(long, value_name = "POLICY", value_parser = PossibleValuesParser::new(Choice::ALL.map(Choice::name)))]
     policy: Option<String>,
 
+    /// Try a query that is answered SERVFAIL once on another back end; where a zone is broken on all, that doubles its load
+    #[arg(long)]
+    retry_servfail: bool,
+
     /// Back ends, policy and rules in a TOML file, which SIGHUP has read again
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["backend", "policy"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["backend", "policy", "retry_servfail"])]
     config: Option<PathBuf>,
 
     /// Queries handed to a back end in one call, and replies to clients
@@ -83,11 +87,11 @@ pub(super) struct Args {
     #[arg(long, value_enum, default_value = "newest")]
     overload: Overload,
 
-    /// The question that checks a back end, which any reply answers
+    /// The question that checks a back end, which any reply but SERVFAIL answers
     #[arg(long, value_name = "NAME[/TYPE]", default_value = "./SOA", value_parser = parse_check)]
     check: Check,
 
-    /// How often a back end is checked
+    /// How often a back end is checked; each 50 ms while it answers SERVFAIL, or while none takes queries
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_some_time)]
     check_interval: Duration,
 
@@ -204,7 +208,7 @@ impl Args {
             }
             back_ends.push(BackEnd { name, target, weight });
         }
-        Ok(Policy { back_ends, choice, rules: Vec::new() })
+        Ok(Policy { back_ends, choice, rules: Vec::new(), retry_servfail: self.retry_servfail })
     }
 }
 

@@ -182,6 +182,8 @@ fn back_end(out: &mut impl Write, name: &str, counts: &BackEndReport, workers: u
         (counts.cut_off, "under way when it went down"),
         (counts.displaced, "gave their place to later ones"),
         (counts.unsettled, "under way at the end"),
+        (counts.servfails, "answered SERVFAIL"),
+        (counts.cut_short, "answered in part to clients by TCP, who got the whole or SERVFAIL"),
         (counts.second_tries, "sent were second tries"),
         (counts.send_refused, "refused by the kernel"),
         (counts.unsolicited, "messages that answer no query"),

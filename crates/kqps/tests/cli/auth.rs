@@ -2,6 +2,7 @@
 
 pub(crate) mod connections;
 pub(crate) mod dns;
+mod rcodes;
 mod reload;
 mod transfer;
 mod unix;

@@ -3,14 +3,20 @@
 
 mod answers;
 mod connections;
+mod edns;
 mod faults;
+mod hostile;
 mod limits;
+mod outage;
 mod peer;
 mod policy;
 mod refused;
 mod reload;
-mod status;
+mod sick;
+pub(crate) mod status;
 mod usage;
+mod v6;
+mod whole;
 
 use kqps_kernel::process::Signal;
 use kqps_server::front::BackEndReport;

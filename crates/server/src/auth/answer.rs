@@ -55,7 +55,7 @@ impl Inner {
         let asker = Asker { address, transport, now_s: wall_s() as u32 };
         match self.responder.respond(self.zones.load(), buffer, query_bytes, &asker) {
             Outcome::Reply(bytes) => {
-                self.rcodes.add(u16::from(buffer[3]));
+                self.rcodes.add(self.responder.rcode());
                 Ok(Said::Reply(bytes))
             }
             Outcome::Transfer(transfer) => Ok(Said::Stream(transfer)),

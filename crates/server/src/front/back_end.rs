@@ -5,7 +5,7 @@ use mio::{Registry, Token};
 use super::choose::name_hash;
 use super::counts::BackEndReport;
 use super::datagrams::Datagrams;
-use super::health::Health;
+use super::health::{Checks, Health};
 use super::ids::Ids;
 use super::policy::{self, Target};
 use super::stream::{Gone, StreamLink};
@@ -29,8 +29,10 @@ pub(super) struct BackEnd {
     pub(super) heard_ns: u64,
     /// When it was silent for so long that it was asked whether it is well.
     pub(super) suspected_ns: Option<u64>,
-    /// When it is checked next.
-    pub(super) check_ns: u64,
+    /// When it was checked last, nanoseconds.
+    pub(super) checked_ns: Option<u64>,
+    /// It is among those that some queries may go to, and none of those takes any.
+    pub(super) is_needed: bool,
     /// Links whose end was found out and not dealt with.
     pub(super) broken: Vec<(u16, Trouble)>,
     /// A connection could not be opened for want of a descriptor, which is no fault of the back end's.
@@ -88,7 +90,8 @@ impl BackEnd {
             datagrams,
             heard_ns: 0,
             suspected_ns: None,
-            check_ns: 0,
+            checked_ns: None,
+            is_needed: false,
             broken: Vec::new(),
             lacks_room: false,
             turn: 0,
@@ -98,8 +101,13 @@ impl BackEnd {
 
     /// Whether queries may be sent to it.
     pub(super) fn is_usable(&self) -> bool {
-        let is_reached = self.datagrams.is_some() || self.streams.iter().any(StreamLink::takes);
+        let is_reached = self.datagrams.is_some() || self.has_connection();
         self.health.is_up() && !self.drains && is_reached
+    }
+
+    /// Whether it takes a query by a connection.
+    pub(super) fn has_connection(&self) -> bool {
+        self.streams.iter().any(StreamLink::takes)
     }
 
     /// The link that takes a query of this length: a connection's number, or a socket's behind those. A client that
@@ -228,9 +236,29 @@ impl BackEnd {
             || sockets.into_iter().any(|socket| socket.is_readable)
     }
 
+    /// When it is to be checked next, nanoseconds.
+    pub(super) fn check_ns(&self, checks: &Checks) -> u64 {
+        let pause_ns = self.health.pause(checks, self.is_needed).as_nanos() as u64;
+        self.checked_ns.map_or(0, |checked_ns| checked_ns + pause_ns)
+    }
+
     /// When it is to be looked at again though nothing happens, nanoseconds.
-    pub(super) fn due_ns(&self) -> u64 {
+    pub(super) fn due_ns(&self, checks: &Checks) -> u64 {
+        let check_ns = self.check_ns(checks);
         let streams = self.streams.iter().filter_map(StreamLink::due_ns).min();
-        streams.map_or(self.check_ns, |due_ns| due_ns.min(self.check_ns))
+        streams.map_or(check_ns, |due_ns| due_ns.min(check_ns))
+    }
+
+    /// It answered a check that was sent at `asked_ns`, with SERVFAIL or with anything else.
+    pub(super) fn answered_check(&mut self, asked_ns: u64, is_servfail: bool, checks: &Checks) {
+        let was_up = self.health.is_up();
+        self.health.answered(asked_ns, is_servfail, checks);
+        if was_up && !self.health.is_up() {
+            // It has its connections and its queries still, which it may answer better.
+            self.counts.downs += 1;
+        }
+        if !was_up && self.health.is_up() {
+            self.streams.iter_mut().for_each(|stream| stream.hasten(0));
+        }
     }
 }

@@ -244,7 +244,7 @@ impl TcpClients {
             self.unwritten.push(caller.place);
         }
         self.counts.queries.answered += 1;
-        self.rcodes.add(u16::from(reply[3]));
+        self.rcodes.add_of(reply);
     }
 
     /// A query gets no reply.

@@ -47,6 +47,12 @@ pub struct BackEndReport {
     pub displaced: u64,
     /// Those that were under way when the front stopped.
     pub unsettled: u64,
+    /// How many of those answered were answered SERVFAIL, checks among them.
+    #[serde(default)]
+    pub servfails: u64,
+    /// How many of those answered were cut (TC) where the client, which came by TCP, needs the whole.
+    #[serde(default)]
+    pub cut_short: u64,
     /// How many of those sent were second tries.
     pub second_tries: u64,
     /// How many of those sent were checks.
@@ -96,6 +102,8 @@ impl BackEndReport {
             (&mut self.cut_off, other.cut_off),
             (&mut self.displaced, other.displaced),
             (&mut self.unsettled, other.unsettled),
+            (&mut self.servfails, other.servfails),
+            (&mut self.cut_short, other.cut_short),
             (&mut self.second_tries, other.second_tries),
             (&mut self.checks, other.checks),
             (&mut self.send_refused, other.send_refused),

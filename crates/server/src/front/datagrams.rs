@@ -3,7 +3,7 @@
 //! leave as one segmented message.
 
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use kqps_kernel::batch::RecvBatch;
 use kqps_kernel::{UdpOptions, UdpSocket, Wait};
@@ -47,13 +47,17 @@ pub(super) struct Flushed {
 impl Datagrams {
     /// Opens so many sockets, at least 1, for batches of at most `batch` queries; `token` makes the token of each.
     pub(super) fn open(
-        address: SocketAddr,
+        mut address: SocketAddr,
         sockets: usize,
         batch: usize,
         buffer_bytes: usize,
         registry: &Registry,
         token: impl Fn(usize) -> Token,
     ) -> io::Result<Self> {
+        // A socket of IPv6 takes IPv6 only; an IPv4 address may be written so (RFC 4291, section 2.5.5.2).
+        if let IpAddr::V4(ip) = address.ip().to_canonical() {
+            address.set_ip(ip.into());
+        }
         let sockets = (0..sockets)
             .map(|number| -> io::Result<Socket> {
                 let socket = connected(address, buffer_bytes)?;

@@ -5,6 +5,7 @@
 mod fate;
 mod hear;
 mod roster;
+mod unfit;
 mod watch;
 
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub(super) struct Desk {
     lost: Vec<u16>,
     /// Back ends that may have something to say.
     talking: Vec<usize>,
+    /// What a back end said changes when it is to be looked at.
+    looks_soon: bool,
 }
 
 impl Desk {
@@ -77,6 +80,7 @@ impl Desk {
             candidates: Vec::new(),
             lost: Vec::new(),
             talking: Vec::new(),
+            looks_soon: false,
             settings,
         })
     }
@@ -140,6 +144,9 @@ impl Desk {
         match rule {
             Some(rule) => rule.to.iter().for_each(|&to| consider(self.numbers[to], &mut self.candidates)),
             None => self.numbers.iter().for_each(|&number| consider(number, &mut self.candidates)),
+        }
+        if self.queries.get(place).wants_whole {
+            self.prefer_connections();
         }
         !self.candidates.is_empty()
     }
@@ -242,12 +249,17 @@ impl Desk {
     /// When something is due though nothing happens, nanoseconds.
     pub(super) fn due_ns(&self) -> u64 {
         let used = self.back_ends.iter().flatten().filter(|back_end| !back_end.drains);
-        used.map(BackEnd::due_ns).min().unwrap_or(FOREVER_NS)
+        used.map(|back_end| back_end.due_ns(&self.settings.checks)).min().unwrap_or(FOREVER_NS)
     }
 
     /// Takes in clients that wait to be connected.
     pub(super) fn accept(&mut self) {
         self.clients.accept(&self.registry, self.now_ns);
+    }
+
+    /// Whether something came that changes when back ends are to be looked at; once for each time.
+    pub(super) fn looks_soon(&mut self) -> bool {
+        std::mem::take(&mut self.looks_soon)
     }
 
     /// Whether a link has ended that was not dealt with.

@@ -3,9 +3,10 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use kqps_message::{HEADER_BYTES, Header, question, rcode, record};
+use kqps_message::{HEADER_BYTES, Header, edns, question, rcode, record};
 
-use super::asked::{self, Asked, Refusal};
+use super::asked::{Asked, Refusal};
+use super::reply::{is_reply_to, make_clients, payload_bytes, refuse};
 use super::stream::first_frame;
 
 /// Any bytes as what comes by a connection, in pieces of as many bytes as the first one says: wherever they are cut,
@@ -60,7 +61,7 @@ pub fn reply(bytes: &[u8]) {
         Ok(asked) => {
             assert_eq!(question::end(query), Some(asked.end()));
             refuses(query, rcode::SERVFAIL);
-            if asked::is_reply_to(query, asked, message) {
+            if is_reply_to(query, asked, message) {
                 hands_on(query, asked, message);
             }
         }
@@ -74,27 +75,33 @@ pub fn reply(bytes: &[u8]) {
 /// The front's own reply repeats what can be repeated, and is never longer than the query.
 fn refuses(query: &[u8], rcode: u16) {
     let mut reply = vec![0xff; query.len()];
-    let length = asked::refuse(query, rcode, &mut reply);
-    let (asked, told) = (Header::of(query).expect("a header"), Header::of(&reply).expect("a header"));
-    assert!(told.is_reply() && told.rcode() == rcode);
+    let length = refuse(query, rcode, &mut reply);
+    let reply = &reply[..length];
+    let (asked, told) = (Header::of(query).expect("a header"), Header::of(reply).expect("a header"));
+    assert!(told.is_reply() && edns::rcode(told, reply) == rcode);
     assert!(told.id() == asked.id() && told.opcode() == asked.opcode());
-    assert_eq!(question::end(&reply[..length]), Some(length));
-    assert_eq!(reply[HEADER_BYTES..length], query[HEADER_BYTES..length]);
-    assert_eq!(record::end(&reply[..length]), Some(length), "nothing follows the question");
+    let end = question::end(reply).expect("a question or none");
+    assert_eq!(reply[HEADER_BYTES..end], query[HEADER_BYTES..end]);
+    assert_eq!(record::end(reply), Some(length), "nothing follows the records");
+    // An OPT record without options where the query has one that can be found, and else nothing.
+    let opt = edns::find(reply).expect("it can be read");
+    assert!(opt.is_none_or(|opt| opt.data.is_empty() && opt.ttl_s & 0x00ff_7fff == 0));
+    assert_eq!(length, end + if opt.is_some() { 11 } else { 0 });
+    assert!(opt.is_some() || !matches!(edns::find(query), Ok(Some(_))), "the query has an OPT record");
 }
 
 /// A back end's reply becomes its client's: the client's ID and question, no more bytes than it takes, and whole as
 /// far as it goes.
 fn hands_on(query: &[u8], asked: Asked, message: &[u8]) {
     let (mut reply, to) = (message.to_vec(), SocketAddr::from((Ipv4Addr::LOCALHOST, 53)).into());
-    let length = asked::make_clients(query, asked, &to, &mut reply);
+    let length = make_clients(query, asked, &to, &mut reply);
     let reply = &reply[..length];
     let told = Header::of(reply).expect("a header");
     assert!(told.is_reply() && reply[..2] == query[..2]);
     if told.questions() == 1 {
         assert_eq!(asked.question(query), &reply[HEADER_BYTES..asked.end()]);
     }
-    assert!(length <= asked::payload_bytes(query, &to));
+    assert!(length <= payload_bytes(query, &to));
     if length < message.len() {
         assert!(told.is_truncated());
         assert_eq!(record::end(reply), Some(length), "what is cut can be read to its end");

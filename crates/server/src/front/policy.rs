@@ -1,7 +1,7 @@
 //! Whom a query goes to: the back ends there are, the way to choose among them, and the rules before that.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -22,6 +22,8 @@ pub struct Policy {
     pub choice: Choice,
     /// The first that fits a query decides; without one all back ends are open to it.
     pub rules: Vec<Rule>,
+    /// Whether a client's query that is answered SERVFAIL is tried once on another back end.
+    pub retry_servfail: bool,
 }
 
 /// A server that answers.
@@ -159,17 +161,12 @@ impl FromStr for Target {
     }
 }
 
-/// An address with a port above 0, which is that of DNS where it is not given.
+/// An address with a port above 0, which is that of DNS where it is not given. An IPv6 address of a link has its link's
+/// number behind a per cent sign.
 fn parse_address(text: &str) -> Option<SocketAddr> {
-    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    let without_port = || {
-        let ip = match bare {
-            Some(v6) => IpAddr::V6(v6.parse::<Ipv6Addr>().ok()?),
-            None => text.parse().ok()?,
-        };
-        Some(SocketAddr::new(ip, PORT))
-    };
-    let address = text.parse::<SocketAddr>().ok().or_else(without_port)?;
+    let with_port = || format!("{text}:{PORT}").parse().ok();
+    let bare = || Some(SocketAddr::new(text.parse().ok()?, PORT));
+    let address: SocketAddr = text.parse().ok().or_else(with_port).or_else(bare)?;
     (address.port() > 0).then_some(address)
 }
 
@@ -194,6 +191,8 @@ mod tests {
         }
         assert_eq!("tcp://192.0.2.1".parse::<Target>().unwrap().to_string(), "tcp://192.0.2.1:53");
         assert_eq!("udp://[2001:db8::1]".parse::<Target>().unwrap().to_string(), "udp://[2001:db8::1]:53");
+        assert_eq!("udp://2001:db8::1".parse::<Target>().unwrap().to_string(), "udp://[2001:db8::1]:53");
+        assert_eq!("udp://[fe80::1%3]".parse::<Target>().unwrap().to_string(), "udp://[fe80::1%3]:53");
         assert_eq!("unix:///run/x".parse::<Target>(), Ok(Target::Unix("/run/x".into())));
     }
 
@@ -237,6 +236,7 @@ mod tests {
         let policy = Policy {
             back_ends: Vec::new(),
             choice: Choice::Random,
+            retry_servfail: false,
             rules: vec![
                 rule(Some(true), &[], &[], 0),
                 rule(None, &[b"\x04test\0"], &[1, 28], 1),

@@ -3,7 +3,8 @@
 
 use kqps_kernel::{Address, LocalAddress};
 
-use super::asked::{self, Asked};
+use super::asked::Asked;
+use super::reply;
 use crate::counts::Counts;
 use crate::runs::{Longest, Runs};
 use crate::sockets::Endpoint;
@@ -48,19 +49,19 @@ impl Post {
         receiver: Receiver,
         query: &[u8],
         asked: Asked,
-        reply: &[u8],
+        message: &[u8],
         counts: &mut Counts,
     ) {
-        let room = self.room(receiver, reply.len(), counts);
-        room[..reply.len()].copy_from_slice(reply);
-        let bytes = asked::make_clients(query, asked, &receiver.to, &mut room[..reply.len()]);
+        let room = self.room(receiver, message.len(), counts);
+        room[..message.len()].copy_from_slice(message);
+        let bytes = reply::make_clients(query, asked, &receiver.to, &mut room[..message.len()]);
         self.keep(bytes, counts);
     }
 
     /// Tells a client an rcode of the front's own.
     pub(super) fn refuse(&mut self, receiver: Receiver, query: &[u8], rcode: u16, counts: &mut Counts) {
         let room = self.room(receiver, query.len(), counts);
-        let bytes = asked::refuse(query, rcode, room);
+        let bytes = reply::refuse(query, rcode, room);
         self.keep(bytes, counts);
     }
 

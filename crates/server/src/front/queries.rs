@@ -56,6 +56,8 @@ pub(super) struct Query {
     pub(super) rule: Option<u16>,
     /// How often it was sent.
     pub(super) tries: u8,
+    /// It was answered in part, and its client, which came by TCP, needs the whole.
+    pub(super) wants_whole: bool,
     pub(super) at: Whereabouts,
     /// When it was last sent, nanoseconds.
     pub(super) sent_ns: u64,
@@ -122,6 +124,7 @@ impl Queries {
                     asked,
                     rule: None,
                     tries: 0,
+                    wants_whole: false,
                     at: Whereabouts::default(),
                     sent_ns: 0,
                     older: NONE,
@@ -138,6 +141,7 @@ impl Queries {
         query.asked = asked;
         query.rule = rule.map(|rule| rule as u16);
         query.tries = 0;
+        query.wants_whole = false;
         Some(place)
     }
 

@@ -163,12 +163,14 @@ fn back_ends(encoder: &mut DescriptorEncoder<'_>, report: &Report) -> fmt::Resul
     for (name, counts) in &report.back_ends {
         ConstGauge::new(counts.up as i64).encode(up.encode_family(&[("back_end", name.as_str())])?)?;
     }
-    let figures: [BackEndFigure; 10] = [
+    let figures: [BackEndFigure; 12] = [
         ("sent", "Queries handed to it", |counts| counts.sent),
         ("answered", "Queries that it answered", |counts| counts.answered),
         ("timed_out", "Queries that it did not answer in time", |counts| counts.timed_out),
         ("cut_off", "Queries that were under way when it went down", |counts| counts.cut_off),
         ("displaced", "Queries that gave their place to later ones", |counts| counts.displaced),
+        ("servfails", "Queries that it answered SERVFAIL", |counts| counts.servfails),
+        ("cut_short", "Answers cut short for clients by TCP", |counts| counts.cut_short),
         ("second_tries", "Queries that another one had not answered", |counts| counts.second_tries),
         ("unsolicited", "Messages that answer no query", |counts| counts.unsolicited),
         ("mismatched", "Messages that answer another question", |counts| counts.mismatched),

@@ -142,6 +142,13 @@ impl StreamLink {
         }
     }
 
+    /// Where it is closed, it is opened again at this time at the latest.
+    pub(super) fn hasten(&mut self, at_ns: u64) {
+        if let State::Closed { until_ns } = &mut self.state {
+            *until_ns = at_ns.min(*until_ns);
+        }
+    }
+
     /// Something happened to it. True where it is open from now on.
     pub(super) fn note(&mut self, event: &Event) -> Result<bool, Gone> {
         self.is_at_end |= event.is_read_closed() || event.is_error();

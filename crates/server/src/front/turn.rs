@@ -161,6 +161,9 @@ impl Front {
             self.desk.mend();
             self.look_ns = 0;
         }
+        if self.desk.looks_soon() {
+            self.look_ns = 0;
+        }
         self.desk.clients.look(now_ns);
         if now_ns >= self.look_ns {
             if let Some(policy) = self.notice.policy() {

@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! policy = "least-outstanding"
+//! retry-servfail = true
 //!
 //! [[backend]]
 //! name = "authoritative"
@@ -39,6 +40,8 @@ pub(super) const WEIGHT_MOST: u32 = 1000;
 #[serde(deny_unknown_fields)]
 struct Config {
     policy: Option<Spanned<String>>,
+    #[serde(default, rename = "retry-servfail")]
+    retry_servfail: bool,
     backend: Spanned<Vec<BackEndEntry>>,
     #[serde(default)]
     rule: Vec<RuleEntry>,
@@ -94,7 +97,7 @@ impl Reader<'_> {
         }
         let choice = config.policy.as_ref().map_or(Ok(super::CHOICE), |choice| self.choice(choice))?;
         let rules = config.rule.iter().map(|rule| self.rule(rule, &back_ends)).collect::<Result<_, _>>()?;
-        Ok(Policy { back_ends, choice, rules })
+        Ok(Policy { back_ends, choice, rules, retry_servfail: config.retry_servfail })
     }
 
     fn back_end(&self, entry: &BackEndEntry) -> Result<BackEnd, TomlError> {
@@ -164,6 +167,7 @@ mod tests {
     fn a_file_is_read_as_a_whole() {
         let text = r#"
             policy = "hash"
+            retry-servfail = true
             [[backend]]
             name = "auth"
             url = "unix:/run/a.sock"
@@ -180,7 +184,7 @@ mod tests {
             to = ["udp://127.0.0.1:5301", "auth"]
         "#;
         let policy = policy(text).unwrap();
-        assert_eq!(policy.choice, Choice::Hash);
+        assert_eq!((policy.choice, policy.retry_servfail), (Choice::Hash, true));
         assert_eq!(policy.back_ends[1].weight, 7);
         let [first, second] = &policy.rules[..] else { panic!("{:?}", policy.rules) };
         assert_eq!((first.recursion_desired, &first.to[..]), (Some(true), &[1][..]));
@@ -196,9 +200,11 @@ mod tests {
             ("backend = []", "front.toml:1:11: there is no back end"),
             (
                 "polcy = \"hash\"",
-                "front.toml:1:1: unknown field `polcy`, expected one of `policy`, `backend`, `rule`; did you mean `policy`?",
+                "front.toml:1:1: unknown field `polcy`, expected one of `policy`, `retry-servfail`, `backend`, `rule`; did you mean `policy`?",
             ),
             ("policy = \"hsh\"\n[[backend]]\nurl = \"udp://127.0.0.1\"", "front.toml:1:10: no policy `hsh`"),
+            ("retry-servfail = 1\n[[backend]]\nurl = \"udp://127.0.0.1\"", "front.toml:1:18: "),
+            ("retry-servfial = true", "front.toml:1:1: unknown field `retry-servfial`"),
             ("[[backend]]\nurl = \"udp://x\"", "front.toml:2:7: `x` in `udp://x` is no address"),
             ("[[backend]]\nurl = \"udp://127.0.0.1\"\nweight = 0", "front.toml:3:10: expected a weight"),
             ("[[rule]]\nto = [\"on\"]", "front.toml:5:7: there is no back end `on`; did you mean `one`?"),

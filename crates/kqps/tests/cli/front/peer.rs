@@ -2,6 +2,8 @@
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
 
 use crate::auth::dns::{framed, next};
 use crate::serve::PATIENCE;
@@ -90,6 +92,61 @@ impl Datagrams {
 
     pub(super) fn say(&self, message: &[u8], to: SocketAddr) {
         self.socket.send_to(message, to).unwrap();
+    }
+}
+
+/// A back end that answers by itself, by datagrams: every query with an rcode, which the test may change meanwhile.
+/// One for checks and one for all else. It goes on as long as the test program does.
+pub(super) struct Acting {
+    address: SocketAddr,
+    acts: Arc<Acts>,
+}
+
+#[derive(Default)]
+struct Acts {
+    rcode: AtomicU8,
+    check_rcode: AtomicU8,
+    checks: AtomicU64,
+}
+
+impl Acting {
+    pub(super) fn new(rcode: u8, check_rcode: u8) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let acting = Self { address: socket.local_addr().unwrap(), acts: Arc::default() };
+        acting.say(rcode, check_rcode);
+        let acts = acting.acts.clone();
+        std::thread::spawn(move || acts.answer(&socket));
+        acting
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("udp://{}", self.address)
+    }
+
+    /// From now on it answers with these rcodes.
+    pub(super) fn say(&self, rcode: u8, check_rcode: u8) {
+        self.acts.rcode.store(rcode, SeqCst);
+        self.acts.check_rcode.store(check_rcode, SeqCst);
+    }
+
+    /// Checks that it has answered.
+    pub(super) fn checks(&self) -> u64 {
+        self.acts.checks.load(SeqCst)
+    }
+}
+
+impl Acts {
+    fn answer(&self, socket: &UdpSocket) {
+        let mut buffer = [0; 4096];
+        // A front that is gone is no end.
+        loop {
+            let Ok((bytes, from)) = socket.recv_from(&mut buffer) else { continue };
+            let mut reply = answer(&buffer[..bytes]);
+            let is_check = is_check(&reply);
+            reply[3] = if is_check { &self.check_rcode } else { &self.rcode }.load(SeqCst);
+            let _ = socket.send_to(&reply, from);
+            self.checks.fetch_add(u64::from(is_check), SeqCst);
+        }
     }
 }
 

@@ -112,7 +112,7 @@ fn who_does_not_tell_is_named() {
 }
 
 /// Asks by HTTP: the status, the headers and the text.
-fn get(address: SocketAddr, path: &str) -> (String, String) {
+pub(crate) fn get(address: SocketAddr, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();

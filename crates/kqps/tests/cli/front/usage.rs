@@ -75,6 +75,8 @@ fn numbers_and_questions_are_checked() {
     }
     wrong(&[&good[..], &["--no-tcp", "--tcp-idle", "1s"]].concat(), "--no-tcp");
     wrong(&[&good[..], &["--config", "x"]].concat(), "--config");
+    // What the file says is said there alone.
+    wrong(&["--config", "x", "--retry-servfail"], "--retry-servfail");
     wrong(&[&good[..], &["--check", "a", "--check", "b"]].concat(), "--check");
     wrong(
         &[&good[..], &["--io", "blocking"]].concat(),

@@ -1,15 +1,15 @@
 //! What a query comes to where no back end answers it: a second try, an rcode of the front's own, or nothing.
 
-use kqps_message::header::OPCODE;
 use kqps_message::rcode;
 
 use super::Desk;
 use crate::counts::Cause;
 use crate::echo::QUERY_BYTES;
-use crate::front::asked;
+use crate::front::asked::Asked;
 use crate::front::counts::Lost;
 use crate::front::post::Receiver;
 use crate::front::queries::{Client, Query};
+use crate::front::reply;
 
 impl Desk {
     /// Takes a query back from its back end.
@@ -24,13 +24,13 @@ impl Desk {
     }
 
     /// A query came to nothing at its back end: it is tried once more, at another if there is one, or its client hears
-    /// that nobody can answer it. What changes something (an UPDATE, RFC 2136, may have been done before its answer
-    /// was lost) is not asked for twice.
+    /// that nobody can answer it. What changes something is not asked for twice.
     pub(in crate::front) fn fail(&mut self, place: u16, why: Lost) {
         self.withdraw(place, why);
-        let Query { tries, client, at, ref bytes, .. } = *self.queries.get(place);
-        let is_question = bytes[2] & OPCODE == 0;
-        if client == Client::Check || tries > 1 || !is_question {
+        let Query { tries, client, at, wants_whole, ref bytes, .. } = *self.queries.get(place);
+        // A try that brought a part is none that came to nothing.
+        let lost = tries - u8::from(wants_whole);
+        if client == Client::Check || lost > 1 || !Asked::is_harmless(bytes) {
             return self.give_up(place);
         }
         let has_other = self.consider(place, Some(at.back_end));
@@ -43,11 +43,11 @@ impl Desk {
 
     /// Nobody can answer a query.
     pub(in crate::front) fn give_up(&mut self, place: u16) {
-        let Query { client, at, .. } = *self.queries.get(place);
+        let Query { client, at, sent_ns, .. } = *self.queries.get(place);
         if client == Client::Check {
             let checks = &self.settings.checks;
             let back_end = self.back_ends[usize::from(at.back_end)].as_mut();
-            if back_end.is_some_and(|back_end| back_end.health.failed(checks)) {
+            if back_end.is_some_and(|back_end| back_end.health.failed(sent_ns, checks)) {
                 self.note_down(usize::from(at.back_end));
             }
             return self.queries.forget(place);
@@ -67,9 +67,9 @@ impl Desk {
                 post.refuse(Receiver { to, from }, query, rcode, &mut self.counts);
             }
             Client::Tcp(caller) => {
-                let mut reply = [0; QUERY_BYTES];
-                let bytes = asked::refuse(query, rcode, &mut reply);
-                self.clients.reply(caller, &reply[..bytes], |_| {});
+                let mut room = [0; QUERY_BYTES];
+                let bytes = reply::refuse(query, rcode, &mut room);
+                self.clients.reply(caller, &room[..bytes], |_| {});
             }
             Client::Check => {}
         }

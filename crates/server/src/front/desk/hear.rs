@@ -5,11 +5,11 @@ use kqps_kernel::batch::RecvBatch;
 use mio::event::Event;
 
 use super::Desk;
-use crate::front::asked;
 use crate::front::back_end::{BackEnd, Trouble};
 use crate::front::counts::Bad;
 use crate::front::post::Receiver;
 use crate::front::queries::Client;
+use crate::front::reply;
 use crate::front::stream::{Gone, first_frame};
 
 /// Rounds of reading from one back end before others have their turn.
@@ -139,7 +139,7 @@ impl Desk {
         let id = u16::from_be_bytes([high, low]);
         let Some(place) = back_end.query(link, id) else { return back_end.counts.bad(Bad::Unsolicited) };
         let query = self.queries.get(place);
-        if !asked::is_reply_to(&query.bytes, query.asked, message) {
+        if !reply::is_reply_to(&query.bytes, query.asked, message) {
             return back_end.counts.bad(Bad::Mismatched);
         }
         back_end.free(link, id);
@@ -148,17 +148,21 @@ impl Desk {
             stream.heard_ns = self.now_ns;
         }
         back_end.counts.answered += 1;
+        if reply::may_be_unfit(message) && self.tries_again(number, place, link, message) {
+            return;
+        }
+        let query = self.queries.get(place);
         match query.client {
             Client::Udp { endpoint, to, from } => {
                 let post = &mut self.posts[usize::from(endpoint)];
                 post.hand_on(Receiver { to, from }, &query.bytes, query.asked, message, &mut self.counts);
-                self.rcodes.add(u16::from(message[3]));
+                self.rcodes.add_of(message);
             }
             Client::Tcp(caller) => {
                 let restore = |reply: &mut [u8]| query.asked.restore(&query.bytes, reply);
                 self.clients.reply(caller, message, restore);
             }
-            Client::Check => back_end.health.passed(&self.settings.checks),
+            Client::Check => self.hear_check(number, query.sent_ns, message),
         }
         self.queries.take_back(place);
         self.queries.forget(place);

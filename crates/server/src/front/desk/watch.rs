@@ -4,20 +4,48 @@
 use super::{Desk, has_trouble};
 use crate::front::Ready;
 use crate::front::asked::Asked;
-use crate::front::back_end::{Trouble, Way};
+use crate::front::back_end::{BackEnd, Trouble, Way};
 use crate::front::counts::{Bad, Lost};
+use crate::front::health::URGENT;
 use crate::front::queries::{Client, Query, Whereabouts};
 use crate::front::stream::StreamLink;
+
+/// Checks under way at a back end that is down, at most: with [`URGENT`] between them each has more than a second.
+const CHECKS_MOST: usize = 32;
 
 impl Desk {
     /// What is due: queries that were not answered in time, back ends that have gone silent, checks, connections to
     /// open, back ends that have finished.
     pub(in crate::front) fn look(&mut self) {
+        self.find_needed();
         for number in 0..self.back_ends.len() {
             self.time_out(number);
             self.look_at(number);
         }
         self.mend();
+    }
+
+    /// Finds out which back ends are needed: where none takes queries of those that some may go to, each is looked after
+    /// more often, and tried to be reached.
+    fn find_needed(&mut self) {
+        let soon_ns = self.now_ns + URGENT.as_nanos() as u64;
+        let Self { back_ends, numbers, policy, .. } = self;
+        back_ends.iter_mut().flatten().for_each(|back_end| back_end.is_needed = false);
+        let of_rules = policy.rules.iter().map(|rule| &rule.to[..]);
+        for rule in of_rules.map(Some).chain([None]) {
+            // Without a rule all of them are open to a query.
+            let places = rule.map_or(0..numbers.len(), |to| 0..to.len());
+            let number = |place: usize| usize::from(numbers[rule.map_or(place, |to| to[place])]);
+            let takes = |place| back_ends[number(place)].as_ref().is_some_and(BackEnd::is_usable);
+            if places.clone().any(takes) {
+                continue;
+            }
+            for place in places {
+                let Some(back_end) = &mut back_ends[number(place)] else { continue };
+                back_end.is_needed = true;
+                back_end.streams.iter_mut().for_each(|stream| stream.hasten(soon_ns));
+            }
+        }
     }
 
     /// How long a back end has to answer, nanoseconds: half of the time that the client waits, so that another has the
@@ -61,8 +89,7 @@ impl Desk {
         if std::mem::take(&mut back_end.lacks_room) {
             self.clients.make_room();
         }
-        if back_end.check_ns <= self.now_ns || is_new {
-            back_end.check_ns = self.now_ns + self.settings.checks.interval.as_nanos() as u64;
+        if back_end.check_ns(&self.settings.checks) <= self.now_ns || is_new {
             self.check(number);
         }
     }
@@ -89,14 +116,30 @@ impl Desk {
 
     /// Asks a back end whether it is well.
     pub(in crate::front) fn check(&mut self, number: usize) {
+        self.limit_checks(number);
         let query = &self.settings.checks.query;
         let (Ok(asked), Some(back_end)) = (Asked::of(query), &mut self.back_ends[number]) else { return };
+        back_end.checked_ns = Some(self.now_ns);
         let Some(link) = back_end.link(Way::Usual, query.len()) else { return };
         let Some(place) = self.queries.add(Client::Check, query, asked, None) else { return };
         let mut ready = Ready { chance: &mut self.chance, now_ns: self.now_ns };
         let (id, _) = back_end.push(link, place, query, &mut ready);
         back_end.counts.checks += 1;
         self.queries.send(place, Whereabouts { back_end: number as u16, link, id }, self.now_ns);
+    }
+
+    /// Gives up the oldest check of a back end that is down and answers none, before another one is sent: they may follow
+    /// each other far more quickly than a query is given up.
+    fn limit_checks(&mut self, number: usize) {
+        if self.back_ends[number].as_ref().is_none_or(|back_end| back_end.health.is_up()) {
+            return;
+        }
+        let is_check = |&place: &u16| self.queries.get(place).client == Client::Check;
+        let mut checks = self.queries.of(number).filter(is_check);
+        let oldest = checks.next();
+        if let Some(oldest) = oldest.filter(|_| checks.count() + 1 >= CHECKS_MOST) {
+            self.fail(oldest, Lost::TimedOut);
+        }
     }
 
     /// Deals with links that have ended, and with what was under way on them, until there are none.

@@ -1,0 +1,85 @@
+//! A client by TCP gets a whole answer or SERVFAIL: it has no other way to ask for the rest, and may take what was cut
+//! for an answer that there is nothing.
+
+use super::{authority, front, stop};
+use crate::auth::dns::{A, TXT, ask, ask_by, connect, query, query_edns};
+use crate::auth::{Rig, SERVFAIL};
+use crate::serve::running::Running;
+
+/// An authoritative server that is reached by datagrams only, and the way to it.
+fn by_datagrams(rig: &Rig, more: &[&str]) -> (Running, String) {
+    let server = rig.start(&[&["--listen", "127.0.0.1:0", "--no-tcp"], more].concat());
+    let url = format!("udp://{}", server.addresses[0]);
+    (server, url)
+}
+
+#[test]
+fn what_the_only_back_end_cuts_is_servfail_by_tcp() {
+    let rig = Rig::new();
+    let (_authority, url) = by_datagrams(&rig, &[]);
+    let server = front(&[&url], &[]);
+    let mut stream = connect(server.addresses[0]);
+    let asked = query_edns(1, "big.auth.test", TXT, 1232);
+    let by_udp = ask(server.addresses[0], &asked);
+    assert!(by_udp.is_truncated() && by_udp.rcode() == 0, "{by_udp:?}");
+    let by_tcp = ask_by(&mut stream, &asked);
+    assert_eq!((by_tcp.rcode(), by_tcp.is_truncated(), by_tcp.answers()), (SERVFAIL, false, 0));
+    assert_eq!(by_tcp.0[12..], query_edns(1, "big.auth.test", TXT, 1232)[12..], "with an OPT record");
+    // What is whole comes by TCP though no connection leads to the back end.
+    assert_eq!(ask_by(&mut stream, &query(2, "www.auth.test", A)).answers(), 1);
+    let report = stop(server);
+    let counts = &report.back_ends[&url];
+    assert_eq!((counts.cut_short, counts.second_tries, counts.downs), (1, 0, 0), "{counts:?}");
+}
+
+#[test]
+fn what_one_back_end_cuts_another_gives_whole() {
+    let rig = Rig::new();
+    let (_whole, ways) = authority(&rig);
+    let (_cuts, url) = by_datagrams(&rig, &[]);
+    let (_large, large) = by_datagrams(&rig, &["--payload", "4096"]);
+    // By a connection beside datagrams, or by connections alone; or by datagrams where they are long enough.
+    for (other, payload) in [(&ways[0], 1232), (&ways[1], 1232), (&ways[2], 512), (&large, 4096)] {
+        let (first, second) = (format!("cuts={url}"), format!("other={other}"));
+        let server = front(&[&first, &second], &["--policy", "round-robin"]);
+        let mut stream = connect(server.addresses[0]);
+        for id in 0..20 {
+            let reply = ask_by(&mut stream, &query_edns(id, "big.auth.test", TXT, payload));
+            assert_eq!((reply.id(), reply.answers(), reply.is_truncated()), (id, 40, false), "{other}");
+        }
+        let report = stop(server);
+        let (cuts, other) = (&report.back_ends["cuts"], &report.back_ends["other"]);
+        assert!(cuts.cut_short >= 10 && other.second_tries == cuts.cut_short, "{report:?}");
+        assert_eq!(report.tcp.unwrap().response_rcodes, [("NOERROR".to_owned(), 20)].into());
+    }
+}
+
+#[test]
+fn of_those_that_have_no_connection_each_is_asked_once() {
+    let rig = Rig::new();
+    let servers = [by_datagrams(&rig, &[]), by_datagrams(&rig, &[])];
+    let urls = servers.each_ref().map(|(_, url)| &**url);
+    let server = front(&urls, &["--retry-servfail"]);
+    let mut stream = connect(server.addresses[0]);
+    for id in 0..10 {
+        assert_eq!(ask_by(&mut stream, &query(id, "big.auth.test", TXT)).rcode(), SERVFAIL);
+    }
+    let report = stop(server);
+    assert_eq!(urls.map(|url| super::asked(&report, url)), [10, 10]);
+    assert_eq!(urls.map(|url| report.back_ends[url].cut_short), [10, 10]);
+}
+
+#[test]
+fn one_without_connections_is_passed_over_for_one_that_has_some() {
+    let rig = Rig::new();
+    let (_whole, [by_udp, ..]) = authority(&rig);
+    let small: Vec<(Running, String)> = (0..3).map(|_| by_datagrams(&rig, &[])).collect();
+    let mut urls: Vec<&str> = small.iter().map(|(_, url)| &**url).collect();
+    urls.push(&by_udp);
+    let server = front(&urls, &["--policy", "random"]);
+    let mut stream = connect(server.addresses[0]);
+    for id in 0..40 {
+        assert_eq!(ask_by(&mut stream, &query(id, "big.auth.test", TXT)).answers(), 40);
+    }
+    stop(server);
+}

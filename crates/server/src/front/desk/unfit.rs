@@ -1,0 +1,84 @@
+//! Answers that do not serve their client: SERVFAIL, which another back end may not say, and those that are cut where the
+//! client came by TCP and can ask for the whole nowhere else. Such a client never gets a part: a resolver may take it for
+//! an answer that says that there is nothing.
+
+use kqps_message::Header;
+
+use super::Desk;
+use crate::front::asked::Asked;
+use crate::front::back_end::BackEnd;
+use crate::front::queries::{Client, Query};
+use crate::front::reply;
+
+impl Desk {
+    /// Whether the query in this place is asked again, or was refused, instead of getting this answer of a back end.
+    #[cold]
+    pub(in crate::front) fn tries_again(
+        &mut self,
+        number: usize,
+        place: u16,
+        link: u16,
+        message: &[u8],
+    ) -> bool {
+        let Query { client, tries, wants_whole, ref bytes, .. } = *self.queries.get(place);
+        let Some(back_end) = &mut self.back_ends[number] else { return false };
+        let is_servfail = reply::is_servfail(message);
+        back_end.counts.servfails += u64::from(is_servfail);
+        if client == Client::Check || !Asked::is_harmless(bytes) {
+            return false;
+        }
+        if is_servfail {
+            self.looks_soon |= back_end.health.doubt();
+            let is_first = tries - u8::from(wants_whole) <= 1;
+            return self.policy.retry_servfail && is_first && self.ask_another(number, place);
+        }
+        let is_cut = Header::of(message).is_some_and(Header::is_truncated);
+        if !is_cut || !matches!(client, Client::Tcp(_)) {
+            return false;
+        }
+        back_end.counts.cut_short += 1;
+        // Its own connection may take the query by now.
+        let (came_by_one, has_one) = (usize::from(link) < back_end.streams.len(), back_end.has_connection());
+        self.queries.take_back(place);
+        if wants_whole {
+            self.give_up(place);
+        } else {
+            self.queries.get_mut(place).wants_whole = true;
+            self.consider(place, (came_by_one || !has_one).then_some(number as u16));
+            self.dispatch(place);
+        }
+        true
+    }
+
+    /// Asks another back end than the one that answered, if one has room for the query; whether there is one.
+    fn ask_another(&mut self, number: usize, place: u16) -> bool {
+        self.consider(place, Some(number as u16));
+        let most = self.settings.back_end_outstanding;
+        self.candidates.retain(|candidate| candidate.outstanding < most);
+        if self.candidates.is_empty() {
+            return false;
+        }
+        self.queries.take_back(place);
+        self.dispatch(place);
+        true
+    }
+
+    /// Of the back ends that were found for a query, leaves those that have a connection for it, if there are any.
+    #[cold]
+    pub(in crate::front) fn prefer_connections(&mut self) {
+        let back_ends = &self.back_ends;
+        let has_one =
+            |number: u16| back_ends[usize::from(number)].as_ref().is_some_and(BackEnd::has_connection);
+        if self.candidates.iter().any(|candidate| has_one(candidate.back_end)) {
+            self.candidates.retain(|candidate| has_one(candidate.back_end));
+        }
+    }
+
+    /// The answer of a back end to a check that was sent at `asked_ns`. SERVFAIL speaks against it. Every other rcode
+    /// says something about the question and comes from a server that is well.
+    pub(in crate::front) fn hear_check(&mut self, number: usize, asked_ns: u64, message: &[u8]) {
+        let Some(back_end) = &mut self.back_ends[number] else { return };
+        back_end.answered_check(asked_ns, reply::is_servfail(message), &self.settings.checks);
+        self.looks_soon = true;
+    }
+}

@@ -1,0 +1,168 @@
+//! EDNS between a client and the front (RFC 6891), which is agreed on hop by hop: what the front reads of the OPT record
+//! in a query, and the OPT record in a reply of its own. It speaks version 0.
+
+use kqps_message::edns::{DO, UDP_PAYLOAD_BYTES};
+use kqps_message::header::HEADER_BYTES;
+use kqps_message::{Header, rcode, record, rtype};
+
+/// The length of an OPT record without options.
+pub(super) const OPT_BYTES: usize = 11;
+
+/// Code and length of an option.
+const OPTION_BYTES: usize = 4;
+
+/// What the records of a query say about EDNS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// The first OPT record, wherever it stands.
+    pub(super) opt: Option<Opt>,
+    /// A record cannot be read, or an OPT record is not as it must be: one, of the root, among the additional records
+    /// (section 6.1.1), with whole options.
+    is_malformed: bool,
+}
+
+/// What the front goes by in an OPT record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Opt {
+    version: u8,
+    dnssec_ok: bool,
+}
+
+/// Reads the records of a query, which begin at `at`.
+pub(super) fn see(query: &[u8], mut at: usize) -> Seen {
+    let mut seen = Seen::default();
+    let Some(header) = Header::of(query) else { return seen };
+    let before = u32::from(header.answers()) + u32::from(header.authorities());
+    for number in 0..before + u32::from(header.additionals()) {
+        let Some(record) = record::read(query, at) else {
+            seen.is_malformed = true;
+            break;
+        };
+        if record.rtype == rtype::OPT {
+            let opt = Opt { version: (record.ttl_s >> 16) as u8, dnssec_ok: record.ttl_s & DO != 0 };
+            let is_in_place = number >= before && query[at] == 0 && seen.opt.is_none();
+            // What another version's options look like is not known.
+            let is_whole = opt.version > 0 || are_options(record.data);
+            seen.is_malformed |= !is_in_place || !is_whole;
+            seen.opt.get_or_insert(opt);
+        }
+        at = record.end;
+    }
+    seen
+}
+
+/// Why a query whose records begin at `at` goes to no back end. The front answers another version itself (section
+/// 6.1.3): it could not say what the rest of such an OPT record means, and the answer is the same whoever is up.
+#[inline]
+pub(super) fn objection(query: &[u8], at: usize) -> Option<u16> {
+    if query[6..HEADER_BYTES] == [0; 6] {
+        return None;
+    }
+    let seen = see(query, at);
+    let is_other_version = seen.opt.is_some_and(|opt| opt.version > 0);
+    if seen.is_malformed {
+        return Some(rcode::FORMERR);
+    }
+    is_other_version.then_some(rcode::BADVERS)
+}
+
+/// Whether options fill these bytes.
+fn are_options(mut data: &[u8]) -> bool {
+    while let Some((&[_, _, high, low], rest)) = data.split_first_chunk::<OPTION_BYTES>() {
+        let Some(rest) = rest.get(usize::from(u16::from_be_bytes([high, low]))..) else { return false };
+        data = rest;
+    }
+    data.is_empty()
+}
+
+/// The OPT record of a reply of the front's own: no options, and of the flags DO as it was asked (RFC 3225, section 3).
+pub(super) fn own(opt: Opt, rcode: u16) -> [u8; OPT_BYTES] {
+    written(UDP_PAYLOAD_BYTES, rcode, opt.dnssec_ok)
+}
+
+/// The OPT record of a reply that the front cut: size and rcode are the back end's, if that has one.
+pub(super) fn of_cut(opt: Opt, back_ends: Option<record::Record<'_>>) -> [u8; OPT_BYTES] {
+    match back_ends {
+        Some(said) => written(said.class, (said.ttl_s >> 20) as u16 & 0xff0, opt.dnssec_ok),
+        None => own(opt, rcode::NOERROR),
+    }
+}
+
+/// An OPT record of version 0 with the upper eight bits of an rcode.
+fn written(payload_bytes: u16, rcode: u16, dnssec_ok: bool) -> [u8; OPT_BYTES] {
+    let ([t0, t1], [p0, p1]) = (rtype::OPT.to_be_bytes(), payload_bytes.to_be_bytes());
+    let flags = if dnssec_ok { (DO >> 8) as u8 } else { 0 };
+    [0, t0, t1, p0, p1, (rcode >> 4) as u8, 0, flags, 0, 0, 0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `a. A IN` with these counts of records, and these after it.
+    fn query(counts: [u8; 3], records: &[&[u8]]) -> Vec<u8> {
+        let [answers, authorities, additionals] = counts;
+        let head = [0, 1, 0, 0, 0, 1, 0, answers, 0, authorities, 0, additionals];
+        [&head, &b"\x01a\0\0\x01\0\x01"[..], &records.concat()].concat()
+    }
+
+    fn objected(counts: [u8; 3], records: &[&[u8]]) -> Option<u16> {
+        objection(&query(counts, records), 19)
+    }
+
+    const OPT: &[u8] = b"\0\0\x29\x04\xd0\0\0\0\0\0\0";
+    const VERSION_1: &[u8] = b"\0\0\x29\x04\xd0\0\x01\x80\0\0\0";
+    const A: &[u8] = b"\xc0\x0c\0\x01\0\x01\0\0\0\0\0\x04\x7f\0\0\x01";
+
+    #[test]
+    fn a_query_has_at_most_one_opt_record_of_the_root_and_of_version_0() {
+        let (formerr, badvers) = (Some(1), Some(16));
+        let cookie = b"\0\0\x29\x04\xd0\0\0\0\0\0\x0c\0\x0a\0\x0812345678";
+        for (counts, records, expected) in [
+            ([0, 0, 0], &[][..], None),
+            ([0, 0, 1], &[OPT], None),
+            ([0, 0, 1], &[cookie], None),
+            ([0, 0, 2], &[A, OPT], None),
+            ([0, 0, 2], &[OPT, A], None),
+            ([1, 1, 1], &[A, A, OPT], None),
+            // What follows the records is nobody's.
+            ([0, 0, 0], &[OPT, OPT], None),
+            ([0, 0, 1], &[VERSION_1], badvers),
+            // The data of another version is not looked at.
+            ([0, 0, 1], &[b"\0\0\x29\x04\xd0\0\x02\0\0\0\x01x"], badvers),
+            ([0, 0, 2], &[OPT, OPT], formerr),
+            ([0, 0, 2], &[VERSION_1, OPT], formerr),
+            ([0, 1, 1], &[OPT, A], formerr),
+            ([1, 0, 0], &[OPT], formerr),
+            ([0, 0, 1], &[b"\x01a", OPT], formerr),
+            ([0, 0, 1], &[b"\xc0\x0e", &OPT[1..]], formerr),
+            // Options that are cut, and one that is longer than the data.
+            ([0, 0, 1], &[b"\0\0\x29\x04\xd0\0\0\0\0\0\x03\0\x0a\0"], formerr),
+            ([0, 0, 1], &[b"\0\0\x29\x04\xd0\0\0\0\0\0\x05\0\x0a\0\x02x"], formerr),
+            // Counts that say more than there is.
+            ([0, 0, 1], &[], formerr),
+            ([0, 0, 1], &[&OPT[..10]], formerr),
+            ([255, 255, 255], &[A, OPT], formerr),
+        ] {
+            assert_eq!(objected(counts, records), expected, "{counts:?} {records:x?}");
+        }
+    }
+
+    #[test]
+    fn an_own_opt_record_has_the_bytes_of_rfc_6891() {
+        let opt = |dnssec_ok| Opt { version: 3, dnssec_ok };
+        assert_eq!(own(opt(false), rcode::SERVFAIL), *b"\0\0\x29\x04\xd0\0\0\0\0\0\0");
+        assert_eq!(own(opt(true), rcode::BADVERS), *b"\0\0\x29\x04\xd0\x01\0\x80\0\0\0");
+    }
+
+    #[test]
+    fn a_cut_reply_keeps_the_back_ends_size_and_rcode() {
+        let asked = Opt { version: 0, dnssec_ok: true };
+        // 512 bytes, the upper bits 2, version 5, all flags but DO, an option.
+        let said = b"\0\0\x29\x02\0\x02\x05\x7f\xff\0\x04\0\x03\0\0";
+        let message = query([0, 0, 1], &[said]);
+        let record = record::read(&message, 19).unwrap();
+        assert_eq!(of_cut(asked, Some(record)), *b"\0\0\x29\x02\0\x02\0\x80\0\0\0");
+        assert_eq!(of_cut(asked, None), *b"\0\0\x29\x04\xd0\0\0\x80\0\0\0");
+    }
+}
