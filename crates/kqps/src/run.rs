@@ -18,6 +18,7 @@ use kqps_dataset::generate::RECORDS_MAX;
 use kqps_lab::budget::Spending;
 use kqps_lab::comparison;
 use kqps_lab::conduct::Conducted;
+use kqps_lab::kept;
 use kqps_lab::layout::lay_out;
 use kqps_lab::session::{LabError, Session, Wish};
 use kqps_lab::setup::Setup;
@@ -321,8 +322,9 @@ pub(crate) fn default_folder(study: &str) -> anyhow::Result<PathBuf> {
 fn newest_run() -> Option<PathBuf> {
     let folders = std::fs::read_dir(RUNS).ok()?.flatten().map(|entry| entry.path());
     let unfinished = |folder: &PathBuf| {
-        kqps_observation::Store::read(&folder.join("run.sqlite"))
-            .is_ok_and(|run| run.finished_unix_ms.is_none() && run.study != comparison::NAME)
+        kqps_observation::Store::read(&folder.join("run.sqlite")).is_ok_and(|run| {
+            run.finished_unix_ms.is_none() && ![comparison::NAME, kept::NAME].contains(&&*run.study)
+        })
     };
     folders.filter(unfinished).max()
 }

@@ -12,6 +12,7 @@ pub mod canary;
 pub mod comparison;
 pub mod conduct;
 pub mod folder;
+pub mod kept;
 pub mod layout;
 pub mod load;
 pub mod materials;

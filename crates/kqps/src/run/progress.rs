@@ -9,6 +9,7 @@ use kqps_lab::conduct::Event;
 use kqps_lab::unit::Ending;
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::{Cell, Run, RunTrial};
+use kqps_verdict::judge::Telling;
 
 /// Shows what happens.
 pub(super) struct Progress {
@@ -84,14 +85,11 @@ fn found(ending: &Ending) -> String {
     match ending {
         Ending::Closed(rate_qps) => format!("{} q/s", rate(*rate_qps)),
         Ending::Played => "played".into(),
-        Ending::Found(bounds) => match (bounds.lower_qps, bounds.upper_qps) {
-            (Some(lower_qps), Some(upper_qps)) => {
-                format!("between {} and {} q/s, {} trials", rate(lower_qps), rate(upper_qps), bounds.trials)
-            }
-            (Some(lower_qps), None) => format!("{} q/s or more", rate(lower_qps)),
-            (None, _) if bounds.incomplete => "no rate is known to meet the goal, and the time is up".into(),
-            (None, _) => "no rate meets the goal".into(),
-        },
+        Ending::Found(bounds) => {
+            let told = Telling { rate: &rate, is_claimed: true }.bounds(bounds, true);
+            let trials = if bounds.trials == 1 { "trial" } else { "trials" };
+            format!("{told} (q/s, {} {trials})", bounds.trials)
+        }
         Ending::Failed(reason) => reason.clone(),
     }
 }

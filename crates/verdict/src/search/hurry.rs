@@ -77,6 +77,19 @@ impl Search<'_> {
         self.finish(found, incomplete)
     }
 
+    /// The lower bound failed its re-test: makes sure of a lesser one while there is time, and has it tried again.
+    pub(super) fn below_refuted(&self, refuted_qps: f64) -> Next {
+        let (found, incomplete) = self.bounds_so_far();
+        if found.lower_qps.is_none() {
+            let upper_qps = found.upper_qps.map_or(refuted_qps, |upper_qps| upper_qps.min(refuted_qps));
+            let open = Pair { lower_qps: None, upper_qps: Some(upper_qps) };
+            if let Some(rate_qps) = self.best_hope_qps(open) {
+                return self.ask(self.last_level(), rate_qps);
+            }
+        }
+        self.finish(found, incomplete)
+    }
+
     /// The load that is likeliest a lower bound in the time that is left: one that was begun, or one well below all that
     /// failed. Or a greater one that likely is, too, if one more trial of it leaves the time to fall back.
     fn best_hope_qps(&self, found: Pair) -> Option<f64> {
@@ -124,7 +137,8 @@ impl Search<'_> {
     /// was no matter of a few percent.
     fn well_below_qps(&self) -> Option<f64> {
         let failed = self.loads.iter().find(|at| at.good_and_bad(self.goal).1 > 0);
-        let Some(failed_qps) = failed.map(|at| at.load_qps) else {
+        let failed = failed.map(|at| at.load_qps).into_iter().chain(self.refuted_qps).reduce(f64::min);
+        let Some(failed_qps) = failed else {
             return self.loads.first().map(|at| at.load_qps);
         };
         let reached = self.loads.iter().rev().find(|at| at.good_and_bad(self.goal).0 > 0);
