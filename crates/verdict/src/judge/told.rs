@@ -46,10 +46,11 @@ impl Telling<'_> {
         let held = if self.is_claimed { "held" } else { "met the goal" };
         match (bounds.lower_qps, bounds.met_qps) {
             (Some(lower_qps), _) => {
-                let again = match (bounds.retested, is_searched) {
-                    (true, _) => ", and again at the end",
-                    (false, true) => ", and was not tried again",
-                    (false, false) => "",
+                let again = match (bounds.retested, bounds.retested_twice) {
+                    (true, false) => ", and again at the end",
+                    (true, true) => ", and in one of two trials at the end",
+                    (false, _) if is_searched => ", and was not tried again",
+                    (false, _) => "",
                 };
                 Some(format!("{} {held}{again}", (self.rate)(lower_qps)))
             }
@@ -60,9 +61,8 @@ impl Telling<'_> {
             (None, None) if bounds.refuted_qps.is_some() => Some("no load is known to hold".to_owned()),
             (None, None) => {
                 let least_qps = bounds.missed_qps.or(bounds.upper_qps);
-                let down_to =
-                    least_qps.map(|qps| format!(", down to {}", (self.rate)(qps))).unwrap_or_default();
-                Some(format!("no load met the goal{down_to}"))
+                let down_to = |qps: f64| format!("no load met the goal, down to {}", (self.rate)(qps));
+                Some(least_qps.map_or("no load was tried yet".to_owned(), down_to))
             }
         }
     }

@@ -20,7 +20,7 @@ pub struct Bounds {
     /// The greatest load is a lower bound, or there is no upper bound, and the lower one was not refuted: the subject may
     /// be faster than what was tried.
     pub irregular: bool,
-    /// Whether a load that had met the goal failed when it was tried once more at the end; none where nothing was tried
+    /// Whether a load that had met the goal failed when it was tried again at the end; none where nothing was tried
     /// again.
     pub drifted: Option<bool>,
     /// The load that failed so, queries a second: neither it nor a greater one is known to hold. The least where several
@@ -30,6 +30,9 @@ pub struct Bounds {
     /// Whether the lower bound was tried once more at the end, and met the goal again.
     #[serde(default)]
     pub retested: bool,
+    /// Whether it took a second trial to show that, since the first one was bad.
+    #[serde(default)]
+    pub retested_twice: bool,
     /// The greatest load up to which no trial was bad, queries a second. That may be fewer trials than a bound takes.
     #[serde(default)]
     pub met_qps: Option<f64>,

@@ -63,7 +63,7 @@ const LOADS_LEAST: usize = 3;
 /// How far apart two loads must be, as a factor, for their losses to be compared: where the loss is small, further.
 /// A host that stands still for a moment in each trial loses a little at every load that is not far below the others.
 const APART: f64 = 4.0;
-const APART_IF_SMALL: f64 = 32.0;
+const APART_IF_SMALL: f64 = 8.0;
 /// A loss below this is small.
 const SMALL: f64 = 0.1;
 

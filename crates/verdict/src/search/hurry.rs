@@ -46,7 +46,9 @@ impl Search<'_> {
             let attempts = if self.is_noisy() { 2.0 } else { 1.0 };
             return attempts * self.sure_s(self.hope_qps(found).unwrap_or(rate_qps));
         };
-        self.sure_s(lower_qps)
+        // The re-test may fail.
+        let again_s = if self.is_noisy() { self.sure_s(lower_qps / HURRIED_STEP) } else { 0.0 };
+        self.sure_s(lower_qps) + again_s
     }
 
     /// Seconds of trials that make sure of a lower bound, if none of them is bad, and its re-test.
@@ -81,7 +83,9 @@ impl Search<'_> {
     pub(super) fn below_refuted(&self, refuted_qps: f64) -> Next {
         let (found, incomplete) = self.bounds_so_far();
         if found.lower_qps.is_none() {
-            let upper_qps = found.upper_qps.map_or(refuted_qps, |upper_qps| upper_qps.min(refuted_qps));
+            // What is just below would fail as well. A hair more, for loads are rounded.
+            let well_below_qps = refuted_qps / HURRIED_STEP * 1.01;
+            let upper_qps = found.upper_qps.map_or(well_below_qps, |upper_qps| upper_qps.min(well_below_qps));
             let open = Pair { lower_qps: None, upper_qps: Some(upper_qps) };
             if let Some(rate_qps) = self.best_hope_qps(open) {
                 return self.ask(self.last_level(), rate_qps);

@@ -62,7 +62,7 @@ pub fn next_trial(goal: &Goal, start: &Start, probes: &[Probe]) -> Next {
         return Next::Overload { duration_s: goal.final_s.min(1.0) };
     };
     if let Some(refuted_qps) = search.refuted_qps {
-        return search.below_refuted(refuted_qps);
+        return search.retest_again().unwrap_or_else(|| search.below_refuted(refuted_qps));
     }
     for level in &search.levels {
         match level.step(&search.loads, hint) {
@@ -93,12 +93,22 @@ fn first_hint(goal: &Goal, start: &Start, probes: &[Probe]) -> Option<Pair> {
     Some(Pair { lower_qps: Some(below_qps), upper_qps: None })
 }
 
+/// A re-test is one trial, and a second one where the first is bad and the goal allows bad trials at all.
+const RETESTS_MOST: usize = 2;
+
+/// Whether more of the trials made again at a load were bad than the goal allows.
+fn is_refuted(goal: &Goal, at: &AtLoad<'_>) -> bool {
+    let (_, bad) = at.good_and_bad(goal);
+    bad as f64 > at.probes.len() as f64 * goal.exceed
+}
+
 /// A search in the middle of it.
 pub(super) struct Search<'a> {
     pub(super) goal: &'a Goal,
     pub(super) levels: Vec<Level>,
     pub(super) loads: Vec<AtLoad<'a>>,
     pub(super) probes: &'a [Probe],
+    retests: Vec<AtLoad<'a>>,
     /// The least load that had met the goal and failed its re-test: no load from there on holds.
     pub(super) refuted_qps: Option<f64>,
     futile: Option<Futile>,
@@ -108,10 +118,10 @@ impl<'a> Search<'a> {
     fn of(goal: &'a Goal, probes: &'a [Probe]) -> Self {
         let loads = by_load(probes, |probe| probe.purpose == Purpose::Search);
         let levels = Level::all(goal, buffer_packets(probes));
-        let refuted = probes.iter().filter(|probe| probe.purpose == Purpose::Retest && probe.is_bad(goal));
-        let refuted_qps = refuted.map(|probe| probe.load_qps).reduce(f64::min);
+        let retests = by_load(probes, |probe| probe.purpose == Purpose::Retest);
+        let refuted_qps = retests.iter().find(|at| is_refuted(goal, at)).map(|at| at.load_qps);
         let futile = futile(goal, probes, &loads);
-        Self { goal, levels, loads, probes, refuted_qps, futile }
+        Self { goal, levels, loads, probes, retests, refuted_qps, futile }
     }
 
     /// The bounds of the goal itself. A load that failed its re-test is no lower bound, nor is a greater one.
@@ -163,6 +173,15 @@ impl<'a> Search<'a> {
         uppers.into_iter().find(|upper_qps| lower_qps.is_none_or(|lower_qps| *upper_qps > lower_qps))
     }
 
+    /// The second trial of a re-test of which the first was bad, if there is time.
+    fn retest_again(&self) -> Option<Next> {
+        let may_be_bad = |at: &&AtLoad<'_>| is_refuted(self.goal, at) && self.goal.exceed > 0.0;
+        let open = self.retests.iter().filter(may_be_bad).find(|at| at.probes.len() < RETESTS_MOST)?;
+        let duration_s = self.last_level().goal_at(open.load_qps).final_s;
+        let next = Next::Trial { rate_qps: open.load_qps, duration_s, purpose: Purpose::Retest };
+        self.may_overrun_for(duration_s).then_some(next)
+    }
+
     /// The re-test of the lower bound, or the result.
     pub(super) fn finish(&self, found: Pair, incomplete: bool) -> Next {
         let bounds = self.result(found, incomplete);
@@ -200,7 +219,9 @@ impl<'a> Search<'a> {
             let at_lower = at_lower.flat_map(|at| at.probes.iter().copied());
             bounds.throughput_qps = Some(conditional_throughput(&goal, lower_qps, at_lower));
             bounds.hidden_share = last.hidden_share(lower_qps);
-            bounds.retested = self.is_retested(lower_qps);
+            let retests = self.retests.iter().find(|at| at.load_qps.total_cmp(&lower_qps).is_eq());
+            bounds.retested = retests.is_some();
+            bounds.retested_twice = retests.is_some_and(|at| at.good_and_bad(self.goal).1 > 0);
         }
         bounds.drifted = match self.refuted_qps {
             Some(_) => Some(true),
@@ -208,12 +229,6 @@ impl<'a> Search<'a> {
         };
         (bounds.met_qps, bounds.missed_qps) = self.met_and_missed();
         bounds
-    }
-
-    /// Whether a load was tried once more at the end. What failed then is no lower bound any longer.
-    fn is_retested(&self, load_qps: f64) -> bool {
-        let mut retests = self.probes.iter().filter(|probe| probe.purpose == Purpose::Retest);
-        retests.any(|probe| probe.load_qps.total_cmp(&load_qps).is_eq())
     }
 
     /// The greatest load up to which no trial was bad, and the least of which one was.

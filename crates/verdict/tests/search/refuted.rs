@@ -36,6 +36,26 @@ fn a_load_that_failed_its_re_test_is_no_lower_bound() {
 }
 
 #[test]
+fn one_bad_trial_of_two_is_as_much_as_the_goal_allows() {
+    let goal = Preset::Quick.goal();
+    let of = |goal: &Goal, retests: &[f64]| {
+        let retests = retests.iter().map(|bad_ratio| retest(goal, 81_660.0, *bad_ratio));
+        let probes: Vec<Probe> = [settling(goal, 81_660.0, 0.0), settling(goal, 83_000.0, 0.1)]
+            .into_iter()
+            .chain(retests)
+            .collect();
+        let bounds = bounds_found(goal, &probes);
+        (bounds.lower_qps, bounds.drifted, bounds.retested_twice)
+    };
+    assert_eq!(of(&goal, &[0.0]), (Some(81_660.0), Some(false), false));
+    assert_eq!(of(&goal, &[0.1, 0.0]), (Some(81_660.0), Some(false), true));
+    assert_eq!(of(&goal, &[0.1]), (None, Some(true), false), "there was no time for the second");
+    assert_eq!(of(&goal, &[0.1, 0.1]), (None, Some(true), false));
+    let strict = Preset::Rfc2544.goal();
+    assert_eq!(of(&strict, &[0.1, 0.0]), (None, Some(true), false), "no trial may be bad");
+}
+
+#[test]
 fn nothing_is_said_to_be_faster_that_failed_its_re_test() {
     let goal = Goal { max_qps: 200_000.0, ..Preset::Quick.goal() };
     let greatest = settling(&goal, 200_000.0, 0.0);
@@ -64,7 +84,7 @@ fn after_a_failed_re_test_a_lesser_load_is_made_sure_of_and_tried_again() {
 }
 
 #[test]
-fn where_every_re_test_fails_nothing_held() {
+fn where_re_tests_fail_only_what_was_not_refuted_is_left() {
     let goal = Preset::Quick.goal();
     let start = Start { bounds_qps: Some((99_000.0, 100_500.0)) };
     // Each load is good three times, which settles it, and bad the fourth time.
@@ -77,8 +97,12 @@ fn where_every_re_test_fails_nothing_held() {
     };
     let searched = search_with(&goal, &start, fickle, 0.0);
     let bounds = searched.bounds;
-    assert_eq!((bounds.lower_qps, bounds.throughput_qps, bounds.drifted), (None, None, Some(true)));
-    let retests = searched.probes.iter().filter(|probe| probe.purpose == Purpose::Retest).count();
-    assert!(retests > 1, "a lesser one was tried, too");
+    assert!(bounds.drifted == Some(true) && !bounds.retested, "{bounds:?}");
+    let retests = searched.probes.iter().filter(|probe| probe.purpose == Purpose::Retest);
+    let least_qps = retests.map(|probe| probe.load_qps).reduce(f64::min);
+    assert_eq!(bounds.refuted_qps, least_qps);
+    assert!(least_qps < Some(99_000.0), "a lesser one was tried, too");
+    // One whose re-test there was no time for.
+    assert!(bounds.lower_qps.is_none_or(|lower_qps| Some(lower_qps) < least_qps), "{bounds:?}");
     assert!(searched.wall_s <= goal.limit_s * 1.15 + 1.0);
 }
