@@ -34,7 +34,11 @@ fn is_about_input(error: &anyhow::Error) -> bool {
     };
     let of_lab = |cause: &LabError| match cause {
         LabError::Store(store) => is_bad(store),
-        LabError::SameName { .. } | LabError::File(_) | LabError::Goal(_) | LabError::NoRun(_) => true,
+        LabError::SameName { .. }
+        | LabError::File(_)
+        | LabError::Goal(_)
+        | LabError::NoRun(_)
+        | LabError::Search { .. } => true,
         _ => false,
     };
     error.is::<BadInput>()

@@ -1,9 +1,12 @@
 //! `kqps find`: the highest reliable rate of a target, by METHOD's search, with how far to trust it.
 
 mod ceiling;
+mod keep;
+mod limit;
 mod words;
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -24,6 +27,7 @@ use crate::exit::{REFUSED, bad_input};
 use crate::load::{PlayerArgs, Shown, Watcher, open_dataset, setting, silence};
 use crate::value::{parse_duration, parse_rate, parse_share};
 use ceiling::{Ceilings, Interface};
+use keep::Keeping;
 
 /// Queries outstanding in the short closed loop that tells where to begin.
 const WINDOW: u64 = 500;
@@ -69,6 +73,15 @@ pub(crate) struct Args {
     #[arg(long)]
     no_ceiling: bool,
 
+    /// How long the search may take (default: what the goal says: 14s for quick, 3m for default and lossless, 1h for
+    /// rfc2544)
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    time_limit: Option<Duration>,
+
+    /// Keep the trials and the page of the search in this folder; `kqps report DIR` makes the page again
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
     /// Print a JSON object for each trial, and the verdict as the last one
     #[arg(long)]
     json: bool,
@@ -83,6 +96,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Stop { after: Some(Duration::from_secs_f64(goal.final_s)), passes: None },
     )?;
     plan.load = LoadPlan::Closed { outstanding: WINDOW.max(plan.threads as u64) };
+    let claimed = args.out.as_deref().map(keep::claim).transpose()?;
     let watcher = Watcher::new()?;
     let interface = interface_of(args);
     let expected = dataset.check();
@@ -93,22 +107,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ceiling::measure(&interface, &plan, &dataset, &watcher)
     };
     let dataset = dataset.checked(expected);
+    let begun = claimed.map(|claimed| Keeping::begin(claimed, &goal, &plan, &interface, &ceilings));
+    let keeping = begun.transpose()?;
+    let mut search = Search { json: args.json, goal: &goal, plan: &plan, dataset, watcher, keeping };
     let mut played = Vec::new();
-    let ended = kqps_lab::search::run(&goal, &Start::default(), &mut played, |load| {
-        let trial = trial(&plan, &dataset, load, &watcher).map_err(Ended::Failed)?;
-        if args.json {
-            tell(&trial, load).map_err(Ended::Failed)?;
-        }
-        if let Some(why) = nobody_there(&trial, load).filter(|_| !trial.interrupted) {
-            return Err(Ended::Failed(anyhow::Error::msg(why)));
-        }
-        eprintln!("{}", words::trial_line(&trial, load.purpose, &goal));
-        if trial.interrupted { Err(Ended::Interrupted) } else { Ok(trial) }
-    });
+    let ended =
+        kqps_lab::search::run(&goal, &Start::default(), &mut played, |load| search.play_and_tell(load));
+    let keeping = search.keeping;
     let interrupted = match ended {
         Ok(_) => false,
         Err(Ended::Interrupted) => true,
-        Err(Ended::Failed(error)) => return Err(error),
+        Err(Ended::Failed(error)) => {
+            if let Some(Err(other)) = keeping.map(|keeping| keeping.end(false, Some(&error))) {
+                eprintln!("kqps: {other:#}");
+            }
+            return Err(error);
+        }
     };
     let setting = setting(&args.player, &plan);
     let verdict = judged(&goal, setting, &played, &ceilings, interrupted);
@@ -119,6 +133,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         out.write_all(words::words(&verdict, &plan, &ceilings, &interface).as_bytes())?;
     }
+    drop(out);
+    if let Some(keeping) = keeping {
+        keeping.end(!interrupted, None)?;
+    }
     Ok(match (interrupted, verdict.grade.refuses()) {
         (true, _) => ExitCode::FAILURE,
         (false, true) => ExitCode::from(REFUSED),
@@ -126,7 +144,38 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Tells of a trial as soon as it is over: whatever ends the search, it was told.
+/// What the trials of a search need.
+struct Search<'a> {
+    json: bool,
+    goal: &'a Goal,
+    plan: &'a Plan,
+    dataset: Dataset,
+    watcher: Watcher,
+    keeping: Option<Keeping>,
+}
+
+impl Search<'_> {
+    /// Plays one trial, prints what came of it, and keeps it.
+    fn play_and_tell(&mut self, load: &Load) -> Result<Trial, Ended> {
+        let trial = trial(self.plan, &self.dataset, load, &self.watcher).map_err(Ended::Failed)?;
+        if self.json {
+            tell(&trial, load).map_err(Ended::Failed)?;
+        }
+        if let Some(why) = nobody_there(&trial, load).filter(|_| !trial.interrupted) {
+            return Err(Ended::Failed(anyhow::Error::msg(why)));
+        }
+        eprintln!("{}", words::trial_line(&trial, load.purpose, self.goal));
+        if trial.interrupted {
+            return Err(Ended::Interrupted);
+        }
+        if let Some(keeping) = &mut self.keeping {
+            keeping.add(load.purpose, &trial).map_err(Ended::Failed)?;
+        }
+        Ok(trial)
+    }
+}
+
+/// Prints a trial as soon as it is over: whatever ends the search, it was told.
 fn tell(trial: &Trial, load: &Load) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     let told = Told { trial, purpose: load.purpose, spoiled: is_spoiled(trial) };
@@ -158,6 +207,7 @@ fn interface_of(args: &Args) -> Interface {
     Interface {
         io: args.subject_io.clone().unwrap_or_else(|| USUAL_IO.into()),
         workers: args.player.subject_workers.unwrap_or(1),
+        is_told_workers: args.player.subject_workers.is_some(),
         is_assumed: args.subject_io.is_none() || args.player.subject_workers.is_none(),
     }
 }
@@ -172,6 +222,9 @@ fn goal_of(args: &Args) -> anyhow::Result<Goal> {
         return Err(bad_input("--p99: every trial would be above it; expected 1us at least"));
     }
     goal.p99_us = args.p99.map(|p99| p99.as_micros() as u64);
+    if let Some(time_limit) = args.time_limit {
+        goal.limit_s = limit::checked(time_limit, &goal)?;
+    }
     goal.check().map_err(bad_input)?;
     Ok(goal)
 }
@@ -206,6 +259,7 @@ fn judged(
     interrupted: bool,
 ) -> SearchVerdict {
     let trials: Vec<(Purpose, &Trial)> = played.iter().map(|one| (one.purpose, &one.trial)).collect();
-    let known = Known { setting, player_qps: ceilings.player_qps, echo_qps: ceilings.echo_qps, interrupted };
+    let known =
+        Known { setting, player_qps: ceilings.player_qps(), echo_qps: ceilings.echo_qps(), interrupted };
     judge_search(goal, &trials, &known)
 }

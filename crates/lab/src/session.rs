@@ -15,6 +15,7 @@ use kqps_verdict::search::Goal;
 use crate::budget::{Clock, Spending};
 use crate::conduct::{Conducted, Conductor, Event, Patience};
 use crate::folder::{Folder, FolderError, NoRun, store_in};
+use crate::kept;
 use crate::layout::{LaidOut, lay_out, new_run};
 use crate::materials::{Materials, MaterialsError, Wanted};
 use crate::record;
@@ -43,6 +44,11 @@ pub enum LabError {
     Foreign { path: PathBuf },
     #[error("the run was made with a goal that this version does not know: {0}")]
     Goal(String),
+    #[error(
+        "{path} holds a search of kqps find, which did not start its server and cannot go on with it; search again, \
+         into another folder", path = .path.display()
+    )]
+    Search { path: PathBuf },
     #[error("two subjects are called `{name}`: give each a name of its own")]
     SameName { name: String },
     #[error(transparent)]
@@ -121,6 +127,9 @@ impl Session {
         // The lock on the store says that nobody else conducts this run, so these are nobody's.
         remains::end_all_under(folder.path());
         let run = store.run()?;
+        if run.study == kept::NAME {
+            return Err(LabError::Search { path: folder.path().into() });
+        }
         let materials = Materials::of_all(&folder, &run.cells, run.seed, None)?;
         let mut definitions = BTreeMap::new();
         for cell in run.cells.iter().filter(|cell| cell.target.is_none()) {

@@ -35,8 +35,12 @@ pub struct Figures {
     pub state: State,
     /// The grade of the rate.
     pub grade: Grade,
-    /// Median of the starts with its order-statistic interval, correct answers a second.
+    /// Median of the starts with its order-statistic interval, correct answers a second: a statistic, and no load that
+    /// was played.
     pub median_qps: Option<Interval>,
+    /// What each start gave, correct answers a second.
+    #[serde(default)]
+    pub starts_qps: Vec<f64>,
     /// Mean, minimum and maximum of the starts, correct answers a second.
     pub spread_qps: Option<Spread>,
     /// What others found under the same factors.
@@ -124,6 +128,7 @@ fn of_cell(run: &Run, verdict: &CellVerdict) -> Figures {
         state: state(verdict, &crashes),
         grade: verdict.grade,
         median_qps: verdict.figure_qps,
+        starts_qps: if is_measured { measured::starts_qps(verdict) } else { Vec::new() },
         spread_qps: is_measured.then(|| measured::spread(verdict)).flatten(),
         published: published::of_cell(run, cell),
         efficiency: None,

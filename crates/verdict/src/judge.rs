@@ -8,6 +8,7 @@ mod reasons;
 mod search;
 mod sought;
 mod start;
+mod told;
 mod weigh;
 
 use kqps_observation::Run;
@@ -18,8 +19,8 @@ use crate::bottleneck::Bottleneck;
 use crate::compare::{self, Comparison};
 use crate::figure::{self, Figures};
 use crate::grade::Grade;
-use crate::interval::{Interval, median_interval};
-use crate::search::{Bounds, Goal, Preset};
+use crate::interval::Interval;
+use crate::search::{Goal, Preset};
 use crate::warning::{self, Setting, Warning};
 
 pub use ceiling::{Ceiling, Ceilings};
@@ -28,6 +29,7 @@ pub use reasons::DropReasons;
 pub use search::{Known, SearchVerdict, judge_search};
 pub use sought::{facts_of, goal_of};
 pub use start::StartVerdict;
+pub use told::Telling;
 
 /// What a run means.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,15 +57,21 @@ pub struct CellVerdict {
     pub name: String,
     /// The goal that the figure meets.
     pub goal: Goal,
-    /// The highest reliable rate, correct answers a second: the median of the starts' conditional
-    /// throughputs, its range reaching up to their upper bounds. None when it is refused (grade F).
+    /// Correct answers a second: the median of the starts' conditional throughputs, its range reaching up to their upper
+    /// bounds. That is a statistic of the starts, and of an even number of them no load that was played. None when it
+    /// is refused (grade F).
     pub figure_qps: Option<Interval>,
-    /// The median of the lower bounds of the starts that gave a figure, queries a second.
+    /// The least lower bound of the starts that gave a figure, queries a second: a load that was played and held, where
+    /// the others held more. None when the figure is refused.
     pub lower_bound_qps: Option<f64>,
-    /// The median of their upper bounds, queries a second.
+    /// The greatest of their upper bounds, queries a second: no start held it. None when one of them found none, or the
+    /// figure is refused.
     pub upper_bound_qps: Option<f64>,
-    /// How many times the figure is what the same player, set up alike, reaches against the cheapest echo:
-    /// ceiling (a). None where no echo was played like that.
+    /// What the same player, set up alike, reaches against the cheapest echo, correct answers a second: ceiling (a). None
+    /// where no echo was played like that.
+    #[serde(default)]
+    pub player_ceiling_qps: Option<f64>,
+    /// How many times the figure that is. None where there is none.
     pub player_headroom: Option<f64>,
     /// The name of the echo cell whose I/O is the subject's: ceiling (b).
     pub ceiling: Option<String>,
@@ -81,7 +89,7 @@ pub struct CellVerdict {
     pub starts: Vec<StartVerdict>,
     /// Numbers of the trials behind the figure: those at the starts' bounds.
     pub trials: Vec<u64>,
-    /// Latency at every load that was played, in rising order.
+    /// Latency at every load that was played, start by start, in rising order.
     pub latency: Vec<LoadPoint>,
     /// Where queries were lost, over all trials of the search.
     pub losses: Losses,
@@ -132,19 +140,16 @@ fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> Cell
         names_flags: false,
     };
     let weighed = weigh::weigh(&case);
-    // A start without a figure may have an upper bound, which would lie below the lower bounds of others.
-    let counting = || starts.iter().filter(|start| start.throughput_qps().is_some());
-    let median_of = |bound: fn(&Bounds) -> Option<f64>| {
-        let bounds: Vec<f64> = counting().filter_map(|start| bound(start.bounds()?)).collect();
-        median_interval(&bounds).map(|interval| interval.median).filter(|_| !weighed.grade.refuses())
-    };
+    let (lower_bound_qps, upper_bound_qps) =
+        if weighed.grade.refuses() { (None, None) } else { outer_bounds(&starts) };
     CellVerdict {
         cell: index as u32,
         name: cell.name.clone(),
         goal: goal.clone(),
         figure_qps: weighed.figure_qps,
-        lower_bound_qps: median_of(|bounds| bounds.lower_qps),
-        upper_bound_qps: median_of(|bounds| bounds.upper_qps),
+        lower_bound_qps,
+        upper_bound_qps,
+        player_ceiling_qps: case.player_qps,
         player_headroom: weighed.player_headroom,
         ceiling: echo.map(|ceiling| ceiling.name.clone()),
         ceiling_share: weighed.ceiling_share,
@@ -158,4 +163,14 @@ fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> Cell
         drop_reasons: reasons::of(run, index),
         starts: starts.into_iter().map(|start| start.verdict).collect(),
     }
+}
+
+/// The least lower bound, and the greatest upper bound if all have one. A start without a figure is left out: its upper
+/// bound would lie below the lower bounds of others.
+fn outer_bounds(starts: &[start::Start<'_>]) -> (Option<f64>, Option<f64>) {
+    let counting = starts.iter().filter(|start| start.throughput_qps().is_some());
+    let bounds: Vec<_> = counting.filter_map(|start| start.bounds()).collect();
+    let lower_qps = bounds.iter().filter_map(|one| one.lower_qps).reduce(f64::min);
+    let upper: Option<Vec<f64>> = bounds.iter().map(|one| one.upper_qps).collect();
+    (lower_qps, upper.and_then(|upper| upper.into_iter().reduce(f64::max)))
 }

@@ -6,6 +6,7 @@
 mod bounds;
 mod buffer;
 mod class;
+mod futile;
 mod goal;
 mod hurry;
 mod level;
@@ -14,6 +15,7 @@ mod probe;
 
 pub use bounds::Bounds;
 pub use class::{Class, classify, conditional_throughput};
+pub use futile::Futile;
 pub use goal::{BadGoal, Goal, Preset};
 pub use next::{Next, Start, bounds_found, most_trials, next_trial};
 pub use probe::Probe;

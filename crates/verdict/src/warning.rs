@@ -146,13 +146,14 @@ impl Warning {
         Self::new(Code::Irregular, Effect::DownOne, max_qps, advice)
     }
 
-    /// The lower bound failed when it was tried once more.
-    pub fn drifted(lower_qps: f64) -> Self {
+    /// A load that had met the goal failed when it was tried once more.
+    pub fn drifted(refuted_qps: f64) -> Self {
         let advice = format!(
-            "At the end of the search {lower_qps:.0} queries a second no longer met the goal: the subject or \
-             the host changed meanwhile. Search again on a quieter machine, or warm the subject up for longer."
+            "At the end of the search {refuted_qps:.0} queries a second no longer met the goal, and do not count as a \
+             bound: the subject or the host changed meanwhile. Search again on a quieter machine, or warm the subject \
+             up for longer."
         );
-        Self::new(Code::Drifted, Effect::DownOne, lower_qps, advice)
+        Self::new(Code::Drifted, Effect::DownOne, refuted_qps, advice)
     }
 }
 

@@ -10,6 +10,7 @@ use kqps_dataset::Dataset;
 use kqps_lab::path::LaidPath;
 use kqps_lab::study;
 use kqps_lab::subject::{Setting, Subject, Zone, builtin};
+use kqps_observation::Trial;
 use kqps_player::{LoadPlan, Plan};
 
 use crate::load::{Shown, Watcher};
@@ -24,17 +25,46 @@ pub(super) struct Interface {
     pub(super) io: String,
     /// Workers that answer queries.
     pub(super) workers: u32,
-    /// Whether nobody said so.
+    /// Whether the workers were named with the command.
+    pub(super) is_told_workers: bool,
+    /// Whether any of it was left out.
     pub(super) is_assumed: bool,
 }
 
-/// What the echo reached here, correct answers a second.
-#[derive(Clone, Copy, Debug, Default)]
+/// What the echo reached here.
+#[derive(Debug, Default)]
 pub(super) struct Ceilings {
     /// The player's own ceiling (a), against the cheapest echo.
-    pub(super) player_qps: Option<f64>,
+    pub(super) player: Option<Measured>,
     /// The standard interface's ceiling (b), against the echo with the subject's I/O.
-    pub(super) echo_qps: Option<f64>,
+    pub(super) echo: Option<Measured>,
+}
+
+/// One ceiling.
+#[derive(Debug)]
+pub(super) struct Measured {
+    /// The echo's I/O model.
+    pub(super) io: String,
+    pub(super) trial: Trial,
+}
+
+impl Ceilings {
+    /// The player's own, correct answers a second: the most that either echo gave it.
+    pub(super) fn player_qps(&self) -> Option<f64> {
+        let both = self.player.iter().chain(&self.echo);
+        both.map(Measured::rate_qps).reduce(f64::max)
+    }
+
+    /// The standard interface's, correct answers a second.
+    pub(super) fn echo_qps(&self) -> Option<f64> {
+        self.echo.as_ref().map(Measured::rate_qps)
+    }
+}
+
+impl Measured {
+    fn rate_qps(&self) -> f64 {
+        self.trial.load.answered_qps
+    }
 }
 
 /// Measures both ceilings, each whether or not the other can be, with the player that plays the search: what
@@ -46,23 +76,29 @@ pub(super) fn measure(interface: &Interface, plan: &Plan, dataset: &Dataset, wat
         if is_over() {
             return None;
         }
-        let rate = against(io, workers, plan, dataset, watcher);
-        let told = rate.inspect_err(|error| {
+        let trial = against(io, workers, plan, dataset, watcher);
+        let trial = trial.inspect_err(|error| {
             if !is_over() {
                 eprintln!("kqps: {what} could not be measured with {io}: {error:#}");
             }
         });
-        told.ok()
+        Some(Measured { io: io.to_owned(), trial: trial.ok()? })
     };
     let mut cheapest = study::cheapest_first();
     Ceilings {
-        player_qps: cheapest.find_map(|io| measured("the player's ceiling", io, 1)),
-        echo_qps: measured("the echo's ceiling", &interface.io, interface.workers),
+        player: cheapest.find_map(|io| measured("the player's ceiling", io, 1)),
+        echo: measured("the echo's ceiling", &interface.io, interface.workers),
     }
 }
 
-/// The rate that an echo answers, on the subject's cores where those are known.
-fn against(io: &str, workers: u32, plan: &Plan, dataset: &Dataset, watcher: &Watcher) -> anyhow::Result<f64> {
+/// A trial of an echo on the subject's cores where those are known.
+fn against(
+    io: &str,
+    workers: u32,
+    plan: &Plan,
+    dataset: &Dataset,
+    watcher: &Watcher,
+) -> anyhow::Result<Trial> {
     let folder = tempfile::tempdir()?;
     let kqps = std::env::current_exe()?;
     let setting = Setting {
@@ -85,5 +121,5 @@ fn against(io: &str, workers: u32, plan: &Plan, dataset: &Dataset, watcher: &Wat
     echo.stop();
     let trial = trial?;
     anyhow::ensure!(!trial.interrupted, "it was interrupted");
-    Ok(trial.load.answered_qps)
+    Ok(trial)
 }

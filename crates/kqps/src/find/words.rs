@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_player::Plan;
-use kqps_verdict::judge::SearchVerdict;
+use kqps_verdict::judge::{SearchVerdict, Telling};
 use kqps_verdict::search::{Goal, Probe};
 
 use super::ceiling::{Ceilings, Interface};
@@ -23,8 +23,8 @@ pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String
     let rate = whole(trial.load.intended_qps.unwrap_or(0.0));
     let word = match trial.interrupted {
         true => "interrupted",
-        false if Probe::of(trial, goal, purpose).is_bad(goal) => "too much",
-        false => "holds",
+        false if Probe::of(trial, goal, purpose).is_bad(goal) => "missed the goal",
+        false => "met the goal",
     };
     let what = if purpose == Purpose::Retest { "again" } else { "trial" };
     let bad = 100.0 * trial.accounts.bad_ratio();
@@ -47,15 +47,11 @@ pub(super) fn words(
         Some(qps) => line("figure", &format!("{} correct answers a second", whole(qps))),
         None => line("figure", "refused"),
     }
-    match (verdict.lower_bound_qps, verdict.upper_bound_qps) {
-        (Some(lower), Some(upper)) => {
-            line("bounds", &format!("{} q/s holds, {} q/s does not", whole(lower), whole(upper)));
-        }
-        (Some(lower), None) => {
-            line("bounds", &format!("{} q/s holds, and nothing above was too much", whole(lower)));
-        }
-        (None, Some(upper)) => line("bounds", &format!("even {} q/s does not hold", whole(upper))),
-        (None, None) => (),
+    // Of a refused figure it is what was seen, and no claim.
+    let telling = Telling { rate: &whole, is_claimed: verdict.throughput_qps.is_some() };
+    if !verdict.trials.is_empty() {
+        let label = if telling.is_claimed { "bounds" } else { "bounds, seen" };
+        line(label, &format!("{} (q/s)", telling.bounds(&verdict.seen, true)));
     }
     let goal = &verdict.goal;
     let p99 = goal.p99_us.map_or_else(String::new, |p99_us| format!(", p99 at most {p99_us} us"));
@@ -71,7 +67,7 @@ pub(super) fn words(
         ),
     );
     if let Some(share) = verdict.ceiling_share {
-        let echo = ceilings.echo_qps.map_or_else(String::new, |qps| format!(" of {} q/s", whole(qps)));
+        let echo = ceilings.echo_qps().map_or_else(String::new, |qps| format!(" of {} q/s", whole(qps)));
         line(
             "ceiling",
             &format!("{:.0} %{echo}, what the echo answers here {}", share * 100.0, with(interface)),

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use kqps_lab::comparison;
+use kqps_lab::{comparison, kept};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
@@ -35,12 +35,13 @@ pub(crate) fn default_folder(study: &str) -> anyhow::Result<PathBuf> {
     Ok(runs().join(format!("{now}-{study}")))
 }
 
-/// The newest run that is unfinished, comparisons apart; names of default folders sort by time.
+/// The newest run that is unfinished, comparisons and searches apart; names of default folders sort by time.
 pub(super) fn newest_run() -> Option<PathBuf> {
     let folders = std::fs::read_dir(runs()).ok()?.flatten().map(|entry| entry.path());
     let unfinished = |folder: &PathBuf| {
-        kqps_observation::Store::read(&folder.join("run.sqlite"))
-            .is_ok_and(|run| run.finished_unix_ms.is_none() && run.study != comparison::NAME)
+        kqps_observation::Store::read(&folder.join("run.sqlite")).is_ok_and(|run| {
+            run.finished_unix_ms.is_none() && ![comparison::NAME, kept::NAME].contains(&&*run.study)
+        })
     };
     folders.filter(unfinished).max()
 }

@@ -10,6 +10,7 @@ use kqps_lab::unit::Ending;
 use kqps_lab::words::counted;
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::{Cell, Run, RunTrial};
+use kqps_verdict::judge::Telling;
 
 /// Shows what happens.
 pub(super) struct Progress {
@@ -85,15 +86,10 @@ fn found(ending: &Ending) -> String {
     match ending {
         Ending::Closed(rate_qps) => format!("{} q/s", rate(*rate_qps)),
         Ending::Played => "played".into(),
-        Ending::Found(bounds) => match (bounds.lower_qps, bounds.upper_qps) {
-            (Some(lower_qps), Some(upper_qps)) => {
-                let trials = counted(bounds.trials.into(), "trial");
-                format!("between {} and {} q/s, {trials}", rate(lower_qps), rate(upper_qps))
-            }
-            (Some(lower_qps), None) => format!("{} q/s or more", rate(lower_qps)),
-            (None, _) if bounds.incomplete => "the time was up before any rate met the goal".into(),
-            (None, _) => "no rate met the goal".into(),
-        },
+        Ending::Found(bounds) => {
+            let told = Telling { rate: &rate, is_claimed: true }.bounds(bounds, true);
+            format!("{told} (q/s, {})", counted(bounds.trials.into(), "trial"))
+        }
         Ending::Failed(reason) => reason.clone(),
     }
 }

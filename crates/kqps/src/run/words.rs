@@ -9,7 +9,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use kqps_observation::run::Outcome;
 use kqps_observation::{Cell, Run};
 use kqps_verdict::interval::Interval;
-use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict};
+use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict, Telling};
 use kqps_verdict::left_open;
 use kqps_verdict::search::Goal;
 
@@ -64,16 +64,15 @@ fn of_subject(cell: &Cell, subject: &CellVerdict, verdict: &RunVerdict) -> Strin
         let _ = writeln!(text, "  {label:<12} {value}");
     };
     match subject.figure_qps {
-        Some(figure) => {
-            line("figure", &format!("{} correct answers a second", with_range(&figure)));
-            if let (Some(lower_qps), Some(upper_qps)) = (subject.lower_bound_qps, subject.upper_bound_qps) {
-                let bounds = format!("{} holds, {} does not (q/s", rate(lower_qps), rate(upper_qps));
-                let of_starts = if figure.count > 1 { "; medians of the starts" } else { "" };
-                line("bounds", &format!("{bounds}{of_starts})"));
-            }
-        }
+        Some(figure) => line("figure", &in_words(&figure)),
         None => line("figure", "refused"),
     }
+    for (label, told) in bounds(subject) {
+        text += &wrapped(&format!("  {label:<12} "), &told);
+    }
+    let mut line = |label: &str, value: &str| {
+        let _ = writeln!(text, "  {label:<12} {value}");
+    };
     line("goal", &goal(&subject.goal));
     if let (Some(share), Some(ceiling)) = (subject.ceiling_share, &subject.ceiling) {
         line("ceiling", &format!("{:.0} % of {ceiling}", share * 100.0));
@@ -84,6 +83,17 @@ fn of_subject(cell: &Cell, subject: &CellVerdict, verdict: &RunVerdict) -> Strin
         text += &wrapped("  - ", reason);
     }
     text
+}
+
+/// What each start showed, with its label. Of a refused figure it is what was seen, and no claim.
+fn bounds(subject: &CellVerdict) -> Vec<(String, String)> {
+    let telling = Telling { rate: &rate, is_claimed: subject.figure_qps.is_some() };
+    let seen = if telling.is_claimed { "" } else { ", seen" };
+    let label = |block: u32| match subject.starts.len() {
+        1 => format!("bounds{seen}"),
+        _ => format!("start {}{seen}", block + 1),
+    };
+    subject.starts.iter().map(|start| (label(start.block), start.told(telling) + " (q/s)")).collect()
 }
 
 /// What a subject printed last before its first failure, if anything.
@@ -154,10 +164,14 @@ fn range(figure: &Interval) -> String {
     format!("{} to {}", rate(figure.low), rate(figure.high))
 }
 
-fn with_range(figure: &Interval) -> String {
+/// What a figure is: of several starts a statistic, which none of them need have reached.
+fn in_words(figure: &Interval) -> String {
+    let median = rate(figure.median);
     match figure.count {
-        1 => format!("{} (one start)", rate(figure.median)),
-        count => format!("{} ({}, {count} starts)", rate(figure.median), range(figure)),
+        1 => format!("{median} correct answers a second (one start)"),
+        count => {
+            format!("{median} ({}) correct answers a second, the median of {count} starts", range(figure))
+        }
     }
 }
 

@@ -51,9 +51,14 @@ fn starts(verdict: &CellVerdict) -> impl Iterator<Item = &StartVerdict> {
     verdict.starts.iter().filter(|start| start.failure.is_none())
 }
 
-pub(super) fn spread(verdict: &CellVerdict) -> Option<Spread> {
+/// What each start gave, correct answers a second.
+pub(super) fn starts_qps(verdict: &CellVerdict) -> Vec<f64> {
     let rates = starts(verdict).filter_map(|start| start.bounds.as_ref()?.throughput_qps);
-    spread_of(rates.filter(|rate| rate.is_finite()))
+    rates.filter(|rate| rate.is_finite()).collect()
+}
+
+pub(super) fn spread(verdict: &CellVerdict) -> Option<Spread> {
+    spread_of(starts_qps(verdict).into_iter())
 }
 
 fn spread_of(values: impl Iterator<Item = f64>) -> Option<Spread> {

@@ -13,7 +13,7 @@ const ECHO: &str = "echo";
 /// All ceilings of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ceilings {
-    /// The player's own, against the cheapest echo. The highest of its cells where there are several.
+    /// The player's own: the most that any echo gave it.
     pub player: Option<Ceiling>,
     /// The echo's under each I/O model: ceilings (b), in the order of the run's cells.
     pub echoes: Vec<Ceiling>,
@@ -35,6 +35,9 @@ pub struct Ceiling {
     pub workers: u32,
     /// Correct answers a second; none when no trial could be measured.
     pub figure_qps: Option<Interval>,
+    /// What each start gave, correct answers a second.
+    #[serde(default)]
+    pub starts_qps: Vec<f64>,
     /// Numbers of the trials behind it.
     pub trials: Vec<u64>,
     /// Why starts could not be measured.
@@ -80,10 +83,20 @@ pub(super) fn of(run: &Run) -> Ceilings {
     let by_rate =
         |a: &Ceiling, b: &Ceiling| a.median_qps().unwrap_or(0.0).total_cmp(&b.median_qps().unwrap_or(0.0));
     Ceilings {
-        player: of(|cell| cell.role == Role::PlayerCeiling, Purpose::Ceiling).max_by(by_rate),
+        player: of(is_ceiling, Purpose::Ceiling).max_by(by_rate).map(|highest| of_player(run, highest)),
         echoes: of(|cell| cell.role == Role::EchoCeiling, Purpose::Ceiling).collect(),
         studied: of(is_studied_echo, Purpose::Closed).collect(),
     }
+}
+
+fn is_ceiling(cell: &Cell) -> bool {
+    matches!(cell.role, Role::PlayerCeiling | Role::EchoCeiling)
+}
+
+/// The name of the player's ceiling, whichever echo showed it.
+fn of_player(run: &Run, highest: Ceiling) -> Ceiling {
+    let named = run.cells.iter().find(|cell| cell.role == Role::PlayerCeiling).map(|cell| cell.name.clone());
+    Ceiling { name: named.unwrap_or_else(|| "player ceiling".to_owned()), ..highest }
 }
 
 /// The echo as the subject of a closed loop.
@@ -95,28 +108,42 @@ fn is_studied_echo(cell: &Cell) -> bool {
 /// as it is in this cell, and over the same path: of a subject on another host an echo there tells it. What the player
 /// reaches set up otherwise, with fewer flows or longer bursts, says nothing.
 pub(super) fn player_qps(run: &Run, cell: &Cell) -> Option<f64> {
-    let is_ceiling = |other: &Cell| matches!(other.role, Role::PlayerCeiling | Role::EchoCeiling);
-    let alike = |other: &Cell| {
-        other.player_cpus == cell.player_cpus
-            && other.is_elsewhere() == cell.is_elsewhere()
-            && other.player_factors().eq(cell.player_factors())
-    };
-    let cells = run.cells.iter().enumerate().filter(|(_, other)| is_ceiling(other) && alike(other));
+    let cells = run.cells.iter().enumerate();
+    let cells = cells.filter(|(_, other)| is_ceiling(other) && has_same_player(other, cell));
     cells
         .filter_map(|(index, other)| ceiling(run, index, other, Purpose::Ceiling).median_qps())
         .reduce(f64::max)
 }
 
+/// Whether the player of two cells is set up alike, and plays over the same path.
+fn has_same_player(one: &Cell, other: &Cell) -> bool {
+    one.player_cpus == other.player_cpus
+        && one.is_elsewhere() == other.is_elsewhere()
+        && one.player_factors().eq(other.player_factors())
+}
+
+/// Whether two cells measure the same: the echo that is the player's ceiling may be one of the echoes. They have one
+/// figure then, from the starts of both.
+fn is_same(one: &Cell, other: &Cell) -> bool {
+    let server =
+        |cell: &Cell| (cell.io.clone(), cell.workers, cell.subject_cpus.clone(), cell.factors.clone());
+    is_ceiling(one) && is_ceiling(other) && has_same_player(one, other) && server(one) == server(other)
+}
+
 fn ceiling(run: &Run, index: usize, cell: &Cell, purpose: Purpose) -> Ceiling {
-    let of_cell = || run.trials_of(index);
-    let measured: Vec<(u32, Purpose, _)> = of_cell()
+    let cells = run.cells.iter().enumerate();
+    let same = cells.filter(|(other, facts)| *other == index || is_same(facts, cell));
+    let same: Vec<usize> = same.map(|(other, _)| other).collect();
+    let of_cell = || same.iter().flat_map(|other| run.trials_of(*other));
+    let measured: Vec<((u32, u32), Purpose, _)> = of_cell()
         .filter(|trial| trial.purpose == purpose)
         .filter_map(|trial| {
-            trial.measured().map(|record| (trial.block, trial.purpose, (trial.number, record)))
+            let start = (trial.block, trial.cell);
+            trial.measured().map(|record| (start, trial.purpose, (trial.number, record)))
         })
         .collect();
-    // One start for every block, or the parts of one where the run was killed and resumed.
-    let mut blocks: Vec<u32> = measured.iter().map(|(block, ..)| *block).collect();
+    // One start for every block of a cell, or the parts of one where the run was killed and resumed.
+    let mut blocks: Vec<(u32, u32)> = measured.iter().map(|(block, ..)| *block).collect();
     blocks.sort_unstable();
     blocks.dedup();
     let mut figures = Vec::new();
@@ -134,6 +161,7 @@ fn ceiling(run: &Run, index: usize, cell: &Cell, purpose: Purpose) -> Ceiling {
         io: cell.io.clone(),
         workers: cell.workers,
         figure_qps: median_interval(&figures),
+        starts_qps: figures,
         trials,
         failures: of_cell().filter_map(RunTrial::failure).map(str::to_owned).collect(),
     }

@@ -70,8 +70,7 @@ impl<'a> Start<'a> {
         let is_behind = |trial: &Trial| behind.iter().any(|one| std::ptr::eq(one.trial, trial));
         let spoiled = counted(&judged, Played::facts).into_iter().map(|one| one.trial);
         Self {
-            verdict: StartVerdict { start: 0, block: 0, bounds, failure: None, trials },
-            is_searched: false,
+            verdict: StartVerdict { start: 0, block: 0, bounds, failure: None, trials, is_searched: false },
             at_lower,
             spoiled: spoiled.filter(|trial| is_spoiled(trial) && is_behind(trial)).collect(),
             failed,

@@ -10,9 +10,13 @@ use serde::{Deserialize, Serialize};
 use crate::evidence::counted_of_cell;
 use crate::search::Goal;
 
-/// Latency at one load, over all trials at it that count: their histograms are added, never their quantiles averaged.
+/// Latency at one load in one start, over all trials at it that count: their histograms are added, never their quantiles
+/// averaged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadPoint {
+    /// The block of the start, from 0: each has one.
+    #[serde(default)]
+    pub block: u32,
     /// Queries a second.
     pub load_qps: f64,
     /// Microseconds from intended send time to the reply; a lost query counts as the timeout.
@@ -47,16 +51,16 @@ pub struct PlaceLoss {
 
 pub(super) fn latency(run: &Run, cell: usize, goal: &Goal) -> Vec<LoadPoint> {
     // Loads are positive, and the bits of positive numbers are in their order.
-    let mut by_load: BTreeMap<u64, Vec<(&RunTrial, &Trial)>> = BTreeMap::new();
+    let mut by_load: BTreeMap<(u32, u64), Vec<(&RunTrial, &Trial)>> = BTreeMap::new();
     for (one, trial) in counted_of_cell(run, cell) {
         if let (LoadMode::Open, Some(load_qps)) = (trial.load.mode, trial.load.intended_qps) {
-            by_load.entry(goal.round_load(load_qps).to_bits()).or_default().push((one, trial));
+            by_load.entry((one.block, goal.round_load(load_qps).to_bits())).or_default().push((one, trial));
         }
     }
-    by_load.into_iter().map(|(bits, trials)| point(f64::from_bits(bits), &trials)).collect()
+    by_load.into_iter().map(|((block, bits), trials)| point(block, f64::from_bits(bits), &trials)).collect()
 }
 
-fn point(load_qps: f64, trials: &[(&RunTrial, &Trial)]) -> LoadPoint {
+fn point(block: u32, load_qps: f64, trials: &[(&RunTrial, &Trial)]) -> LoadPoint {
     let mut accounts = Accounts::default();
     let mut histogram = Histogram::default();
     for (_, trial) in trials {
@@ -71,6 +75,7 @@ fn point(load_qps: f64, trials: &[(&RunTrial, &Trial)]) -> LoadPoint {
         _ => histogram.quantiles(),
     };
     LoadPoint {
+        block,
         load_qps,
         latency_us,
         bad_ratio: accounts.bad_ratio(),

@@ -25,6 +25,9 @@ pub struct SearchVerdict {
     pub lower_bound_qps: Option<f64>,
     /// The Relevant Upper Bound, queries a second; none when the figure is refused or there is none.
     pub upper_bound_qps: Option<f64>,
+    /// What the trials showed of the bounds, whether or not the figure is refused.
+    #[serde(default)]
+    pub seen: Bounds,
     /// The figure: conditional throughput in correct answers a second; none when it is refused.
     pub throughput_qps: Option<f64>,
     /// Whether the search ran out of time or trials before its bounds were close enough.
@@ -104,6 +107,7 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         upper_bound_qps: unless_refused(bounds.upper_qps),
         throughput_qps: unless_refused(bounds.throughput_qps),
         incomplete: bounds.incomplete,
+        seen: bounds,
         interrupted: known.interrupted,
         spoiled: spoiled.map(|(index, _)| index).collect(),
         ceiling_share: weighed.ceiling_share,

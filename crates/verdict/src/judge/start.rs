@@ -19,19 +19,20 @@ pub struct StartVerdict {
     pub start: u64,
     /// Its block.
     pub block: u32,
-    /// What its search found; none when it made no trial.
+    /// What its search found, whether or not the figure is refused; none when it made no trial.
     pub bounds: Option<Bounds>,
     /// Why it could not be measured, in which case its bounds do not count.
     pub failure: Option<String>,
     /// Numbers of the trials at its bounds, re-tests included.
     pub trials: Vec<u64>,
+    /// Whether its load was searched for, and not given.
+    #[serde(default)]
+    pub is_searched: bool,
 }
 
 /// A start with the records that judging it needs.
 pub(super) struct Start<'a> {
     pub(super) verdict: StartVerdict,
-    /// Whether its load was searched for, and not given.
-    pub(super) is_searched: bool,
     /// Trials at the lower bound, re-tests included.
     pub(super) at_lower: Vec<&'a Trial>,
     /// Trials at either bound that were spoiled each time they were made.
@@ -77,7 +78,7 @@ impl<'a> Start<'a> {
             counted_at_last.iter().map(|one| (Probe::of(one.trial, goal, one.purpose), *one)).collect();
         let facts: Vec<Probe> = probes.iter().map(|(probe, _)| *probe).collect();
         let is_search = |probe: &Probe| matches!(probe.purpose, Purpose::Search | Purpose::Retest);
-        let bounds = facts.iter().any(is_search).then(|| bounds_found(goal, &facts));
+        let bounds = (!facts.is_empty()).then(|| bounds_found(goal, &facts));
         let (lower_qps, upper_qps) =
             bounds.as_ref().map_or((None, None), |bounds| (bounds.lower_qps, bounds.upper_qps));
 
@@ -105,8 +106,8 @@ impl<'a> Start<'a> {
                 trials: behind.map(|(_, one)| one.number).collect(),
                 bounds,
                 failure: None,
+                is_searched: true,
             },
-            is_searched: true,
             at_lower: select(&|probe| is_at(probe.load_qps, lower_qps)),
             spoiled: spoiled.map(|one| one.trial).collect(),
             failed: select(&|probe| is_just_above(probe) && probe.is_bad(goal)),

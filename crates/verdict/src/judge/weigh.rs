@@ -10,7 +10,7 @@ use super::start::Start;
 use crate::bottleneck::{Bottleneck, Resource, bottleneck};
 use crate::grade::Grade;
 use crate::interval::{Interval, median_interval, outlying};
-use crate::search::Bounds;
+use crate::search::{Bounds, Futile};
 use crate::warning::{self, Code, Effect, Setting, Warning};
 
 /// All that a figure is weighed by.
@@ -213,10 +213,37 @@ fn why_no_figure(starts: &[Start<'_>]) -> String {
     if searches.is_empty() {
         return "It was never tried: the run or its budget ended before it was begun.".into();
     }
+    if let Some(futile) = searches.iter().find_map(|bounds| bounds.futile) {
+        return why_futile(futile);
+    }
+    if let Some(refuted_qps) = searches.iter().filter_map(|bounds| bounds.refuted_qps).reduce(f64::min) {
+        return format!(
+            "{refuted_qps:.0} queries a second met the goal and failed when they were tried once more, and no lesser \
+             load was tried often enough to hold."
+        );
+    }
     if searches.iter().any(|bounds| bounds.incomplete) {
         return "The time for the search was used up before any load was known to meet the goal.".into();
     }
     "No load met the goal in any start, so there is no figure.".into()
+}
+
+/// Why a search ended early, and what to look for.
+fn why_futile(futile: Futile) -> String {
+    match futile {
+        Futile::Wrong { .. } => {
+            "The search ended early: with so many wrong answers there is no figure, whatever the load.".into()
+        }
+        Futile::Silent => {
+            "The search ended early: not one query of the overload was answered. Look for a packet \
+                           filter, and ask the server one of these questions by hand."
+                .into()
+        }
+        Futile::Lossy { .. } => format!(
+            "The search ended early: {futile}. Look for a packet filter or a rate limit, on the path or in the \
+             server, and for queries that it does not answer."
+        ),
+    }
 }
 
 /// What is to be said of searches that did not end as they should, when it is not said by a warning.
@@ -235,7 +262,7 @@ fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bool) -> Vec<
     tell(
         |bounds| bounds.drifted == Some(true),
         few,
-        "drifted: at their end the lower bound no longer met the goal.",
+        "drifted: a load that had met the goal failed when it was tried once more, and does not count as a bound.",
     );
     let irregular_most = if is_refused { 0 } else { few };
     tell(
@@ -251,7 +278,7 @@ fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bool) -> Vec<
         ));
     }
     match hidden_share(starts) {
-        None if starts.iter().all(|start| !start.is_searched) => {}
+        None if starts.iter().all(|start| !start.verdict.is_searched) => {}
         None => reasons.push(
             "How many packets the subject's buffers hold did not show: they may have hidden a loss in short \
              trials."
@@ -268,13 +295,13 @@ fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bool) -> Vec<
 
 /// How many searches found a lower bound and did not try it once more.
 fn untested(starts: &[Start<'_>]) -> usize {
-    let searches = starts.iter().filter(|start| start.is_searched).filter_map(Start::bounds);
-    searches.filter(|bounds| bounds.lower_qps.is_some() && bounds.drifted.is_none()).count()
+    let searches = starts.iter().filter(|start| start.verdict.is_searched).filter_map(Start::bounds);
+    searches.filter(|bounds| bounds.lower_qps.is_some() && !bounds.retested).count()
 }
 
 /// The greatest share of its load that the buffers could have hidden in any search; none where one is unknown.
 fn hidden_share(starts: &[Start<'_>]) -> Option<f64> {
-    let searches = starts.iter().filter(|start| start.is_searched).filter_map(Start::bounds);
+    let searches = starts.iter().filter(|start| start.verdict.is_searched).filter_map(Start::bounds);
     searches
         .filter(|bounds| bounds.lower_qps.is_some())
         .map(|bounds| bounds.hidden_share)
@@ -341,11 +368,7 @@ fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f6
     case.starts.iter().find_map(|start| warning::no_steady_state(start.warm_up)).map(&mut replace);
 
     let searched: Vec<_> = case.starts.iter().filter_map(Start::bounds).collect();
-    let drifted: Vec<f64> = searched
-        .iter()
-        .filter(|bounds| bounds.drifted == Some(true))
-        .filter_map(|bounds| bounds.lower_qps)
-        .collect();
+    let drifted: Vec<f64> = searched.iter().filter_map(|bounds| bounds.refuted_qps).collect();
     if is_half(drifted.len(), searched.len()) {
         replace(Warning::drifted(drifted[0]));
     }

@@ -3,22 +3,45 @@
 use serde::{Deserialize, Serialize};
 
 use super::class::{Class, classify};
+use super::futile::Futile;
 use super::goal::Goal;
 use super::probe::Probe;
 
 /// What a search found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
-    /// The Relevant Lower Bound, queries a second; none when even the least load misses the goal.
+    /// The Relevant Lower Bound, queries a second: the greatest load that met the goal, unless that failed its
+    /// re-test; then the greatest below it. None where no load is known to meet the goal.
     pub lower_qps: Option<f64>,
     /// The Relevant Upper Bound, queries a second; none when even the greatest load meets the goal.
     pub upper_qps: Option<f64>,
     /// Conditional throughput at the lower bound, correct answers a second.
     pub throughput_qps: Option<f64>,
-    /// The greatest load is a lower bound, or there is no upper bound: the subject may be faster than what was tried.
+    /// The greatest load is a lower bound, or there is no upper bound, and the lower one was not refuted: the subject may
+    /// be faster than what was tried.
     pub irregular: bool,
-    /// Whether the lower bound no longer held when it was tried once more at the end; none where it was not tried again.
+    /// Whether a load that had met the goal failed when it was tried again at the end; none where nothing was tried
+    /// again.
     pub drifted: Option<bool>,
+    /// The load that failed so, queries a second: neither it nor a greater one is known to hold. The least where several
+    /// failed.
+    #[serde(default)]
+    pub refuted_qps: Option<f64>,
+    /// Whether the lower bound was tried once more at the end, and met the goal again.
+    #[serde(default)]
+    pub retested: bool,
+    /// Whether it took a second trial to show that, since the first one was bad.
+    #[serde(default)]
+    pub retested_twice: bool,
+    /// The greatest load up to which no trial was bad, queries a second. That may be fewer trials than a bound takes.
+    #[serde(default)]
+    pub met_qps: Option<f64>,
+    /// The least load of which a trial was bad, queries a second.
+    #[serde(default)]
+    pub missed_qps: Option<f64>,
+    /// Why the search ended early, where it did: no other load would have done better.
+    #[serde(default)]
+    pub futile: Option<Futile>,
     /// The time or the number of trials was used up first: the bounds are farther apart than the goal's width,
     /// and the upper one may rest on fewer trials.
     pub incomplete: bool,
@@ -40,6 +63,11 @@ impl AtLoad<'_> {
     pub(super) fn good_and_bad(&self, goal: &Goal) -> (usize, usize) {
         let bad = self.probes.iter().filter(|probe| probe.is_bad(goal)).count();
         (self.probes.len() - bad, bad)
+    }
+
+    /// The trial in which the least share of the queries was bad.
+    pub(super) fn best(&self) -> Option<&Probe> {
+        self.probes.iter().copied().min_by(|a, b| a.bad_ratio.total_cmp(&b.bad_ratio))
     }
 }
 
@@ -64,7 +92,10 @@ pub(super) struct Pair {
 
 impl Pair {
     /// `goal_at` gives the goal as it is at a load, which differs where buffers ask for longer trials.
-    pub(super) fn relevant(loads: &[AtLoad<'_>], goal_at: impl Fn(f64) -> Goal) -> Self {
+    pub(super) fn relevant<'a, 'p: 'a>(
+        loads: impl IntoIterator<Item = &'a AtLoad<'p>>,
+        goal_at: impl Fn(f64) -> Goal,
+    ) -> Self {
         let mut pair = Self::default();
         for at in loads {
             match classify(&goal_at(at.load_qps), at.probes.iter().copied()) {

@@ -164,6 +164,14 @@ impl Goal {
         };
         rounded.clamp(self.min_qps, self.max_qps)
     }
+
+    /// Seconds of trials that it takes to make sure of a lower bound, if all of them are good: the overload, as many as a
+    /// bound wants, and the re-test.
+    pub fn least_s(&self) -> f64 {
+        let sure_s = (self.sum_s * (1.0 - self.exceed) / self.final_s).ceil() * self.final_s;
+        self.final_s.min(1.0) + sure_s + self.final_s
+    }
+
     /// The share of a load that buffers may hide in a full-length trial, rounding included.
     pub(crate) fn hidden_most(&self) -> f64 {
         self.width / BUFFERS_OUTLASTED * 1.001

@@ -46,7 +46,9 @@ impl Search<'_> {
             let attempts = if self.is_noisy() { 2.0 } else { 1.0 };
             return attempts * self.sure_s(self.hope_qps(found).unwrap_or(rate_qps));
         };
-        self.sure_s(lower_qps)
+        // The re-test may fail.
+        let again_s = if self.is_noisy() { self.sure_s(lower_qps / HURRIED_STEP) } else { 0.0 };
+        self.sure_s(lower_qps) + again_s
     }
 
     /// Seconds of trials that make sure of a lower bound, if none of them is bad, and its re-test.
@@ -74,6 +76,21 @@ impl Search<'_> {
             return self.ask(last, rate_qps);
         }
         let (found, incomplete) = self.bounds_so_far();
+        self.finish(found, incomplete)
+    }
+
+    /// The lower bound failed its re-test: makes sure of a lesser one while there is time, and has it tried again.
+    pub(super) fn below_refuted(&self, refuted_qps: f64) -> Next {
+        let (found, incomplete) = self.bounds_so_far();
+        if found.lower_qps.is_none() {
+            // What is just below would fail as well. A hair more, for loads are rounded.
+            let well_below_qps = refuted_qps / HURRIED_STEP * 1.01;
+            let upper_qps = found.upper_qps.map_or(well_below_qps, |upper_qps| upper_qps.min(well_below_qps));
+            let open = Pair { lower_qps: None, upper_qps: Some(upper_qps) };
+            if let Some(rate_qps) = self.best_hope_qps(open) {
+                return self.ask(self.last_level(), rate_qps);
+            }
+        }
         self.finish(found, incomplete)
     }
 
@@ -124,7 +141,8 @@ impl Search<'_> {
     /// was no matter of a few percent.
     fn well_below_qps(&self) -> Option<f64> {
         let failed = self.loads.iter().find(|at| at.good_and_bad(self.goal).1 > 0);
-        let Some(failed_qps) = failed.map(|at| at.load_qps) else {
+        let failed = failed.map(|at| at.load_qps).into_iter().chain(self.refuted_qps).reduce(f64::min);
+        let Some(failed_qps) = failed else {
             return self.loads.first().map(|at| at.load_qps);
         };
         let reached = self.loads.iter().rev().find(|at| at.good_and_bad(self.goal).0 > 0);

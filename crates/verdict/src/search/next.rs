@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::bounds::{AtLoad, Bounds, Pair, by_load};
 use super::buffer::buffer_packets;
 use super::class::{Class, conditional_throughput};
+use super::futile::{Futile, futile};
 use super::goal::Goal;
 use super::level::{Level, Step};
 use super::probe::Probe;
@@ -53,11 +54,16 @@ pub fn most_trials(goal: &Goal) -> usize {
 /// were made; those that are neither search, nor re-test, nor overload are passed over. `goal` must pass
 /// [`Goal::check`].
 pub fn next_trial(goal: &Goal, start: &Start, probes: &[Probe]) -> Next {
+    let search = Search::of(goal, probes);
+    if search.futile.is_some() {
+        return Next::Done(search.so_far());
+    }
     let Some(mut hint) = first_hint(goal, start, probes) else {
         return Next::Overload { duration_s: goal.final_s.min(1.0) };
     };
-    let loads = by_load(probes, |probe| probe.purpose == Purpose::Search);
-    let search = Search { goal, levels: Level::all(goal, buffer_packets(probes)), loads, probes };
+    if let Some(refuted_qps) = search.refuted_qps {
+        return search.retest_again().unwrap_or_else(|| search.below_refuted(refuted_qps));
+    }
     for level in &search.levels {
         match level.step(&search.loads, hint) {
             Step::Settled(pair) => hint = pair,
@@ -73,10 +79,7 @@ pub fn next_trial(goal: &Goal, start: &Start, probes: &[Probe]) -> Next {
 /// What the trials of a search amount to, whether or not it came to its end: for judging stored trials. It
 /// needs no hint of where the search began.
 pub fn bounds_found(goal: &Goal, probes: &[Probe]) -> Bounds {
-    let loads = by_load(probes, |probe| probe.purpose == Purpose::Search);
-    let search = Search { goal, levels: Level::all(goal, buffer_packets(probes)), loads, probes };
-    let (found, incomplete) = search.bounds_so_far();
-    search.result(found, incomplete)
+    Search::of(goal, probes).so_far()
 }
 
 /// Where to begin: the bounds of an earlier search, or a load a little below what was answered under overload.
@@ -90,15 +93,54 @@ fn first_hint(goal: &Goal, start: &Start, probes: &[Probe]) -> Option<Pair> {
     Some(Pair { lower_qps: Some(below_qps), upper_qps: None })
 }
 
+/// A re-test is one trial, and a second one where the first is bad and the goal allows bad trials at all.
+const RETESTS_MOST: usize = 2;
+
+/// Whether more of the trials made again at a load were bad than the goal allows.
+fn is_refuted(goal: &Goal, at: &AtLoad<'_>) -> bool {
+    let (_, bad) = at.good_and_bad(goal);
+    bad as f64 > at.probes.len() as f64 * goal.exceed
+}
+
 /// A search in the middle of it.
 pub(super) struct Search<'a> {
     pub(super) goal: &'a Goal,
     pub(super) levels: Vec<Level>,
     pub(super) loads: Vec<AtLoad<'a>>,
     pub(super) probes: &'a [Probe],
+    retests: Vec<AtLoad<'a>>,
+    /// The least load that had met the goal and failed its re-test: no load from there on holds.
+    pub(super) refuted_qps: Option<f64>,
+    futile: Option<Futile>,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn of(goal: &'a Goal, probes: &'a [Probe]) -> Self {
+        let loads = by_load(probes, |probe| probe.purpose == Purpose::Search);
+        let levels = Level::all(goal, buffer_packets(probes));
+        let retests = by_load(probes, |probe| probe.purpose == Purpose::Retest);
+        let refuted_qps = retests.iter().find(|at| is_refuted(goal, at)).map(|at| at.load_qps);
+        let futile = futile(goal, probes, &loads);
+        Self { goal, levels, loads, probes, retests, refuted_qps, futile }
+    }
+
+    /// The bounds of the goal itself. A load that failed its re-test is no lower bound, nor is a greater one.
+    pub(super) fn bounds(&self) -> Pair {
+        let last = self.last_level();
+        let mut found = last.bounds(&self.loads);
+        if let Some(refuted_qps) = self.refuted_qps {
+            let below = self.loads.iter().filter(|at| at.load_qps < refuted_qps);
+            found.lower_qps = Pair::relevant(below, |load_qps| last.goal_at(load_qps)).lower_qps;
+        }
+        found
+    }
+
+    /// What all trials amount to.
+    fn so_far(&self) -> Bounds {
+        let (found, incomplete) = self.bounds_so_far();
+        self.result(found, incomplete)
+    }
+
     pub(super) fn last_level(&self) -> &Level {
         self.levels.last().expect("the goal itself is a level")
     }
@@ -116,8 +158,9 @@ impl Search<'_> {
     /// coarser level is better than none. A coarser level may want more trials still when they are.
     pub(super) fn bounds_so_far(&self) -> (Pair, bool) {
         let last = self.last_level();
-        let mut found = last.bounds(&self.loads);
-        let settled = matches!(last.step(&self.loads, Pair::default()), Step::Settled(_));
+        let mut found = self.bounds();
+        let settled =
+            self.futile.is_some() || matches!(last.step(&self.loads, Pair::default()), Step::Settled(_));
         if !settled {
             found.upper_qps = found.upper_qps.or_else(|| self.coarse_upper_qps(found.lower_qps));
         }
@@ -130,12 +173,21 @@ impl Search<'_> {
         uppers.into_iter().find(|upper_qps| lower_qps.is_none_or(|lower_qps| *upper_qps > lower_qps))
     }
 
-    /// The re-test, of which there is one at most, or the result.
+    /// The second trial of a re-test of which the first was bad, if there is time.
+    fn retest_again(&self) -> Option<Next> {
+        let may_be_bad = |at: &&AtLoad<'_>| is_refuted(self.goal, at) && self.goal.exceed > 0.0;
+        let open = self.retests.iter().filter(may_be_bad).find(|at| at.probes.len() < RETESTS_MOST)?;
+        let duration_s = self.last_level().goal_at(open.load_qps).final_s;
+        let next = Next::Trial { rate_qps: open.load_qps, duration_s, purpose: Purpose::Retest };
+        self.may_overrun_for(duration_s).then_some(next)
+    }
+
+    /// The re-test of the lower bound, or the result.
     pub(super) fn finish(&self, found: Pair, incomplete: bool) -> Next {
         let bounds = self.result(found, incomplete);
         let Some(lower_qps) = found.lower_qps else { return Next::Done(bounds) };
         let duration_s = self.last_level().goal_at(lower_qps).final_s;
-        if bounds.drifted.is_some() || !self.may_overrun_for(duration_s) {
+        if bounds.retested || !self.may_overrun_for(duration_s) {
             return Next::Done(bounds);
         }
         Next::Trial { rate_qps: lower_qps, duration_s, purpose: Purpose::Retest }
@@ -151,8 +203,12 @@ impl Search<'_> {
         let mut bounds = Bounds {
             lower_qps: found.lower_qps,
             upper_qps: found.upper_qps,
-            irregular: found.upper_qps.is_none() || self.is_met_at_most(),
+            irregular: found.lower_qps.is_some()
+                && self.refuted_qps.is_none()
+                && (found.upper_qps.is_none() || self.is_met_at_most()),
             incomplete,
+            refuted_qps: self.refuted_qps,
+            futile: self.futile,
             trials: self.probes.len() as u32,
             ..Bounds::default()
         };
@@ -163,9 +219,24 @@ impl Search<'_> {
             let at_lower = at_lower.flat_map(|at| at.probes.iter().copied());
             bounds.throughput_qps = Some(conditional_throughput(&goal, lower_qps, at_lower));
             bounds.hidden_share = last.hidden_share(lower_qps);
-            let retests = self.probes.iter().filter(|probe| probe.purpose == Purpose::Retest);
-            bounds.drifted = retests.map(|probe| probe.is_bad(&goal)).reduce(|one, other| one || other);
+            let retests = self.retests.iter().find(|at| at.load_qps.total_cmp(&lower_qps).is_eq());
+            bounds.retested = retests.is_some();
+            bounds.retested_twice = retests.is_some_and(|at| at.good_and_bad(self.goal).1 > 0);
         }
+        bounds.drifted = match self.refuted_qps {
+            Some(_) => Some(true),
+            None => bounds.retested.then_some(false),
+        };
+        (bounds.met_qps, bounds.missed_qps) = self.met_and_missed();
         bounds
+    }
+
+    /// The greatest load up to which no trial was bad, and the least of which one was.
+    fn met_and_missed(&self) -> (Option<f64>, Option<f64>) {
+        let bears = |probe: &Probe| matches!(probe.purpose, Purpose::Search | Purpose::Retest);
+        let loads = by_load(self.probes, bears);
+        let is_missed = |at: &&AtLoad<'_>| at.good_and_bad(self.goal).1 > 0;
+        let met = loads.iter().take_while(|at| !is_missed(at)).last();
+        (met.map(|at| at.load_qps), loads.iter().find(is_missed).map(|at| at.load_qps))
     }
 }

@@ -18,6 +18,9 @@ pub struct Probe {
     pub wall_s: f64,
     /// Share of the intended queries that were not answered correctly in time, 0 to 1.
     pub bad_ratio: f64,
+    /// Share of the intended queries that were answered wrongly, 0 to 1: a part of the bad ratio.
+    #[serde(default)]
+    pub wrong_ratio: f64,
     /// Whether its latency exceeded the goal's limit.
     pub too_slow: bool,
     /// Correct replies a second.
@@ -48,6 +51,7 @@ impl Probe {
             duration_s: trial.load.duration_s,
             wall_s: trial.load.duration_s + trial.load.drain_s,
             bad_ratio: trial.accounts.bad_ratio(),
+            wrong_ratio: trial.accounts.wrong as f64 / trial.accounts.intended.max(1) as f64,
             too_slow: goal.p99_us.is_some_and(|limit_us| is_slow(trial, limit_us)),
             answered_qps: trial.load.answered_qps,
             under_way: trial.latency_us.p50.map(|p50_us| p50_us as f64 / 1e6 * trial.load.answered_qps),

@@ -35,19 +35,61 @@ pub fn busiest_to_mean(trial: &Trial, workers: u32) -> Option<f64> {
     (mean >= WORKING).then(|| busy[0] / mean)
 }
 
-/// Replies that failed the check of ID, question, QR or expected rcode.
+/// Replies that failed the check of ID, question, QR or expected rcode: the most frequent cause first, with what to
+/// look at.
 pub fn wrong_answers(trial: &Trial) -> Option<Warning> {
     let wrong = trial.accounts.wrong;
     (wrong > 0).then(|| {
         let causes: Vec<String> =
             trial.wrong_in_words().map(|(cause, count)| format!("{cause}: {count}")).collect();
         let causes = if causes.is_empty() { String::new() } else { format!(" ({})", causes.join("; ")) };
+        let most = most_frequent(trial).map(|most| most + " ").unwrap_or_default();
         let advice = format!(
-            "{wrong} replies were wrong{causes}: a fast wrong answer is no answer. Check the subject's zones \
+            "{most}{wrong} replies were wrong{causes}: a fast wrong answer is no answer. Check the subject's zones \
              and the expectations in the query file."
         );
         Warning::new(Code::WrongAnswers, Effect::Refuse, wrong as f64, advice)
     })
+}
+
+/// The share of answers that is told; of fewer the causes and counts are enough.
+const MANY: f64 = 0.01;
+
+/// What most of the wrong answers were, where they are many: `97 % of the answers were REFUSED instead of NOERROR: does
+/// the server have this zone?`
+fn most_frequent(trial: &Trial) -> Option<String> {
+    let replies = trial.accounts.correct + trial.accounts.wrong;
+    let (cause, count) = trial.wrong_in_words().max_by_key(|(_, count)| *count)?;
+    let share = count as f64 / replies as f64;
+    let told = match share {
+        ..MANY => return None,
+        1.0.. => "All answers".to_owned(),
+        0.995..1.0 => "Over 99 % of the answers".to_owned(),
+        _ => format!("{:.0} % of the answers", share * 100.0),
+    };
+    let pair = cause.strip_prefix("expected ").and_then(|pair| pair.split_once(", got "));
+    Some(match (pair, cause) {
+        (Some((expected, got)), _) => {
+            format!("{told} were {got} instead of {expected}: {}", rcode_question(got))
+        }
+        (None, "answer") => format!(
+            "{told} held other records than expected: does the server have the zone that the query file was made for?"
+        ),
+        (None, "question") => format!("{told} repeated another question: is this a DNS server?"),
+        (None, "not-a-response") => format!("{told} were queries sent back: is this a DNS server?"),
+        (None, "short") => format!("{told} were too short for a DNS message: is this a DNS server?"),
+        (None, _) => format!("{told} had another rcode than expected: does the server have this zone?"),
+    })
+}
+
+/// What to ask about a server that answers with this rcode instead of another.
+fn rcode_question(got: &str) -> &'static str {
+    match got {
+        "SERVFAIL" => "did the server load its zone, and can it reach those that it asks?",
+        "NOTIMP" | "FORMERR" => "does the server know queries of this kind?",
+        "NOERROR" | "NXDOMAIN" => "does the server have the zone that the query file was made for?",
+        _ => "does the server have this zone?",
+    }
 }
 
 /// Queries were lost that no counter accounts for, although the subject had time to spare. Where the subject

@@ -1,9 +1,11 @@
 //! Judgements of facts that were built by hand: warnings, the bottleneck, and the verdict on whole runs and single searches.
 
 mod bottlenecks;
+mod ceilings;
 mod doubts;
 mod facts;
 mod figures;
+mod held;
 mod reasons;
 mod runs;
 mod searches;

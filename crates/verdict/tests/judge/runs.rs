@@ -80,8 +80,8 @@ fn every_figure_names_its_trials_and_every_load_its_latency() {
             assert!(load_qps == bounds.lower_qps || load_qps == bounds.upper_qps);
         }
     }
-    let loads: Vec<f64> = verdict.latency.iter().map(|point| point.load_qps).collect();
-    assert!(loads.is_sorted() && loads.len() > 2, "{loads:?}");
+    let loads: Vec<(u32, f64)> = verdict.latency.iter().map(|point| (point.block, point.load_qps)).collect();
+    assert!(loads.is_sorted() && loads.len() > 2 * 6, "start by start: {loads:?}");
     let sound = &verdict.latency[0];
     assert!(sound.bad_ratio == 0.0 && sound.latency_us.p99.is_some(), "{sound:?}");
     assert_eq!(sound.latency_us.p999.is_some(), sound.trials.len() >= 5, "100 samples beyond it are needed");

@@ -79,6 +79,7 @@ pub(crate) fn probe_of(load_qps: f64, duration_s: f64, bad_ratio: f64) -> Probe 
         duration_s,
         wall_s: duration_s + if bad_ratio > 0.0 { 1.0 } else { 0.05 },
         bad_ratio,
+        wrong_ratio: 0.0,
         too_slow: false,
         answered_qps: load_qps * (1.0 - bad_ratio),
         under_way: None,

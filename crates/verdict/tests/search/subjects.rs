@@ -65,16 +65,21 @@ fn quick_typically_takes_twelve_seconds_and_never_twenty_with_a_steady_subject()
 
 #[test]
 fn noise_costs_time_within_limits_and_the_bounds_stay_near() {
-    // Where the time of a quick search runs out, it falls back on a load a fifth below all that failed.
+    // Where the time of a quick search runs out, it falls back on a load a fifth below all that failed. A few have no time
+    // left when their re-test fails, and then nothing is said to hold.
     for (preset, noise, least, median_s) in
         [(Preset::Quick, 0.1, 0.7, 18.0), (Preset::Default, 0.02, 0.96, 120.0)]
     {
         let goal = preset.goal();
         let found = searches(&goal, Shape::Noisy(noise));
         assert!(seconds(&found)[50] < median_s, "{preset}: {:.1} s", seconds(&found)[50]);
+        let refuted = found.iter().filter(|(_, one)| one.bounds.lower_qps.is_none());
+        assert!(refuted.clone().all(|(_, one)| one.bounds.drifted == Some(true)));
+        assert!(refuted.count() <= if preset == Preset::Quick { 7 } else { 0 }, "{preset}");
         for (subject, searched) in &found {
-            let lower_qps = searched.bounds.lower_qps.expect("a lower bound is found in spite of noise");
+            let Some(lower_qps) = searched.bounds.lower_qps else { continue };
             let truth_qps = subject.truth_qps(&goal);
+            let least = if searched.bounds.drifted == Some(true) { 0.7 } else { least };
             assert!(
                 lower_qps > truth_qps * least && lower_qps < truth_qps * (1.0 + noise),
                 "{:?}",
@@ -146,48 +151,34 @@ fn the_greatest_load_that_holds_above_one_that_does_not_is_irregular() {
 }
 
 #[test]
-fn a_search_has_one_re_test_whatever_that_shows() {
+fn a_lower_bound_has_one_re_test() {
     let goal = Preset::Quick.goal();
+    let subject = Subject::new(Shape::Sharp, 100_000.0, 0);
     let start = Start { bounds_qps: Some((99_000.0, 100_500.0)) };
-    let slowing = |load_qps: f64, _, index| if index < 6 && load_qps <= 100_000.0 { 0.0 } else { 0.1 };
-    let mut probes = search_with(&goal, &start, slowing, 0.0).probes;
+    let mut probes = search(&goal, &start, &subject, 1.0).probes;
     let retest = probes.last_mut().unwrap();
-    assert_eq!(retest.purpose, Purpose::Retest);
+    assert_eq!((retest.purpose, retest.load_qps), (Purpose::Retest, 99_000.0));
     // A queue as long as this would want longer trials.
     retest.under_way = Some(1e6);
     let Next::Done(bounds) = next_trial(&goal, &start, &probes) else { panic!("it goes on") };
-    assert_eq!(bounds.drifted, Some(true), "{bounds:?}");
-    // Another one, of an older kqps, hides nothing.
+    assert!(bounds.drifted == Some(false) && bounds.retested, "{bounds:?}");
+    // One of another load, of an older kqps, hides nothing.
+    probes.last_mut().unwrap().bad_ratio = 0.1;
     probes.push(Probe { purpose: Purpose::Retest, ..probe_of(98_000.0, goal.final_s, 0.0) });
     assert_eq!(bounds_found(&goal, &probes).drifted, Some(true));
     let untested: Vec<Probe> = probes.into_iter().filter(|probe| probe.purpose != Purpose::Retest).collect();
     let bounds = bounds_found(&goal, &untested);
-    assert!(bounds.lower_qps.is_some() && bounds.drifted.is_none());
+    assert!(bounds.lower_qps.is_some() && bounds.drifted.is_none() && !bounds.retested);
 }
 
 #[test]
 fn a_subject_that_fails_even_the_least_load_has_no_figure() {
+    // What it answers is as much at any load, and less than the least one.
     let goal = Preset::Quick.goal();
-    let dead = |_, _, _| 1.0;
-    let bounds = search_with(&goal, &Start::default(), dead, 0.0).bounds;
-    assert_eq!((bounds.lower_qps, bounds.throughput_qps), (None, None));
+    let subject = Subject::new(Shape::Sharp, 8.0, 0);
+    let bounds = search(&goal, &Start::default(), &subject, 10.0).bounds;
+    assert_eq!((bounds.lower_qps, bounds.throughput_qps, bounds.futile), (None, None, None));
     assert_eq!(bounds.upper_qps, Some(goal.min_qps));
-}
-
-#[test]
-fn a_lower_bound_that_fails_at_the_end_has_drifted() {
-    let goal = Preset::Quick.goal();
-    let start = Start { bounds_qps: Some((99_000.0, 100_500.0)) };
-    // Once it has answered six trials it is slower. Both bounds are settled by then.
-    let slowing = |load_qps: f64, _, index| if index < 6 && load_qps <= 100_000.0 { 0.0 } else { 0.1 };
-    let searched = search_with(&goal, &start, slowing, 0.0);
-    assert!(
-        searched.bounds.drifted == Some(true),
-        "{:?} after {} trials",
-        searched.bounds,
-        searched.probes.len()
-    );
-    assert!(searched.bounds.throughput_qps.is_some(), "the figure is kept, and marked");
 }
 
 #[test]

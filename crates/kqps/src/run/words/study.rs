@@ -35,7 +35,8 @@ fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> St
     let has_lines = |grid: &Grid| !grid.lines.is_empty();
     for grid in tables_of(run, &verdict.figures, experiment).into_iter().filter(has_lines) {
         if !grid.title.is_empty() {
-            let unit = if is_rate(&grid) { ", correct answers a second" } else { "" };
+            let unit =
+                if is_rate(&grid) { ", correct answers a second in the median of the starts" } else { "" };
             text += &wrapped("", &format!("{}{unit}", grid.title));
         }
         text += &drawn(verdict, &grid);

@@ -1,0 +1,124 @@
+//! `kqps find --out DIR`: keeps a search as a run, so that its page can be read now and made again later.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use kqps_lab::kept::{Claimed, Kept, NAME};
+use kqps_observation::run::{Cell, Purpose, Role};
+use kqps_observation::{Run, Trial};
+use kqps_player::Plan;
+use kqps_verdict::judge::{facts_of, judge};
+use kqps_verdict::search::Goal;
+
+use super::ceiling::{Ceilings, Interface, Measured};
+use crate::exit::bad_input;
+use crate::run::repeat;
+
+/// The folder that `--out` names, before anything is measured.
+pub(super) fn claim(folder: &Path) -> anyhow::Result<Claimed> {
+    Claimed::new(folder).map_err(bad_input)
+}
+
+/// A search that is kept, and which of its cells is the subject's.
+pub(super) struct Keeping {
+    kept: Kept,
+    subject: u32,
+}
+
+impl Keeping {
+    /// Begins the run, and stores what was measured of the echo.
+    pub(super) fn begin(
+        claimed: Claimed,
+        goal: &Goal,
+        plan: &Plan,
+        interface: &Interface,
+        ceilings: &Ceilings,
+    ) -> anyhow::Result<Self> {
+        let player = ceilings
+            .player
+            .as_ref()
+            .map(|measured| (measured, echo(Role::PlayerCeiling, "player ceiling", &measured.io, 1, plan)));
+        let interface_name = format!("echo {}", interface.io);
+        let standard = ceilings.echo.as_ref().map(|measured| {
+            (measured, echo(Role::EchoCeiling, &interface_name, &measured.io, interface.workers, plan))
+        });
+        let echoes: Vec<(&Measured, Cell)> = player.into_iter().chain(standard).collect();
+        let mut cells: Vec<Cell> = echoes.iter().map(|(_, cell)| cell.clone()).collect();
+        let subject = cells.len() as u32;
+        cells.push(of_subject(interface, plan));
+        let mut kept = claimed.begin(run(goal, cells))?;
+        for (cell, (measured, _)) in (0..).zip(&echoes) {
+            kept.add(cell, Purpose::Ceiling, &measured.trial)?;
+        }
+        Ok(Self { kept, subject })
+    }
+
+    /// Stores a trial of the search.
+    pub(super) fn add(&mut self, purpose: Purpose, trial: &Trial) -> anyhow::Result<()> {
+        Ok(self.kept.add(self.subject, purpose, trial)?)
+    }
+
+    /// Writes the page of what was measured, whether the search came to its end, was interrupted, or failed for this
+    /// reason, and prints where it lies.
+    pub(super) fn end(mut self, is_over: bool, failed: Option<&anyhow::Error>) -> anyhow::Result<()> {
+        if let Some(error) = failed {
+            self.kept.fail(self.subject, Purpose::Search, format!("{error:#}"))?;
+        }
+        if is_over {
+            self.kept.finish()?;
+        }
+        let (folder, run) = (self.kept.folder(), self.kept.run());
+        let report = folder.report();
+        folder.write(&report, kqps_report::page(run, &judge(run)).as_bytes()).with_context(|| {
+            format!("what was measured is stored; to make its page: kqps report {}", folder.path().display())
+        })?;
+        eprintln!("The whole of it, with every trial: {}", report.display());
+        Ok(())
+    }
+}
+
+fn run(goal: &Goal, cells: Vec<Cell>) -> Run {
+    Run {
+        schema: kqps_observation::SCHEMA,
+        study: NAME.into(),
+        command: repeat::typed().collect(),
+        kqps_version: env!("CARGO_PKG_VERSION").into(),
+        goal: goal.name.clone(),
+        goal_facts: Some(facts_of(goal)),
+        blocks: 1,
+        fingerprint: kqps_host::fingerprint::read(),
+        cells,
+        ..Run::default()
+    }
+}
+
+fn of_subject(interface: &Interface, plan: &Plan) -> Cell {
+    let targets: Vec<String> = plan.targets.iter().map(ToString::to_string).collect();
+    let name = targets.join(", ");
+    Cell {
+        subject: name.clone(),
+        workers: if interface.is_told_workers { interface.workers } else { 0 },
+        ..echo(Role::Subject, &name, &interface.io, 0, plan)
+    }
+}
+
+fn echo(role: Role, name: &str, io: &str, workers: u32, plan: &Plan) -> Cell {
+    let factors = [
+        ("player.io", plan.io.name().to_owned()),
+        ("player.senders", plan.threads.to_string()),
+        ("player.sockets", plan.sockets_in_fact().to_string()),
+        ("player.burst", plan.burst.to_string()),
+        ("player.timeout_s", plan.timeout.as_secs_f64().to_string()),
+    ];
+    Cell {
+        name: name.to_owned(),
+        role,
+        subject: "echo".into(),
+        io: io.to_owned(),
+        workers,
+        player_cpus: plan.cpus.clone(),
+        subject_cpus: plan.subject_cpus.clone(),
+        factors: factors.map(|(name, value)| (name.to_owned(), value)).into(),
+        ..Cell::default()
+    }
+}

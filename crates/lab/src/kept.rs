@@ -1,0 +1,86 @@
+//! A search of `kqps find` that is kept: a run with one subject's cell, and the echoes beside it, in a folder like any
+//! run's. kqps did not start that subject, so it cannot go on with the run; its page can be made again.
+
+use std::path::Path;
+
+use kqps_observation::run::{Outcome, Purpose};
+use kqps_observation::store::{Claim, StoreError};
+use kqps_observation::{Run, RunTrial, Store, Trial};
+
+use crate::folder::Folder;
+use crate::record;
+use crate::session::{LabError, claim, unix_ms};
+
+/// The name of such a run's study.
+pub const NAME: &str = "kqps find";
+
+/// A folder that no other kqps writes to, before it is known what the run consists of.
+#[derive(Debug)]
+pub struct Claimed {
+    folder: Folder,
+    claim: Claim,
+}
+
+/// A search whose trials are stored one by one.
+#[derive(Debug)]
+pub struct Kept {
+    folder: Folder,
+    store: Store,
+    run: Run,
+}
+
+impl Claimed {
+    /// A folder for a new run, which is made where it is missing. Refused are one that has a run, and one that has files
+    /// where those of a run would lie.
+    pub fn new(folder: &Path) -> Result<Self, LabError> {
+        let (folder, claim) = claim(folder)?;
+        Ok(Self { folder, claim })
+    }
+
+    /// Makes the store of a run, which has no trials yet.
+    pub fn begin(self, run: Run) -> Result<Kept, LabError> {
+        let run = Run { started_unix_ms: unix_ms(), ..run };
+        self.folder.write(&self.folder.study(), record::of(&run).as_bytes())?;
+        let store = self.claim.create(&run)?;
+        Ok(Kept { folder: self.folder, store, run })
+    }
+}
+
+impl Kept {
+    /// Its folder.
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// The run with all trials so far.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// Stores a trial of a cell, which has one start.
+    pub fn add(&mut self, cell: u32, purpose: Purpose, trial: &Trial) -> Result<(), StoreError> {
+        self.commit(cell, purpose, Outcome::Measured(Box::new(trial.clone())))
+    }
+
+    /// Stores why a trial of a cell could not be measured.
+    pub fn fail(&mut self, cell: u32, purpose: Purpose, reason: String) -> Result<(), StoreError> {
+        self.commit(cell, purpose, Outcome::Failed { reason, output: Vec::new() })
+    }
+
+    fn commit(&mut self, cell: u32, purpose: Purpose, outcome: Outcome) -> Result<(), StoreError> {
+        let number = self.store.next_number()?;
+        let start = u64::from(cell) + 1;
+        let trial = RunTrial { number, cell, block: 0, start, purpose, outcome };
+        self.store.commit(&trial)?;
+        self.run.trials.push(trial);
+        Ok(())
+    }
+
+    /// Marks the search as one that came to its end.
+    pub fn finish(&mut self) -> Result<(), StoreError> {
+        let now = unix_ms();
+        self.store.finish(now)?;
+        self.run.finished_unix_ms = Some(now);
+        Ok(())
+    }
+}

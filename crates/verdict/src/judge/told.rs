@@ -1,0 +1,84 @@
+//! What one start showed of its bounds, in words. A load is said to have held only if it was played and met the goal as
+//! often as the goal wants it, and did not fail when it was tried again.
+
+use super::start::StartVerdict;
+use crate::search::Bounds;
+
+/// How the bounds of a start are told.
+#[derive(Clone, Copy)]
+pub struct Telling<'a> {
+    /// Writes a rate of queries a second.
+    pub rate: &'a dyn Fn(f64) -> String,
+    /// Whether the figure stands. Where it is refused nothing is said to have held, but what was seen is told.
+    pub is_claimed: bool,
+}
+
+impl StartVerdict {
+    /// What it showed: `117,400 held, and again at the end; 119,800 did not hold`.
+    pub fn told(&self, telling: Telling<'_>) -> String {
+        match (&self.failure, &self.bounds) {
+            (Some(failure), _) => format!("failed: {failure}"),
+            (None, None) => "no trial was made".to_owned(),
+            (None, Some(bounds)) => telling.bounds(bounds, self.is_searched),
+        }
+    }
+}
+
+impl Telling<'_> {
+    /// The bounds of one start, whose load was searched for or given.
+    pub fn bounds(self, bounds: &Bounds, is_searched: bool) -> String {
+        if let Some(futile) = bounds.futile {
+            return format!("ended early: {futile}");
+        }
+        if bounds.lower_qps.is_none()
+            && let Some(answered_qps) = bounds.throughput_qps
+        {
+            return format!("{} in closed loop", (self.rate)(answered_qps));
+        }
+        let refuted = bounds.refuted_qps.map(|refuted_qps| {
+            format!("{} met the goal and failed when it was tried again", (self.rate)(refuted_qps))
+        });
+        let parts = [self.lower(bounds, is_searched), refuted, self.upper(bounds)];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
+
+    fn lower(self, bounds: &Bounds, is_searched: bool) -> Option<String> {
+        let held = if self.is_claimed { "held" } else { "met the goal" };
+        match (bounds.lower_qps, bounds.met_qps) {
+            (Some(lower_qps), _) => {
+                let again = match (bounds.retested, bounds.retested_twice) {
+                    (true, false) => ", and again at the end",
+                    (true, true) => ", and in one of two trials at the end",
+                    (false, _) if is_searched => ", and was not tried again",
+                    (false, _) => "",
+                };
+                Some(format!("{} {held}{again}", (self.rate)(lower_qps)))
+            }
+            (None, Some(met_qps)) => Some(format!(
+                "no load was tried often enough to hold, though no trial up to {} missed the goal",
+                (self.rate)(met_qps)
+            )),
+            (None, None) if bounds.refuted_qps.is_some() => Some("no load is known to hold".to_owned()),
+            (None, None) => {
+                let least_qps = bounds.missed_qps.or(bounds.upper_qps);
+                let down_to = |qps: f64| format!("no load met the goal, down to {}", (self.rate)(qps));
+                Some(least_qps.map_or("no load was tried yet".to_owned(), down_to))
+            }
+        }
+    }
+
+    fn upper(self, bounds: &Bounds) -> Option<String> {
+        if bounds.lower_qps.or(bounds.met_qps).or(bounds.refuted_qps).is_none() {
+            return None;
+        }
+        let missed = if self.is_claimed { "did not hold" } else { "did not meet it" };
+        let other_than_refuted =
+            bounds.missed_qps.filter(|missed_qps| Some(*missed_qps) != bounds.refuted_qps);
+        match (bounds.upper_qps, other_than_refuted) {
+            (Some(upper_qps), _) => Some(format!("{} {missed}", (self.rate)(upper_qps))),
+            (None, Some(missed_qps)) => Some(format!("a trial at {} missed it", (self.rate)(missed_qps))),
+            (None, None) if bounds.lower_qps.is_some() => Some("no greater load was too much".to_owned()),
+            (None, None) => None,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! One ceiling has one figure, wherever it is told.
+
+use kqps_observation::run::Purpose;
+use kqps_verdict::judge::judge;
+
+use crate::facts::{Rig, SUBJECT, closed, knee};
+
+/// A run whose player's ceiling is an echo that is measured as one of the echoes, too.
+fn rig() -> Rig {
+    let mut rig = Rig::new(3.34e6);
+    rig.run.cells[1].io = "segment".into();
+    rig.run.trials.retain(|one| one.cell != 1);
+    for block in 0..6 {
+        rig.add(1, block, u64::from(500 + block), Purpose::Ceiling, closed(3.8e6));
+    }
+    rig.search(0, knee(200e3));
+    rig
+}
+
+#[test]
+fn what_is_measured_twice_has_one_figure_from_the_starts_of_both() {
+    let verdict = judge(&rig().run);
+    let player = verdict.ceilings.player.unwrap();
+    let echo = verdict.ceilings.echoes.iter().find(|echo| echo.io == "segment").unwrap();
+    assert_eq!((player.name.as_str(), player.io.as_str()), ("player", "segment"));
+    assert_eq!(player.figure_qps, echo.figure_qps);
+    let figure = player.figure_qps.unwrap();
+    assert_eq!((figure.count, figure.median), (12, 3.57e6), "half of them each");
+    assert_eq!((player.starts_qps.len(), player.trials.len()), (12, 12));
+    let subject = &verdict.subjects[0];
+    assert_eq!(subject.player_ceiling_qps, Some(3.57e6));
+    assert_eq!(subject.player_headroom, Some(3.57e6 / subject.figure_qps.unwrap().median));
+}
+
+#[test]
+fn the_players_ceiling_is_the_most_that_any_echo_gave() {
+    let mut rig = rig();
+    rig.run.cells[1].io = "uring".into();
+    let verdict = judge(&rig.run);
+    let player = verdict.ceilings.player.unwrap();
+    assert_eq!((player.io.as_str(), player.median_qps()), ("uring", Some(3.8e6)));
+    assert_eq!(verdict.subjects[0].player_ceiling_qps, Some(3.8e6));
+    // Of a player that is set up otherwise it is none, and of the same echo on other cores another.
+    rig.run.cells[SUBJECT as usize].factors.insert("player.sockets".into(), "1".into());
+    rig.run.cells[0].subject_cpus = vec![2];
+    rig.run.cells[1].io = "segment".into();
+    let verdict = judge(&rig.run);
+    assert_eq!(verdict.subjects[0].player_ceiling_qps, None);
+    assert_eq!(verdict.ceilings.player.unwrap().median_qps(), Some(3.8e6));
+}

@@ -1,0 +1,202 @@
+//! What is said to hold: loads that were played and held, start by start. Worked examples, with what is printed of them.
+
+use kqps_observation::Trial;
+use kqps_observation::run::Purpose;
+use kqps_verdict::grade::Grade;
+use kqps_verdict::judge::{CellVerdict, Known, Telling, judge, judge_search};
+use kqps_verdict::search::{Futile, Goal, Preset};
+use kqps_verdict::warning::Code;
+
+use crate::facts::{Rig, SUBJECT, closed, trial};
+
+/// Plays this load in a start so often that it is settled.
+fn settle(rig: &mut Rig, block: u32, load_qps: f64, lost: u64) {
+    for _ in 0..3 {
+        rig.add(SUBJECT, block, u64::from(100 + block), Purpose::Search, trial(load_qps, lost));
+    }
+}
+
+fn retest(rig: &mut Rig, block: u32, load_qps: f64, lost: u64) {
+    rig.add(SUBJECT, block, u64::from(100 + block), Purpose::Retest, trial(load_qps, lost));
+}
+
+fn subject(rig: &Rig) -> CellVerdict {
+    judge(&rig.run).subjects.remove(0)
+}
+
+/// What is printed of every start.
+fn told(verdict: &CellVerdict) -> Vec<String> {
+    let rate = |rate_qps: f64| format!("{rate_qps:.0}");
+    let telling = Telling { rate: &rate, is_claimed: verdict.figure_qps.is_some() };
+    verdict.starts.iter().map(|start| start.told(telling)).collect()
+}
+
+/// Two starts: in the first 81,660 met the goal and failed when it was tried again; in the second 59,830 held.
+fn disagreeing() -> Rig {
+    let mut rig = Rig::new(2e6);
+    settle(&mut rig, 0, 81_660.0, 0);
+    settle(&mut rig, 0, 83_250.0, 5_000);
+    retest(&mut rig, 0, 81_660.0, 5_000);
+    settle(&mut rig, 1, 59_830.0, 0);
+    settle(&mut rig, 1, 60_950.0, 5_000);
+    retest(&mut rig, 1, 59_830.0, 0);
+    rig
+}
+
+#[test]
+fn a_start_whose_lower_bound_was_refuted_has_no_part_in_the_figure() {
+    let verdict = subject(&disagreeing());
+    let figure = verdict.figure_qps.unwrap();
+    // The mean of both, 70,745, was never played.
+    assert_eq!((figure.median, figure.count, figure.high), (59_830.0, 1, 60_950.0));
+    assert_eq!((verdict.lower_bound_qps, verdict.upper_bound_qps), (Some(59_830.0), Some(60_950.0)));
+    assert_eq!(
+        told(&verdict),
+        [
+            "no load is known to hold; 81660 met the goal and failed when it was tried again; 83250 did not hold",
+            "59830 held, and again at the end; 60950 did not hold",
+        ]
+    );
+    let drifted = verdict.warnings.iter().find(|warning| warning.code == Code::Drifted).unwrap();
+    assert_eq!(drifted.figure, Some(81_660.0));
+}
+
+#[test]
+fn what_held_below_a_refuted_load_counts() {
+    let mut rig = disagreeing();
+    settle(&mut rig, 0, 65_300.0, 0);
+    let verdict = subject(&rig);
+    let figure = verdict.figure_qps.unwrap();
+    assert_eq!((figure.median, figure.low, figure.high), (62_565.0, 59_830.0, 83_250.0));
+    assert_eq!((verdict.lower_bound_qps, verdict.upper_bound_qps), (Some(59_830.0), Some(83_250.0)));
+    assert_eq!(
+        told(&verdict)[0],
+        "65300 held, and was not tried again; 81660 met the goal and failed when it was tried again; 83250 did not hold"
+    );
+    let untested = "1 of 2 searches had no time to try their lower bound once more at the end";
+    assert!(verdict.reasons.iter().any(|reason| reason.starts_with(untested)), "{:?}", verdict.reasons);
+}
+
+#[test]
+fn no_bound_of_an_even_number_of_starts_is_a_mean_of_two() {
+    let mut rig = Rig::new(2e6);
+    let loads = [(50_000.0, 51_000.0), (60_000.0, 61_000.0), (70_000.0, 71_000.0), (80_000.0, 81_000.0)];
+    for (block, (lower_qps, upper_qps)) in (0..).zip(loads) {
+        settle(&mut rig, block, lower_qps, 0);
+        settle(&mut rig, block, upper_qps, 5_000);
+        retest(&mut rig, block, lower_qps, 0);
+    }
+    let verdict = subject(&rig);
+    assert_eq!(verdict.figure_qps.unwrap().median, 65_000.0, "a statistic");
+    assert_eq!((verdict.lower_bound_qps, verdict.upper_bound_qps), (Some(50_000.0), Some(81_000.0)));
+    for (told, (lower_qps, upper_qps)) in told(&verdict).iter().zip(loads) {
+        assert_eq!(*told, format!("{lower_qps} held, and again at the end; {upper_qps} did not hold"));
+    }
+    // One of them never failed: nothing is known to be too much for all.
+    rig.run
+        .trials
+        .retain(|one| one.block != 2 || one.measured().unwrap().load.intended_qps != Some(71_000.0));
+    let verdict = subject(&rig);
+    assert_eq!((verdict.lower_bound_qps, verdict.upper_bound_qps), (Some(50_000.0), None));
+    assert_eq!(told(&verdict)[2], "70000 held, and again at the end; no greater load was too much");
+}
+
+#[test]
+fn without_any_start_that_held_there_is_no_figure_and_the_reason_names_the_load() {
+    let mut rig = disagreeing();
+    rig.run.trials.retain(|one| one.block == 0 || one.cell != SUBJECT);
+    let verdict = subject(&rig);
+    assert_eq!((verdict.grade, verdict.figure_qps, verdict.lower_bound_qps), (Grade::F, None, None));
+    let why = "81660 queries a second met the goal and failed when they were tried once more";
+    assert!(verdict.reasons.iter().any(|reason| reason.starts_with(why)), "{:?}", verdict.reasons);
+    let again =
+        verdict.reasons.iter().any(|reason| reason.contains("no load met") || reason.contains("used up"));
+    assert!(!again, "{:?}", verdict.reasons);
+}
+
+#[test]
+fn of_a_refused_figure_the_bounds_are_told_as_what_was_seen() {
+    let mut rig = disagreeing();
+    let mut wrong = trial(30_000.0, 0);
+    (wrong.accounts.correct, wrong.accounts.wrong) = (29_990, 10);
+    rig.add(SUBJECT, 1, 101, Purpose::Latency, wrong);
+    let verdict = subject(&rig);
+    assert_eq!((verdict.grade, verdict.figure_qps), (Grade::F, None));
+    assert_eq!(told(&verdict)[1], "59830 met the goal, and again at the end; 60950 did not meet it");
+}
+
+#[test]
+fn a_search_that_was_cut_short_tells_how_far_it_came() {
+    let mut rig = Rig::new(2e6);
+    rig.add(SUBJECT, 0, 100, Purpose::Ceiling, closed(70e3));
+    let verdict = subject(&rig);
+    assert_eq!(told(&verdict), ["no load was tried yet"]);
+    for (load_qps, lost) in [(50_000.0, 0), (60_000.0, 0), (70_000.0, 9_000), (80_000.0, 0)] {
+        rig.add(SUBJECT, 0, 100, Purpose::Search, trial(load_qps, lost));
+    }
+    let verdict = subject(&rig);
+    assert_eq!(verdict.figure_qps, None);
+    assert_eq!(
+        told(&verdict),
+        [
+            "no load was tried often enough to hold, though no trial up to 60000 missed the goal; 70000 did not meet it"
+        ]
+    );
+}
+
+#[test]
+fn closed_loops_and_failures_claim_no_load() {
+    let mut rig = Rig::new(2e6);
+    rig.fail(0, "the server ended with status 7");
+    assert_eq!(told(&subject(&rig)), ["failed: the server ended with status 7"]);
+
+    let mut rig = Rig::new(2e6);
+    rig.run.cells[SUBJECT as usize].load = kqps_observation::run::CellLoad::Closed(1.0);
+    rig.add(SUBJECT, 0, 100, Purpose::Closed, closed(70e3));
+    assert_eq!(told(&subject(&rig)), ["70000 in closed loop"]);
+}
+
+/// The trials of a search whose replies are wrong in this share, by these causes.
+fn wrong(share: f64, rcodes: &[(&str, u64)]) -> Trial {
+    let mut wrong = closed(10_000.0);
+    wrong.accounts.wrong = (10_000.0 * share) as u64;
+    wrong.accounts.correct = 10_000 - wrong.accounts.wrong;
+    wrong.load.answered_qps = wrong.accounts.correct as f64;
+    wrong.wrong_causes.insert("rcode".into(), wrong.accounts.wrong);
+    wrong.wrong_rcodes = rcodes.iter().map(|(pair, count)| ((*pair).to_owned(), *count)).collect();
+    wrong
+}
+
+#[test]
+fn a_search_of_the_wrong_zone_names_the_most_frequent_wrong_answer() {
+    let trial =
+        wrong(0.97, &[("expected NOERROR, got REFUSED", 9_000), ("expected NXDOMAIN, got REFUSED", 700)]);
+    let goal = Preset::Default.goal();
+    let verdict = judge_search(&goal, &[(Purpose::Ceiling, &trial)], &Known::default());
+    assert_eq!(verdict.seen.futile, Some(Futile::Wrong { ratio: 0.97 }));
+    assert_eq!((verdict.grade, verdict.incomplete), (Grade::F, false));
+    let first =
+        "wrong-answers: 90 % of the answers were REFUSED instead of NOERROR: does the server have this zone?";
+    assert!(verdict.reasons[0].starts_with(first), "{:?}", verdict.reasons);
+    let reasons = verdict.reasons.join(" ");
+    assert!(reasons.contains("9700 replies were wrong"), "{reasons}");
+    assert!(reasons.contains("ended early") && !reasons.contains("never tried"), "{reasons}");
+    assert!(!reasons.contains("used up"), "{reasons}");
+}
+
+#[test]
+fn a_loss_that_does_not_fall_is_the_reason_that_is_told() {
+    let goal = Goal { limit_s: 1e3, ..Preset::Quick.goal() };
+    let overload = closed(1_200.0);
+    let lossy: Vec<Trial> =
+        [1_200.0, 800.0, 560.0, 390.0, 270.0].map(|qps: f64| trial(qps, (qps * 0.3) as u64)).into();
+    let trials: Vec<(Purpose, &Trial)> = [(Purpose::Ceiling, &overload)]
+        .into_iter()
+        .chain(lossy.iter().map(|one| (Purpose::Search, one)))
+        .collect();
+    let verdict = judge_search(&goal, &trials, &Known::default());
+    let why = "The search ended early: the loss does not fall with the load: 30.0 % of the queries had no correct answer \
+               in time at 1200 q/s, and 30.0 % at 270 q/s. Look for a packet filter or a rate limit";
+    assert!(verdict.reasons.iter().any(|reason| reason.starts_with(why)), "{:?}", verdict.reasons);
+    assert_eq!((verdict.grade, verdict.throughput_qps), (Grade::F, None));
+}
