@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::process;
 use kqps_observation::Cell;
 use kqps_observation::question::Path as Kind;
@@ -27,12 +27,12 @@ pub(crate) struct Rig<'a> {
     pub(crate) materials: &'a BTreeMap<Wanted, Materials>,
     pub(crate) definitions: &'a BTreeMap<String, Definition>,
     pub(crate) kqps: &'a Path,
-    pub(crate) interrupted: &'a AtomicBool,
+    pub(crate) interrupts: &'a Interrupts,
 }
 
 impl Rig<'_> {
     pub(crate) fn start(&self, cell: usize, start: u64) -> Result<Play<'_>, NoTrial> {
-        if self.interrupted.load(Ordering::Relaxed) {
+        if self.interrupts.is_asked() {
             return Err(NoTrial::Interrupted);
         }
         let cell = &self.cells[cell];
@@ -50,11 +50,10 @@ impl Rig<'_> {
             cpus: &cell.subject_cpus,
             settings: &definition.settings_among(&cell.factors),
         };
-        let subject =
-            Subject::start(definition, &setting, self.interrupted).map_err(|error| match error {
-                StartError::Interrupted => NoTrial::Interrupted,
-                other => NoTrial::Failed { reason: other.to_string(), output: other.output().to_vec() },
-            })?;
+        let subject = Subject::start(definition, &setting, self.interrupts).map_err(|error| match error {
+            StartError::Interrupted => NoTrial::Interrupted,
+            other => NoTrial::Failed { reason: other.to_string(), output: other.output().to_vec() },
+        })?;
         if let Some(niceness) = cell.factors.get(NICE_FACTOR) {
             renice(subject.pid(), niceness)
                 .map_err(|reason| NoTrial::Failed { reason, output: Vec::new() })?;
@@ -65,7 +64,7 @@ impl Rig<'_> {
             ReadyKind::Soa => &materials.queries,
             ReadyKind::Reply => &materials.plain,
         };
-        let (kqps, interrupted) = (self.kqps, self.interrupted);
+        let (kqps, interrupts) = (self.kqps, self.interrupts);
         let (targets, subject_pid, ready_s) =
             (subject.addresses().to_vec(), subject.pid(), subject.ready_s());
         let mut running = Running(Some(subject));
@@ -79,7 +78,7 @@ impl Rig<'_> {
                 cpus: &cell.player_cpus,
                 subject_pid,
                 subject_cpus: &cell.subject_cpus,
-                interrupted,
+                interrupts,
             };
             let played = player.play(load).map(|mut trial| {
                 if let Some(facts) = &mut trial.subject {

@@ -21,8 +21,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use kqps_kernel::interrupts::Interrupts;
 
 use crate::path::LaidPath;
 
@@ -123,17 +124,19 @@ pub struct Subject {
     addresses: Vec<SocketAddr>,
     values: Values,
     ready_s: f64,
+    interrupts: Interrupts,
 }
 
 /// How long a server that does not answer yet is left alone.
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl Subject {
-    /// Starts a subject and waits until it is ready. When this fails, nothing of it is left running.
+    /// Starts a subject and waits until it is ready. When this fails, nothing of it is left running. `interrupts` end the
+    /// wait, and when they are urgent, its orderly stop as well.
     pub fn start(
         definition: &Definition,
         setting: &Setting<'_>,
-        interrupted: &AtomicBool,
+        interrupts: &Interrupts,
     ) -> Result<Self, StartError> {
         let ports = definition.ports(setting.settings, setting.workers)?;
         definition.check_zones(setting.zones.len())?;
@@ -155,12 +158,13 @@ impl Subject {
             let probe = path
                 .at_player(|| probe::Probe::new(address, &setting.zones[0].origin, definition.ready.kind))
                 .map_err(|error| io_error("opening a socket to ask whether it is ready", error))?;
-            wait_until_ready(definition, &probe, &mut process, interrupted)?;
+            wait_until_ready(definition, &probe, &mut process, interrupts)?;
         }
         let ready_s = began.elapsed().as_secs_f64();
         process.confine().map_err(|error| io_error(&format!("confining {}", definition.title), error))?;
         let (definition, folder) = (definition.clone(), setting.folder.into());
-        Ok(Self { definition, process, folder, addresses, values, ready_s })
+        let interrupts = interrupts.clone();
+        Ok(Self { definition, process, folder, addresses, values, ready_s, interrupts })
     }
 
     /// Where it answers: one address, or several in the order of their ports.
@@ -206,7 +210,7 @@ impl Subject {
 
     /// Stops it as its definition says.
     pub fn stop(self) {
-        self.process.stop(&self.definition.stop);
+        self.process.stop(&self.definition.stop, &self.interrupts);
     }
 }
 
@@ -259,7 +263,7 @@ fn wait_until_ready(
     definition: &Definition,
     probe: &probe::Probe,
     process: &mut Process,
-    interrupted: &AtomicBool,
+    interrupts: &Interrupts,
 ) -> Result<(), StartError> {
     let title = || definition.title.clone();
     let deadline = Instant::now() + definition.ready.within();
@@ -273,7 +277,7 @@ fn wait_until_ready(
         if let Some(how) = process.ended() {
             return Err(StartError::Died { title: title(), how, output: process.kill() });
         }
-        if interrupted.load(Ordering::Relaxed) {
+        if interrupts.is_asked() {
             return Err(StartError::Interrupted);
         }
         if Instant::now() >= deadline {

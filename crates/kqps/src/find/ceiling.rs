@@ -3,10 +3,10 @@
 //! query with NOERROR, so that it is not held to what the query file expects.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use kqps_dataset::Dataset;
+use kqps_dataset::unfinished::Unfinished;
 use kqps_lab::path::LaidPath;
 use kqps_lab::study;
 use kqps_lab::subject::{Setting, Subject, Zone, builtin};
@@ -41,7 +41,7 @@ pub(super) struct Ceilings {
 /// another would reach says nothing of this one. Once the user wants an end nothing more is started.
 pub(super) fn measure(interface: &Interface, plan: &Plan, dataset: &Dataset, watcher: &Watcher) -> Ceilings {
     eprintln!("measuring the echo's ceiling on this host ...");
-    let is_over = || watcher.stop().load(Relaxed);
+    let is_over = || watcher.interrupts().is_asked();
     let measured = |what: &str, io: &str, workers| {
         if is_over() {
             return None;
@@ -63,7 +63,7 @@ pub(super) fn measure(interface: &Interface, plan: &Plan, dataset: &Dataset, wat
 
 /// The rate that an echo answers, on the subject's cores where those are known.
 fn against(io: &str, workers: u32, plan: &Plan, dataset: &Dataset, watcher: &Watcher) -> anyhow::Result<f64> {
-    let folder = tempfile::tempdir()?;
+    let (folder, _unfinished) = Unfinished::made(tempfile::tempdir)?;
     let kqps = std::env::current_exe()?;
     let setting = Setting {
         path: &LaidPath::Loopback,
@@ -75,7 +75,7 @@ fn against(io: &str, workers: u32, plan: &Plan, dataset: &Dataset, watcher: &Wat
         cpus: &plan.subject_cpus,
         settings: &BTreeMap::new(),
     };
-    let echo = Subject::start(&builtin::echo(), &setting, watcher.stop())?;
+    let echo = Subject::start(&builtin::echo(), &setting, watcher.interrupts())?;
     let mut plan = plan.clone();
     plan.targets = vec![echo.address()];
     plan.subject_pid = Some(echo.pid());

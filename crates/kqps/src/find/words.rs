@@ -6,6 +6,7 @@ use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_player::Plan;
 use kqps_verdict::judge::SearchVerdict;
+use kqps_verdict::rate::rate;
 use kqps_verdict::search::{Goal, Probe};
 
 use super::ceiling::{Ceilings, Interface};
@@ -16,11 +17,11 @@ pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String
     // To the millisecond, since one that was interrupted lasted anything.
     let seconds = (trial.load.duration_s * 1e3).round() / 1e3;
     if purpose == Purpose::Ceiling {
-        let answered = whole(trial.load.answered_qps);
+        let answered = rate(trial.load.answered_qps);
         let word = if trial.interrupted { ": interrupted" } else { "" };
         return format!("overload   {answered:>11} q/s answered in a closed loop of {seconds} s{p99}{word}");
     }
-    let rate = whole(trial.load.intended_qps.unwrap_or(0.0));
+    let load = rate(trial.load.intended_qps.unwrap_or(0.0));
     let word = match trial.interrupted {
         true => "interrupted",
         false if Probe::of(trial, goal, purpose).is_bad(goal) => "too much",
@@ -28,7 +29,7 @@ pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String
     };
     let what = if purpose == Purpose::Retest { "again" } else { "trial" };
     let bad = 100.0 * trial.accounts.bad_ratio();
-    format!("{what:<10} {rate:>11} q/s for {seconds} s: {bad:.3} % bad{p99}: {word}")
+    format!("{what:<10} {load:>11} q/s for {seconds} s: {bad:.3} % bad{p99}: {word}")
 }
 
 /// The verdict.
@@ -44,17 +45,17 @@ pub(super) fn words(
         let _ = writeln!(text, "  {label:<12} {value}");
     };
     match verdict.throughput_qps {
-        Some(qps) => line("figure", &format!("{} correct answers a second", whole(qps))),
+        Some(qps) => line("figure", &format!("{} correct answers a second", rate(qps))),
         None => line("figure", "refused"),
     }
     match (verdict.lower_bound_qps, verdict.upper_bound_qps) {
         (Some(lower), Some(upper)) => {
-            line("bounds", &format!("{} q/s holds, {} q/s does not", whole(lower), whole(upper)));
+            line("bounds", &format!("{} q/s holds, {} q/s does not", rate(lower), rate(upper)));
         }
         (Some(lower), None) => {
-            line("bounds", &format!("{} q/s holds, and nothing above was too much", whole(lower)));
+            line("bounds", &format!("{} q/s holds, and nothing above was too much", rate(lower)));
         }
-        (None, Some(upper)) => line("bounds", &format!("even {} q/s does not hold", whole(upper))),
+        (None, Some(upper)) => line("bounds", &format!("even {} q/s does not hold", rate(upper))),
         (None, None) => (),
     }
     let goal = &verdict.goal;
@@ -71,7 +72,7 @@ pub(super) fn words(
         ),
     );
     if let Some(share) = verdict.ceiling_share {
-        let echo = ceilings.echo_qps.map_or_else(String::new, |qps| format!(" of {} q/s", whole(qps)));
+        let echo = ceilings.echo_qps.map_or_else(String::new, |qps| format!(" of {} q/s", rate(qps)));
         line(
             "ceiling",
             &format!("{:.0} %{echo}, what the echo answers here {}", share * 100.0, with(interface)),
@@ -99,30 +100,7 @@ fn with(interface: &Interface) -> String {
     format!("with {} and {} {workers}{assumed}", interface.io, interface.workers)
 }
 
-/// A rate with its thousands set apart.
-fn whole(qps: f64) -> String {
-    let digits = format!("{qps:.0}");
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// A share in percent, without the dust of binary fractions.
 fn percent(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_are_set_apart() {
-        assert_eq!([999.0, 1_000.0, 1_234_567.4].map(whole), ["999", "1,000", "1,234,567"]);
-    }
 }

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::packages;
 use kqps_lab::study;
 use kqps_lab::subject::definition::with_names_of_their_own;
@@ -56,7 +57,7 @@ pub(super) fn models(words: &[String]) -> anyhow::Result<Vec<String>> {
 }
 
 /// Installs what is missing where that was asked for, and says what it does.
-pub(super) fn install_missing(subjects: &[Definition]) {
+pub(super) fn install_missing(subjects: &[Definition], interrupts: &Interrupts) {
     let missing = packages::missing(subjects);
     if missing.is_empty() {
         return;
@@ -69,7 +70,7 @@ pub(super) fn install_missing(subjects: &[Definition]) {
                 missing.join(", "),
                 packages::VARIABLE
             );
-            for (package, reason) in packages::install(&missing, |_| ()) {
+            for (package, reason) in packages::install(&missing, interrupts, |_| ()) {
                 eprintln!("{package} could not be installed, and is left out: {reason}");
             }
         }

@@ -10,8 +10,7 @@ use kqps_observation::{Cell, Run};
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict};
 use kqps_verdict::left_open;
-
-use super::progress::rate;
+use kqps_verdict::rate::rate;
 
 /// Whether any subject's figure is refused, which is the program's exit status.
 pub(super) fn is_refused(verdict: &RunVerdict) -> bool {

@@ -227,7 +227,7 @@ fn sigint_ends_it_and_says_how_to_go_on() {
     let asked = Instant::now();
     let output = child.wait_with_output().unwrap();
     assert!(asked.elapsed() < Duration::from_secs(20));
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     assert!(stderr(&output).contains("kqps run --resume --out"), "{}", stderr(&output));
     assert!(lab.left_behind().is_empty(), "{:?}", lab.left_behind());
     let run = lab.stored().unwrap();

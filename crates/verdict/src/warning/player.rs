@@ -63,13 +63,19 @@ pub enum Starved {
     Late(u64),
 }
 
+/// The share of the intended queries that the player gave up. What a full window kept back the load asked for.
+fn given_up(trial: &Trial) -> f64 {
+    let given_up = trial.accounts.unsent.saturating_sub(trial.held_back());
+    given_up as f64 / trial.accounts.intended.max(1) as f64
+}
+
 /// Whether the player did not keep its schedule, however busy it was: a player that is given a twentieth of
 /// a CPU is anything but busy. Only an open loop has a schedule.
 pub fn starved(trial: &Trial) -> Option<Starved> {
     if trial.load.mode == LoadMode::Closed || trial.accounts.intended == 0 {
         return None;
     }
-    let gave_up = trial.accounts.unsent as f64 / trial.accounts.intended as f64;
+    let gave_up = given_up(trial);
     if gave_up > OFFERED_SHORT {
         return Some(Starved::GaveUp(gave_up));
     }
@@ -113,7 +119,7 @@ pub fn player_limited(trial: &Trial) -> Option<Warning> {
     Some(Warning::new(Code::PlayerLimited, Effect::Cap(Grade::C), busy, advice))
 }
 
-/// Queries left late, or fewer of them than intended. A closed loop has no intended time and cannot lag.
+/// Queries left late, or the player gave some up. A closed loop has no intended time and cannot lag.
 pub fn lagging(trial: &Trial) -> Option<Warning> {
     if trial.load.mode == LoadMode::Closed || trial.accounts.intended < ENOUGH_QUERIES {
         return None;
@@ -139,11 +145,11 @@ pub fn lagging(trial: &Trial) -> Option<Warning> {
         );
         return Some(Warning::new(Code::Lagging, Effect::RedoThenRefuse, figure, advice));
     }
-    let short = (trial.accounts.intended - trial.accounts.sent) as f64 / trial.accounts.intended as f64;
+    let short = given_up(trial);
     (short > OFFERED_SHORT).then(|| {
         let advice = format!(
-            "{:.2} % of the intended queries were not sent. Give the player more threads or cores, or lower \
-             the rate.",
+            "The player came too late for {:.2} % of the intended queries, and did not send them. Give it more \
+             threads or cores, or lower the rate.",
             short * 100.0
         );
         Warning::new(Code::Lagging, Effect::RedoThenRefuse, short, advice)
@@ -187,9 +193,10 @@ fn lag(trial: &Trial) -> Option<Histogram> {
 pub fn client_drops(trial: &Trial) -> Option<Warning> {
     let drops = trial.player.socket_drops;
     (drops > 0).then(|| {
+        let (own, lost) = (trial.lost_by_player(), trial.accounts.lost);
         let advice = format!(
-            "The player's own sockets dropped {drops} replies. Enlarge their buffers, or use more \
-             sockets or threads."
+            "The player's own sockets dropped {drops} replies, so {own} of the {lost} lost queries are the player's \
+             own loss and not the subject's. Enlarge their buffers, or use more sockets or threads."
         );
         Warning::new(Code::ClientDrops, Effect::RedoThenRefuse, drops as f64, advice)
     })

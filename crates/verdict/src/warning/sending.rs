@@ -1,0 +1,56 @@
+//! The warning about queries that the kernel refused to send, and what its errors mean.
+
+use kqps_observation::Trial;
+
+use super::{Code, Effect, Warning};
+
+/// More than this share of the intended queries makes a trial worthless.
+const REFUSED_MOST: f64 = 0.0025;
+
+/// What an error of the kernel means for a query, and what to do about it.
+pub fn refusal(errno: &str) -> (&'static str, &'static str) {
+    match errno {
+        "ENETUNREACH" => {
+            ("no route leads to the network", "Check the target's address and this host's routes.")
+        }
+        "EHOSTUNREACH" => ("the host cannot be reached", "Check that it is up, and this host's routes."),
+        "ENETDOWN" => ("the network interface is down", "Set it up."),
+        "EPERM" => (
+            "a packet filter of this host forbids it",
+            "Look for rules in the output chain of nftables or iptables, and for limits of the control group.",
+        ),
+        "EACCES" => (
+            "it is forbidden: a broadcast address, or a route that prohibits it",
+            "Check the target's address and this host's routes.",
+        ),
+        "EINVAL" | "EADDRNOTAVAIL" => (
+            "the target cannot be reached from the source address",
+            "Check -a, or leave the address to the kernel.",
+        ),
+        "EMSGSIZE" => ("the query is longer than the link takes", "Use shorter queries."),
+        "EAGAIN" | "ENOBUFS" | "ENOMEM" => (
+            "there was no room to send it",
+            "Enlarge the sockets' buffers (-b), use more sockets (-c), or lower the rate.",
+        ),
+        "ECONNREFUSED" => ("nobody listens at the target's port", "Start the server, or check the port."),
+        _ => ("the kernel gives no better reason", "Look the error up in sendto(2)."),
+    }
+}
+
+/// The error that most queries were refused with, and how many were.
+pub fn most_refused(trial: &Trial) -> Option<(&str, u64)> {
+    let most = trial.send_failed_causes.iter().max_by_key(|(_, count)| **count);
+    most.map(|(errno, count)| (errno.as_str(), *count))
+}
+
+/// The kernel refused to send over 0.25 % of the queries.
+pub fn send_failed(trial: &Trial) -> Option<Warning> {
+    let share = trial.accounts.send_failed as f64 / trial.accounts.intended.max(1) as f64;
+    let (errno, count) = most_refused(trial).filter(|_| share > REFUSED_MOST)?;
+    let (what, advice) = refusal(errno);
+    let advice = format!(
+        "The kernel refused to send {:.2} % of the queries, {count} of them with {errno}: {what}. {advice}",
+        share * 100.0
+    );
+    Some(Warning::new(Code::SendFailed, Effect::RedoThenRefuse, share, advice))
+}
