@@ -16,7 +16,7 @@ use kqps_observation::run::Purpose;
 use kqps_player::{Arrivals, LoadPlan, Plan, Stop};
 use kqps_verdict::evidence::is_spoiled;
 use kqps_verdict::judge::{Known, SearchVerdict, judge_search};
-use kqps_verdict::rate::rate;
+use kqps_verdict::rate::plain;
 use kqps_verdict::search::{Goal, Preset, Start};
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::Setting;
@@ -189,7 +189,7 @@ fn trial(plan: &Plan, dataset: &Dataset, load: &Load, watcher: &Watcher) -> anyh
 fn nobody_there(trial: &Trial, load: &Load) -> Option<String> {
     let ended = trial.subject.as_ref().filter(|subject| !subject.alive).map(|subject| match load.pace {
         Pace::Open { rate_qps } => {
-            format!("process {} ended during the trial at {} q/s", subject.pid, rate(rate_qps))
+            format!("process {} ended during the trial at {} q/s", subject.pid, plain(rate_qps))
         }
         Pace::Closed => format!("process {} ended during the overload trial", subject.pid),
     });

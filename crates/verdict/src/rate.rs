@@ -1,11 +1,16 @@
 //! How a rate is written, the same wherever a sentence or a table names one.
 
-/// Queries a second: whole from 10 on, with its thousands apart, and three digits below that: `1,234,567`, `500`, `0.5`.
+/// Queries a second: whole from 10 on, and three digits below that: `1234567`, `500`, `0.5`.
+pub fn plain(qps: f64) -> String {
+    if qps.abs() < 9.995 { digits(qps) } else { format!("{qps:.0}") }
+}
+
+/// The same with its thousands apart: `1,234,567`.
 pub fn rate(qps: f64) -> String {
-    if qps.abs() < 9.995 {
-        return digits(qps);
+    let whole = plain(qps);
+    if whole.contains('.') {
+        return whole;
     }
-    let whole = format!("{qps:.0}");
     let mut grouped = String::with_capacity(whole.len() + whole.len() / 3);
     for (index, digit) in whole.chars().enumerate() {
         if index > 0 && (whole.len() - index).is_multiple_of(3) {

@@ -13,7 +13,7 @@ use kqps_observation::Trial;
 use serde::{Deserialize, Serialize};
 
 use crate::grade::Grade;
-use crate::rate::rate;
+use crate::rate::plain;
 
 pub use canary::canary;
 pub use host::{is_noise_known, noisy_host, shared_cores, single_host};
@@ -148,7 +148,7 @@ impl Warning {
         let advice = format!(
             "Even the greatest load tried, {} queries a second, met the goal: the subject may be faster. Raise the \
              greatest load.",
-            rate(max_qps)
+            plain(max_qps)
         );
         Self::new(Code::Irregular, Effect::DownOne, max_qps, advice)
     }
@@ -158,7 +158,7 @@ impl Warning {
         let advice = format!(
             "At the end of the search {} queries a second no longer met the goal: the subject or the host changed \
              meanwhile. Search again on a quieter machine, or warm the subject up for longer.",
-            rate(lower_qps)
+            plain(lower_qps)
         );
         Self::new(Code::Drifted, Effect::DownOne, lower_qps, advice)
     }

@@ -11,7 +11,7 @@ use kqps_lab::subject::Definition;
 use kqps_observation::run::Purpose;
 use kqps_observation::{CellLoad, Run, RunTrial};
 use kqps_verdict::judge::judge;
-use kqps_verdict::rate::rate;
+use kqps_verdict::rate::plain;
 
 use super::{Args, Compared};
 use crate::exit::bad_input;
@@ -136,7 +136,7 @@ fn tell(event: &Event<'_>, pairs: u32) {
     let Event::Trial { cell, trial } = event else { return };
     let found = match (trial.measured(), trial.failure()) {
         _ if trial.purpose == Purpose::WarmUp || trial.purpose.is_for_reasons() => return,
-        (Some(measured), _) => format!("{} answers a second", rate(measured.load.answered_qps)),
+        (Some(measured), _) => format!("{} answers a second", plain(measured.load.answered_qps)),
         (None, reason) => reason.unwrap_or_default().to_string(),
     };
     eprintln!("pair {}/{pairs}  {}  {found}", trial.block + 1, cell.name);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use kqps_observation::trial::{LoadMode, UNSENT_IDS, UNSENT_WINDOW};
 use kqps_observation::{Quantiles, Trial};
-use kqps_verdict::rate::rate;
+use kqps_verdict::rate::plain;
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{Effect, Warning, busiest_to_mean, refusal};
 
@@ -140,8 +140,8 @@ fn load(trial: &Trial) -> String {
     let how = match load.mode {
         LoadMode::Open => format!(
             "open loop, {} q/s intended, {} offered, arrivals {}{}",
-            rate(load.intended_qps.unwrap_or(0.0)),
-            rate(load.offered_qps),
+            plain(load.intended_qps.unwrap_or(0.0)),
+            plain(load.offered_qps),
             load.arrivals.as_deref().unwrap_or("even"),
             load.outstanding.map_or(String::new(), |most| format!(", {most} outstanding at most"))
         ),

@@ -10,7 +10,7 @@ use super::start::Start;
 use crate::bottleneck::{Bottleneck, Resource, bottleneck};
 use crate::grade::Grade;
 use crate::interval::{Interval, median_interval, outlying};
-use crate::rate::rate;
+use crate::rate::plain;
 use crate::search::Bounds;
 use crate::warning::{self, Code, Effect, Setting, Warning};
 
@@ -188,7 +188,7 @@ fn outlying_starts(starts: &[Start<'_>]) -> Option<String> {
         starts.iter().filter_map(|start| Some((start.verdict.block, start.throughput_qps()?))).unzip();
     let told: Vec<String> = outlying(&figures)
         .into_iter()
-        .map(|at| format!("that of block {} with {} q/s", blocks[at] + 1, rate(figures[at])))
+        .map(|at| format!("that of block {} with {} q/s", blocks[at] + 1, plain(figures[at])))
         .collect();
     (!told.is_empty())
         .then(|| format!("Of its starts {} stands far out; it counts like all others.", told.join(" and ")))

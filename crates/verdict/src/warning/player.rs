@@ -10,7 +10,7 @@ use crate::grade::Grade;
 pub(crate) const BUSY: f64 = 0.95;
 
 /// Intended and offered may differ by this share.
-const OFFERED_SHORT: f64 = 0.0025;
+pub(super) const OFFERED_SHORT: f64 = 0.0025;
 
 /// A player that sends more than a tenth of its queries this late, in microseconds, does not get the CPU.
 const STARVED_LAG_US: u64 = 1_000;
@@ -67,6 +67,12 @@ pub enum Starved {
 fn given_up(trial: &Trial) -> f64 {
     let given_up = trial.accounts.unsent.saturating_sub(trial.held_back());
     given_up as f64 / trial.accounts.intended.max(1) as f64
+}
+
+/// The share of the intended queries that were not sent, though the window was not full: given up, or refused by the
+/// kernel.
+pub(super) fn not_sent(trial: &Trial) -> f64 {
+    given_up(trial) + trial.accounts.send_failed as f64 / trial.accounts.intended.max(1) as f64
 }
 
 /// Whether the player did not keep its schedule, however busy it was: a player that is given a twentieth of
@@ -145,11 +151,12 @@ pub fn lagging(trial: &Trial) -> Option<Warning> {
         );
         return Some(Warning::new(Code::Lagging, Effect::RedoThenRefuse, figure, advice));
     }
-    let short = given_up(trial);
-    (short > OFFERED_SHORT).then(|| {
+    let short = not_sent(trial);
+    let is_refused = trial.accounts.send_failed > trial.accounts.unsent.saturating_sub(trial.held_back());
+    (short > OFFERED_SHORT && !is_refused).then(|| {
         let advice = format!(
-            "The player came too late for {:.2} % of the intended queries, and did not send them. Give it more \
-             threads or cores, or lower the rate.",
+            "{:.2} % of the intended queries were not sent, most of them because the player came to them too late. Give \
+             it more threads or cores, or lower the rate.",
             short * 100.0
         );
         Warning::new(Code::Lagging, Effect::RedoThenRefuse, short, advice)

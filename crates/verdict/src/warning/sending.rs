@@ -2,10 +2,8 @@
 
 use kqps_observation::Trial;
 
+use super::player::{OFFERED_SHORT, not_sent};
 use super::{Code, Effect, Warning};
-
-/// More than this share of the intended queries makes a trial worthless.
-const REFUSED_MOST: f64 = 0.0025;
 
 /// What an error of the kernel means for a query, and what to do about it.
 pub fn refusal(errno: &str) -> (&'static str, &'static str) {
@@ -43,10 +41,16 @@ pub fn most_refused(trial: &Trial) -> Option<(&str, u64)> {
     most.map(|(errno, count)| (errno.as_str(), *count))
 }
 
-/// The kernel refused to send over 0.25 % of the queries.
+/// Over 0.25 % of the queries were not sent, and most of these because the kernel refused them.
 pub fn send_failed(trial: &Trial) -> Option<Warning> {
-    let share = trial.accounts.send_failed as f64 / trial.accounts.intended.max(1) as f64;
-    let (errno, count) = most_refused(trial).filter(|_| share > REFUSED_MOST)?;
+    let accounts = &trial.accounts;
+    if not_sent(trial) <= OFFERED_SHORT
+        || accounts.send_failed <= accounts.unsent.saturating_sub(trial.held_back())
+    {
+        return None;
+    }
+    let share = accounts.send_failed as f64 / accounts.intended as f64;
+    let (errno, count) = most_refused(trial)?;
     let (what, advice) = refusal(errno);
     let advice = format!(
         "The kernel refused to send {:.2} % of the queries, {count} of them with {errno}: {what}. {advice}",
