@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime};
 use tempfile::NamedTempFile;
 
 use crate::encoded;
+use crate::unfinished::Unfinished;
 
 /// What all files may take together, in bytes.
 const TOTAL_BYTES_MAX: u64 = 8 << 30;
@@ -42,9 +43,9 @@ pub(crate) fn file_name(source_hash: &[u8; 32], shape: &[u8]) -> String {
 }
 
 /// A file to write, which disappears unless it is kept.
-pub(crate) fn begin(directory: &Path) -> io::Result<NamedTempFile> {
+pub(crate) fn begin(directory: &Path) -> io::Result<(NamedTempFile, Unfinished)> {
     fs::create_dir_all(directory)?;
-    tempfile::Builder::new().prefix(UNFINISHED_PREFIX).tempfile_in(directory)
+    Unfinished::made(|| tempfile::Builder::new().prefix(UNFINISHED_PREFIX).tempfile_in(directory))
 }
 
 /// Notes that a file was used, so that it outlives those that are not.

@@ -14,6 +14,7 @@ use crate::cache;
 use crate::compile::{self, CompileError};
 use crate::encoded::{DIGEST_BYTES, HEADER_BYTES, Header, NO_RCODE, PREFIX_BYTES, STRIDE, UNIT_BYTES};
 use crate::error::DatasetError;
+use crate::unfinished::Unfinished;
 
 /// Queries, frozen. It can be shared between threads.
 #[derive(Debug)]
@@ -261,7 +262,7 @@ fn build(
     let why = match directory.map(|directory| (directory, cache::begin(directory))) {
         None => "neither XDG_CACHE_HOME nor HOME is set".to_owned(),
         Some((directory, Err(error))) => format!("cannot write {}: {error}", directory.display()),
-        Some((directory, Ok(out))) => match keep(path, options, source, directory, out) {
+        Some((directory, Ok((out, _unfinished)))) => match keep(path, options, source, directory, out) {
             Ok((file, header)) => return Ok((file, header, None)),
             Err(CompileError::Source(error)) => return Err(error),
             Err(CompileError::Output(error)) if source.rewind().is_ok() => {
@@ -272,7 +273,8 @@ fn build(
     };
     let directory = std::env::temp_dir();
     let unwritable = |error| DatasetError::io("write", &directory, error);
-    let mut out = NamedTempFile::new_in(&directory).map_err(unwritable)?;
+    let (mut out, _unfinished) =
+        Unfinished::made(|| NamedTempFile::new_in(&directory)).map_err(unwritable)?;
     let header = compile::encode(source, path, options, out.as_file_mut()).map_err(|error| match error {
         CompileError::Source(error) => error,
         CompileError::Output(error) => unwritable(error),

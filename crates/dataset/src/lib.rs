@@ -18,6 +18,7 @@ mod text;
 
 pub mod generate;
 pub mod toml_file;
+pub mod unfinished;
 
 pub use answer::Digest;
 pub use cache::cache_folder;

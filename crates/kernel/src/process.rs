@@ -25,7 +25,8 @@ pub enum Signal {
 }
 
 impl Signal {
-    fn number(self) -> libc::c_int {
+    /// Its number (signal(7)).
+    pub fn number(self) -> libc::c_int {
         match self {
             Self::Interrupt => libc::SIGINT,
             Self::Terminate => libc::SIGTERM,

@@ -17,7 +17,7 @@ use clap::ArgGroup;
 use kqps_verdict::compare::Comparison;
 use serde::Serialize;
 
-use crate::exit;
+use crate::exit::{self, bad_input};
 use crate::load::Allowed;
 use crate::value::{parse_count, parse_duration, parse_rate};
 use condition::Condition;
@@ -67,10 +67,14 @@ pub(crate) struct Args {
     live: LiveArgs,
 
     /// End with status 3 if a verdict is this: faster, slower, different or inconclusive. With a share, such as
-    /// slower:2%, only if it is certainly so by that much, which is when the whole interval lies beyond it. Where
-    /// nothing could be shown only inconclusive holds; give both for a CI that must not pass then (repeatable)
+    /// slower:2%, only if it is certainly so by that much, which is when the whole interval lies beyond it. Where a
+    /// comparison is inconclusive, a condition on it cannot be judged, which counts as failed (repeatable)
     #[arg(long, value_name = "VERDICT[:PERCENT]")]
     fail_on: Vec<Condition>,
+
+    /// Let inconclusive comparisons pass --fail-on
+    #[arg(long, requires = "fail_on")]
+    allow_inconclusive: bool,
 
     /// Print each comparison as one JSON object in a line
     #[arg(long)]
@@ -151,11 +155,13 @@ struct Compared {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.allow_inconclusive && args.fail_on.iter().any(Condition::is_inconclusive) {
+        return Err(bad_input(
+            "--allow-inconclusive and --fail-on inconclusive contradict each other: leave one out",
+        ));
+    }
     let compared = match args.runs.as_slice() {
-        [] => match live::compare(args)? {
-            Some(compared) => compared,
-            None => return Ok(ExitCode::FAILURE),
-        },
+        [] => live::compare(args)?,
         [run] => stored::within(run, args)?,
         [a, b, ..] => stored::between(a, b, args)?,
     };
@@ -173,12 +179,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         eprintln!("--fail-on {condition} holds.");
     }
     let (comparisons, conditions) = (&compared.comparisons, &args.fail_on);
-    let warnings =
-        [words::nothing_shown(comparisons, conditions), words::too_coarse(comparisons, conditions)];
-    for warning in warnings.into_iter().flatten() {
+    let unjudged = words::nothing_shown(comparisons, conditions, args.allow_inconclusive);
+    let fails = !met.is_empty() || (unjudged.is_some() && !args.allow_inconclusive);
+    for warning in [unjudged, words::too_coarse(comparisons, conditions)].into_iter().flatten() {
         eprintln!("{warning}");
     }
-    Ok(if met.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(exit::REFUSED) })
+    Ok(if fails { ExitCode::from(exit::REFUSED) } else { ExitCode::SUCCESS })
 }
 
 fn tell(compared: &Compared, json: bool) -> anyhow::Result<()> {

@@ -1,13 +1,54 @@
-//! Exit statuses: 0 measured; 1 could not run; 2 bad usage or bad file; 3 measured, but the figure is refused.
+//! Exit statuses, and the text that explains them in the help and the manual page of every command.
 
 use std::process::ExitCode;
 use std::{fmt, io};
 
+use clap::Command;
+
 use kqps_lab::session::LabError;
 use kqps_observation::store::StoreError;
 
-/// Measured, but no figure is given (grade F).
+/// It could not do what it was asked: nothing could be sent, or nothing answered.
+pub(crate) const COULD_NOT: u8 = 1;
+
+/// It measured, but a figure is refused (grade F), or a condition of `--fail-on` holds.
 pub(crate) const REFUSED: u8 = 3;
+
+/// What stands above the statuses.
+pub(crate) const HEAD: &str = "Exit status:";
+
+/// What the statuses of all commands mean but those of servers.
+const STATUSES: &str = "\
+  0    it did what it was asked; a load that ran, whatever it measured
+  1    it could not: nothing could be sent, nothing answered, or an error
+  2    bad usage, or a bad file
+  3    measured, but a figure of `run` or `find` is refused, or a condition of --fail-on holds
+  129  ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's number), after it
+       printed what it had: the first signal ends a measurement early, the second at once";
+
+/// What those of servers mean.
+const STATUSES_OF_SERVERS: &str = "\
+  0    it served until a signal or the end of --for, and printed its counts
+  1    it could not serve, or not go on
+  2    bad usage, or a bad file
+  129  ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's number), before it
+       could answer";
+
+/// Adds to the help of a command, and of those below it, what its exit status means.
+pub(crate) fn explained(command: Command) -> Command {
+    explained_by(command, STATUSES)
+}
+
+fn explained_by(command: Command, statuses: &'static str) -> Command {
+    let after = command.get_after_long_help().or(command.get_after_help());
+    let after = after.map_or(String::new(), |after| format!("{after}\n\n"));
+    let below = |command: Command| match command.get_name() {
+        "serve" => explained_by(command, STATUSES_OF_SERVERS),
+        "status" => explained_by(command, STATUSES),
+        _ => explained_by(command, statuses),
+    };
+    command.after_long_help(format!("{after}{HEAD}\n{statuses}")).mut_subcommands(below)
+}
 
 /// An error in what the user typed or in a file that the user gave: status 2 instead of 1.
 #[derive(Debug)]

@@ -19,12 +19,14 @@ use kqps_observation::run::Purpose;
 use kqps_player::{Arrivals, LoadPlan, Plan, Stop};
 use kqps_verdict::evidence::is_spoiled;
 use kqps_verdict::judge::{Known, SearchVerdict, judge_search};
+use kqps_verdict::rate::plain;
 use kqps_verdict::search::{Goal, Preset, Start};
+use kqps_verdict::silence::silence;
 use kqps_verdict::warning::Setting;
 use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
-use crate::load::{PlayerArgs, Shown, Watcher, open_dataset, setting, silence};
+use crate::load::{PlayerArgs, Shown, Watcher, open_dataset, setting};
 use crate::value::{parse_duration, parse_rate, parse_share};
 use ceiling::{Ceilings, Interface};
 use keep::Keeping;
@@ -97,7 +99,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     )?;
     plan.load = LoadPlan::Closed { outstanding: WINDOW.max(plan.threads as u64) };
     let claimed = args.out.as_deref().map(keep::claim).transpose()?;
-    let watcher = Watcher::new()?;
+    let watcher = Watcher::new();
     let interface = interface_of(args);
     let expected = dataset.check();
     let dataset = dataset.checked(Check::Off);
@@ -137,11 +139,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(keeping) = keeping {
         keeping.end(!interrupted, None)?;
     }
-    Ok(match (interrupted, verdict.grade.refuses()) {
-        (true, _) => ExitCode::FAILURE,
-        (false, true) => ExitCode::from(REFUSED),
-        (false, false) => ExitCode::SUCCESS,
-    })
+    Ok(if verdict.grade.refuses() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
 
 /// What the trials of a search need.
@@ -234,7 +232,7 @@ fn trial(plan: &Plan, dataset: &Dataset, load: &Load, watcher: &Watcher) -> anyh
     let mut plan = plan.clone();
     plan.stop.after = Some(Duration::from_secs_f64(load.duration_s));
     if let Pace::Open { rate_qps } = load.pace {
-        plan.load = LoadPlan::Open { rate_qps, arrivals: Arrivals::Even };
+        plan.load = LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None };
     }
     let shown = Shown { bar: io::stderr().is_terminal(), every: None };
     watcher.play(&plan, dataset, shown)
@@ -244,7 +242,7 @@ fn trial(plan: &Plan, dataset: &Dataset, load: &Load, watcher: &Watcher) -> anyh
 fn nobody_there(trial: &Trial, load: &Load) -> Option<String> {
     let ended = trial.subject.as_ref().filter(|subject| !subject.alive).map(|subject| match load.pace {
         Pace::Open { rate_qps } => {
-            format!("process {} ended during the trial at {rate_qps:.0} q/s", subject.pid)
+            format!("process {} ended during the trial at {} q/s", subject.pid, plain(rate_qps))
         }
         Pace::Closed => format!("process {} ended during the overload trial", subject.pid),
     });

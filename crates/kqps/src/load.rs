@@ -1,5 +1,7 @@
 //! `kqps load`: plays queries at a target and accounts for each.
 
+mod condition;
+mod dnsperf;
 mod flags;
 mod progress;
 mod target;
@@ -7,24 +9,25 @@ mod words;
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kqps_dataset::Dataset;
+use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::own::is_own;
 use kqps_observation::Trial;
 use kqps_player::{Arrivals, Control, LoadPlan, Plan, Stop, play};
-use kqps_verdict::warning::{self, Effect, Setting, Warning};
+use kqps_verdict::silence::silence;
+use kqps_verdict::warning::{self, Setting, Warning};
 use serde::Serialize;
 
-use crate::exit::{REFUSED, bad_input};
+use crate::exit::{COULD_NOT, REFUSED, bad_input};
+use crate::signals::{self, InOrder};
 use crate::value::{parse_count, parse_duration, parse_rate};
+use condition::{Condition, Outcome};
 
 pub(crate) use flags::{PlayerArgs, open_dataset};
 pub(crate) use progress::Shown;
-pub(crate) use target::{Allowed, resolve_all};
-pub(crate) use words::silence;
+pub(crate) use target::{Allowed, Family, resolve_all};
 
 /// Play queries at a target and account for each
 #[derive(clap::Args)]
@@ -32,17 +35,18 @@ pub(crate) struct Args {
     #[command(flatten)]
     player: PlayerArgs,
 
-    /// Open loop: so many queries a second, whatever the subject answers
-    #[arg(short = 'Q', long, value_parser = parse_rate, conflicts_with = "outstanding")]
+    /// Open loop: so many queries a second, whatever the subject answers. With -q as well, what falls due while so many
+    /// are outstanding is not sent, and is counted as unsent
+    #[arg(short = 'Q', long, value_parser = parse_rate)]
     rate: Option<f64>,
 
-    /// Closed loop: so many queries outstanding at most
+    /// Closed loop: so many queries outstanding at most (default, without -Q: 100, as in dnsperf)
     #[arg(short = 'q', long, value_parser = parse_count)]
     outstanding: Option<u64>,
 
-    /// Spacing of an open loop's queries: even or poisson
-    #[arg(long, default_value = "even", conflicts_with = "outstanding")]
-    arrivals: Arrivals,
+    /// Spacing of an open loop's queries: even (the default) or poisson
+    #[arg(long, requires = "rate")]
+    arrivals: Option<Arrivals>,
 
     /// Send for so long (default: once through the queries)
     #[arg(short = 'l', long, value_parser = parse_duration)]
@@ -60,6 +64,12 @@ pub(crate) struct Args {
     #[arg(long)]
     drop_reasons: bool,
 
+    /// End with status 3 if this holds (repeatable): loss[:SHARE] or wrong[:SHARE], if more than this share of the sent
+    /// queries was lost or late, or answered wrongly; latency:TIME, if p99 is above it; noise, if the player or the host
+    /// spoiled the load. What cannot be judged, such as p99 of fewer than 10,000 queries, counts as failed
+    #[arg(long, value_name = "CONDITION")]
+    fail_on: Vec<Condition>,
+
     /// Print the trial as one JSON object
     #[arg(long)]
     json: bool,
@@ -70,33 +80,56 @@ pub(crate) struct Args {
 struct Judged<'a> {
     #[serde(flatten)]
     trial: &'a Trial,
-    /// Whether a warning refuses the figures: they tell of something else than the subject.
-    refused: bool,
-    warnings: Vec<Warning>,
+    warnings: &'a [Warning],
+    /// Why the trial says nothing of the target: nothing could be sent, or nothing answered.
+    silence: Option<&'a str>,
+    /// The conditions of `--fail-on` that hold or could not be judged.
+    failed_on: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let load = load_of(args)?;
-    let stop = stop_of(args)?;
-    let dataset = open_dataset(&args.player)?;
-    let plan = Plan { drop_reasons: args.drop_reasons, ..args.player.plan(load, stop)? };
+    let mut plan = Plan { drop_reasons: args.drop_reasons, ..args.player.plan(load, stop_of(args)?)? };
+    if args.rate.is_none() && args.outstanding.is_none() {
+        plan.load = LoadPlan::Closed { outstanding: dnsperf::WINDOW.max(plan.threads as u64) };
+    }
     check_window(&plan)?;
+    let dataset = open_dataset(&args.player)?;
     let shown = Shown { bar: io::stderr().is_terminal() && args.interval.is_none(), every: args.interval };
-    let trial = Watcher::new()?.play(&plan, &dataset, shown)?;
+    let trial = Watcher::new().play(&plan, &dataset, shown)?;
     let setting = setting(&args.player, &plan);
     let warnings = warning::of_trial(&trial, &setting).into_iter().map(Warning::with_flags);
     let warnings: Vec<Warning> = warnings.collect();
-    let refusal =
-        warnings.iter().find(|warning| warning.effect() == Effect::Refuse).map(|warning| warning.code);
-    let refused = refusal.is_some();
+    let silence = silence(&trial).filter(|_| !trial.interrupted);
+    let failed = failed(&args.fail_on, |condition| condition.judge(&trial, &warnings, &setting));
     let mut out = io::stdout().lock();
     if args.json {
-        serde_json::to_writer(&mut out, &Judged { trial: &trial, refused, warnings })?;
+        let failed_on = failed.iter().map(|(condition, _)| condition.to_string()).collect();
+        let (trial, warnings) = (&trial, &*warnings);
+        serde_json::to_writer(&mut out, &Judged { trial, warnings, silence: silence.as_deref(), failed_on })?;
         writeln!(out)?;
+        silence.iter().for_each(|why| eprintln!("kqps: {why}"));
     } else {
-        out.write_all(words::words(&trial, &warnings, refusal, setting.workers).as_bytes())?;
+        out.write_all(words::words(&trial, &warnings, setting.workers).as_bytes())?;
     }
-    Ok(if refused { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+    failed.iter().for_each(|(_, said)| eprintln!("kqps: {said}"));
+    Ok(match (failed.is_empty(), silence) {
+        (false, _) => ExitCode::from(REFUSED),
+        (true, Some(_)) => ExitCode::from(COULD_NOT),
+        (true, None) => ExitCode::SUCCESS,
+    })
+}
+
+/// The conditions that hold, or that could not be judged, and what is said of each.
+fn failed(conditions: &[Condition], judge: impl Fn(&Condition) -> Outcome) -> Vec<(&Condition, String)> {
+    let said = |condition: &Condition| match judge(condition) {
+        Outcome::Passes => None,
+        Outcome::Holds(seen) => Some(format!("--fail-on {condition} holds: {seen}")),
+        Outcome::Unknown(why) => {
+            Some(format!("--fail-on {condition} cannot be judged, which counts as failed: {why}"))
+        }
+    };
+    conditions.iter().filter_map(|condition| Some((condition, said(condition)?))).collect()
 }
 
 /// What is known of the surroundings of a plan's trials. That a target elsewhere is on another host is left to
@@ -110,52 +143,53 @@ pub(crate) fn setting(args: &PlayerArgs, plan: &Plan) -> Setting {
     }
 }
 
-/// Plays trials that a person may watch, and may end early with SIGINT.
+/// Plays trials that a person may watch, and that signals end in order.
 pub(crate) struct Watcher {
-    stop: Arc<AtomicBool>,
+    in_order: InOrder,
 }
 
 impl Watcher {
-    /// From here on SIGINT and SIGTERM end the trial; the second one ends the program at once.
-    pub(crate) fn new() -> anyhow::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))?;
-            signal_hook::flag::register(signal, Arc::clone(&stop))?;
-        }
-        Ok(Self { stop })
+    /// From here on the first signal ends the trial early, and the second ends it at once.
+    pub(crate) fn new() -> Self {
+        Self { in_order: signals::in_order() }
     }
 
-    /// Set once the user wants an end.
-    pub(crate) fn stop(&self) -> &AtomicBool {
-        &self.stop
+    /// The user's wish to end.
+    pub(crate) fn interrupts(&self) -> &Interrupts {
+        &self.in_order
     }
 
     /// Plays one trial.
     pub(crate) fn play(&self, plan: &Plan, dataset: &Dataset, shown: Shown) -> anyhow::Result<Trial> {
-        let control = Control { stop: Arc::clone(&self.stop), ..Control::new(plan.threads) };
+        let control = Control { stop: self.interrupts().clone(), ..Control::new(plan.threads) };
         Ok(progress::beside(plan, &control.live, shown, || play(plan, dataset, &control))?)
     }
 }
 
+/// The load that was asked for; where nothing was, a closed loop.
 fn load_of(args: &Args) -> anyhow::Result<LoadPlan> {
-    match (args.rate, args.outstanding) {
-        (Some(rate_qps), None) => Ok(LoadPlan::Open { rate_qps, arrivals: args.arrivals }),
-        (None, Some(0)) => Err(bad_input("-q 0 would send nothing: at least 1 query must be outstanding")),
-        (None, Some(outstanding)) => Ok(LoadPlan::Closed { outstanding }),
-        _ => Err(bad_input(
-            "say how to load: -Q RATE for an open loop (100k), or -q COUNT for a closed loop (500 outstanding)",
-        )),
+    if args.outstanding == Some(0) {
+        return Err(bad_input("-q 0 would send nothing: at least 1 query must be outstanding"));
     }
+    Ok(match args.rate {
+        Some(rate_qps) => {
+            LoadPlan::Open { rate_qps, arrivals: args.arrivals.unwrap_or_default(), window: args.outstanding }
+        }
+        None => LoadPlan::Closed { outstanding: args.outstanding.unwrap_or(dnsperf::WINDOW) },
+    })
 }
 
 /// A thread without a window would send nothing.
 fn check_window(plan: &Plan) -> anyhow::Result<()> {
     match plan.load {
-        LoadPlan::Closed { outstanding } if outstanding < plan.threads as u64 => Err(bad_input(format!(
-            "-q {outstanding}: each of the {} threads needs a window of 1 at least",
-            plan.threads
-        ))),
+        LoadPlan::Closed { outstanding: window } | LoadPlan::Open { window: Some(window), .. }
+            if window < plan.threads as u64 =>
+        {
+            Err(bad_input(format!(
+                "-q {window}: each of the {} threads needs a window of 1 at least",
+                plan.threads
+            )))
+        }
         _ => Ok(()),
     }
 }

@@ -15,11 +15,12 @@ mod probe;
 mod report;
 mod run;
 mod serve;
+mod signals;
 mod value;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 /// Benchmarks DNS reliably on multi-core systems: every query accounted for, every figure with its grade.
 #[derive(Parser)]
@@ -44,8 +45,26 @@ enum Command {
     Man(man::Args),
 }
 
+/// The command line with all that its help says.
+fn command_line() -> clap::Command {
+    exit::explained(Cli::command())
+}
+
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let matches = command_line().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let outcome = run(cli.command);
+    let interrupted = signals::status();
+    let status = outcome.unwrap_or_else(|error| exit::with(&error));
+    interrupted.unwrap_or(status)
+}
+
+fn run(command: Option<Command>) -> anyhow::Result<ExitCode> {
+    // Servers take signals before they start a thread.
+    if !matches!(command, Some(Command::Serve(_))) {
+        signals::watch()?;
+    }
+    match command {
         None => run::alone(),
         Some(Command::Load(args)) => load::run(&args),
         Some(Command::Find(args)) => find::run(&args),
@@ -58,6 +77,5 @@ fn main() -> ExitCode {
         Some(Command::Probe(args)) => probe::run(&args),
         Some(Command::Completions(args)) => Ok(completions::run(&args)),
         Some(Command::Man(args)) => man::run(args),
-    };
-    outcome.unwrap_or_else(|error| exit::with(&error))
+    }
 }

@@ -3,9 +3,7 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::CommandFactory as _;
-
-use crate::exit::bad_input;
+use crate::exit::{HEAD, bad_input};
 
 /// Print the manual page, of kqps or of one command
 #[derive(clap::Args)]
@@ -15,7 +13,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let program = crate::Cli::command();
+    let program = crate::command_line();
     let page = match args.command {
         None => program,
         Some(name) => {
@@ -26,6 +24,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let mut text = Vec::new();
     clap_mangen::Man::new(page).render(&mut text)?;
-    io::stdout().write_all(&text)?;
+    // The statuses stand at the end of the help, and have a section of their own here (man-pages(7)).
+    let head = format!("\n{HEAD}\n");
+    let text = String::from_utf8(text)?.replace(&head, "\n.SH \"EXIT STATUS\"\n");
+    io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

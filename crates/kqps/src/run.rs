@@ -14,8 +14,6 @@ mod words;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -34,6 +32,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use crate::exit::{self, bad_input};
+use crate::signals;
 use crate::value::{parse_count, parse_duration};
 use progress::Progress;
 use targets::{TargetArgs, Targets};
@@ -121,10 +120,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.dry_run {
         return dry_run(args);
     }
-    let interrupted = take_signals()?;
     let mut session = if args.resume { resume(args)? } else { begin(args, began)? };
     let mut progress = Progress::new(session.run());
-    let conducted = session.conduct(&interrupted, &mut |event| progress.tell(event));
+    let interrupts = signals::in_order();
+    let conducted = session.conduct(&interrupts, &mut |event| progress.tell(event));
     progress.end();
     let go_on = format!("kqps run --resume --out {}", session.folder().path().display());
     let conducted = conducted.with_context(|| format!("what was measured is stored; to go on: {go_on}"))?;
@@ -135,7 +134,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match conducted {
         Conducted::Interrupted => {
             eprintln!("Interrupted; what was measured is stored. To go on: {go_on}");
-            Ok(ExitCode::FAILURE)
+            Ok(ExitCode::from(exit::COULD_NOT))
         }
         Conducted::Whole if words::is_refused(&verdict) => Ok(ExitCode::from(exit::REFUSED)),
         Conducted::Whole => Ok(ExitCode::SUCCESS),
@@ -152,22 +151,12 @@ pub(crate) fn write_page(session: &Session, verdict: &RunVerdict) -> anyhow::Res
     Ok(report)
 }
 
-/// A flag that the first signal sets; the second ends the program, and the kernel its children.
-pub(crate) fn take_signals() -> anyhow::Result<Arc<AtomicBool>> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&interrupted))?;
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
-    Ok(interrupted)
-}
-
 fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
     let mut wish = wish(args)?;
     // Installing is no part of measuring, and not paid for by the budget.
     let installing = Instant::now();
     let definitions: Vec<Definition> = wish.subjects.iter().map(|one| one.definition.clone()).collect();
-    install::missing(&definitions, args.no_install);
+    install::missing(&definitions, args.no_install)?;
     wish.folder = match &args.out {
         Some(folder) => folder.clone(),
         None => default_folder(wish.study.as_ref().map_or(kqps_lab::study::NAME, |study| &study.name))?,

@@ -17,10 +17,13 @@ use kqps_server::auth::Load;
 use kqps_server::{ServeError, Server, Service};
 
 use crate::exit::bad_input;
+use crate::signals;
 use loader::Loader;
 use options::Serving;
 
 /// Run a reference server
+///
+/// A signal is the ordinary end of a server: it stops, prints its counts, and its status is 0.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -43,7 +46,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         ServerKind::Echo(echo) => serve(&echo.serving, echo.service(), Loader::default()),
         ServerKind::Auth(auth) => serve(&auth.serving, auth.service()?, Loader::default()),
         ServerKind::Front(front) => serve(&front.serving, front.service()?, front.loader()),
-        ServerKind::Status(status) => status.run(),
+        ServerKind::Status(status) => {
+            signals::watch()?;
+            status.run()
+        }
         ServerKind::Worker => {
             kqps_server::serve::run_as_child(&shared(Loader::default()))?;
             Ok(ExitCode::SUCCESS)
@@ -61,10 +67,15 @@ fn serve(serving: &Serving, service: Service, loader: Loader) -> anyhow::Result<
         Service::Front(settings) => Some(settings.clone()),
         Service::Echo(_) | Service::Auth(_) => None,
     };
-    let server = Server::start(&setup, service, &shared(loader)).map_err(|error| match error {
-        ServeError::Setup(why) | ServeError::Zones(why) => bad_input(why),
-        error => error.into(),
-    })?;
+    let server = match Server::start(&setup, service, &shared(loader)) {
+        Ok(server) => server,
+        Err(ServeError::Setup(why) | ServeError::Zones(why)) => return Err(bad_input(why)),
+        Err(error @ ServeError::Stopped { signal }) => {
+            eprintln!("kqps: {error}");
+            return Ok(ExitCode::from(signals::status_of(signal)));
+        }
+        Err(error) => return Err(error.into()),
+    };
     server.notes().iter().for_each(|note| eprintln!("kqps: warning: {note}"));
     let mut out = io::stdout();
     words::ready(&mut out, serving.json, &setup, &server, front.as_deref())?;

@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use kqps_dataset::unfinished::Unfinished;
+
 /// The folder of one run. Its path is absolute: subjects work in folders of their own.
 #[derive(Clone, Debug)]
 pub struct Folder(PathBuf);
@@ -140,6 +142,7 @@ impl Folder {
 pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
     let name = file.file_name().ok_or(io::ErrorKind::IsADirectory)?;
     let beside = file.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
+    let _unfinished = Unfinished::at(&beside);
     let written = fs::write(&beside, content).and_then(|()| fs::rename(&beside, file));
     if written.is_err() {
         // What is left of it is of no use; that it cannot be removed either is no further news.

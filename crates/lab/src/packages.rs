@@ -7,6 +7,9 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use kqps_dataset::unfinished::Unfinished;
+use kqps_kernel::interrupts::Interrupts;
+
 use crate::subject::{Definition, programs};
 
 /// Set to `debian` it allows packages to be installed. `.cargo/config.toml` does so for runs through cargo.
@@ -40,8 +43,13 @@ pub fn allowed() -> Result<(), String> {
     }
 }
 
-/// Installs packages, and tells the reason for each that could not be. `tell` hears of each before it begins.
-pub fn install(packages: &[String], mut tell: impl FnMut(&str)) -> Vec<(String, String)> {
+/// Installs packages, and returns the reason for each that could not be. `tell` hears of each before it begins.
+/// `interrupts` end it after the step that is under way.
+pub fn install(
+    packages: &[String],
+    interrupts: &Interrupts,
+    mut tell: impl FnMut(&str),
+) -> Vec<(String, String)> {
     let policy = match Policy::set(Path::new("/usr/sbin/policy-rc.d")) {
         Ok(policy) => policy,
         Err(error) => {
@@ -52,9 +60,12 @@ pub fn install(packages: &[String], mut tell: impl FnMut(&str)) -> Vec<(String, 
     let mut failed = Vec::new();
     let mut updated = false;
     for package in packages {
+        if interrupts.is_asked() {
+            break;
+        }
         tell(package);
         let mut outcome = apt_get(&["install", "--yes", "--no-install-recommends", package]);
-        if outcome.is_err() && !updated {
+        if outcome.is_err() && !updated && !interrupts.is_asked() {
             updated = true;
             // Lists that are missing or old are the usual cause; if this fails too, so will what follows.
             let _ = apt_get(&["update"]);
@@ -88,7 +99,7 @@ fn apt_get(arguments: &[&str]) -> Result<(), String> {
 #[derive(Debug)]
 struct Policy {
     /// Ours, to be removed; none when the host has a policy of its own, which stays.
-    ours: Option<PathBuf>,
+    ours: Option<(PathBuf, Unfinished)>,
 }
 
 /// `invoke-rc.d` takes status 101 for "this action is not allowed".
@@ -96,14 +107,18 @@ const POLICY: &str =
     "#!/bin/sh\n# Written by kqps while it installs name servers, and removed afterwards.\nexit 101\n";
 
 impl Policy {
+    fn ours(path: &Path) -> Self {
+        Self { ours: Some((path.into(), Unfinished::at(path))) }
+    }
+
     fn set(path: &Path) -> io::Result<Self> {
         match fs::read_to_string(path) {
             // One of ours that was left by a kqps that was killed.
-            Ok(found) if found == POLICY => Ok(Self { ours: Some(path.into()) }),
+            Ok(found) if found == POLICY => Ok(Self::ours(path)),
             Ok(_) => Ok(Self { ours: None }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 fs::write(path, POLICY)?;
-                let policy = Self { ours: Some(path.into()) };
+                let policy = Self::ours(path);
                 fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
                 Ok(policy)
             }
@@ -114,7 +129,7 @@ impl Policy {
 
 impl Drop for Policy {
     fn drop(&mut self) {
-        if let Some(path) = &self.ours {
+        if let Some((path, _)) = &self.ours {
             // There is nobody to tell; the next run finds it and takes it for its own.
             let _ = fs::remove_file(path);
         }

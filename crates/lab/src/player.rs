@@ -5,10 +5,10 @@ use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::process::{self, Signal};
 use kqps_observation::Trial;
 
@@ -20,10 +20,10 @@ use crate::setup::{SPREAD_PREFIX, Setup};
 /// Seconds that a trial may take beyond sending and draining: opening the dataset and reading counters.
 const SLACK_S: f64 = 20.0;
 
-/// The status of a player that measured, but holds its own figure for no good. The record is as good as any.
-const REFUSED: i32 = 3;
+/// The status of a player that sent nothing, or whose queries nothing answered. It prints its record all the same.
+const NOTHING_ANSWERED: i32 = 1;
 
-/// How often a flag that says "interrupted" is looked at.
+/// How often the player looks whether the user wants an end.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A player that is aimed at a subject.
@@ -49,8 +49,8 @@ pub struct Player<'a> {
     pub subject_pid: Option<u32>,
     /// The subject's cores.
     pub subject_cpus: &'a [u32],
-    /// Set when the user ends the run.
-    pub interrupted: &'a AtomicBool,
+    /// The user's wish to end the run.
+    pub interrupts: &'a Interrupts,
 }
 
 impl Player<'_> {
@@ -127,9 +127,12 @@ impl Player<'_> {
                 Err(RecvTimeoutError::Disconnected) => break String::new(),
                 Err(RecvTimeoutError::Timeout) => (),
             }
-            if !asked_to_end && self.interrupted.load(Ordering::Relaxed) {
+            if !asked_to_end && self.interrupts.is_asked() {
                 asked_to_end = true;
                 process::signal(child.id(), Signal::Interrupt)?;
+            }
+            if self.interrupts.is_urgent() {
+                child.kill()?;
             }
             if !too_long && Instant::now() >= deadline {
                 too_long = true;
@@ -142,14 +145,15 @@ impl Player<'_> {
 
     fn trial_of(&self, said: &Said, limit_s: f64) -> Result<Trial, NoTrial> {
         let output = || said.stderr.lines().map(str::to_string).collect();
-        if self.interrupted.load(Ordering::Relaxed) {
+        if self.interrupts.is_asked() {
             return Err(NoTrial::Interrupted);
         }
         if said.too_long {
             let reason = format!("the player did not end within {limit_s:.0} s and was killed");
             return Err(NoTrial::Failed { reason, output: output() });
         }
-        if !matches!(said.status.code(), Some(0 | REFUSED)) {
+        let has_record = !said.stdout.is_empty();
+        if !has_record || !matches!(said.status.code(), Some(0 | NOTHING_ANSWERED)) {
             let last = said.stderr.lines().last().unwrap_or("it printed nothing");
             let reason = format!("the player failed ({}): {last}", said.status);
             return Err(NoTrial::Failed { reason, output: output() });

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::process;
 use kqps_observation::Cell;
 use kqps_observation::question::Path as Kind;
@@ -28,12 +28,12 @@ pub(crate) struct Rig<'a> {
     pub(crate) materials: &'a BTreeMap<Wanted, Materials>,
     pub(crate) definitions: &'a BTreeMap<String, Definition>,
     pub(crate) kqps: &'a Path,
-    pub(crate) interrupted: &'a AtomicBool,
+    pub(crate) interrupts: &'a Interrupts,
 }
 
 impl Rig<'_> {
     pub(crate) fn start(&self, cell: usize, start: u64, patience: Patience) -> Result<Play<'_>, NoTrial> {
-        if self.interrupted.load(Ordering::Relaxed) {
+        if self.interrupts.is_asked() {
             return Err(NoTrial::Interrupted);
         }
         let cell = &self.cells[cell];
@@ -46,7 +46,7 @@ impl Rig<'_> {
     /// Plays at a server that runs already, which the kernel's loopback or the network leads to.
     fn at_running<'b>(&'b self, cell: &'b Cell, address: SocketAddr) -> Play<'b> {
         let materials = &self.materials[&Wanted::of(&cell.factors)];
-        let (kqps, interrupted) = (self.kqps, self.interrupted);
+        let (kqps, interrupts) = (self.kqps, self.interrupts);
         Box::new(move |load| {
             let player = Player {
                 kqps,
@@ -60,7 +60,7 @@ impl Rig<'_> {
                 cpus: &cell.player_cpus,
                 subject_pid: None,
                 subject_cpus: &cell.subject_cpus,
-                interrupted,
+                interrupts,
             };
             let trial = player.play(load)?;
             let accounts = &trial.accounts;
@@ -89,7 +89,7 @@ impl Rig<'_> {
             cpus: &cell.subject_cpus,
             settings: &definition.settings_among(&cell.factors),
         };
-        let subject = Subject::start_within(definition, &setting, self.interrupted, patience.for_start());
+        let subject = Subject::start_within(definition, &setting, self.interrupts, patience.for_start());
         let subject = subject.map_err(|error| match error {
             StartError::Interrupted => NoTrial::Interrupted,
             other => NoTrial::Failed { reason: other.to_string(), output: other.output().to_vec() },
@@ -98,7 +98,7 @@ impl Rig<'_> {
             renice(subject.pid(), niceness).map_err(NoTrial::failed)?;
         }
         let (queries, checks) = asked(cell, definition, materials);
-        let (kqps, interrupted) = (self.kqps, self.interrupted);
+        let (kqps, interrupts) = (self.kqps, self.interrupts);
         let (targets, subject_pid, ready_s) =
             (subject.addresses().to_vec(), subject.pid(), subject.ready_s());
         let mut running = Started(Some(subject), patience);
@@ -114,7 +114,7 @@ impl Rig<'_> {
                 cpus: &cell.player_cpus,
                 subject_pid: Some(subject_pid),
                 subject_cpus: &cell.subject_cpus,
-                interrupted,
+                interrupts,
             };
             let played = player.play(load).map(|mut trial| {
                 if let Some(facts) = &mut trial.subject {

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::question::Path as Kind;
 use kqps_observation::store::{Claim, StoreError};
 use kqps_observation::{Run, Store};
@@ -155,10 +155,11 @@ impl Session {
         &self.folder
     }
 
-    /// Makes all trials that are missing. `interrupted` ends it early.
+    /// Makes all trials that are missing. `interrupts` end it early: asked once, in order; asked again, the trial and its
+    /// subject are killed.
     pub fn conduct(
         &mut self,
-        interrupted: &AtomicBool,
+        interrupts: &Interrupts,
         tell: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Conducted, LabError> {
         if self.run.finished_unix_ms.is_some() {
@@ -171,7 +172,7 @@ impl Session {
             materials: &self.materials,
             definitions: &self.definitions,
             kqps: &self.kqps,
-            interrupted,
+            interrupts,
         };
         let mut start = |cell: usize, start: u64, patience: Patience| rig.start(cell, start, patience);
         let (goal, clock) = (self.goal.clone(), self.clock);

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use kqps_dataset::generate::{self, GenerateError, Recipe, Signing};
+use kqps_dataset::unfinished::Unfinished;
 use tempfile::{NamedTempFile, TempDir};
 
 use program::Program;
@@ -42,7 +43,7 @@ pub fn zone(recipe: &Recipe, path: &Path) -> Result<(), SigningError> {
     let shelf = Shelf::of(recipe)?;
     let kept = shelf.folder.join("zone");
     if !kept.exists() {
-        let scratch = shelf.scratch()?;
+        let (scratch, _unfinished) = shelf.scratch()?;
         let plain = scratch.path().join("plain");
         generate::zone(recipe, &plain)?;
         shelf.sign(signing, &absolute(&recipe.origin), &plain, &kept, None)?;
@@ -77,7 +78,8 @@ fn absolute(origin: &str) -> String {
 fn place(kept: &Path, path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::metadata(folder)?;
-    let copy = NamedTempFile::new_in(folder).map_err(|error| io::Error::from(error.kind()))?;
+    let made = Unfinished::made(|| NamedTempFile::new_in(folder));
+    let (copy, _unfinished) = made.map_err(|error| io::Error::from(error.kind()))?;
     fs::copy(kept, copy.path())?;
     copy.persist(path).map(drop).map_err(|error| error.error)
 }
@@ -86,7 +88,7 @@ fn place(kept: &Path, path: &Path) -> io::Result<()> {
 struct Shelf {
     folder: PathBuf,
     /// The folder itself, where there is no cache folder: it goes when the zones are written.
-    _passing: Option<TempDir>,
+    _passing: Option<(TempDir, Unfinished)>,
 }
 
 impl Shelf {
@@ -94,16 +96,18 @@ impl Shelf {
         let (folder, passing) = if let Some(cache) = kqps_dataset::cache_folder() {
             (cache.join("signed").join(recipe.zones_hash()), None)
         } else {
-            let passing = tempfile::tempdir().map_err(SigningError::io(&std::env::temp_dir()))?;
-            (passing.path().to_owned(), Some(passing))
+            let passing = Unfinished::made(tempfile::tempdir);
+            let passing = passing.map_err(SigningError::io(&std::env::temp_dir()))?;
+            (passing.0.path().to_owned(), Some(passing))
         };
         fs::create_dir_all(&folder).map_err(SigningError::io(&folder))?;
         Ok(Self { folder, _passing: passing })
     }
 
     /// A folder for what is needed while a zone is signed: keys, above all.
-    fn scratch(&self) -> Result<TempDir, SigningError> {
-        let scratch = tempfile::Builder::new().prefix(".signing-").tempdir_in(&self.folder);
+    fn scratch(&self) -> Result<(TempDir, Unfinished), SigningError> {
+        let scratch =
+            Unfinished::made(|| tempfile::Builder::new().prefix(".signing-").tempdir_in(&self.folder));
         scratch.map_err(SigningError::io(&self.folder))
     }
 
@@ -116,7 +120,7 @@ impl Shelf {
         kept: &Path,
         deadline: Option<Instant>,
     ) -> Result<(), SigningError> {
-        let scratch = self.scratch()?;
+        let (scratch, _unfinished) = self.scratch()?;
         let signed = scratch.path().join("signed");
         Program::installed()?.by(deadline).sign(signing, origin, plain, scratch.path(), &signed)?;
         fs::rename(&signed, kept).map_err(SigningError::io(kept))

@@ -22,8 +22,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use kqps_kernel::interrupts::Interrupts;
 
 use crate::path::LaidPath;
 
@@ -131,26 +132,28 @@ pub struct Subject {
     addresses: Vec<SocketAddr>,
     values: Values,
     ready_s: f64,
+    interrupts: Interrupts,
 }
 
 /// How long a server that does not answer yet is left alone.
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl Subject {
-    /// Starts a subject and waits until it is ready. When this fails, nothing of it is left running.
+    /// Starts a subject and waits until it is ready. When this fails, nothing of it is left running. `interrupts` end the
+    /// wait, and when they are urgent, its orderly stop as well.
     pub fn start(
         definition: &Definition,
         setting: &Setting<'_>,
-        interrupted: &AtomicBool,
+        interrupts: &Interrupts,
     ) -> Result<Self, StartError> {
-        Self::start_within(definition, setting, interrupted, None)
+        Self::start_within(definition, setting, interrupts, None)
     }
 
     /// The same, with no more than `share` for becoming ready, which may be less than its definition allows.
     pub fn start_within(
         definition: &Definition,
         setting: &Setting<'_>,
-        interrupted: &AtomicBool,
+        interrupts: &Interrupts,
         share: Option<Duration>,
     ) -> Result<Self, StartError> {
         let ports = definition.ports(setting.settings, setting.workers)?;
@@ -173,12 +176,13 @@ impl Subject {
             let probe = path
                 .at_player(|| probe::Probe::new(address, &setting.zones[0].origin, definition.ready.kind))
                 .map_err(|error| io_error("opening a socket to ask whether it is ready", error))?;
-            wait_until_ready(definition, &probe, &mut process, interrupted, (began, share))?;
+            wait_until_ready(definition, &probe, &mut process, interrupts, (began, share))?;
         }
         let ready_s = began.elapsed().as_secs_f64();
         process.confine().map_err(|error| io_error(&format!("confining {}", definition.title), error))?;
         let (definition, folder) = (definition.clone(), setting.folder.into());
-        Ok(Self { definition, process, folder, addresses, values, ready_s })
+        let interrupts = interrupts.clone();
+        Ok(Self { definition, process, folder, addresses, values, ready_s, interrupts })
     }
 
     /// Where it answers: one address, or several in the order of their ports.
@@ -230,7 +234,8 @@ impl Subject {
     /// The same, with no more than `share` for stopping, which may be less than its definition allows.
     pub fn stop_within(self, share: Option<Duration>) {
         let within = self.definition.stop.within();
-        self.process.stop(self.definition.stop.signal, share.map_or(within, |share| share.min(within)));
+        let within = share.map_or(within, |share| share.min(within));
+        self.process.stop(self.definition.stop.signal, within, &self.interrupts);
     }
 }
 
@@ -283,7 +288,7 @@ fn wait_until_ready(
     definition: &Definition,
     probe: &probe::Probe,
     process: &mut Process,
-    interrupted: &AtomicBool,
+    interrupts: &Interrupts,
     (began, share): (Instant, Option<Duration>),
 ) -> Result<(), StartError> {
     let title = || definition.title.clone();
@@ -299,7 +304,7 @@ fn wait_until_ready(
         if let Some(how) = process.ended() {
             return Err(StartError::Died { title: title(), how, output: process.kill() });
         }
-        if interrupted.load(Ordering::Relaxed) {
+        if interrupts.is_asked() {
             return Err(StartError::Interrupted);
         }
         if began.elapsed() >= within {

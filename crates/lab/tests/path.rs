@@ -7,9 +7,9 @@ use std::net::UdpSocket;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::namespace::NetNs;
 use kqps_kernel::namespace::veth::{DEVICE, VethSettings};
 use kqps_kernel::process::{self, Signal};
@@ -109,7 +109,7 @@ within_s = 1
         cpus: &[],
         settings: &BTreeMap::new(),
     };
-    let subject = Subject::start(&definition, &setting, &AtomicBool::new(false)).unwrap();
+    let subject = Subject::start(&definition, &setting, &Interrupts::default()).unwrap();
     assert_eq!(subject.address().ip(), path.subject_address());
     let LaidPath::Veth(veth) = &path else { unreachable!("it was laid as one") };
     let of_subject = NetNs::of_process(subject.pid()).unwrap().number().unwrap();

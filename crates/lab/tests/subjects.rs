@@ -6,9 +6,9 @@ use std::net::UdpSocket;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;
 use kqps_lab::subject::{Definition, Setting, StartError, Subject, Zone, remains};
 use tempfile::TempDir;
@@ -46,7 +46,7 @@ impl Rig {
             cpus: &[last_core()],
             settings: &BTreeMap::new(),
         };
-        Subject::start(definition, &setting, &AtomicBool::new(false))
+        Subject::start(definition, &setting, &Interrupts::default())
     }
 
     fn output_of(&self, definition: &Definition) -> String {
@@ -262,7 +262,9 @@ fn the_user_may_end_the_wait_for_it() {
         cpus: &[],
         settings: &BTreeMap::new(),
     };
-    let error = Subject::start(&definition, &setting, &AtomicBool::new(true)).unwrap_err();
+    let interrupts = Interrupts::default();
+    interrupts.ask();
+    let error = Subject::start(&definition, &setting, &interrupts).unwrap_err();
     assert!(matches!(error, StartError::Interrupted));
 }
 

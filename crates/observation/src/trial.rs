@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::accounts::Accounts;
 use crate::histogram::Quantiles;
 use crate::host::HostFacts;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Place};
 use crate::subject::{SubjectFacts, ThreadFacts};
 
 /// One measurement. What `kqps load --json` prints, less the warnings, which are a judgement.
@@ -41,6 +41,10 @@ pub struct Trial {
     pub load: Load,
     /// What became of every query.
     pub accounts: Accounts,
+    /// Cause → unsent queries: [`UNSENT_LATE`], [`UNSENT_WINDOW`] or [`UNSENT_IDS`]. Sums to `accounts.unsent`; empty in
+    /// older records.
+    #[serde(default)]
+    pub unsent_causes: BTreeMap<String, u64>,
     /// Cause → wrong replies. Sums to `accounts.wrong`.
     pub wrong_causes: BTreeMap<String, u64>,
     /// The kernel's error name → queries that it refused. Sums to `accounts.send_failed`.
@@ -78,7 +82,24 @@ pub struct Trial {
     pub sent_per_100ms: Vec<u64>,
 }
 
+/// A cause of unsent queries: the player came to them later than it may lag.
+pub const UNSENT_LATE: &str = "late";
+/// A cause of unsent queries: as many were outstanding as the load allows.
+pub const UNSENT_WINDOW: &str = "window";
+/// A cause of unsent queries: every ID of every socket was outstanding.
+pub const UNSENT_IDS: &str = "ids";
+
 impl Trial {
+    /// Queries that the full window of an open loop kept back. They say nothing of the player.
+    pub fn held_back(&self) -> u64 {
+        self.unsent_causes.get(UNSENT_WINDOW).copied().unwrap_or(0)
+    }
+
+    /// How many of the lost queries were answered, and their replies dropped by the player's own socket buffers.
+    pub fn lost_by_player(&self) -> u64 {
+        self.ledger.at(Place::PlayerSocketBuffer).min(self.accounts.lost)
+    }
+
     /// Causes of wrong replies with their counts, and unexpected rcodes by their pairs where the record has them.
     pub fn wrong_in_words(&self) -> impl Iterator<Item = (&str, u64)> {
         let is_told = |cause: &String| cause != "rcode" || self.wrong_rcodes.is_empty();
@@ -112,7 +133,7 @@ pub struct Load {
     pub mode: LoadMode,
     /// The arrivals of an open loop: `even` or `poisson`.
     pub arrivals: Option<String>,
-    /// The window of a closed loop: queries outstanding at most.
+    /// The window: queries outstanding at most. None in an open loop without one.
     pub outstanding: Option<u64>,
     /// Queries that were outstanding on average, by Little's law: each counts from its intended send time to
     /// its reply, or to the timeout. None in older records.

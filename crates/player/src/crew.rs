@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use kqps_dataset::Dataset;
 use kqps_host::watch::{Watch, Watched};
+use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::udp::UdpSocket;
 use kqps_kernel::{affinity, clock, idle};
 use kqps_observation::Trial;
@@ -31,16 +32,16 @@ const LEAD_NS: u64 = 2_000_000;
 /// What the caller holds while a trial runs.
 #[derive(Clone)]
 pub struct Control {
-    /// Set it to end the trial early.
-    pub stop: Arc<AtomicBool>,
-    /// Progress, if anybody looks.
+    /// Ends the trial early: asked once, queries under way are still heard; asked again, they are lost.
+    pub stop: Interrupts,
+    /// Counts for a progress bar.
     pub live: Arc<Live>,
 }
 
 impl Control {
     /// A control for a plan with so many threads.
     pub fn new(threads: usize) -> Self {
-        Self { stop: Arc::default(), live: Arc::new(Live::new(threads)) }
+        Self { stop: Interrupts::default(), live: Arc::new(Live::new(threads)) }
     }
 }
 
@@ -128,7 +129,7 @@ pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, 
         gate.let_end();
         let heard = joined(&mut threads)?;
         let seen = watch.end();
-        let interrupted = control.stop.load(Relaxed);
+        let interrupted = control.stop.is_asked();
         let played = Played {
             plan,
             dataset,
@@ -265,7 +266,7 @@ fn one_thread(
         *world.gate.start_ns.wait()
     };
     let all_sent = || teller.sent();
-    let (stop, broken) = (&*world.control.stop, &world.gate.broken);
+    let (stop, broken) = (&world.control.stop, &world.gate.broken);
     let signals = Signals { ready: &ready, stop, broken, all_sent: &all_sent };
     let targets =
         (first..first + sockets.len()).map(|socket| plan.targets[socket % plan.targets.len()].into());
@@ -294,16 +295,18 @@ fn one_thread(
 fn setting(world: World<'_>, number: usize, sockets: usize) -> Setting<'_> {
     let World { plan, dataset, control, .. } = world;
     let threads = plan.threads;
+    let own_part = |window| {
+        let part = part_of(window, threads, number);
+        part.end - part.start
+    };
     let pace = match plan.load {
-        LoadPlan::Open { rate_qps, arrivals } => {
+        LoadPlan::Open { rate_qps, arrivals, window } => {
             let turn = part::turn(dataset.queries(), threads, number, plan.stop.passes);
             let schedule = Schedule::new(rate_qps, threads, turn, arrivals, plan.seed);
-            Pace::Open { schedule, coalesce_ns: plan.coalesce.as_nanos() as u64, leave_ns: None }
+            let coalesce_ns = plan.coalesce.as_nanos() as u64;
+            Pace::Open { schedule, coalesce_ns, leave_ns: None, window: window.map(own_part) }
         }
-        LoadPlan::Closed { outstanding } => {
-            let window = part_of(outstanding, threads, number);
-            Pace::Closed { window: window.end - window.start }
-        }
+        LoadPlan::Closed { outstanding } => Pace::Closed { window: own_part(outstanding) },
     };
     let settle = plan.timeout + plan.drain;
     Setting {

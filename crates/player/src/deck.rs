@@ -225,6 +225,10 @@ impl<'a> Deck<'a> {
     /// Whether a burst of at most `most` queries is to leave now.
     #[inline]
     pub fn is_due(&self, now_ns: u64, most: usize) -> bool {
+        if self.is_held_back() {
+            // Nothing may leave, but what is due is given up.
+            return self.pace.is_due_before(now_ns + 1) && !self.is_played(now_ns);
+        }
         let standing = Standing { now_ns, waiting: self.waiting, last_send_ns: self.last_send_ns };
         self.pace.is_due(standing, most) && !self.is_played(now_ns)
     }
@@ -251,9 +255,16 @@ impl<'a> Deck<'a> {
         Some(missing * self.reply_gap_ns)
     }
 
-    /// The window of a closed loop.
-    pub fn window(&self) -> Option<u64> {
-        self.pace.window()
+    /// Whether a schedule decides when queries leave, and not the subject's replies.
+    pub fn is_open(&self) -> bool {
+        self.pace.is_open()
+    }
+
+    /// Whether an open loop's window is full: nothing leaves before a reply or a timeout makes room, and what falls due
+    /// until then is given up.
+    #[inline]
+    pub fn is_held_back(&self) -> bool {
+        self.pace.is_held_back(self.waiting)
     }
 
     /// Takes what is due, at most `most` queries, all through one socket, whose number it gives. The burst is
@@ -261,6 +272,10 @@ impl<'a> Deck<'a> {
     #[inline]
     pub fn deal(&mut self, now_ns: u64, most: usize, burst: &mut Vec<Due>) -> usize {
         burst.clear();
+        if self.is_held_back() {
+            self.tally.unsent_for_window += self.give_up(now_ns + 1);
+            return self.next_socket;
+        }
         let too_late_ns = now_ns.saturating_sub(self.lag_allowed_ns);
         if self.pace.is_due_before(too_late_ns) {
             self.give_up(too_late_ns);

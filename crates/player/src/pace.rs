@@ -21,6 +21,8 @@ pub enum Pace {
         coalesce_ns: u64,
         /// When the next burst is to leave, once that is decided. Past its use when the next query is due later.
         leave_ns: Option<u64>,
+        /// Queries outstanding at most, where there is a limit.
+        window: Option<u64>,
     },
     /// Closed loop: so many outstanding queries at most.
     Closed {
@@ -50,12 +52,18 @@ impl Pace {
         }
     }
 
-    /// The window of a closed loop.
+    /// Whether a schedule decides, and not the subject's replies.
     #[inline]
-    pub fn window(&self) -> Option<u64> {
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Open { .. })
+    }
+
+    /// Whether an open loop's window is full while `waiting` queries are outstanding.
+    #[inline]
+    pub fn is_held_back(&self, waiting: u64) -> bool {
         match self {
-            Self::Open { .. } => None,
-            Self::Closed { window } => Some(*window),
+            Self::Open { window, .. } => window.is_some_and(|window| waiting >= window),
+            Self::Closed { .. } => false,
         }
     }
 
@@ -98,8 +106,10 @@ impl Pace {
     #[inline]
     pub fn room(&self, waiting: u64, most: usize) -> u64 {
         match self {
-            Self::Open { .. } => most as u64,
-            Self::Closed { window } => window.saturating_sub(waiting).min(most as u64),
+            Self::Open { window: None, .. } => most as u64,
+            Self::Open { window: Some(window), .. } | Self::Closed { window } => {
+                window.saturating_sub(waiting).min(most as u64)
+            }
         }
     }
 
@@ -123,7 +133,7 @@ impl Pace {
     /// and none with a window so small that any reply is.
     #[inline]
     pub fn missing(&self, waiting: u64, most: usize) -> Option<u64> {
-        let window = self.window()?;
+        let Self::Closed { window } = *self else { return None };
         let worth = worth_sending(window, most);
         (worth > 1).then(|| (waiting + worth).saturating_sub(window))
     }
@@ -132,7 +142,7 @@ impl Pace {
     #[inline]
     pub fn leaves_ns(&self, most: usize) -> Option<RangeInclusive<u64>> {
         match self {
-            Self::Open { schedule, coalesce_ns, leave_ns } => {
+            Self::Open { schedule, coalesce_ns, leave_ns, .. } => {
                 let due_ns = schedule.next_due_ns();
                 let decided_ns = leave_ns.filter(|&leave_ns| leave_ns >= due_ns);
                 let at_ns = decided_ns
@@ -176,7 +186,7 @@ mod tests {
 
     fn open(rate_qps: f64) -> Pace {
         let schedule = Schedule::new(rate_qps, 1, 0, Arrivals::Even, 0);
-        Pace::Open { schedule, coalesce_ns: 25_000, leave_ns: None }
+        Pace::Open { schedule, coalesce_ns: 25_000, leave_ns: None, window: None }
     }
 
     #[test]
@@ -205,6 +215,7 @@ mod tests {
             schedule: Schedule::new(rate_qps, 1, 0, Arrivals::Poisson, 7),
             coalesce_ns: 25_000,
             leave_ns: None,
+            window: None,
         };
         assert!(random(100_000.0).leaves_after_ns(27_000, 32).is_some_and(|after_ns| after_ns > 47_000));
         assert_eq!(random(1_000.0).leaves_after_ns(27_000, 32), None);

@@ -97,6 +97,9 @@ pub enum LoadPlan {
         rate_qps: f64,
         /// How they are spaced.
         arrivals: Arrivals,
+        /// Queries outstanding at most, all threads together, at least 1 per thread; none for any number. A query
+        /// that falls due while so many are outstanding is not sent.
+        window: Option<u64>,
     },
     /// The subject's replies: so many outstanding at most, all threads together.
     Closed {

@@ -8,7 +8,9 @@ use kqps_host::watch::Seen;
 use kqps_kernel::errno;
 use kqps_message::rcode;
 use kqps_observation::subject::ThreadFacts;
-use kqps_observation::trial::{DatasetFacts, Interval, Load, LoadMode, PlayerFacts};
+use kqps_observation::trial::{
+    DatasetFacts, Interval, Load, LoadMode, PlayerFacts, UNSENT_IDS, UNSENT_LATE, UNSENT_WINDOW,
+};
 use kqps_observation::{SCHEMA, Trial};
 
 use crate::io::Chosen;
@@ -86,6 +88,7 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
         player: player(&played, &tally, &load, drops),
         load,
         accounts,
+        unsent_causes: unsent_causes(&tally),
         wrong_causes: by_name(Cause::NAMES.into_iter().map(String::from).zip(tally.wrong_causes)),
         wrong_rcodes: wrong_rcodes(&tally),
         send_failed_causes: by_name(
@@ -120,6 +123,16 @@ fn dataset(played: &Dataset) -> DatasetFacts {
     }
 }
 
+fn unsent_causes(tally: &Tally) -> BTreeMap<String, u64> {
+    let (for_window, for_ids) = (tally.unsent_for_window, tally.unsent_for_ids);
+    let late = tally.accounts.unsent - for_window - for_ids;
+    by_name([(UNSENT_LATE, late), (UNSENT_WINDOW, for_window), (UNSENT_IDS, for_ids)].map(named).into_iter())
+}
+
+fn named((name, count): (&str, u64)) -> (String, u64) {
+    (name.into(), count)
+}
+
 fn wrong_rcodes(tally: &Tally) -> BTreeMap<String, u64> {
     by_name(tally.wrong_rcodes().map(|((expected, got), count)| {
         (format!("expected {}, got {}", rcode::Shown(expected), rcode::Shown(got)), count)
@@ -137,8 +150,8 @@ fn load(played: &Played<'_>, tally: &Tally) -> Load {
     let duration_s = longest(|heard| heard.played_ns);
     let per_s = |count: f64| if duration_s > 0.0 { count / duration_s } else { 0.0 };
     let (mode, arrivals, outstanding, intended_qps) = match plan.load {
-        LoadPlan::Open { rate_qps, arrivals } => {
-            (LoadMode::Open, Some(arrivals.to_string()), None, Some(rate_qps))
+        LoadPlan::Open { rate_qps, arrivals, window } => {
+            (LoadMode::Open, Some(arrivals.to_string()), window, Some(rate_qps))
         }
         LoadPlan::Closed { outstanding } => (LoadMode::Closed, None, Some(outstanding), None),
     };
@@ -172,6 +185,11 @@ fn player(played: &Played<'_>, tally: &Tally, load: &Load, socket_drops: u64) ->
     note(
         tally.unsent_for_ids,
         "queries were unsent because every ID of every socket was outstanding; use more sockets (-c)",
+    );
+    let cut_short = if played.interrupted { tally.cut_short } else { 0 };
+    note(
+        cut_short,
+        "of the lost queries were given up before their timeout, for the second signal ended the drain",
     );
     note(tally.wrong_late, "replies were wrong and came after the timeout; they count as unsolicited");
     note(u64::from(segment_fallbacks), "sockets fell back from segmented to single sends");
@@ -207,7 +225,8 @@ fn per_thread(played: &Played<'_>) -> Vec<ThreadFacts> {
 /// Little's law: what was outstanding on average is the rate times the time that a query was outstanding. A
 /// closed loop in which that is less than half of the window was not limited by the window.
 fn window_not_filled(load: &Load, sockets: usize) -> Option<String> {
-    let (window, mean) = (load.outstanding?, load.outstanding_mean?);
+    let window = load.outstanding.filter(|_| load.mode == LoadMode::Closed)?;
+    let mean = load.outstanding_mean?;
     let ids = sockets as u64 * IDS;
     let why = if ids < window {
         format!("{sockets} sockets have only {ids} IDs, use more (-c)")

@@ -81,12 +81,13 @@ pub(crate) fn part_of(whole: u64, threads: usize, number: usize) -> Range<u64> {
 /// Slots of each socket: enough for what leaves through it until fates are settled, if nothing is answered.
 /// `sockets` are those of all threads.
 pub(crate) fn capacity(load: LoadPlan, timeout: Duration, settle: Duration, sockets: usize) -> usize {
+    // A window is refilled once a timeout.
+    let of_window = |window: u64| window as f64 * (settle.as_secs_f64() / timeout.as_secs_f64()).ceil();
     let unsettled = match load {
-        LoadPlan::Open { rate_qps, .. } => rate_qps * settle.as_secs_f64(),
-        // The window is refilled once a timeout.
-        LoadPlan::Closed { outstanding } => {
-            outstanding as f64 * (settle.as_secs_f64() / timeout.as_secs_f64()).ceil()
+        LoadPlan::Open { rate_qps, window, .. } => {
+            (rate_qps * settle.as_secs_f64()).min(window.map_or(f64::INFINITY, of_window))
         }
+        LoadPlan::Closed { outstanding } => of_window(outstanding),
     };
     let needed = (1.25 * unsettled / sockets as f64) as usize;
     needed.clamp(CAPACITY_LEAST, 1 << 16).next_power_of_two()

@@ -29,6 +29,10 @@ pub struct Tally {
     pub extended_wrong_rcodes: BTreeMap<(u16, u16), u64>,
     /// How many of `accounts.unsent` were given up because every ID of every socket was outstanding.
     pub unsent_for_ids: u64,
+    /// How many of `accounts.unsent` were given up because the window of an open loop was full.
+    pub unsent_for_window: u64,
+    /// How many of `accounts.lost` could still have been answered in time when the trial was ended.
+    pub cut_short: u64,
     /// Messages that the kernel took; with segmentation one holds several queries.
     pub messages_sent: u64,
     /// Messages that were read; one may hold several replies.
@@ -148,6 +152,8 @@ impl Tally {
             *self.extended_wrong_rcodes.entry(*pair).or_default() += count;
         }
         self.unsent_for_ids += other.unsent_for_ids;
+        self.unsent_for_window += other.unsent_for_window;
+        self.cut_short += other.cut_short;
         self.messages_sent += other.messages_sent;
         self.messages_heard += other.messages_heard;
         self.wrong_late += other.wrong_late;

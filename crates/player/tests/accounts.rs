@@ -187,12 +187,12 @@ fn every_io(load: LoadPlan) {
 
 #[test]
 fn an_open_loop_accounts_for_every_query() {
-    every_io(LoadPlan::Open { rate_qps: 2_000.0, arrivals: Arrivals::Even });
+    every_io(LoadPlan::Open { rate_qps: 2_000.0, arrivals: Arrivals::Even, window: None });
 }
 
 #[test]
 fn poisson_arrivals_are_accounted_for_too() {
-    check(&played(LoadPlan::Open { rate_qps: 2_000.0, arrivals: Arrivals::Poisson }, Io::Auto));
+    check(&played(LoadPlan::Open { rate_qps: 2_000.0, arrivals: Arrivals::Poisson, window: None }, Io::Auto));
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_closed_loop_accounts_for_every_query() {
 fn a_trial_that_is_stopped_accounts_for_what_it_did() {
     let queries = Queries::of("answer.example A\n", Format::Auto);
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: Arrivals::Even };
+    let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: Arrivals::Even, window: None };
     let mut plan = plan(silent.local_addr().unwrap(), load, Io::Auto);
     plan.stop = Stop { after: Some(Duration::from_hours(1)), passes: None };
     let control = Control::new(plan.threads);
@@ -215,7 +215,7 @@ fn a_trial_that_is_stopped_accounts_for_what_it_did() {
             for _ in 0..10 {
                 silent.recv_from(&mut buffer).unwrap();
             }
-            control.stop.store(true, Relaxed);
+            control.stop.ask();
         });
         play(&plan, &queries.dataset, &control).unwrap()
     });

@@ -53,7 +53,7 @@ fn flooded(load: LoadPlan, io: Io) -> Trial {
 /// Were a look at a socket without end, the trial would be as well: the flood ends after it.
 #[test]
 fn a_trial_ends_though_its_socket_is_never_empty() {
-    let open = LoadPlan::Open { rate_qps: 1_000.0, arrivals: Arrivals::Even };
+    let open = LoadPlan::Open { rate_qps: 1_000.0, arrivals: Arrivals::Even, window: None };
     for io in [Io::Plain, Io::Mmsg, Io::Gso, Io::Uring] {
         if let Err(reason) = kqps_player::offers(io) {
             println!("skipped: {}: {reason}", io.name());

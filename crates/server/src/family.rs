@@ -76,7 +76,7 @@ pub(crate) fn tell_end(outcome: Result<Ended, ServeError>) -> io::Result<()> {
     tell(&match outcome {
         Ok(Ended { report, failed }) => Word::Ended(report, failed.map(|error| error.to_string())),
         Err(ServeError::Zones(why)) => Word::NoZones(why),
-        Err(ServeError::Stopped) => Word::Stopped,
+        Err(ServeError::Stopped { signal }) => Word::Stopped(signal),
         Err(error) => Word::Failed(error.to_string()),
     })
 }
@@ -114,7 +114,8 @@ impl Family {
         while let Some(member) = family.members.get_mut(ready) {
             match Until::after(None).wait(signals, &[member.as_raw_fd()])? {
                 News::HangUp if service.loads_again() => again = true,
-                News::End | News::HangUp => return Err(ServeError::Stopped),
+                News::HangUp => return Err(ServeError::stopped(Signal::HangUp)),
+                News::End(signal) => return Err(ServeError::stopped(signal.unwrap_or(Signal::Terminate))),
                 News::From(_) => match member.hear()? {
                     Some(Word::Ready(told)) => {
                         join(&mut family.told, told);
@@ -175,7 +176,7 @@ impl Family {
                     }
                     self.all_reloaded().into_iter().for_each(&mut *heard);
                 }
-                News::End | News::HangUp => return Ok(()),
+                News::End(_) | News::HangUp => return Ok(()),
             }
         }
     }

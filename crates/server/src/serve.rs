@@ -47,7 +47,10 @@ pub enum ServeError {
     Zones(String),
     /// A signal came before it could answer.
     #[error("stopped by a signal before it could answer")]
-    Stopped,
+    Stopped {
+        /// The signal's number.
+        signal: i32,
+    },
     /// A worker could not start or go on.
     #[error("worker {worker} ({model}): {error}")]
     Worker {
@@ -193,12 +196,18 @@ pub(crate) struct Until {
 
 /// What a wait ended with.
 pub(crate) enum News {
-    /// It is time to end.
-    End,
+    /// It is time to end, or a signal says so.
+    End(Option<Signal>),
     /// SIGHUP.
     HangUp,
     /// The descriptor in this place can be read.
     From(usize),
+}
+
+impl ServeError {
+    pub(crate) fn stopped(signal: Signal) -> Self {
+        Self::Stopped { signal: signal.number() }
+    }
 }
 
 impl Until {
@@ -214,7 +223,7 @@ impl Until {
         loop {
             let now_ns = now_ns();
             if now_ns >= self.end_ns {
-                return Ok(News::End);
+                return Ok(News::End(None));
             }
             let left_ns = if self.end_ns == FOREVER_NS { FOREVER_NS } else { self.end_ns - now_ns };
             if !set.wait(left_ns)? {
@@ -222,7 +231,7 @@ impl Until {
             }
             match signals.read()? {
                 Some(Signal::HangUp) => return Ok(News::HangUp),
-                Some(_) => return Ok(News::End),
+                Some(signal) => return Ok(News::End(Some(signal))),
                 None => {}
             }
             if let Some(place) = (0..descriptors.len()).find(|place| set.is_ready(place + 1)) {

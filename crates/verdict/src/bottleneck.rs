@@ -157,7 +157,8 @@ impl Losses {
         Self {
             bad: sum(&|trial| trial.accounts.intended.saturating_sub(trial.accounts.correct)),
             player: sum(&|trial| {
-                trial.accounts.unsent + trial.accounts.send_failed + trial.player.socket_drops
+                let gave_up = trial.accounts.unsent.saturating_sub(trial.held_back());
+                gave_up + trial.accounts.send_failed + trial.player.socket_drops
             }),
             path: sum(&at(&[
                 Place::PathOut,

@@ -1,16 +1,16 @@
-//! Which trials count. A trial that the player spoiled (it lagged, or its own sockets dropped replies) is made
-//! anew, at most twice; when it is spoiled every time the last one counts, and the figure is refused. All of
+//! Which trials count. A trial that the player spoiled (it lagged, its sends failed, or its own sockets dropped replies) is
+//! made anew, at most twice; when it is spoiled every time the last one counts, and the figure is refused. All of
 //! them are stored, so that whoever searches and whoever judges must leave out the same.
 
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::LoadMode;
 use kqps_observation::{Run, RunTrial, Trial};
 
-use crate::warning::{Effect, REDOS, client_drops, lagging};
+use crate::warning::{Effect, REDOS, client_drops, lagging, send_failed};
 
 /// Whether a trial is to be made anew.
 pub fn is_spoiled(trial: &Trial) -> bool {
-    let warnings = [lagging(trial), client_drops(trial)];
+    let warnings = [lagging(trial), send_failed(trial), client_drops(trial)];
     warnings.iter().flatten().any(|warning| warning.effect() == Effect::RedoThenRefuse)
 }
 

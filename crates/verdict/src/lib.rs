@@ -15,6 +15,8 @@ pub mod grade;
 pub mod interval;
 pub mod judge;
 pub mod left_open;
+pub mod rate;
 pub mod search;
+pub mod silence;
 pub mod steady;
 pub mod warning;

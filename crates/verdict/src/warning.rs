@@ -4,6 +4,7 @@
 mod canary;
 mod host;
 mod player;
+mod sending;
 mod subject;
 
 use std::fmt::{self, Write as _};
@@ -12,13 +13,15 @@ use kqps_observation::Trial;
 use serde::{Deserialize, Serialize};
 
 use crate::grade::Grade;
+use crate::rate::plain;
 
 pub use canary::canary;
-pub use host::{noisy_host, shared_cores, single_host};
+pub use host::{is_noise_known, noisy_host, shared_cores, single_host};
 pub(crate) use player::BUSY;
 pub use player::{
     Starved, busiest_player, busiest_thread, client_drops, lagging, player_headroom, player_limited, starved,
 };
+pub use sending::{most_refused, refusal, send_failed};
 pub use subject::{busiest_to_mean, no_steady_state, uneven, unexplained_loss, wrong_answers};
 
 /// Which warning. The names are METHOD's.
@@ -28,6 +31,7 @@ pub use subject::{busiest_to_mean, no_steady_state, uneven, unexplained_loss, wr
 pub enum Code {
     PlayerLimited,
     Lagging,
+    SendFailed,
     ClientDrops,
     SharedCores,
     SingleHost,
@@ -47,6 +51,7 @@ impl Code {
         match self {
             Self::PlayerLimited => "player-limited",
             Self::Lagging => "lagging",
+            Self::SendFailed => "send-failed",
             Self::ClientDrops => "client-drops",
             Self::SharedCores => "shared-cores",
             Self::SingleHost => "single-host",
@@ -71,6 +76,7 @@ impl Code {
             Self::Uneven => Some("-c"),
             Self::Irregular => Some("--max"),
             Self::SingleHost
+            | Self::SendFailed
             | Self::NoisyHost
             | Self::WrongAnswers
             | Self::Drifted
@@ -140,8 +146,9 @@ impl Warning {
     /// The upper bound was never found.
     pub fn irregular(max_qps: f64) -> Self {
         let advice = format!(
-            "Even the greatest load tried, {max_qps:.0} queries a second, met the goal: the subject may be \
-             faster. Raise the greatest load."
+            "Even the greatest load tried, {} queries a second, met the goal: the subject may be faster. Raise the \
+             greatest load.",
+            plain(max_qps)
         );
         Self::new(Code::Irregular, Effect::DownOne, max_qps, advice)
     }
@@ -149,9 +156,10 @@ impl Warning {
     /// A load that had met the goal failed when it was tried once more.
     pub fn drifted(refuted_qps: f64) -> Self {
         let advice = format!(
-            "At the end of the search {refuted_qps:.0} queries a second no longer met the goal, and do not count as a \
-             bound: the subject or the host changed meanwhile. Search again on a quieter machine, or warm the subject \
-             up for longer."
+            "At the end of the search {} queries a second no longer met the goal, and do not count as a bound: the \
+             subject or the host changed meanwhile. Search again on a quieter machine, or warm the subject up for \
+             longer.",
+            plain(refuted_qps)
         );
         Self::new(Code::Drifted, Effect::DownOne, refuted_qps, advice)
     }
@@ -183,6 +191,7 @@ pub fn of_trial(trial: &Trial, setting: &Setting) -> Vec<Warning> {
     [
         of_player,
         lagging(trial),
+        send_failed(trial),
         client_drops(trial),
         shared_cores(trial, setting),
         single_host(trial, setting),

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
+use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;
 use kqps_lab::subject::{Setting, Subject, builtin};
 use tempfile::TempDir;
@@ -135,7 +135,7 @@ impl Named {
             cpus: if self.spread { &[] } else { &own_core },
             settings: &settings,
         };
-        let subject = Subject::start(&definition, &setting, &AtomicBool::new(false))?;
+        let subject = Subject::start(&definition, &setting, &Interrupts::default())?;
         let (address, ready_s) = (subject.address(), subject.ready_s());
         let front = match std::fs::read_to_string(folder.path().join(FRONT_PID)) {
             Ok(text) => Some(text.trim().parse().with_context(|| format!("{FRONT_PID} has {text:?}"))?),

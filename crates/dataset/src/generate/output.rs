@@ -5,6 +5,8 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use crate::unfinished::Unfinished;
+
 /// Writes a file under another name beside `path` and renames it when it is whole. A file that is there is
 /// replaced; a device, a pipe or a directory is left alone, with an error.
 pub(super) fn whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
@@ -15,10 +17,11 @@ pub(super) fn whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resul
     // Servers that run as another user read these files: the umask decides, as for any file.
     let permissions = Permissions::from_mode(0o666);
     fs::metadata(directory)?;
-    let file =
-        tempfile::Builder::new().prefix(".unfinished-").permissions(permissions).tempfile_in(directory);
+    let mut name = tempfile::Builder::new();
+    name.prefix(".unfinished-").permissions(permissions);
+    let made = Unfinished::made(|| name.tempfile_in(directory));
     // What it says names the other file, which the user never heard of.
-    let file = file.map_err(|error| io::Error::from(error.kind()))?;
+    let (file, _unfinished) = made.map_err(|error| io::Error::from(error.kind()))?;
     let mut out = BufWriter::with_capacity(1 << 18, file);
     write(&mut out)?;
     out.into_inner().map_err(io::IntoInnerError::into_error)?.persist(path)?;
@@ -41,8 +44,10 @@ pub(super) fn whole_folder(
     let parent = absolute.parent().unwrap_or(Path::new("/"));
     let permissions = Permissions::from_mode(0o777);
     fs::metadata(parent)?;
-    let folder = tempfile::Builder::new().prefix(".unfinished-").permissions(permissions).tempdir_in(parent);
-    let folder = folder.map_err(|error| io::Error::from(error.kind()))?;
+    let mut name = tempfile::Builder::new();
+    name.prefix(".unfinished-").permissions(permissions);
+    let made = Unfinished::made(|| name.tempdir_in(parent));
+    let (folder, _unfinished) = made.map_err(|error| io::Error::from(error.kind()))?;
     write(folder.path(), &absolute)?;
     fs::rename(folder.path(), path)?;
     // It has another name now, under which it stays.

@@ -12,10 +12,12 @@ use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::{CellLoad, Run};
 use kqps_verdict::compare::Part;
 use kqps_verdict::judge::judge;
+use kqps_verdict::rate::plain;
 
 use super::{Args, Compared, sides};
 use crate::exit::bad_input;
-use crate::run::{default_folder, random_seed, repeat, take_signals, write_page};
+use crate::run::{default_folder, random_seed, repeat, write_page};
+use crate::signals;
 
 const BLOCKS: u64 = 6;
 const BLOCKS_MOST: u64 = 10_000;
@@ -25,25 +27,26 @@ const WINDOW_MOST: u64 = 100_000;
 const WORKERS_MOST: u64 = 1024;
 const RECORDS: u64 = 10_000;
 
-/// Compares, or goes on comparing; none when the user ended it, who was then told how to go on.
-pub(super) fn compare(args: &Args) -> anyhow::Result<Option<Compared>> {
-    let interrupted = take_signals()?;
+/// Compares, or goes on comparing. What was compared before the user ended it is returned as well.
+pub(super) fn compare(args: &Args) -> anyhow::Result<Compared> {
     let mut session = if args.live.resume { resume(args)? } else { begin(args)? };
     let go_on = format!("kqps compare --resume --out {}", session.folder().path().display());
     let pairs = session.run().blocks;
-    let conducted = session.conduct(&interrupted, &mut |event| tell(event, pairs));
+    let interrupts = signals::in_order();
+    let conducted = session.conduct(&interrupts, &mut |event| tell(event, pairs));
     let conducted = conducted.with_context(|| format!("what was measured is stored; to go on: {go_on}"))?;
     let verdict = judge(session.run());
     let page = write_page(&session, &verdict);
     if conducted == Conducted::Interrupted {
         eprintln!("Interrupted; what was measured is stored. To go on: {go_on}");
-        page?;
-        return Ok(None);
     }
     if verdict.comparisons.is_empty() {
+        if conducted == Conducted::Interrupted {
+            anyhow::bail!("nothing can be compared yet: no block of A and B is complete");
+        }
         anyhow::bail!("nothing could be compared: {}", why_nothing(session.run()));
     }
-    Ok(Some(Compared { comparisons: verdict.comparisons, report: Some(page), ..Compared::default() }))
+    Ok(Compared { comparisons: verdict.comparisons, report: Some(page), ..Compared::default() })
 }
 
 /// Which side failed, why, and what it printed last.
@@ -175,7 +178,7 @@ fn tell(event: &Event<'_>, pairs: u32) {
     };
     let found = match (trial.measured(), trial.failure()) {
         (Some(_), _) if trial.purpose == Purpose::WarmUp || trial.purpose.is_for_reasons() => return,
-        (Some(measured), _) => format!("{:.0} answers a second", measured.load.answered_qps),
+        (Some(measured), _) => format!("{} answers a second", plain(measured.load.answered_qps)),
         (None, reason) => reason.unwrap_or_default().to_string(),
     };
     if trial.purpose == Purpose::WarmUp {

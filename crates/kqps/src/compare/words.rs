@@ -52,16 +52,25 @@ impl Said {
     }
 }
 
-/// What whoever set a condition must know: a condition that does not hold because nothing was shown proves nothing.
-/// None where every comparison has a verdict, or where that is a condition itself.
-pub(super) fn nothing_shown(comparisons: &[Comparison], conditions: &[Condition]) -> Option<String> {
+/// That a condition could not be judged, because nothing was shown. None where every comparison has a verdict, or where
+/// that is a condition itself. `may_pass` says whether the user lets such comparisons pass.
+pub(super) fn nothing_shown(
+    comparisons: &[Comparison],
+    conditions: &[Condition],
+    may_pass: bool,
+) -> Option<String> {
     let unshown = comparisons.iter().filter(|one| one.outcome == Outcome::Inconclusive).count();
     if unshown == 0 || conditions.is_empty() || conditions.iter().any(Condition::is_inconclusive) {
         return None;
     }
+    let then = if may_pass {
+        "--allow-inconclusive lets them pass"
+    } else {
+        "that counts as failed; to let them pass add --allow-inconclusive"
+    };
     Some(format!(
-        "Nothing was shown by {unshown} of {} comparisons, which are inconclusive, so --fail-on could not hold for them. \
-         To fail then too, add --fail-on inconclusive.",
+        "Nothing was shown by {unshown} of {} comparisons, which are inconclusive, so --fail-on cannot be judged for \
+         them: {then}.",
         comparisons.len()
     ))
 }
@@ -133,11 +142,14 @@ mod tests {
         let both = compare(&[shown, refused], 1);
         assert_eq!([both[0].outcome, both[1].outcome], [Outcome::Equivalent, Outcome::Inconclusive]);
 
-        let told = nothing_shown(&both, &conditions(&["slower:2%"])).unwrap();
-        assert!(told.starts_with("Nothing was shown by 1 of 2 comparisons"), "{told}");
-        assert_eq!(nothing_shown(&both, &conditions(&["slower", "inconclusive"])), None);
-        assert_eq!(nothing_shown(&both, &[]), None);
-        assert_eq!(nothing_shown(&both[..1], &conditions(&["slower"])), None);
+        let said = nothing_shown(&both, &conditions(&["slower:2%"]), false).unwrap();
+        assert!(said.starts_with("Nothing was shown by 1 of 2 comparisons"), "{said}");
+        assert!(said.contains("counts as failed"), "{said}");
+        let said = nothing_shown(&both, &conditions(&["slower:2%"]), true).unwrap();
+        assert!(said.ends_with("--allow-inconclusive lets them pass."), "{said}");
+        assert_eq!(nothing_shown(&both, &conditions(&["slower", "inconclusive"]), false), None);
+        assert_eq!(nothing_shown(&both, &[], false), None);
+        assert_eq!(nothing_shown(&both[..1], &conditions(&["slower"]), false), None);
 
         // The MDE is 0.17 %.
         let told = too_coarse(&both, &conditions(&["slower:1%", "faster:0.1%"])).unwrap();

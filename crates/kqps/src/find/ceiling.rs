@@ -3,10 +3,10 @@
 //! query with NOERROR, so that it is not held to what the query file expects.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use kqps_dataset::Dataset;
+use kqps_dataset::unfinished::Unfinished;
 use kqps_lab::path::LaidPath;
 use kqps_lab::study;
 use kqps_lab::subject::{Setting, Subject, Zone, builtin};
@@ -71,7 +71,7 @@ impl Measured {
 /// another would reach says nothing of this one. Once the user wants an end nothing more is started.
 pub(super) fn measure(interface: &Interface, plan: &Plan, dataset: &Dataset, watcher: &Watcher) -> Ceilings {
     eprintln!("measuring the echo's ceiling on this host ...");
-    let is_over = || watcher.stop().load(Relaxed);
+    let is_over = || watcher.interrupts().is_asked();
     let measured = |what: &str, io: &str, workers| {
         if is_over() {
             return None;
@@ -99,7 +99,7 @@ fn against(
     dataset: &Dataset,
     watcher: &Watcher,
 ) -> anyhow::Result<Trial> {
-    let folder = tempfile::tempdir()?;
+    let (folder, _unfinished) = Unfinished::made(tempfile::tempdir)?;
     let kqps = std::env::current_exe()?;
     let setting = Setting {
         path: &LaidPath::Loopback,
@@ -111,7 +111,7 @@ fn against(
         cpus: &plan.subject_cpus,
         settings: &BTreeMap::new(),
     };
-    let echo = Subject::start(&builtin::echo(), &setting, watcher.stop())?;
+    let echo = Subject::start(&builtin::echo(), &setting, watcher.interrupts())?;
     let mut plan = plan.clone();
     plan.targets = vec![echo.address()];
     plan.subject_pid = Some(echo.pid());

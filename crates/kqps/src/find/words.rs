@@ -6,6 +6,7 @@ use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_player::Plan;
 use kqps_verdict::judge::{SearchVerdict, Telling};
+use kqps_verdict::rate::rate;
 use kqps_verdict::search::{Goal, Probe};
 
 use super::ceiling::{Ceilings, Interface};
@@ -16,11 +17,11 @@ pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String
     // To the millisecond, since one that was interrupted lasted anything.
     let seconds = (trial.load.duration_s * 1e3).round() / 1e3;
     if purpose == Purpose::Ceiling {
-        let answered = whole(trial.load.answered_qps);
+        let answered = rate(trial.load.answered_qps);
         let word = if trial.interrupted { ": interrupted" } else { "" };
         return format!("overload   {answered:>11} q/s answered in a closed loop of {seconds} s{p99}{word}");
     }
-    let rate = whole(trial.load.intended_qps.unwrap_or(0.0));
+    let load = rate(trial.load.intended_qps.unwrap_or(0.0));
     let word = match trial.interrupted {
         true => "interrupted",
         false if Probe::of(trial, goal, purpose).is_bad(goal) => "missed the goal",
@@ -28,7 +29,7 @@ pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String
     };
     let what = if purpose == Purpose::Retest { "again" } else { "trial" };
     let bad = 100.0 * trial.accounts.bad_ratio();
-    format!("{what:<10} {rate:>11} q/s for {seconds} s: {bad:.3} % bad{p99}: {word}")
+    format!("{what:<10} {load:>11} q/s for {seconds} s: {bad:.3} % bad{p99}: {word}")
 }
 
 /// The verdict.
@@ -44,11 +45,11 @@ pub(super) fn words(
         let _ = writeln!(text, "  {label:<12} {value}");
     };
     match verdict.throughput_qps {
-        Some(qps) => line("figure", &format!("{} correct answers a second", whole(qps))),
+        Some(qps) => line("figure", &format!("{} correct answers a second", rate(qps))),
         None => line("figure", "refused"),
     }
     // Of a refused figure it is what was seen, and no claim.
-    let telling = Telling { rate: &whole, is_claimed: verdict.throughput_qps.is_some() };
+    let telling = Telling { rate: &rate, is_claimed: verdict.throughput_qps.is_some() };
     if !verdict.trials.is_empty() {
         let label = if telling.is_claimed { "bounds" } else { "bounds, seen" };
         line(label, &format!("{} (q/s)", telling.bounds(&verdict.seen, true)));
@@ -67,7 +68,7 @@ pub(super) fn words(
         ),
     );
     if let Some(share) = verdict.ceiling_share {
-        let echo = ceilings.echo_qps().map_or_else(String::new, |qps| format!(" of {} q/s", whole(qps)));
+        let echo = ceilings.echo_qps().map_or_else(String::new, |qps| format!(" of {} q/s", rate(qps)));
         line(
             "ceiling",
             &format!("{:.0} %{echo}, what the echo answers here {}", share * 100.0, with(interface)),
@@ -95,30 +96,7 @@ fn with(interface: &Interface) -> String {
     format!("with {} and {} {workers}{assumed}", interface.io, interface.workers)
 }
 
-/// A rate with its thousands set apart.
-fn whole(qps: f64) -> String {
-    let digits = format!("{qps:.0}");
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// A share in percent, without the dust of binary fractions.
 fn percent(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_are_set_apart() {
-        assert_eq!([999.0, 1_000.0, 1_234_567.4].map(whole), ["999", "1,000", "1,234,567"]);
-    }
 }

@@ -11,9 +11,10 @@ use kqps_kernel::own::is_own;
 use kqps_player::plan::BURST_MOST;
 use kqps_player::{Io, LoadPlan, Plan, Sources, Stop};
 
-use super::target::{Allowed, check_sources, resolve_all};
+use super::dnsperf::{Foreign, parse_buffer, parse_transport, query_file};
+use super::target::{Allowed, Family, check_sources, resolve_all};
 use crate::exit::bad_input;
-use crate::value::{List, cores, parse_count, parse_duration, parse_list, parse_size};
+use crate::value::{List, cores, parse_count, parse_duration, parse_list};
 
 /// Sockets of each thread, where none were asked for: enough that hashing spreads the load.
 const SOCKETS_PER_THREAD: u64 = 32;
@@ -22,6 +23,9 @@ const SOCKETS_PER_THREAD: u64 = 32;
 /// more of it on being in time.
 const COALESCE: Duration = Duration::from_micros(20);
 const COALESCE_ON_OWN_CORES: Duration = Duration::from_micros(10);
+
+/// A smaller buffer may drop replies at any rate: it is warned of.
+const BUFFER_SMALL: u64 = 32 << 10;
 
 /// The most that one thread can make use of.
 const SOCKETS_MOST: u64 = 16_384;
@@ -40,13 +44,33 @@ enum Priority {
 pub(crate) struct PlayerArgs {
     /// Where to: ADDR[:PORT], or a URL such as udp://[::1]:53. With several targets, of one family, sockets
     /// take turns over them, and each has replies from its own target only
-    #[arg(required = true, value_name = "TARGET")]
+    #[arg(value_name = "TARGET")]
     pub(crate) targets: Vec<String>,
 
+    /// A target, as in dnsperf: ADDR or a name
+    #[arg(short = 's', long = "server", value_name = "ADDR")]
+    servers: Vec<String>,
+
+    /// The port of targets that have none of their own [default: 53]; a bare number after a target is its port, too
+    #[arg(short = 'p', long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+
+    /// Use addresses of this family, where a target is a name
+    #[arg(short = 'f', long, value_name = "FAMILY", default_value = "any")]
+    family: Family,
+
+    /// The transport: udp, the only one in this version
+    #[arg(short = 'm', long, value_name = "TRANSPORT", value_parser = parse_transport)]
+    mode: Option<()>,
+
+    #[command(flatten)]
+    foreign: Foreign,
+
     /// The file of queries: a line each, `name type`, and then in any order E (EDNS), D (EDNS and DO), a client subnet
-    /// such as 192.0.2.0/24, the expected rcode, and = with the digest of the expected answer
+    /// such as 192.0.2.0/24, the expected rcode, and = with the digest of the expected answer. Without it, or with -,
+    /// standard input
     #[arg(short = 'd', long, value_name = "FILE")]
-    pub(crate) queries: PathBuf,
+    pub(crate) queries: Option<PathBuf>,
 
     /// Hold answers to what the file expects: rcode, answers (the rcode and the digest of the answer), or off (default:
     /// to all that it tells)
@@ -94,8 +118,9 @@ pub(crate) struct PlayerArgs {
     #[arg(long, value_parser = parse_duration)]
     coalesce: Option<Duration>,
 
-    /// Bytes of each socket's buffers, for receiving and sending
-    #[arg(short = 'b', long, value_parser = parse_size)]
+    /// Size of each socket's buffers, for receiving and sending: with a unit, such as 4MiB, or a bare number of KiB, as in
+    /// dnsperf [default: 4MiB]
+    #[arg(short = 'b', long, value_name = "SIZE", value_parser = parse_buffer)]
     buffer: Option<u64>,
 
     /// Send from this address; of a prefix, such as 127.1.0.0/16, sockets take the addresses in turn
@@ -150,9 +175,12 @@ pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
     let format = if args.binary { Format::Binary } else { Format::Auto };
     let options =
         Options { format, edns: args.edns, dnssec: args.dnssec, skip_bad: args.skip_bad, cache_dir: None };
-    let dataset = Dataset::open(&args.queries, &options).map_err(bad_input)?;
+    let path = query_file(args.queries.as_deref())?;
+    let unnamed =
+        if args.queries.is_none() { "; there is no -d FILE, so standard input was read" } else { "" };
+    let dataset = Dataset::open(&path, &options).map_err(|error| bad_input(format!("{error}{unnamed}")))?;
     if dataset.skipped() > 0 {
-        eprintln!("kqps: {} bad queries of {} were skipped", dataset.skipped(), args.queries.display());
+        eprintln!("kqps: {} bad queries of {} were skipped", dataset.skipped(), path.display());
     }
     if let Some(note) = dataset.note() {
         eprintln!("kqps: {note}");
@@ -160,7 +188,7 @@ pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
     if args.check == Some(Check::Answers) && dataset.answers() == 0 {
         return Err(bad_input(format!(
             "--check answers: {} has no digests of answers; `kqps gen queries --expect answers` writes them",
-            args.queries.display()
+            path.display()
         )));
     }
     let told = dataset.check();
@@ -172,7 +200,8 @@ impl PlayerArgs {
     pub(crate) fn plan(&self, load: LoadPlan, stop: Stop) -> anyhow::Result<Plan> {
         let cpus = cores(self.cpus.as_ref())?;
         let threads = self.threads(&cpus)?;
-        let targets = resolve_all(&self.targets, &self.allow_target)?;
+        let words = [&*self.servers, &*self.targets].concat();
+        let targets = resolve_all(&words, self.port, self.family, &self.allow_target)?;
         let sockets = self.sockets(threads, targets.len() as u64)?;
         if !(1..=BURST_MOST as u64).contains(&self.burst) {
             return Err(bad_input(format!("--burst {}: expected 1 to {BURST_MOST}", self.burst)));
@@ -187,6 +216,7 @@ impl PlayerArgs {
         let coalesce = self.coalesce(own_cores)?;
         self.check_local(targets[0], sockets.max(threads) as usize)?;
         self.check_subject()?;
+        self.warn_of_a_small_buffer();
         Ok(Plan {
             targets,
             load,
@@ -298,6 +328,15 @@ impl PlayerArgs {
             );
         }
         Ok(())
+    }
+
+    fn warn_of_a_small_buffer(&self) {
+        if let Some(bytes) = self.buffer.filter(|bytes| *bytes < BUFFER_SMALL) {
+            eprintln!(
+                "kqps: warning: -b: buffers of {bytes} bytes hold few replies; what arrives while the player does not read \
+                 is lost, by the player's fault"
+            );
+        }
     }
 
     /// What to send from must be this host's, and of the targets' family.

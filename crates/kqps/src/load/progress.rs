@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use kqps_player::live::Look;
 use kqps_player::{Live, Plan};
+use kqps_verdict::rate::in_thousands;
 
 /// How often the bar is drawn.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
@@ -72,12 +73,8 @@ fn bar(plan: &Plan) -> ProgressBar {
 
 /// What happened within so many seconds.
 fn line(look: &Look, seconds: f64) -> String {
-    let rate = |count: u64| count as f64 / seconds / 1000.0;
+    let kqps = |count: u64| in_thousands(count as f64 / seconds);
     let bad = 100.0 * look.bad_share();
     let p99 = look.p99_us().map_or_else(|| "-".to_string(), |p99_us| format!("{p99_us} us"));
-    format!(
-        "sent {:.1} kqps, correct {:.1} kqps, bad {bad:.2} %, p99 {p99}",
-        rate(look.sent),
-        rate(look.correct)
-    )
+    format!("sent {} kqps, correct {} kqps, bad {bad:.2} %, p99 {p99}", kqps(look.sent), kqps(look.correct))
 }

@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
 
+use clap::ValueEnum;
+
 use kqps_kernel::own::is_own;
 use kqps_player::Sources;
 
@@ -55,11 +57,44 @@ fn bits(address: IpAddr) -> (u128, u32) {
     }
 }
 
-/// The addresses of all targets, which must be of one family: the sockets are.
-pub(crate) fn resolve_all(targets: &[String], allowed: &[Allowed]) -> anyhow::Result<Vec<SocketAddr>> {
-    let addresses: Vec<SocketAddr> =
-        targets.iter().map(|target| resolve(target, allowed)).collect::<anyhow::Result<_>>()?;
-    let first = addresses[0];
+/// Of which family the addresses of names are to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Family {
+    Inet,
+    Inet6,
+    #[default]
+    Any,
+}
+
+impl Family {
+    fn has(self, address: SocketAddr) -> bool {
+        match self {
+            Self::Inet => address.is_ipv4(),
+            Self::Inet6 => address.is_ipv6(),
+            Self::Any => true,
+        }
+    }
+}
+
+/// A target as it was typed, and the port that was typed apart from it.
+type Typed<'a> = (&'a str, Option<u16>);
+
+/// The addresses of all targets, which must be of one family: the sockets are. A bare number after a target is its port,
+/// and `port` is that of targets without one.
+pub(crate) fn resolve_all(
+    words: &[String],
+    port: Option<u16>,
+    family: Family,
+    allowed: &[Allowed],
+) -> anyhow::Result<Vec<SocketAddr>> {
+    let targets = with_ports(words)?;
+    let addresses: Vec<SocketAddr> = targets
+        .iter()
+        .map(|&(target, own)| resolve((target, own.or(port)), family, allowed))
+        .collect::<anyhow::Result<_>>()?;
+    let Some(&first) = addresses.first() else {
+        return Err(bad_input("which server? Give a <TARGET>, such as 127.0.0.1:5300, or -s ADDR -p PORT"));
+    };
     match addresses.iter().find(|address| address.is_ipv4() != first.is_ipv4()) {
         Some(other) => Err(bad_input(format!(
             "targets {first} and {other} are of different families: give IPv4 or IPv6 addresses, not both"
@@ -68,9 +103,37 @@ pub(crate) fn resolve_all(targets: &[String], allowed: &[Allowed]) -> anyhow::Re
     }
 }
 
+/// Targets, each with the bare number that follows it.
+fn with_ports(words: &[String]) -> anyhow::Result<Vec<Typed<'_>>> {
+    let mut targets: Vec<Typed<'_>> = Vec::new();
+    for word in words {
+        if word.is_empty() || !word.bytes().all(|byte| byte.is_ascii_digit()) {
+            targets.push((word, None));
+            continue;
+        }
+        match targets.last_mut() {
+            Some((_, port @ None)) => *port = Some(port_of(word)?),
+            _ => {
+                return Err(bad_input(format!(
+                    "target `{word}`: a bare number is the port of the address before it, as in 127.0.0.1 5300"
+                )));
+            }
+        }
+    }
+    Ok(targets)
+}
+
+fn port_of(word: &str) -> anyhow::Result<u16> {
+    let port = word.parse().ok().filter(|port| *port > 0);
+    port.ok_or_else(|| bad_input(format!("port {word}: expected 1 to 65535")))
+}
+
 /// The address of a target, resolved once, if it may be loaded.
-fn resolve(target: &str, allowed: &[Allowed]) -> anyhow::Result<SocketAddr> {
-    let address = parse(target)?;
+fn resolve((target, port): Typed<'_>, family: Family, allowed: &[Allowed]) -> anyhow::Result<SocketAddr> {
+    let address = parse(target, port, family)?;
+    if !family.has(address) {
+        return Err(bad_input(format!("target `{target}`: {address} is not of the family that -f asks for")));
+    }
     let benchmarking = Allowed { address: IpAddr::from([198, 18, 0, 0]), prefix: 15 };
     let ip = address.ip();
     let unspecified = ip.is_unspecified() || ip.is_multicast();
@@ -98,7 +161,7 @@ pub(super) fn check_sources(sources: &Sources, sockets: usize) -> anyhow::Result
     }
 }
 
-fn parse(target: &str) -> anyhow::Result<SocketAddr> {
+fn parse(target: &str, typed: Option<u16>, family: Family) -> anyhow::Result<SocketAddr> {
     let expected = || {
         bad_input(format!(
             "target `{target}`: expected ADDR, ADDR:PORT, [IPv6]:PORT, or a URL such as udp://127.0.0.1:53"
@@ -116,15 +179,22 @@ fn parse(target: &str) -> anyhow::Result<SocketAddr> {
             return Err(bad_input(format!("target `{target}`: unknown scheme `{scheme}`, expected udp")));
         }
     };
+    let has_one = |own: u16| match typed {
+        Some(typed) if typed != own => Err(bad_input(format!(
+            "target `{target}`: it has port {own}, and port {typed} was given beside it; leave one of them out"
+        ))),
+        _ => Ok(own),
+    };
     if let Ok(address) = rest.parse::<SocketAddr>() {
+        has_one(address.port())?;
         return Ok(address);
     }
     if let Ok(ip) = rest.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
-        return Ok(SocketAddr::new(ip, PORT));
+        return Ok(SocketAddr::new(ip, typed.unwrap_or(PORT)));
     }
     let (host, port) = match rest.rsplit_once(':') {
-        Some((host, port)) => (host, port.parse().map_err(|_| expected())?),
-        None => (rest, PORT),
+        Some((host, port)) => (host, has_one(port.parse().map_err(|_| expected())?)?),
+        None => (rest, typed.unwrap_or(PORT)),
     };
     if host.is_empty()
         || host.contains(|letter: char| !letter.is_ascii_alphanumeric() && !"-._".contains(letter))
@@ -133,7 +203,12 @@ fn parse(target: &str) -> anyhow::Result<SocketAddr> {
     }
     let found =
         (host, port).to_socket_addrs().map_err(|error| bad_input(format!("target `{target}`: {error}")))?;
-    let found: Vec<SocketAddr> = found.collect();
+    let found: Vec<SocketAddr> = found.filter(|address| family.has(*address)).collect();
+    if found.is_empty() {
+        return Err(bad_input(format!(
+            "target `{target}`: the name has no address of the family that -f asks for"
+        )));
+    }
     // IPv4 first: a name such as localhost has both, and most servers under test listen on 127.0.0.1.
     found.iter().find(|address| address.is_ipv4()).or(found.first()).copied().ok_or_else(expected)
 }
@@ -142,9 +217,54 @@ fn parse(target: &str) -> anyhow::Result<SocketAddr> {
 mod tests {
     use super::*;
 
+    fn one(target: &str, allowed: &[Allowed]) -> anyhow::Result<SocketAddr> {
+        resolve((target, None), Family::Any, allowed)
+    }
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_port_may_stand_apart() {
+        let all = |targets: &[&str], port: Option<u16>| {
+            let found = resolve_all(&words(targets), port, Family::Any, &[]);
+            found.map(|found| found.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(all(&["127.0.0.1", "5300"], None).unwrap(), ["127.0.0.1:5300"]);
+        assert_eq!(all(&["::1", "5300"], None).unwrap(), ["[::1]:5300"]);
+        assert_eq!(all(&["[::1]"], Some(5301)).unwrap(), ["[::1]:5301"]);
+        assert_eq!(all(&["udp://127.0.0.1"], Some(5301)).unwrap(), ["127.0.0.1:5301"]);
+        assert_eq!(
+            all(&["127.0.0.1", "5300", "127.0.0.2", "5301", "127.0.0.3"], Some(5302)).unwrap(),
+            ["127.0.0.1:5300", "127.0.0.2:5301", "127.0.0.3:5302"]
+        );
+        assert_eq!(all(&["127.0.0.1:5300"], Some(5300)).unwrap(), ["127.0.0.1:5300"]);
+        for (targets, port, wanted) in [
+            (&["5300"][..], None, "bare number"),
+            (&["127.0.0.1", "5300", "5301"], None, "bare number"),
+            (&["127.0.0.1:5300", "5301"], None, "port 5300, and port 5301"),
+            (&["127.0.0.1:53"], Some(5300), "port 53, and port 5300"),
+            (&["127.0.0.1", "65536"], None, "1 to 65535"),
+            (&["127.0.0.1", "0"], None, "1 to 65535"),
+            (&[], Some(5300), "<TARGET>"),
+        ] {
+            let error = all(targets, port).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{targets:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn names_have_addresses_of_the_family_that_is_asked_for() {
+        let of = |family| resolve(("localhost", Some(5300)), family, &[]);
+        assert!(of(Family::Inet).unwrap().is_ipv4() && of(Family::Any).unwrap().is_ipv4());
+        assert!(resolve(("::1", None), Family::Inet, &[]).is_err());
+        assert!(resolve(("127.0.0.1", None), Family::Inet6, &[]).is_err());
+    }
+
     #[test]
     fn targets_of_both_families() {
-        let address = |text| resolve(text, &[]).unwrap().to_string();
+        let address = |text| one(text, &[]).unwrap().to_string();
         assert_eq!(address("127.0.0.1"), "127.0.0.1:53");
         assert_eq!(address("127.0.0.2:5300"), "127.0.0.2:5300");
         assert_eq!(address("udp://[::1]:5300"), "[::1]:5300");
@@ -160,14 +280,13 @@ mod tests {
             "127.0.0.1:0",
             "a b",
         ] {
-            assert!(resolve(bad, &[]).is_err(), "{bad}");
+            assert!(one(bad, &[]).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn targets_are_of_one_family() {
-        let all =
-            |targets: &[&str]| resolve_all(&targets.iter().map(ToString::to_string).collect::<Vec<_>>(), &[]);
+        let all = |targets: &[&str]| resolve_all(&words(targets), None, Family::Any, &[]);
         assert_eq!(all(&["127.0.0.1:1", "127.0.0.2:2"]).unwrap().len(), 2);
         assert!(all(&["127.0.0.1", "::1"]).unwrap_err().to_string().contains("different families"));
         assert!(all(&["127.0.0.1", "192.0.2.1"]).is_err());
@@ -188,12 +307,12 @@ mod tests {
 
     #[test]
     fn others_must_be_named_twice() {
-        assert!(resolve("192.0.2.1", &[]).is_err());
-        assert!(resolve("198.20.0.1", &[]).is_err());
-        assert!(resolve("192.0.2.1", &["192.0.2.0/24".parse().unwrap()]).is_ok());
-        assert!(resolve("192.0.3.1", &["192.0.2.0/24".parse().unwrap()]).is_err());
-        assert!(resolve("2001:db8::1", &["2001:db8::/32".parse().unwrap()]).is_ok());
-        assert!(resolve("192.0.2.1", &["0.0.0.0/0".parse().unwrap()]).is_ok());
+        assert!(one("192.0.2.1", &[]).is_err());
+        assert!(one("198.20.0.1", &[]).is_err());
+        assert!(one("192.0.2.1", &["192.0.2.0/24".parse().unwrap()]).is_ok());
+        assert!(one("192.0.3.1", &["192.0.2.0/24".parse().unwrap()]).is_err());
+        assert!(one("2001:db8::1", &["2001:db8::/32".parse().unwrap()]).is_ok());
+        assert!(one("192.0.2.1", &["0.0.0.0/0".parse().unwrap()]).is_ok());
         assert!("192.0.2.0/33".parse::<Allowed>().is_err());
     }
 }

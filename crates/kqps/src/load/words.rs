@@ -3,23 +3,20 @@
 
 use std::fmt::Write as _;
 
-use kqps_observation::trial::LoadMode;
+use kqps_observation::trial::{LoadMode, UNSENT_IDS, UNSENT_WINDOW};
 use kqps_observation::{Quantiles, Trial};
-use kqps_verdict::warning::{Code, Warning, busiest_to_mean};
+use kqps_verdict::rate::plain;
+use kqps_verdict::silence::silence;
+use kqps_verdict::warning::{Effect, Warning, busiest_to_mean, refusal};
 
-/// Everything that is printed of a trial. A refused trial has no rate, but the reason in its place; `workers` is how many
-/// the subject has, where that is known.
-pub(super) fn words(
-    trial: &Trial,
-    warnings: &[Warning],
-    refusal: Option<Code>,
-    workers: Option<u32>,
-) -> String {
-    let mut text = statistics(trial, refusal);
+/// Everything that is printed of a trial. `workers` is how many the subject has, where that is known.
+pub(super) fn words(trial: &Trial, warnings: &[Warning], workers: Option<u32>) -> String {
+    let mut text = statistics(trial);
     text += "\nAccounts:\n\n";
     text += &accounts(trial);
     text += "\nLoad:\n\n";
     text += &load(trial);
+    line(&mut text, "Capacity", &capacity(warnings));
     if let Some(workers) = workers {
         text += &balance(trial, workers);
     }
@@ -31,7 +28,7 @@ pub(super) fn words(
     if let Some(ended) = trial.subject.as_ref().filter(|subject| !subject.alive) {
         let _ = writeln!(text, "\nThe subject ended during the trial: process {} is gone.", ended.pid);
     }
-    if let Some(silence) = silence(trial) {
+    if let Some(silence) = silence(trial).filter(|_| !trial.interrupted) {
         let _ = writeln!(text, "\n{silence}.");
     }
     for warning in warnings {
@@ -45,14 +42,18 @@ fn line(text: &mut String, label: &str, value: &str) {
     let _ = writeln!(text, "  {:<21} {value}", format!("{label}:"));
 }
 
-fn statistics(trial: &Trial, refusal: Option<Code>) -> String {
+fn statistics(trial: &Trial) -> String {
     let accounts = &trial.accounts;
     let completed = accounts.correct + accounts.wrong;
     let mut text = String::from("Statistics:\n\n");
     let of_sent = |count| format!("{count} ({:.2}%)", percent(count, accounts.sent));
     line(&mut text, "Queries sent", &accounts.sent.to_string());
     line(&mut text, "Queries completed", &of_sent(completed));
-    line(&mut text, "Queries lost", &of_sent(accounts.sent - completed));
+    let own = match trial.lost_by_player() {
+        0 => String::new(),
+        own => format!(", {own} of them by the player's own sockets"),
+    };
+    line(&mut text, "Queries lost", &(of_sent(accounts.sent - completed) + &own));
     text.push('\n');
     let answered = trial.response_rcodes.values().sum();
     let rcodes: Vec<String> = trial
@@ -66,11 +67,7 @@ fn statistics(trial: &Trial, refusal: Option<Code>) -> String {
         format!("request {}, response {}", size(trial.request_bytes_mean), size(trial.response_bytes_mean));
     line(&mut text, "Average packet size", &sizes);
     line(&mut text, "Run time (s)", &format!("{:.6}", trial.load.duration_s));
-    let rate = match refusal {
-        Some(code) => format!("refused ({code}): {}", refused_for(code)),
-        None => format!("{:.6}", trial.load.answered_qps),
-    };
-    line(&mut text, "Queries per second", &rate);
+    line(&mut text, "Queries per second", &format!("{:.6}", trial.load.answered_qps));
     text.push('\n');
     let latency = &trial.latency_us;
     let seconds = |time_us: Option<f64>| format!("{:.6}", time_us.unwrap_or(0.0) / 1e6);
@@ -82,13 +79,12 @@ fn statistics(trial: &Trial, refusal: Option<Code>) -> String {
     text
 }
 
-/// What a refused figure would have told of.
-fn refused_for(code: Code) -> &'static str {
-    match code {
-        Code::PlayerLimited => "it would tell of the player, see below",
-        Code::NoisyHost => "it would tell of what else ran here, see below",
-        Code::WrongAnswers => "some answers were wrong, see below",
-        _ => "see below",
+/// What the rate of a load is not.
+fn capacity(warnings: &[Warning]) -> String {
+    let spoiled = |warning: &&Warning| matches!(warning.effect(), Effect::Refuse | Effect::RedoThenRefuse);
+    match warnings.iter().find(spoiled) {
+        Some(warning) => format!("not measured, and this load cannot show one ({}, see below)", warning.code),
+        None => "not measured: the rate is that of this load (kqps find searches the highest)".into(),
     }
 }
 
@@ -110,13 +106,29 @@ fn accounts(trial: &Trial) -> String {
         "  beside these: truncated {} (of the correct), duplicate {}, unsolicited {}",
         accounts.truncated, accounts.duplicate, accounts.unsolicited
     );
+    for (cause, count) in &trial.unsent_causes {
+        let _ = writeln!(text, "  unsent: {count} ({})", unsent_for(cause, trial));
+    }
+    if trial.lost_by_player() > 0 {
+        let _ = writeln!(text, "  lost: {} (dropped by the player's own sockets)", trial.lost_by_player());
+    }
     for (cause, count) in trial.wrong_in_words() {
         let _ = writeln!(text, "  wrong: {count} ({cause})");
     }
     for (cause, count) in &trial.send_failed_causes {
-        let _ = writeln!(text, "  send failed: {count} ({cause})");
+        let _ = writeln!(text, "  send failed: {count} ({cause}: {})", refusal(cause).0);
     }
     text
+}
+
+fn unsent_for(cause: &str, trial: &Trial) -> String {
+    match cause {
+        UNSENT_WINDOW => {
+            format!("the window of {} outstanding queries was full", trial.load.outstanding.unwrap_or(0))
+        }
+        UNSENT_IDS => "every ID of every socket was outstanding".into(),
+        _ => "the player came to them too late".into(),
+    }
 }
 
 fn load(trial: &Trial) -> String {
@@ -127,10 +139,11 @@ fn load(trial: &Trial) -> String {
     }
     let how = match load.mode {
         LoadMode::Open => format!(
-            "open loop, {:.0} q/s intended, {:.0} offered, arrivals {}",
-            load.intended_qps.unwrap_or(0.0),
-            load.offered_qps,
-            load.arrivals.as_deref().unwrap_or("even")
+            "open loop, {} q/s intended, {} offered, arrivals {}{}",
+            plain(load.intended_qps.unwrap_or(0.0)),
+            plain(load.offered_qps),
+            load.arrivals.as_deref().unwrap_or("even"),
+            load.outstanding.map_or(String::new(), |most| format!(", {most} outstanding at most"))
         ),
         LoadMode::Closed => closed(trial),
     };
@@ -208,23 +221,6 @@ fn drop_reasons(trial: &Trial) -> String {
         text += "  none was\n";
     }
     text
-}
-
-/// What is likely the matter when nothing answered at all.
-pub(crate) fn silence(trial: &Trial) -> Option<String> {
-    let (sent, target) = (trial.accounts.sent, trial.targets.join(", "));
-    if sent == 0 || trial.accounts.lost < sent {
-        return None;
-    }
-    // The kernel counts datagrams for ports that nobody has, and on one host a segmented send, of a burst at most,
-    // as one of them. Other traffic moves that counter too.
-    let at_once = if trial.player.io == "gso" { u64::from(trial.load.burst.max(1)) } else { 1 };
-    Some(match trial.host.udp.no_ports {
-        closed if closed.saturating_mul(at_once) >= sent => {
-            format!("Nothing listens at {target}: the kernel counted {closed} datagrams for closed ports")
-        }
-        _ => format!("No reply came from {target} at all"),
-    })
 }
 
 fn quantiles(times: &Quantiles) -> String {

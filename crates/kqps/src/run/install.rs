@@ -3,14 +3,17 @@
 
 use std::io::{self, IsTerminal as _};
 
+use anyhow::ensure;
 use kqps_lab::packages;
 use kqps_lab::subject::Definition;
 
-/// Installs what is missing where that is allowed and wanted, and says what it does.
-pub(super) fn missing(subjects: &[Definition], is_refused: bool) {
+use crate::signals;
+
+/// Installs what is missing where that is allowed and wanted, and says what it does. An error when the user interrupts it.
+pub(super) fn missing(subjects: &[Definition], is_refused: bool) -> anyhow::Result<()> {
     let missing = packages::missing(subjects);
     if missing.is_empty() {
-        return;
+        return Ok(());
     }
     let reason = match packages::allowed() {
         Ok(()) if is_refused => "--no-install".into(),
@@ -23,6 +26,7 @@ pub(super) fn missing(subjects: &[Definition], is_refused: bool) {
         missing.join(", "),
         missing.join(" ")
     );
+    Ok(())
 }
 
 /// Announces what would be installed, and asks on a terminal. Elsewhere a run from a checkout does its whole job
@@ -47,10 +51,14 @@ fn is_yes(answer: &str) -> bool {
     matches!(answer.trim().to_ascii_lowercase().as_str(), "" | "y" | "yes")
 }
 
-fn install(missing: &[String]) {
-    for (package, reason) in packages::install(missing, |package| eprintln!("Installing {package} ...")) {
+fn install(missing: &[String]) -> anyhow::Result<()> {
+    let interrupts = signals::in_order();
+    let announce = |package: &str| eprintln!("Installing {package} ...");
+    for (package, reason) in packages::install(missing, &interrupts, announce) {
         eprintln!("{package} could not be installed, and is left out: {reason}");
     }
+    ensure!(!interrupts.is_asked(), "interrupted before anything was measured");
+    Ok(())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use kqps_lab::words::counted;
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::{Cell, Run, RunTrial};
 use kqps_verdict::judge::Telling;
+use kqps_verdict::rate::rate;
 
 /// Shows what happens.
 pub(super) struct Progress {
@@ -105,31 +106,5 @@ fn words(trial: &RunTrial) -> String {
                 format!("{} q/s, {:.3} % bad", rate(load_qps), seen.accounts.bad_ratio() * 100.0)
             }
         },
-    }
-}
-
-/// A rate with its thousands apart: `1,234,567`.
-pub(super) fn rate(rate_qps: f64) -> String {
-    let digits = format!("{rate_qps:.0}");
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_stand_apart() {
-        assert_eq!(rate(0.4), "0");
-        assert_eq!(rate(999.0), "999");
-        assert_eq!(rate(123_456.0), "123,456");
-        assert_eq!(rate(1_234_567.0), "1,234,567");
     }
 }

@@ -9,7 +9,7 @@ use kqps_lab::running::Running;
 use kqps_observation::Target;
 
 use crate::exit::bad_input;
-use crate::load::{Allowed, resolve_all};
+use crate::load::{Allowed, Family, resolve_all};
 use crate::value::parse_count;
 
 /// Threads of the player at most.
@@ -106,7 +106,7 @@ impl TargetArgs {
 
 /// Where a server answers. The rules of `kqps load` hold: whom a load may go to is said in `load/target.rs`.
 pub(crate) fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<Target> {
-    let address = resolve_all(&[url.to_string()], allowed)?[0];
+    let address = resolve_all(&[url.to_string()], None, Family::default(), allowed)?[0];
     Ok(Target { address, on_this_host: is_own(address) })
 }
 

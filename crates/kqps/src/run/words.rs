@@ -11,9 +11,8 @@ use kqps_observation::{Cell, Run};
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict, Telling};
 use kqps_verdict::left_open;
+use kqps_verdict::rate::rate;
 use kqps_verdict::search::Goal;
-
-use super::progress::rate;
 
 /// Whether any subject's figure is refused, which is the program's exit status.
 pub(super) fn is_refused(verdict: &RunVerdict) -> bool {

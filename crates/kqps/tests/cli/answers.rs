@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use kqps_dataset::generate::{LIST, Recipe, recipe_names};
 use kqps_kernel::affinity;
+use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;
 use kqps_lab::subject::{Definition, Setting, Subject, Zone, builtin, programs};
 use kqps_observation::Trial;
@@ -112,7 +112,7 @@ fn answers_rightly(recipe: &str, server: &Definition, materials: &Materials) {
         cpus: &[*affinity::allowed().unwrap().last().unwrap()],
         settings: &BTreeMap::new(),
     };
-    let subject = Subject::start(server, &setting, &AtomicBool::new(false))
+    let subject = Subject::start(server, &setting, &Interrupts::default())
         .unwrap_or_else(|error| panic!("{recipe}, {program}: {error}\n{}", error.output().join("\n")));
     let trial = materials.trial(&subject);
     trial.accounts.check().unwrap();

@@ -5,6 +5,7 @@ mod stored;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use kqps_kernel::process::{Signal, signal};
 use kqps_observation::run::{CellLoad, Purpose};
 use kqps_observation::{Cell, Run, Store};
 use serde_json::Value;
@@ -122,14 +123,41 @@ fn killed_in_the_middle_it_goes_on_and_repeats_nothing() {
     let output = kqps(&["--resume", "--out", out.to_str().unwrap(), "--json", "--fail-on", "slower"])
         .output()
         .unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     assert!(stderr(&output).contains("Nothing was shown by 1 of 1 comparisons"), "{}", stderr(&output));
+    let passing =
+        kqps(&["--resume", "--out", out.to_str().unwrap(), "--fail-on", "slower", "--allow-inconclusive"])
+            .output()
+            .unwrap();
+    assert_eq!(passing.status.code(), Some(0), "{}", stderr(&passing));
+    assert!(stderr(&passing).contains("--allow-inconclusive lets them pass"), "{}", stderr(&passing));
     let after = trials();
     assert_eq!(after[..before.len()], before);
     assert_eq!(after.iter().filter(|it| it.purpose == Purpose::Closed).count(), 8);
     let comparison = &told(&output)[0];
     assert_eq!((&comparison["outcome"], &comparison["more_blocks"]), (&"inconclusive".into(), &5.into()));
     assert_eq!(comparison["more_at_least"], true, "a block is too little to estimate it");
+}
+
+#[test]
+fn an_interrupted_comparison_says_what_was_compared_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let trials = || Store::read(&out.join("run.sqlite")).map_or(Vec::new(), |run| run.trials);
+    let closed = || trials().iter().filter(|it| it.purpose == Purpose::Closed).count();
+    let mut command = live([20_000; 2], &out, &["--blocks", "2"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Two blocks of A against itself, and one of A and B.
+    while closed() < 12 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be interrupted");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    signal(child.id(), Signal::Terminate).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(143), "{}", stderr(&output));
+    let words = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(words.contains("inconclusive") && words.contains("ratio"), "{words}");
+    assert!(stderr(&output).contains("To go on: kqps compare --resume --out"), "{}", stderr(&output));
 }
 
 #[test]
@@ -148,7 +176,7 @@ fn at_a_fixed_rate_time_is_compared() {
 fn bad_usage_is_one_clear_error() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().to_str().unwrap();
-    let cases: [(&[&str], &str); 15] = [
+    let cases: [(&[&str], &str); 17] = [
         (&["--a", "knot workers=1", "--b", "knot worker=2"], "did you mean `workers`?"),
         (&["--a", "nsd", "--b", "sh {port}", "--budget", "5s"], "a budget of 5 s is too short: six blocks"),
         (&["--target", "udp://127.0.0.1:1", "-d", "/etc/passwd"], "given 1 times: expected two"),
@@ -168,6 +196,11 @@ fn bad_usage_is_one_clear_error() {
         (&["--a", "sh -p 53", "--b", "nsd"], "{port} or {endpoint} is missing"),
         (&["--a", "sh {port}", "--b", "sh {port}", "--fail-on", "slow"], "expected faster, slower"),
         (&["--a", "sh {port}", "--b", "sh {port}", "-q", "1", "-Q", "1"], "cannot be used with"),
+        (&["--a", "nsd", "--b", "knot", "--allow-inconclusive"], "--fail-on"),
+        (
+            &["--a", "nsd", "--b", "knot", "--fail-on", "inconclusive", "--allow-inconclusive"],
+            "contradict each other",
+        ),
         (&[here], "holds no run"),
         (&["--resume"], "--out"),
     ];

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+
+use kqps_kernel::process::{Signal, signal};
 
 fn generate(directory: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_kqps")).arg("gen").args(args).current_dir(directory).output().unwrap()
@@ -131,4 +133,37 @@ fn recipes_are_told_and_begin_ones_own() {
     let output = generate(at, &["zone", "--recipe", "mine.toml", "-o", "a"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(self::told(&output).contains("cannot write a: it exists and is not empty"));
+}
+
+/// What lies in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn a_signal_leaves_nothing_unfinished() {
+    for (arguments, how, status) in [
+        (&["zone", "--records", "50M", "-o", "zone"][..], Signal::Interrupt, 130),
+        (&["zone", "--records", "50M", "-o", "zone"], Signal::HangUp, 129),
+        (&["zone", "--recipe", "windows-mix", "-o", "zones"], Signal::Terminate, 143),
+        (&["queries", "--records", "1k", "-n", "500M", "-o", "queries"], Signal::Interrupt, 130),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
+        command.arg("gen").args(arguments).current_dir(at).stdin(Stdio::null());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        while !names(at).iter().any(|name| name.starts_with(".unfinished-")) {
+            assert!(child.try_wait().unwrap().is_none(), "{arguments:?} ended by itself");
+            std::thread::yield_now();
+        }
+        // However often it comes.
+        signal(child.id(), how).unwrap();
+        let _ = signal(child.id(), how);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", told(&output));
+        assert!(told(&output).starts_with("kqps: ended by SIG"), "{}", told(&output));
+        assert_eq!(names(at), [""; 0], "{arguments:?}");
+    }
 }

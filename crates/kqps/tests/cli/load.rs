@@ -2,13 +2,16 @@
 //! that nothing comes out of bad input but one clear error.
 
 pub(crate) mod bench;
+mod dnsperf;
 mod families;
 mod interrupted;
 mod large;
 mod progress;
 mod sent;
+mod status;
 mod trouble;
 mod watched;
+mod window;
 mod words;
 
 use std::io::{BufRead as _, BufReader};
@@ -192,6 +195,7 @@ fn silence_is_told_with_its_likely_cause() {
     let mut command = kqps(&["load", &nobody, "-Q", "100", "-l", "0.1s", "-t", "0.1s", "-d"]);
     let output = command.arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap();
     let (out, _) = words(&output);
+    assert_eq!(output.status.code(), Some(1), "{out}");
     assert!(out.contains(&format!("Nothing listens at {nobody}")), "{out}");
 }
 
@@ -261,8 +265,10 @@ fn a_search_that_is_interrupted_tells_what_it_knew() {
     assert_eq!((&overload["interrupted"], &cut_short["interrupted"]), (&false.into(), &true.into()));
     line.clear();
     assert!(stderr.read_line(&mut line).unwrap() > 0 && line.ends_with(": interrupted\n"), "{line}");
-    assert!(verdict["reasons"].to_string().contains("interrupted"), "{out}");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(verdict["incomplete"], false, "{out}");
+    let reasons = verdict["reasons"].to_string();
+    assert!(reasons.contains("interrupted") && !reasons.contains("time"), "{out}");
+    assert_eq!(output.status.code(), Some(130));
 }
 
 #[test]
@@ -285,8 +291,8 @@ fn bad_input_is_one_clear_error() {
     let good = good.to_str().unwrap();
     let target = bench.echo.address.as_str();
     let cases: [(&[&str], &str); 24] = [
-        (&["load", target, "-d", good], "-Q RATE"),
-        (&["load", target, "-d", good, "-Q", "1", "-q", "1"], "cannot be used with"),
+        (&["load", target, "-d", good, "-Q", "1", "-q", "1", "-T", "2"], "window of 1"),
+        (&["load", target, "-d", good, "-q", "1", "--arrivals", "poisson"], "--rate"),
         (&["load", target, "-d", good, "-Q", "fast"], "expected a rate"),
         (&["load", target, "-d", good, "-Q", "0"], "above 0"),
         (&["load", target, "-d", good, "-q", "0"], "at least 1"),

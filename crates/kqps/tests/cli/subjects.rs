@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;
 use kqps_lab::subject::definition::ReadyKind;
 use kqps_lab::subject::{Definition, Setting, StartError, Subject, Zone, builtin, programs, version};
@@ -64,7 +64,7 @@ impl Rig {
             cpus: &[last_core()],
             settings,
         };
-        let subject = Subject::start(definition, &setting, &AtomicBool::new(false))?;
+        let subject = Subject::start(definition, &setting, &Interrupts::default())?;
         Ok(Started { subject, folder })
     }
 

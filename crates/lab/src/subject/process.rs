@@ -7,6 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use kqps_kernel::affinity;
+use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::process::{self, Signal};
 
 use super::definition::StopSignal;
@@ -83,8 +84,8 @@ impl Process {
         })
     }
 
-    /// Asks its whole group to stop, and kills what has not in time.
-    pub fn stop(mut self, signal: StopSignal, within: Duration) {
+    /// Asks its whole group to stop, and kills what has not in time, or at once when the user's wish to end is urgent.
+    pub fn stop(mut self, signal: StopSignal, within: Duration, interrupts: &Interrupts) {
         let signal = match signal {
             StopSignal::Term => Signal::Terminate,
             StopSignal::Int => Signal::Interrupt,
@@ -93,7 +94,10 @@ impl Process {
             // It may have ended since: then there is nobody to tell.
             let _ = process::signal_group(self.pid(), signal);
             let deadline = Instant::now() + within;
-            while (self.ended().is_none() || self.remains.live()) && Instant::now() < deadline {
+            while (self.ended().is_none() || self.remains.live())
+                && Instant::now() < deadline
+                && !interrupts.is_urgent()
+            {
                 std::thread::sleep(LOOK);
             }
         }

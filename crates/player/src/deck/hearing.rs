@@ -110,8 +110,8 @@ impl Deck<'_> {
     /// loop looks at a few of them in one go, and goes on when it has sent what fell due meanwhile.
     #[inline]
     pub fn for_each_awaited(&mut self, now_ns: u64, mut look: impl FnMut(&mut Self, usize)) {
-        let is_open = self.window().is_none();
-        // In a closed loop each reply makes room, and no look is too soon.
+        // Where each reply makes room, no look is too soon.
+        let is_open = self.is_open() && !self.is_held_back();
         let looked_since_ns = if is_open { now_ns.saturating_sub(LOOK_NS) } else { now_ns };
         let mut looks_left = if is_open && self.all_sent_ns.is_none() { LOOKS_MOST } else { usize::MAX };
         if self.tick(now_ns) && (self.round.is_none() || self.last_look) {
@@ -200,6 +200,7 @@ impl Deck<'_> {
 
     /// Ends the trial: what is not settled is lost.
     pub fn end(&mut self) {
+        self.tally.cut_short += self.waiting;
         for flow in &mut self.sockets {
             let lost = flow.inflight.end();
             self.tally.lost(self.timeout_ns, lost);

@@ -33,11 +33,22 @@ impl Desk {
         lag_allowed_ns: u64,
         arrivals: Arrivals,
     ) -> Deck<'_> {
+        self.deck_with_window(sockets, capacity, lag_allowed_ns, arrivals, None)
+    }
+
+    fn deck_with_window(
+        &self,
+        sockets: usize,
+        capacity: usize,
+        lag_allowed_ns: u64,
+        arrivals: Arrivals,
+        window: Option<u64>,
+    ) -> Deck<'_> {
         let schedule = Schedule::new(1_000.0, 1, 0, arrivals, 0);
         Deck::new(Setting {
             dataset: &self.dataset,
             part: Part::new(&self.dataset, 1, 0, None),
-            pace: Pace::Open { schedule, coalesce_ns: 0, leave_ns: None },
+            pace: Pace::Open { schedule, coalesce_ns: 0, leave_ns: None, window },
             stop_at_ns: 100_000_000_000,
             timeout_ns: TIMEOUT_NS,
             settle_ns: 2 * TIMEOUT_NS,
@@ -238,4 +249,58 @@ fn when_all_is_sent_a_round_is_made_in_one_go() {
     assert_eq!(look(&mut deck, 26_000_000).len(), 4);
     deck.played(26_000_001);
     assert_eq!(look(&mut deck, 26_000_002).len(), 16, "and it is gone on with");
+}
+
+/// Deals all that may leave now, and notes it as sent.
+fn deal_all(deck: &mut Deck<'_>, now_ns: u64) -> Vec<Due> {
+    let (mut burst, mut all) = (Vec::new(), Vec::new());
+    while deck.is_due(now_ns, 32) {
+        let socket = deck.deal(now_ns, 32, &mut burst);
+        deck.sent(socket, now_ns, &burst);
+        if burst.is_empty() {
+            break;
+        }
+        all.append(&mut burst);
+    }
+    all
+}
+
+#[test]
+fn what_falls_due_while_the_window_is_full_is_not_sent() {
+    const MS: u64 = 1_000_000;
+    let desk = Desk::new();
+    // A query every millisecond, 5 outstanding at most.
+    let mut deck = desk.deck_with_window(1, 64, u64::MAX, Arrivals::Even, Some(5));
+    let first = deal_all(&mut deck, 3 * MS);
+    assert_eq!(first.len(), 4);
+    assert!(!deck.is_held_back());
+    assert_eq!(deal_all(&mut deck, 7 * MS).len(), 1, "of the four that are due");
+    assert!(deck.is_held_back() && !deck.is_due(7 * MS, 32), "the others are given up");
+    assert_eq!(deal_all(&mut deck, 9 * MS).len(), 0);
+    let right = reply(&deck, &first[0]);
+    deck.arrived(0, &right, 9 * MS);
+    assert_eq!(deal_all(&mut deck, 9 * MS).len(), 0, "what was due before the reply came is not sent late");
+    assert_eq!(deal_all(&mut deck, 11 * MS).len(), 1, "of the two that are due");
+    let accounts = deck.tally.accounts;
+    assert_eq!((accounts.intended, accounts.sent, accounts.unsent), (12, 6, 6));
+    // When the timeouts of the others have gone by, the window is empty again.
+    deck.expire(2 * TIMEOUT_NS);
+    assert!(!deck.is_held_back());
+    deck.end();
+    let accounts = deck.tally.accounts;
+    accounts.check().unwrap();
+    assert_eq!((accounts.correct, accounts.lost), (1, 5));
+    assert_eq!(deck.tally.unsent_for_window, 6);
+}
+
+#[test]
+fn a_full_window_holds_nothing_back_beyond_the_end_of_the_load() {
+    let desk = Desk::new();
+    let mut deck = desk.deck_with_window(1, 64, u64::MAX, Arrivals::Even, Some(5));
+    let end_ns = 100_000_000_000;
+    assert_eq!(deal_all(&mut deck, end_ns - 1).len(), 5);
+    assert!(deck.is_played(end_ns - 1));
+    let accounts = deck.tally.accounts;
+    assert_eq!((accounts.intended, accounts.sent, accounts.unsent), (100_000, 5, 99_995));
+    assert_eq!(deck.tally.unsent_for_window, 99_995);
 }

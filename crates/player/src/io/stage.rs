@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use kqps_kernel::address::Address;
 use kqps_kernel::batch::SendBatch;
+use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::poll::PollSet;
 use kqps_kernel::udp::UdpSocket;
 
@@ -63,8 +64,8 @@ pub struct Stage<'a> {
 pub struct Signals<'a> {
     /// Tells that the thread is ready, and waits to be told the common start; none when the trial is called off.
     pub(crate) ready: &'a dyn Fn() -> Option<u64>,
-    /// Set when the trial is to end early.
-    pub(crate) stop: &'a AtomicBool,
+    /// Ends the trial early, or at once.
+    pub(crate) stop: &'a Interrupts,
     /// Set when another thread failed: the trial is to end at once, and nobody asks what became of it.
     pub(crate) broken: &'a AtomicBool,
     /// Tells that the last query was sent.
@@ -120,7 +121,7 @@ impl<'a> Stage<'a> {
     #[inline]
     pub(super) fn turn(&mut self) -> (u64, bool) {
         let now_ns = self.deck.now_ns();
-        if self.signals.stop.load(Relaxed) || self.is_broken() {
+        if self.signals.stop.is_asked() || self.is_broken() {
             self.deck.stop(now_ns);
         }
         self.precedence.keep(now_ns);
@@ -134,10 +135,11 @@ impl<'a> Stage<'a> {
     }
 
     /// Whether what is due leaves before replies are heard, which have their times of arrival from the kernel. Not in a
-    /// closed loop, where replies make room.
+    /// closed loop, where replies make room. What fell due while an open loop's window was full is given up by this, before a
+    /// reply makes room.
     #[inline]
     pub(super) fn sends_first(&self) -> bool {
-        self.deck.window().is_none()
+        self.deck.is_open()
     }
 
     /// Takes the next burst that is to leave in this turn; the number of its socket, if there is one. After a while there
@@ -147,7 +149,7 @@ impl<'a> Stage<'a> {
         let now_ns = self.deck.now_ns();
         let first = self.stretch_since_ns.is_none();
         let since_ns = *self.stretch_since_ns.get_or_insert(now_ns);
-        let more = first || (self.deck.window().is_none() && now_ns - since_ns < STRETCH_NS);
+        let more = first || (self.deck.is_open() && now_ns - since_ns < STRETCH_NS);
         if !more || !self.deck.is_due(now_ns, self.burst_most) {
             return None;
         }
@@ -170,6 +172,9 @@ impl<'a> Stage<'a> {
     pub(super) fn rest(&mut self, now_ns: u64, heard: bool) -> io::Result<()> {
         if self.deck.is_looking() {
             return Ok(());
+        }
+        if self.deck.is_held_back() {
+            return self.readable.wait(NAP_LONGEST_NS).map(drop);
         }
         if let (Some(wait), Some(leaves)) = (&mut self.wait, self.deck.leaves_ns(self.burst_most)) {
             wait.withheld.runs_first = self.precedence.runs_first();
@@ -201,7 +206,8 @@ impl<'a> Stage<'a> {
         loop {
             let now_ns = self.deck.now_ns();
             hear(self, now_ns)?;
-            if now_ns >= end_ns || self.deck.is_settled() || self.is_broken() {
+            let is_over = now_ns >= end_ns || self.deck.is_settled();
+            if is_over || self.signals.stop.is_urgent() || self.is_broken() {
                 break;
             }
             self.readable.wait((end_ns - now_ns).min(NAP_LONGEST_NS))?;
@@ -324,7 +330,7 @@ mod tests {
     #[test]
     fn a_thread_stays_awake_only_to_be_in_time() {
         let closed = plan(SocketAddr::from(([127, 0, 0, 1], 53)));
-        let load = LoadPlan::Open { rate_qps: 1.0, arrivals: Arrivals::Even };
+        let load = LoadPlan::Open { rate_qps: 1.0, arrivals: Arrivals::Even, window: None };
         let open = Plan { load, own_cores: true, cpus: vec![0], ..closed.clone() };
         assert!(open.stays_awake());
         for sleeps in [
@@ -341,7 +347,7 @@ mod tests {
 
     /// What became of three messages, where the kernel answers as `send` does.
     fn outcomes(mut send: impl FnMut(usize) -> io::Result<usize>) -> Vec<Result<(), i32>> {
-        let (desk, [stop, broken]) = (Desk::new(), [const { AtomicBool::new(false) }; 2]);
+        let (desk, stop, broken) = (Desk::new(), Interrupts::default(), AtomicBool::new(false));
         let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &UdpOptions::default()).unwrap();
         let plan = plan(socket.local_addr().unwrap());
         let signals = Signals { ready: &|| None, stop: &stop, broken: &broken, all_sent: &|| () };

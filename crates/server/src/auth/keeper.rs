@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use kqps_kernel::heap;
+use kqps_kernel::process::Signal;
 use kqps_kernel::signal::Signals;
 use kqps_zone::{Responder, Zones};
 
@@ -149,7 +150,7 @@ fn load_unless_stopped<T: Send + 'static>(
     loop {
         match Until::after(None).wait(signals, &[end.as_raw_fd()])? {
             News::HangUp => again = true,
-            News::End => return Err(ServeError::Stopped),
+            News::End(signal) => return Err(ServeError::stopped(signal.unwrap_or(Signal::Terminate))),
             News::From(_) => break,
         }
     }

@@ -102,7 +102,7 @@ impl Member {
                 why.map_or(Ok(None), |why| Err(self.error(format!("ended: {why}"))))
             }
             Word::NoZones(why) => Err(ServeError::Zones(why)),
-            Word::Stopped => Err(ServeError::Stopped),
+            Word::Stopped(signal) => Err(ServeError::Stopped { signal }),
             Word::Failed(why) => Err(self.error(format!("ended: {why}"))),
             word => {
                 self.is_over = false;

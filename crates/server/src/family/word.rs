@@ -44,8 +44,8 @@ pub(super) enum Word {
     Ended(Report, Option<String>),
     /// It has no zone to answer from.
     NoZones(String),
-    /// A signal came before it could answer.
-    Stopped,
+    /// The signal of this number came before it could answer.
+    Stopped(i32),
     /// It cannot begin.
     Failed(String),
 }

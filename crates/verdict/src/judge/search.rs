@@ -32,7 +32,7 @@ pub struct SearchVerdict {
     pub throughput_qps: Option<f64>,
     /// Whether the search ran out of time or trials before its bounds were close enough.
     pub incomplete: bool,
-    /// Whether the user ended it before it was over: then this is what there is.
+    /// Whether the user ended it: then this is what it knew by then, and `incomplete` is false.
     #[serde(default)]
     pub interrupted: bool,
     /// The figure as a share of the echo's ceiling, where that was measured.
@@ -81,7 +81,11 @@ fn busiest_to_mean(start: &Start<'_>, setting: &Setting) -> Option<f64> {
 pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) -> SearchVerdict {
     let played: Vec<Played<'_>> =
         trials.iter().map(|(purpose, trial)| Played { number: 0, purpose: *purpose, trial }).collect();
-    let starts = [Start::of_search(goal, &played)];
+    let mut start = Start::of_search(goal, &played);
+    if known.interrupted {
+        start.interrupt();
+    }
+    let starts = [start];
     let mut weighed = weigh(&Case {
         setting: &known.setting,
         hidden_most: goal.hidden_most(),

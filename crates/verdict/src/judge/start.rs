@@ -116,6 +116,17 @@ impl<'a> Start<'a> {
         }
     }
 
+    /// Notes that the user ended the run, and with it this search, unless it was over. What it lacks it had no chance to
+    /// find, so nothing follows from that.
+    pub(super) fn interrupt(&mut self) {
+        let Some(bounds) = &mut self.verdict.bounds else { return };
+        let is_untested = bounds.lower_qps.is_some() && bounds.drifted.is_none();
+        if bounds.incomplete || is_untested {
+            bounds.irregular &= !bounds.incomplete;
+            (bounds.interrupted, bounds.incomplete) = (true, false);
+        }
+    }
+
     /// Its conditional throughput, unless it failed.
     pub(super) fn throughput_qps(&self) -> Option<f64> {
         self.bounds()?.throughput_qps
@@ -149,7 +160,19 @@ pub(super) fn of_cell<'a>(run: &'a Run, cell: usize, goal: &Goal) -> Vec<Start<'
             start.verdict.start = trials[0].start;
             start.verdict.block = trials[0].block;
             start.verdict.failure = trials.iter().find_map(|one| one.failure()).map(str::to_owned);
+            if start.verdict.is_searched && is_interrupted(run, trials) {
+                start.interrupt();
+            }
             start
         })
         .collect()
+}
+
+/// Whether a run ended with the last of these trials, and not because all was done, or a search took too long.
+fn is_interrupted(run: &Run, trials: &[&RunTrial]) -> bool {
+    let (Some(last), Some(newest)) = (trials.last(), run.trials.last()) else { return false };
+    let cut_short = format!("block {}: the rest of the search of ", last.block + 1);
+    let name = &run.cells[last.cell as usize].name;
+    let is_cut_short = run.skipped.keys().any(|what| what.strip_prefix(&cut_short) == Some(name.as_str()));
+    run.finished_unix_ms.is_none() && last.number == newest.number && !is_cut_short
 }

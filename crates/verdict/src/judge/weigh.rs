@@ -10,6 +10,7 @@ use super::start::Start;
 use crate::bottleneck::{Bottleneck, Resource, bottleneck};
 use crate::grade::Grade;
 use crate::interval::{Interval, median_interval, outlying};
+use crate::rate::plain;
 use crate::search::{Bounds, Futile};
 use crate::warning::{self, Code, Effect, Setting, Warning};
 
@@ -194,7 +195,7 @@ fn outlying_starts(starts: &[Start<'_>]) -> Option<String> {
         starts.iter().filter_map(|start| Some((start.verdict.block, start.throughput_qps()?))).unzip();
     let told: Vec<String> = outlying(&figures)
         .into_iter()
-        .map(|at| format!("that of block {} with {:.0} q/s", blocks[at] + 1, figures[at]))
+        .map(|at| format!("that of block {} with {} q/s", blocks[at] + 1, plain(figures[at])))
         .collect();
     (!told.is_empty())
         .then(|| format!("Of its starts {} stands far out; it counts like all others.", told.join(" and ")))
@@ -218,9 +219,13 @@ fn why_no_figure(starts: &[Start<'_>]) -> String {
     }
     if let Some(refuted_qps) = searches.iter().filter_map(|bounds| bounds.refuted_qps).reduce(f64::min) {
         return format!(
-            "{refuted_qps:.0} queries a second met the goal and failed when they were tried once more, and no lesser \
-             load was tried often enough to hold."
+            "{} queries a second met the goal and failed when they were tried once more, and no lesser load was tried \
+             often enough to hold.",
+            plain(refuted_qps)
         );
+    }
+    if searches.iter().any(|bounds| bounds.interrupted) {
+        return "The search was interrupted before any load was known to meet the goal.".into();
     }
     if searches.iter().any(|bounds| bounds.incomplete) {
         return "The time for the search was used up before any load was known to meet the goal.".into();
@@ -256,6 +261,7 @@ fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bool) -> Vec<
             reasons.push(format!("{some} of {all} searches {what}"));
         }
     };
+    tell(|bounds| bounds.interrupted, all, "were interrupted before they were over.");
     tell(|bounds| bounds.incomplete, all, "ran out of time before their bounds were close.");
     // If as many as half did there is a warning.
     let few = all.div_ceil(2).saturating_sub(1);
@@ -296,7 +302,9 @@ fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bool) -> Vec<
 /// How many searches found a lower bound and did not try it once more.
 fn untested(starts: &[Start<'_>]) -> usize {
     let searches = starts.iter().filter(|start| start.verdict.is_searched).filter_map(Start::bounds);
-    searches.filter(|bounds| bounds.lower_qps.is_some() && !bounds.retested).count()
+    let is_untested =
+        |bounds: &&Bounds| bounds.lower_qps.is_some() && !bounds.retested && !bounds.interrupted;
+    searches.filter(is_untested).count()
 }
 
 /// The greatest share of its load that the buffers could have hidden in any search; none where one is unknown.
@@ -364,6 +372,7 @@ fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f6
     all.iter().find_map(|trial| warning::wrong_answers(trial)).map(&mut replace);
     let spoiled = || case.starts.iter().flat_map(|start| start.spoiled.iter().copied());
     spoiled().find_map(warning::lagging).map(&mut replace);
+    spoiled().find_map(warning::send_failed).map(&mut replace);
     spoiled().find_map(warning::client_drops).map(&mut replace);
     case.starts.iter().find_map(|start| warning::no_steady_state(start.warm_up)).map(&mut replace);
 

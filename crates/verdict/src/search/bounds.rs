@@ -45,6 +45,9 @@ pub struct Bounds {
     /// The time or the number of trials was used up first: the bounds are farther apart than the goal's width,
     /// and the upper one may rest on fewer trials.
     pub incomplete: bool,
+    /// The user ended the search before it was over. What it lacks by then is no finding.
+    #[serde(default)]
+    pub interrupted: bool,
     /// Share of the load that the subject's buffers could have hidden in a full-length trial at the lower
     /// bound, where their size is known.
     pub hidden_share: Option<f64>,

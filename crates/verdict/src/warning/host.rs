@@ -79,6 +79,11 @@ pub fn noisy_host<'a>(trials: impl IntoIterator<Item = &'a Trial>, setting: &Set
     Some(Warning::new(Code::NoisyHost, effect, worst.max(noise.stolen), advice))
 }
 
+/// Whether a trial is long enough to show what else ran on the cores in use.
+pub fn is_noise_known(trial: &Trial, setting: &Setting) -> bool {
+    Noise::of([trial], setting).is_some()
+}
+
 /// What disturbed the cores in use, as shares.
 struct Noise {
     foreign: f64,

@@ -10,7 +10,7 @@ use crate::grade::Grade;
 pub(crate) const BUSY: f64 = 0.95;
 
 /// Intended and offered may differ by this share.
-const OFFERED_SHORT: f64 = 0.0025;
+pub(super) const OFFERED_SHORT: f64 = 0.0025;
 
 /// A player that sends more than a tenth of its queries this late, in microseconds, does not get the CPU.
 const STARVED_LAG_US: u64 = 1_000;
@@ -63,13 +63,25 @@ pub enum Starved {
     Late(u64),
 }
 
+/// The share of the intended queries that the player gave up. What a full window kept back the load asked for.
+fn given_up(trial: &Trial) -> f64 {
+    let given_up = trial.accounts.unsent.saturating_sub(trial.held_back());
+    given_up as f64 / trial.accounts.intended.max(1) as f64
+}
+
+/// The share of the intended queries that were not sent, though the window was not full: given up, or refused by the
+/// kernel.
+pub(super) fn not_sent(trial: &Trial) -> f64 {
+    given_up(trial) + trial.accounts.send_failed as f64 / trial.accounts.intended.max(1) as f64
+}
+
 /// Whether the player did not keep its schedule, however busy it was: a player that is given a twentieth of
 /// a CPU is anything but busy. Only an open loop has a schedule.
 pub fn starved(trial: &Trial) -> Option<Starved> {
     if trial.load.mode == LoadMode::Closed || trial.accounts.intended == 0 {
         return None;
     }
-    let gave_up = trial.accounts.unsent as f64 / trial.accounts.intended as f64;
+    let gave_up = given_up(trial);
     if gave_up > OFFERED_SHORT {
         return Some(Starved::GaveUp(gave_up));
     }
@@ -113,7 +125,7 @@ pub fn player_limited(trial: &Trial) -> Option<Warning> {
     Some(Warning::new(Code::PlayerLimited, Effect::Cap(Grade::C), busy, advice))
 }
 
-/// Queries left late, or fewer of them than intended. A closed loop has no intended time and cannot lag.
+/// Queries left late, or the player gave some up. A closed loop has no intended time and cannot lag.
 pub fn lagging(trial: &Trial) -> Option<Warning> {
     if trial.load.mode == LoadMode::Closed || trial.accounts.intended < ENOUGH_QUERIES {
         return None;
@@ -139,11 +151,12 @@ pub fn lagging(trial: &Trial) -> Option<Warning> {
         );
         return Some(Warning::new(Code::Lagging, Effect::RedoThenRefuse, figure, advice));
     }
-    let short = (trial.accounts.intended - trial.accounts.sent) as f64 / trial.accounts.intended as f64;
-    (short > OFFERED_SHORT).then(|| {
+    let short = not_sent(trial);
+    let is_refused = trial.accounts.send_failed > trial.accounts.unsent.saturating_sub(trial.held_back());
+    (short > OFFERED_SHORT && !is_refused).then(|| {
         let advice = format!(
-            "{:.2} % of the intended queries were not sent. Give the player more threads or cores, or lower \
-             the rate.",
+            "{:.2} % of the intended queries were not sent, most of them because the player came to them too late. Give \
+             it more threads or cores, or lower the rate.",
             short * 100.0
         );
         Warning::new(Code::Lagging, Effect::RedoThenRefuse, short, advice)
@@ -187,9 +200,10 @@ fn lag(trial: &Trial) -> Option<Histogram> {
 pub fn client_drops(trial: &Trial) -> Option<Warning> {
     let drops = trial.player.socket_drops;
     (drops > 0).then(|| {
+        let (own, lost) = (trial.lost_by_player(), trial.accounts.lost);
         let advice = format!(
-            "The player's own sockets dropped {drops} replies. Enlarge their buffers, or use more \
-             sockets or threads."
+            "The player's own sockets dropped {drops} replies, so {own} of the {lost} lost queries are the player's \
+             own loss and not the subject's. Enlarge their buffers, or use more sockets or threads."
         );
         Warning::new(Code::ClientDrops, Effect::RedoThenRefuse, drops as f64, advice)
     })

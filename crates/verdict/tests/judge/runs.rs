@@ -418,6 +418,7 @@ fn runs_that_hold_little_are_judged_without_a_figure() {
     // The time was up before any load was known to meet the goal.
     let mut rig = Rig::new(2e6);
     rig.add(SUBJECT, 0, 100, Purpose::Search, knee(200e3)(300e3));
+    rig.run.finished_unix_ms = Some(1);
     let reasons = subject(&rig).reasons;
     assert!(reasons.iter().any(|reason| reason.starts_with("The time for the search")), "{reasons:?}");
 
@@ -425,7 +426,7 @@ fn runs_that_hold_little_are_judged_without_a_figure() {
     let mut rig = six_starts(2e6, |_| {});
     rig.run.trials.truncate(18 + 4);
     let verdict = subject(&rig);
-    assert!(verdict.starts[0].bounds.as_ref().unwrap().incomplete);
+    assert!(verdict.starts[0].bounds.as_ref().unwrap().interrupted);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_verdict::grade::Grade;
-use kqps_verdict::judge::{Known, SearchVerdict, judge_search};
+use kqps_verdict::judge::{Known, SearchVerdict, judge, judge_search};
 use kqps_verdict::search::Preset;
 use kqps_verdict::warning::Setting;
 
@@ -72,9 +72,35 @@ fn an_interrupted_search_is_judged_by_what_there_is() {
     trials.insert(2, (trials[2].0, &spoiled));
     let known = Known { interrupted: true, ..Known::default() };
     let verdict = judge_search(&Preset::Quick.goal(), &trials, &known);
-    assert!(verdict.interrupted && verdict.incomplete);
+    assert!(verdict.interrupted && !verdict.incomplete);
     assert_eq!(verdict.spoiled, [2]);
-    assert!(verdict.reasons.iter().any(|reason| reason.contains("interrupted")), "{:?}", verdict.reasons);
+    let reasons = verdict.reasons.join(" ");
+    assert!(reasons.contains("interrupted"), "{reasons}");
+    assert!(!reasons.contains("time") && !reasons.contains("faster"), "it had no chance to: {reasons}");
+    // The same trials in a search that ran out of time are another thing.
+    let verdict = judge_search(&Preset::Quick.goal(), &trials, &Known::default());
+    assert!(verdict.incomplete && !verdict.interrupted);
+    assert!(verdict.reasons.join(" ").contains("time"), "{:?}", verdict.reasons);
+}
+
+#[test]
+fn the_last_search_of_a_run_that_did_not_end_was_interrupted() {
+    let judged = |finished: Option<u64>| {
+        let mut rig = six_starts(2e6, |_| {});
+        let sixth = rig.run.trials.iter().position(|trial| trial.start == 105).unwrap();
+        rig.run.trials.truncate(sixth + 4);
+        rig.run.finished_unix_ms = finished;
+        judge(&rig.run).subjects.remove(0)
+    };
+    let cut = judged(None);
+    let bounds: Vec<_> = cut.starts.iter().filter_map(|start| start.bounds.as_ref()).collect();
+    let flags: Vec<_> = bounds.iter().map(|bounds| (bounds.interrupted, bounds.incomplete)).collect();
+    assert_eq!(flags, [[(false, false); 5].as_slice(), &[(true, false)]].concat());
+    let reasons = cut.reasons.join(" ");
+    assert!(reasons.contains("1 of 6 searches were interrupted"), "{reasons}");
+    assert!(!reasons.contains("ran out of time"), "{reasons}");
+    let whole = judged(Some(1)).reasons.join(" ");
+    assert!(whole.contains("1 of 6 searches ran out of time") && !whole.contains("interrupted"), "{whole}");
 }
 
 #[test]

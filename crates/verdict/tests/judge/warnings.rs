@@ -1,15 +1,17 @@
 //! Each warning on facts that call for it, and on facts that nearly do.
 
+use kqps_observation::ledger::Place;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{Interval, LoadMode};
 use kqps_observation::{Histogram, Quantiles, Trial};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::warning::{
-    Code, Effect, Setting, Warning, busiest_thread, busiest_to_mean, lagging, no_steady_state, noisy_host,
-    of_trial, player_headroom, player_limited, uneven, unexplained_loss, wrong_answers,
+    Code, Effect, Setting, Warning, busiest_thread, busiest_to_mean, client_drops, lagging, no_steady_state,
+    noisy_host, of_trial, player_headroom, player_limited, send_failed, uneven, unexplained_loss,
+    wrong_answers,
 };
 
-use crate::facts::{starved, subject_busy, thread, trial};
+use crate::facts::{place, starved, subject_busy, thread, trial};
 
 fn pinned() -> Setting {
     Setting { subject_cpus: vec![1], workers: Some(1), ..Setting::default() }
@@ -276,4 +278,50 @@ fn a_warning_is_written_with_its_code_and_advice() {
     assert!(written["advice"].as_str().unwrap().starts_with("At the end of the search 100000 queries"));
     let read: Warning = serde_json::from_value(written).unwrap();
     assert_eq!(read, Warning::drifted(1e5));
+}
+
+#[test]
+fn what_the_kernel_refused_is_no_want_of_threads() {
+    let refused = |errno: &str, count: u64| {
+        let mut refused = trial(100e3, 0);
+        refused.accounts.sent -= count;
+        refused.accounts.correct -= count;
+        refused.accounts.send_failed = count;
+        refused.send_failed_causes.insert(errno.into(), count);
+        refused
+    };
+    for (errno, wanted) in
+        [("ENETUNREACH", "route"), ("EPERM", "nftables"), ("EMSGSIZE", "shorter queries"), ("EAGAIN", "-b")]
+    {
+        let refused = refused(errno, 10_000);
+        assert_eq!(lagging(&refused), None, "{errno}");
+        let warning = send_failed(&refused).unwrap();
+        assert_eq!(warning.effect(), Effect::RedoThenRefuse);
+        let advice = &warning.advice;
+        assert!(advice.contains(errno) && advice.contains(wanted) && !advice.contains("threads"), "{advice}");
+    }
+    let intended = trial(100e3, 0).accounts.intended;
+    assert_eq!(send_failed(&refused("EPERM", intended / 400)), None, "0.25 % is allowed");
+}
+
+#[test]
+fn what_a_full_window_kept_back_is_not_the_players() {
+    let mut held = trial(100e3, 0);
+    let half = held.accounts.intended / 2;
+    held.accounts.sent -= half;
+    held.accounts.correct -= half;
+    held.accounts.unsent = half;
+    assert!(player_limited(&held).is_some() && lagging(&held).is_some(), "a cause is not known");
+    held.unsent_causes.insert("window".into(), half);
+    assert_eq!((player_limited(&held), lagging(&held)), (None, None));
+}
+
+#[test]
+fn what_the_player_dropped_is_told_beside_what_was_lost() {
+    let mut dropped = trial(100e3, 50);
+    dropped.player.socket_drops = 30;
+    place(&mut dropped, Place::PlayerSocketBuffer, 30);
+    assert_eq!(dropped.lost_by_player(), 30);
+    let warning = client_drops(&dropped).unwrap();
+    assert!(warning.advice.contains("so 30 of the 50 lost queries are the player's own"), "{warning}");
 }

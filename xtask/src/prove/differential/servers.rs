@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::path::LaidPath;
 use kqps_lab::subject::{Definition, Setting, StartError, Subject, Zone, builtin};
 
@@ -76,5 +76,5 @@ fn start_one(bench: &Bench, definition: &Definition, zones: &[Zone]) -> Result<S
         cpus: &[],
         settings: &BTreeMap::new(),
     };
-    Subject::start(definition, &setting, &AtomicBool::new(false))
+    Subject::start(definition, &setting, &Interrupts::default())
 }

@@ -1,14 +1,16 @@
-//! Signals: the first ends a load early, and what is under way is still heard; the second ends it at once.
+//! Signals: the first ends a load early, and what is under way is still heard; the second ends it at once. Before a load
+//! has begun any signal does.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::UdpSocket;
 use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kqps_kernel::process::{Signal, signal};
+use kqps_observation::Trial;
 
-use super::bench::{Bench, words};
+use super::bench::{Bench, kqps, words};
 use super::trouble::{Stopper, answer_later, trial_of, under_way};
 
 #[test]
@@ -42,6 +44,45 @@ fn what_is_under_way_at_a_signal_is_still_heard() {
     });
 }
 
+/// The number of a signal that ends a load, and the status that it leaves.
+const ENDING: [(Signal, i32); 3] =
+    [(Signal::Interrupt, 130), (Signal::Terminate, 143), (Signal::HangUp, 129)];
+
+#[test]
+fn the_status_is_that_of_the_signal() {
+    let bench = Bench::new();
+    for (how, status) in ENDING {
+        let child = under_way(&mut bench.load(&["-Q", "1k", "-l", "1h"]));
+        signal(child.id(), how).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{how:?}");
+        let trial: Trial = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(trial.interrupted && trial.accounts.sent > 0);
+    }
+}
+
+#[test]
+fn a_signal_while_queries_are_read_leaves_nothing() {
+    let bench = Bench::new();
+    for (how, status) in ENDING {
+        let mut load = kqps(&["load", &bench.echo.address, "-Q", "1k", "-l", "1h", "-d", "-"]);
+        load.env("XDG_CACHE_HOME", bench.folder.path()).stdin(Stdio::piped());
+        let mut child = load.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // More than a pipe holds: it is being read, and there is more to come.
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(&b"name.example.test A\n".repeat(20_000)).unwrap();
+        let kept = bench.folder.path().join("kqps/datasets");
+        assert!(std::fs::read_dir(&kept).unwrap().count() > 0, "it is being written");
+        signal(child.id(), how).unwrap();
+        let output = child.wait_with_output().unwrap();
+        drop(stdin);
+        let (out, err) = words(&output);
+        assert_eq!((output.status.code(), out.as_str()), (Some(status), ""), "{err}");
+        assert!(err.starts_with("kqps: ended by SIG") && err.lines().count() == 1, "{err}");
+        assert_eq!(std::fs::read_dir(&kept).unwrap().count(), 0);
+    }
+}
+
 #[test]
 fn a_second_signal_does_not_wait_for_answers() {
     let bench = Bench::new();
@@ -58,5 +99,12 @@ fn a_second_signal_does_not_wait_for_answers() {
     signal(child.id(), Signal::Interrupt).unwrap();
     let output = child.wait_with_output().unwrap();
     let (out, _) = words(&output);
-    assert_eq!((output.status.code(), out.as_str()), (Some(1), ""));
+    assert_eq!(output.status.code(), Some(130));
+    // Nothing that was known is lost.
+    let trial: Trial = serde_json::from_str(&out).unwrap();
+    trial.accounts.check().unwrap();
+    assert!(trial.interrupted && trial.accounts.sent > 0);
+    assert_eq!(trial.accounts.lost, trial.accounts.sent);
+    let note = format!("{} of the lost queries were given up before their timeout", trial.accounts.lost);
+    assert!(trial.player.notes.iter().any(|one| one.starts_with(&note)), "{:?}", trial.player.notes);
 }

@@ -103,11 +103,11 @@ impl Pipe {
 
 #[test]
 fn a_signal_ends_a_server_that_is_loading() {
-    for (processes, how) in [
-        ("1", Signal::Terminate),
-        ("1", Signal::Interrupt),
-        ("2", Signal::Terminate),
-        ("2", Signal::Interrupt),
+    for (processes, how, status) in [
+        ("1", Signal::Terminate, 143),
+        ("1", Signal::Interrupt, 130),
+        ("2", Signal::Terminate, 143),
+        ("2", Signal::Interrupt, 130),
     ] {
         let pipe = Pipe::new();
         let unix = pipe.0.path().join("socket");
@@ -116,7 +116,7 @@ fn a_signal_ends_a_server_that_is_loading() {
         assert!(unix.exists());
         signal(server.id(), how).unwrap();
         let output = server.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.status.code(), Some(status));
         assert_eq!(String::from_utf8_lossy(&output.stdout), "");
         assert_eq!(
             String::from_utf8_lossy(&output.stderr),
@@ -138,7 +138,7 @@ fn a_worker_process_that_is_stopped_while_it_loads_stops_the_server() {
     let children = std::fs::read_to_string(children).unwrap();
     signal(children.split_whitespace().next().unwrap().parse().unwrap(), Signal::Terminate).unwrap();
     let output = server.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(143));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "kqps: stopped by a signal before it could answer\n");
 }
 

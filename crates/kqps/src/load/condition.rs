@@ -1,0 +1,215 @@
+//! What `--fail-on` of `kqps load` asks: `loss`, `wrong`, `latency` or `noise`, each with its limit.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use kqps_observation::Trial;
+use kqps_verdict::warning::{self, Code, Effect, Setting, Warning};
+
+use crate::value::{parse_duration, parse_share};
+
+/// A condition on a trial, as it was typed.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Condition {
+    wanted: Wanted,
+    typed: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Wanted {
+    /// More than this share of the sent queries was lost, or answered late.
+    Loss(f64),
+    /// More than this share of the sent queries was answered wrongly.
+    Wrong(f64),
+    /// The 99th percentile of latency was above this.
+    Latency(Duration),
+    /// The player or the host spoiled the trial.
+    Noise,
+}
+
+/// Whether a condition holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It does not.
+    Passes,
+    /// It does: what was seen.
+    Holds(String),
+    /// The trial does not say: why not.
+    Unknown(String),
+}
+
+impl Condition {
+    /// Judges a trial with these warnings.
+    pub(super) fn judge(&self, trial: &Trial, warnings: &[Warning], setting: &Setting) -> Outcome {
+        let accounts = &trial.accounts;
+        match self.wanted {
+            Wanted::Loss(_) | Wanted::Wrong(_) if accounts.sent == 0 => {
+                Outcome::Unknown("nothing was sent".into())
+            }
+            Wanted::Loss(most) => {
+                let own = trial.lost_by_player();
+                let of_player = match own {
+                    0 => String::new(),
+                    own => format!(", beside {own} that the player lost itself"),
+                };
+                above(accounts.late + accounts.lost - own, accounts.sent, most, "lost or late", &of_player)
+            }
+            Wanted::Wrong(most) => above(accounts.wrong, accounts.sent, most, "answered wrongly", ""),
+            Wanted::Latency(most) => latency(trial, most),
+            Wanted::Noise => noise(trial, warnings, setting),
+        }
+    }
+}
+
+fn above(count: u64, sent: u64, most: f64, what: &str, beside: &str) -> Outcome {
+    let share = count as f64 / sent as f64;
+    if share <= most {
+        return Outcome::Passes;
+    }
+    Outcome::Holds(format!("{count} of {sent} queries were {what} ({:.3} %){beside}", share * 100.0))
+}
+
+fn latency(trial: &Trial, most: Duration) -> Outcome {
+    let Some(p99_us) = trial.latency_us.p99 else {
+        let accounts = &trial.accounts;
+        return Outcome::Unknown(format!(
+            "p99 takes 10,000 queries, and {} were answered or lost; play for longer",
+            accounts.correct + accounts.late + accounts.lost
+        ));
+    };
+    if u128::from(p99_us) > most.as_micros() {
+        Outcome::Holds(format!("p99 of latency was {} ms", p99_us as f64 / 1e3))
+    } else {
+        Outcome::Passes
+    }
+}
+
+fn noise(trial: &Trial, warnings: &[Warning], setting: &Setting) -> Outcome {
+    let spoils = |warning: &&Warning| {
+        let is_grave = matches!(warning.effect(), Effect::Refuse | Effect::RedoThenRefuse);
+        is_grave && warning.code != Code::WrongAnswers || warning.code == Code::NoisyHost
+    };
+    match warnings.iter().find(spoils) {
+        Some(warning) => Outcome::Holds(warning.to_string()),
+        None if warning::is_noise_known(trial, setting) => Outcome::Passes,
+        None => {
+            Outcome::Unknown("a trial of less than a second does not show what else ran on the host".into())
+        }
+    }
+}
+
+impl FromStr for Condition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (word, limit) = text.split_once(':').map_or((text, None), |(word, limit)| (word, Some(limit)));
+        let share = || limit.map_or(Ok(0.0), parse_share);
+        let wanted = match word {
+            "loss" => Wanted::Loss(share()?),
+            "wrong" => Wanted::Wrong(share()?),
+            "latency" => match limit.map(parse_duration).transpose()? {
+                Some(most) if most >= Duration::from_micros(1) => Wanted::Latency(most),
+                _ => return Err("latency takes a limit of 1us at least, as in latency:10ms".into()),
+            },
+            "noise" if limit.is_some() => return Err("noise takes no limit".into()),
+            "noise" => Wanted::Noise,
+            _ => return Err("expected loss, wrong, latency or noise, as in loss:0.1% or latency:10ms".into()),
+        };
+        Ok(Self { wanted, typed: text.into() })
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.typed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kqps_observation::Accounts;
+    use kqps_observation::ledger::{FoundBy, Place, Placed};
+
+    use super::*;
+
+    fn outcome(condition: &str, trial: &Trial) -> Outcome {
+        condition.parse::<Condition>().unwrap().judge(trial, &[], &Setting::default())
+    }
+
+    fn holds(condition: &str, trial: &Trial) -> bool {
+        matches!(outcome(condition, trial), Outcome::Holds(_))
+    }
+
+    /// 10 of 1,000 queries were lost, 5 came late and 20 were answered wrongly.
+    fn trial() -> Trial {
+        let accounts = Accounts {
+            intended: 2_000,
+            unsent: 1_000,
+            sent: 1_000,
+            correct: 965,
+            wrong: 20,
+            late: 5,
+            lost: 10,
+            ..Accounts::default()
+        };
+        Trial { accounts, ..Trial::default() }
+    }
+
+    #[test]
+    fn shares_are_of_what_was_sent_and_must_be_above_the_limit() {
+        let trial = trial();
+        assert!(holds("loss", &trial) && holds("loss:1.4%", &trial) && !holds("loss:1.5%", &trial));
+        assert!(holds("wrong", &trial) && holds("wrong:0.019", &trial) && !holds("wrong:2%", &trial));
+        let Outcome::Holds(seen) = outcome("loss:1%", &trial) else { panic!() };
+        assert_eq!(seen, "15 of 1000 queries were lost or late (1.500 %)");
+        assert!(matches!(outcome("loss", &Trial::default()), Outcome::Unknown(_)));
+    }
+
+    #[test]
+    fn what_the_player_lost_is_no_loss_of_the_server() {
+        let mut trial = trial();
+        trial.accounts.late = 0;
+        trial.accounts.correct += 5;
+        trial.ledger.places =
+            vec![Placed { place: Place::PlayerSocketBuffer, count: 10, by: FoundBy::Drops, shared: false }];
+        assert_eq!(outcome("loss", &trial), Outcome::Passes);
+        trial.ledger.places[0].count = 9;
+        let Outcome::Holds(seen) = outcome("loss", &trial) else { panic!() };
+        assert!(
+            seen.starts_with("1 of 1000 queries") && seen.contains("9 that the player lost itself"),
+            "{seen}"
+        );
+    }
+
+    #[test]
+    fn latency_is_judged_by_p99_alone() {
+        let mut trial = trial();
+        assert!(matches!(outcome("latency:10ms", &trial), Outcome::Unknown(_)));
+        trial.latency_us.p99 = Some(10_000);
+        assert_eq!(outcome("latency:10ms", &trial), Outcome::Passes);
+        trial.latency_us.p99 = Some(10_001);
+        assert_eq!(outcome("latency:10ms", &trial), Outcome::Holds("p99 of latency was 10.001 ms".into()));
+    }
+
+    #[test]
+    fn noise_is_a_warning_of_the_player_or_the_host() {
+        let of = |trial: &Trial| {
+            let warnings = warning::of_trial(trial, &Setting::default());
+            "noise".parse::<Condition>().unwrap().judge(trial, &warnings, &Setting::default())
+        };
+        // A thousand of two thousand were given up, and wrong answers alone are no noise.
+        assert!(matches!(of(&trial()), Outcome::Holds(_)));
+        let mut quiet = trial();
+        (quiet.accounts.intended, quiet.accounts.unsent) = (1_000, 0);
+        assert!(matches!(of(&quiet), Outcome::Unknown(_)), "it lasted no time");
+    }
+
+    #[test]
+    fn slips_are_explained() {
+        for text in ["lost", "loss:", "loss:5", "latency", "latency:0", "latency:10", "noise:1%", "wrong:x"] {
+            let is_wrong = text.parse::<Condition>().is_err();
+            assert_eq!(is_wrong, text != "latency:10", "{text}");
+        }
+    }
+}

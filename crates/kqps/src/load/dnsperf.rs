@@ -1,0 +1,172 @@
+//! Flags that dnsperf's users type. Where a letter means the same here it works; where it cannot, the error says what
+//! kqps has in its place. Nothing is silently another thing.
+
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+
+use crate::exit::bad_input;
+use crate::value::parse_size;
+
+/// The window of a load for which neither a rate nor a window was given.
+pub(super) const WINDOW: u64 = 100;
+
+/// The largest buffer that is taken, bytes: more is surely a slip.
+const BUFFER_MOST: u64 = 1 << 30;
+
+/// Standard input.
+const STDIN: &str = "/dev/stdin";
+
+/// A socket's buffer: a size with a unit, or a bare number of KiB.
+pub(super) fn parse_buffer(text: &str) -> Result<u64, String> {
+    let is_bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let bytes = if is_bare { parse_size(&format!("{text}KiB"))? } else { parse_size(text)? };
+    match bytes {
+        0 => Err("expected a size above 0, such as 4MiB, or a number of KiB".into()),
+        bytes if bytes > BUFFER_MOST && is_bare => Err(format!(
+            "a bare number is KiB, as in dnsperf, and this is more than 1GiB; for bytes write {text}B"
+        )),
+        bytes if bytes > BUFFER_MOST => Err("expected 1GiB at most".into()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// Where queries are read from: the file, or standard input for `-` and for none. A terminal has no queries in it.
+pub(super) fn query_file(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+    match given {
+        Some(path) if path != "-" => Ok(path.to_owned()),
+        None if io::stdin().is_terminal() => Err(bad_input(
+            "which queries? Name a file with -d FILE, or pipe them into standard input (a line each: name type)",
+        )),
+        _ => Ok(STDIN.into()),
+    }
+}
+
+/// A flag of dnsperf that kqps does not have.
+struct Missing {
+    letter: char,
+    /// Whether a value follows it.
+    takes: Takes,
+    instead: &'static str,
+}
+
+#[derive(Clone, Copy)]
+enum Takes {
+    Nothing,
+    Value,
+    Maybe,
+}
+
+const MISSING: [Missing; 9] = [
+    Missing {
+        letter: 'v',
+        takes: Takes::Nothing,
+        instead: "kqps load does not print every reply; --json prints all counts, and -S 1s a line every second",
+    },
+    Missing {
+        letter: 'W',
+        takes: Takes::Nothing,
+        instead: "warnings of the load are on standard output already; for errors write 2>&1",
+    },
+    Missing { letter: 'u', takes: Takes::Nothing, instead: "kqps plays queries and no dynamic updates" },
+    Missing { letter: 'y', takes: Takes::Value, instead: "kqps does not sign queries (TSIG)" },
+    Missing {
+        letter: 'E',
+        takes: Takes::Value,
+        instead: "-e adds EDNS and -D the DO bit; a client subnet stands in the query file, and any other option in a \
+                  binary one (-B)",
+    },
+    Missing {
+        letter: 'O',
+        takes: Takes::Value,
+        instead: "kqps has no extended options; `kqps load --help` lists the flags that it has",
+    },
+    Missing { letter: 'C', takes: Takes::Maybe, instead: "the number of sockets is -c" },
+    Missing {
+        letter: 'X',
+        takes: Takes::Maybe,
+        instead: "`kqps load --help` lists the flags that kqps has; -Q sets a rate, and `kqps find` searches one",
+    },
+    Missing { letter: 'H', takes: Takes::Nothing, instead: "the long help is --help" },
+];
+
+/// Stands for the flags of dnsperf that kqps does not have: each is an error that says what to write.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Foreign;
+
+impl Args for Foreign {
+    fn augment_args(command: Command) -> Command {
+        command.args(MISSING.iter().map(|missing| {
+            let arg = Arg::new(id(missing)).short(missing.letter).hide(true);
+            match missing.takes {
+                Takes::Nothing => arg.action(ArgAction::SetTrue),
+                Takes::Value => arg.action(ArgAction::Append).allow_hyphen_values(true),
+                Takes::Maybe => arg.action(ArgAction::Append).num_args(0..=1),
+            }
+        }))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Foreign {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let is_given = |missing: &&Missing| {
+            matches.value_source(&id(missing)) == Some(clap::parser::ValueSource::CommandLine)
+        };
+        match MISSING.iter().find(is_given) {
+            None => Ok(Self),
+            Some(missing) => {
+                let message = format!("-{}: {}\n", missing.letter, missing.instead);
+                Err(clap::Error::raw(clap::error::ErrorKind::UnknownArgument, message))
+            }
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        Self::from_arg_matches(matches).map(drop)
+    }
+}
+
+fn id(missing: &Missing) -> String {
+    format!("dnsperf-{}", missing.letter)
+}
+
+/// What `-m` takes: the only transport there is.
+pub(super) fn parse_transport(text: &str) -> Result<(), String> {
+    match text {
+        "udp" => Ok(()),
+        "tcp" | "dot" | "tls" | "doh" | "https" | "doq" | "quic" => {
+            Err(format!("this version plays over udp only, not over {text}"))
+        }
+        _ => Err("expected udp".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_number_is_kib_and_a_unit_always_counts() {
+        assert_eq!(parse_buffer("32"), Ok(32 << 10));
+        assert_eq!(parse_buffer("1024"), Ok(1 << 20));
+        assert_eq!(parse_buffer("4096B"), Ok(4096));
+        assert_eq!(parse_buffer("4MiB"), Ok(4 << 20));
+        assert_eq!(parse_buffer("1GiB"), Ok(1 << 30));
+        assert!(parse_buffer("4194304").unwrap_err().contains("4194304B"));
+        for bad in ["", "0", "-1", "1.5", "x", "2GiB"] {
+            assert!(parse_buffer(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn queries_come_from_the_file_or_from_standard_input() {
+        let file = |given| query_file(Some(Path::new(given))).unwrap();
+        assert_eq!(file("a/b"), Path::new("a/b"));
+        assert_eq!(file("-"), Path::new("/dev/stdin"));
+    }
+}

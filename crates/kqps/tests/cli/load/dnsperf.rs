@@ -1,0 +1,100 @@
+//! What dnsperf's users type: it works, or an error says what to write.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use kqps_observation::Trial;
+
+use super::bench::{Bench, kqps, words};
+
+/// A load of the whole query file, which has 1,000 queries, that ends by itself.
+fn intended(bench: &Bench, arguments: &[&str], stdin: Option<&[u8]>) -> Result<u64, String> {
+    let mut load = kqps(&[&["load"], arguments, &["--json"]].concat());
+    load.env("XDG_CACHE_HOME", bench.folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = load.stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(stdin.unwrap_or_default()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    match output.status.code() {
+        Some(0) => {
+            let trial: Trial = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(trial.target, bench.echo.address);
+            Ok(trial.accounts.intended)
+        }
+        Some(2) => Err(words(&output).1),
+        status => panic!("{status:?}: {}", words(&output).1),
+    }
+}
+
+#[test]
+fn servers_ports_and_files_are_named_as_in_dnsperf() {
+    let bench = Bench::new();
+    let queries = bench.queries();
+    let file = queries.to_str().unwrap();
+    let (address, port) = bench.echo.address.split_once(':').unwrap();
+    let text = std::fs::read(file).unwrap();
+    for arguments in [
+        &["-s", address, "-p", port, "-d", file, "-q", "20"][..],
+        &["-s", address, "-p", port, "-d", file],
+        &[address, port, "-d", file, "-q", "20"],
+        &["-s", &bench.echo.address, "-d", file, "-m", "udp", "-f", "inet"],
+        &["-s", "localhost", "-p", port, "-f", "inet", "-d", file],
+        &[
+            "-s", address, "-p", port, "-d", file, "-c", "8", "-T", "2", "-e", "-D", "-x", "0", "-t", "5",
+            "-b", "32",
+        ],
+    ] {
+        assert_eq!(intended(&bench, arguments, None), Ok(1000), "{arguments:?}");
+    }
+    for arguments in [&[address, port, "-q", "20"][..], &["-s", address, "-p", port, "-d", "-"]] {
+        assert_eq!(intended(&bench, arguments, Some(&text)), Ok(1000), "{arguments:?}");
+    }
+    // A time limit alone is a closed loop with dnsperf's window.
+    let trial = bench.trial(&["-l", "0.1"]);
+    assert_eq!((trial.load.outstanding, trial.load.intended_qps), (Some(100), None));
+    assert!(trial.load.duration_s >= 0.1);
+}
+
+#[test]
+fn what_cannot_be_done_says_what_to_write() {
+    let bench = Bench::new();
+    let queries = bench.queries();
+    let load = ["-s", &bench.echo.address, "-l", "1", "-d", queries.to_str().unwrap()];
+    for (flags, wanted) in [
+        (&["-m", "tcp"][..], "over udp only, not over tcp"),
+        (&["-m", "dot"], "over udp only, not over dot"),
+        (&["-m", "doh"], "over udp only, not over doh"),
+        (&["-v"], "--json prints all counts"),
+        (&["-W"], "2>&1"),
+        (&["-u"], "no dynamic updates"),
+        (&["-y", "hmac-sha256:name:secret"], "does not sign"),
+        (&["-E", "10:aabb"], "-e adds EDNS"),
+        (&["-O", "num-queries-per-conn=1"], "no extended options"),
+        (&["-C", "3"], "-c"),
+        (&["-X"], "--help"),
+        (&["-f", "inet6"], "family"),
+        (&["-b", "4096000"], "4096000B"),
+        (&["-b", "0"], "above 0"),
+        (&["-p", "53"], "leave one of them out"),
+        (&["-p", "0"], "0"),
+    ] {
+        let error = intended(&bench, &[&load[..], flags].concat(), None).unwrap_err();
+        assert!(
+            error.contains(wanted) && error.contains(flags[0].trim_start_matches('-')),
+            "{flags:?}: {error}"
+        );
+    }
+    let nothing = intended(&bench, &["-s", &bench.echo.address], None).unwrap_err();
+    assert!(nothing.contains("no -d FILE, so standard input was read"), "{nothing}");
+}
+
+#[test]
+fn a_buffer_is_in_kib_and_a_small_one_is_warned_of() {
+    let bench = Bench::new();
+    for (size, is_small) in [("32", false), ("1MiB", false), ("4096B", true), ("4", true)] {
+        let output = bench.load(&["-Q", "1k", "-n", "1", "-b", size]).output().unwrap();
+        let (out, err) = words(&output);
+        assert_eq!(output.status.code(), Some(0), "{err}");
+        assert_eq!(err.contains("warning: -b: buffers of 4096 bytes"), is_small, "{size}: {err}");
+        assert!(out.contains("Queries sent:         1000\n"), "{out}");
+    }
+}

@@ -1,0 +1,83 @@
+//! A rate with a window: at most so many outstanding, whatever the schedule says.
+
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use kqps_observation::Trial;
+
+use super::bench::{Bench, words};
+use super::trouble::offered_io;
+
+/// How many queries lie in a socket.
+fn received(socket: &UdpSocket) -> u64 {
+    socket.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+    let (mut count, mut buffer) = (0, [0; 512]);
+    loop {
+        match socket.recv_from(&mut buffer) {
+            Ok(_) => count += 1,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return count;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_mute_server_gets_the_window_and_no_query_more() {
+    let bench = Bench::new();
+    for (io, threads) in offered_io().map(|io| (io, "1")).chain([("auto", "3")]) {
+        let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let target = mute.local_addr().unwrap().to_string();
+        // No timeout makes room while it sends.
+        let flags = ["-Q", "1k", "-q", "50", "-l", "0.5s", "-t", "1s", "--io", io, "-T", threads, "--json"];
+        let output = bench.load_of(&target, &flags).output().unwrap();
+        let trial: Trial = serde_json::from_slice(&output.stdout).unwrap();
+        trial.accounts.check().unwrap();
+        let accounts = trial.accounts;
+        assert_eq!(
+            (accounts.intended, accounts.sent, accounts.unsent, accounts.lost),
+            (500, 50, 450, 50),
+            "{io}"
+        );
+        assert_eq!(
+            trial.unsent_causes.into_iter().collect::<Vec<_>>(),
+            [("window".to_string(), 450)],
+            "{io}"
+        );
+        assert_eq!(received(&mute), 50, "{io}");
+        assert_eq!((trial.load.outstanding, trial.load.intended_qps), (Some(50), Some(1000.0)));
+        assert_eq!(output.status.code(), Some(1), "nothing answered");
+    }
+}
+
+#[test]
+fn timeouts_make_room_for_as_many_again() {
+    let bench = Bench::new();
+    let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let target = mute.local_addr().unwrap().to_string();
+    let output =
+        bench.load_of(&target, &["-Q", "1k", "-q", "20", "-l", "0.5s", "-t", "0.2s"]).output().unwrap();
+    let (out, err) = words(&output);
+    // Each of the 20 places has been free three times within half a second at most, and once more at least.
+    let sent = received(&mute);
+    assert!((21..=60).contains(&sent), "{sent}: {out}{err}");
+    assert!(
+        out.contains(&format!("intended 500 = sent {sent} + unsent {} + send failed 0", 500 - sent)),
+        "{out}"
+    );
+    assert!(
+        out.contains(&format!("unsent: {} (the window of 20 outstanding queries was full)", 500 - sent)),
+        "{out}"
+    );
+    assert!(out.contains("arrivals even, 20 outstanding at most"), "{out}");
+}
+
+#[test]
+fn a_window_that_is_never_full_changes_nothing() {
+    let bench = Bench::new();
+    let trial = bench.trial(&["-Q", "1k", "-q", "5k", "-n", "1"]);
+    assert_eq!((trial.accounts.intended, trial.accounts.correct), (1000, 1000));
+    assert!(trial.unsent_causes.is_empty());
+}

@@ -1,0 +1,116 @@
+//! Why a trial says nothing of its target: nothing could be sent, or nothing answered.
+
+use kqps_observation::Trial;
+
+use crate::warning::{most_refused, refusal};
+
+/// The likely cause, in one or two sentences without the last full stop; none where anything answered.
+pub fn silence(trial: &Trial) -> Option<String> {
+    let (accounts, target) = (&trial.accounts, targets(trial));
+    if accounts.sent == 0 {
+        return nothing_sent(trial);
+    }
+    if accounts.lost < accounts.sent {
+        return None;
+    }
+    if trial.lost_by_player() == accounts.lost {
+        return Some(format!(
+            "The player's own sockets dropped every reply of {target}: enlarge their buffers, or use more of them"
+        ));
+    }
+    // The kernel counts datagrams for ports that nobody has, and on one host a segmented send, of a burst at most,
+    // as one of them. Other traffic moves that counter too.
+    let at_once = if trial.player.io == "gso" { u64::from(trial.load.burst.max(1)) } else { 1 };
+    let closed = trial.host.udp.no_ports;
+    let mut why = if closed.saturating_mul(at_once) >= accounts.sent {
+        format!("Nothing listens at {target}: the kernel counted {closed} datagrams for closed ports")
+    } else {
+        format!("No reply came from {target} at all")
+    };
+    if accounts.unsolicited > 0 {
+        why += &format!(
+            ". {} packets came that answer no query: the server may answer from another address or port",
+            accounts.unsolicited
+        );
+    }
+    if let Some((errno, count)) = most_refused(trial) {
+        why +=
+            &format!(". The kernel refused to send {count} further queries ({errno}): {}", refusal(errno).0);
+    }
+    Some(why)
+}
+
+fn nothing_sent(trial: &Trial) -> Option<String> {
+    let (accounts, target) = (&trial.accounts, targets(trial));
+    if let Some((errno, count)) = most_refused(trial) {
+        let (what, advice) = refusal(errno);
+        let advice = advice.trim_end_matches('.');
+        return Some(format!(
+            "Nothing could be sent to {target}: the kernel refused {count} queries with {errno}: {what}. {advice}"
+        ));
+    }
+    (accounts.intended > 0).then(|| {
+        format!(
+            "Nothing was sent to {target}: the player came too late for all {} queries. Give it a core of its own, or \
+             allow more lag",
+            accounts.intended
+        )
+    })
+}
+
+fn targets(trial: &Trial) -> String {
+    if trial.targets.is_empty() { trial.target.clone() } else { trial.targets.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use kqps_observation::Accounts;
+    use kqps_observation::ledger::{FoundBy, Place, Placed};
+
+    use super::*;
+
+    fn trial(accounts: Accounts) -> Trial {
+        Trial { accounts, targets: vec!["192.0.2.1:53".into()], ..Trial::default() }
+    }
+
+    fn lost(count: u64) -> Accounts {
+        Accounts { intended: count, sent: count, lost: count, ..Accounts::default() }
+    }
+
+    #[test]
+    fn the_cause_is_that_of_the_facts() {
+        let refused = |errno: &str| Trial {
+            send_failed_causes: BTreeMap::from([(errno.into(), 10)]),
+            ..trial(Accounts { intended: 10, send_failed: 10, ..Accounts::default() })
+        };
+        let mut closed = trial(lost(10));
+        closed.host.udp.no_ports = 10;
+        let stray = trial(Accounts { unsolicited: 7, ..lost(10) });
+        let mut own = trial(lost(10));
+        own.ledger.places =
+            vec![Placed { place: Place::PlayerSocketBuffer, count: 12, by: FoundBy::Drops, shared: false }];
+        let late = trial(Accounts { intended: 10, unsent: 10, ..Accounts::default() });
+        for (trial, expected) in [
+            (refused("ENETUNREACH"), "no route"),
+            (refused("EPERM"), "packet filter"),
+            (closed, "Nothing listens at 192.0.2.1:53"),
+            (stray, "7 packets came that answer no query"),
+            (own, "own sockets dropped every reply"),
+            (late, "too late for all 10 queries"),
+            (trial(lost(10)), "No reply came from 192.0.2.1:53 at all"),
+        ] {
+            let why = silence(&trial).unwrap();
+            assert!(why.contains(expected), "{why}");
+        }
+    }
+
+    #[test]
+    fn anything_that_answers_is_no_silence() {
+        let one = |accounts: Accounts| silence(&trial(Accounts { intended: 10, sent: 10, ..accounts }));
+        assert_eq!(one(Accounts { lost: 9, wrong: 1, ..Accounts::default() }), None);
+        assert_eq!(one(Accounts { lost: 9, late: 1, ..Accounts::default() }), None);
+        assert_eq!(silence(&trial(Accounts::default())), None);
+    }
+}
