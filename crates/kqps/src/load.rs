@@ -2,6 +2,8 @@
 
 mod flags;
 mod progress;
+mod skipped;
+mod subject;
 mod target;
 mod words;
 
@@ -23,6 +25,7 @@ use crate::value::{parse_count, parse_duration, parse_rate};
 
 pub(crate) use flags::{PlayerArgs, open_dataset};
 pub(crate) use progress::Shown;
+pub(crate) use subject::watched;
 pub(crate) use words::silence;
 
 /// Play queries at a target and account for each

@@ -7,6 +7,8 @@ use kqps_observation::trial::LoadMode;
 use kqps_observation::{Quantiles, Trial};
 use kqps_verdict::warning::{Code, Warning, busiest_to_mean};
 
+use super::subject::watched;
+
 /// Everything that is printed of a trial. A refused trial has no rate, but the reason in its place; `workers` is how many
 /// the subject has, where that is known.
 pub(super) fn words(
@@ -87,6 +89,7 @@ fn refused_for(code: Code) -> &'static str {
     match code {
         Code::PlayerLimited => "it would tell of the player, see below",
         Code::NoisyHost => "it would tell of what else ran here, see below",
+        Code::RateLimited => "it would tell of a limit on responses, see below",
         Code::WrongAnswers => "some answers were wrong, see below",
         _ => "see below",
     }
@@ -107,11 +110,14 @@ fn accounts(trial: &Trial) -> String {
     );
     let _ = writeln!(
         text,
-        "  beside these: truncated {} (of the correct), duplicate {}, unsolicited {}",
-        accounts.truncated, accounts.duplicate, accounts.unsolicited
+        "  beside these: truncated {} (of the correct), slipped {} (of the truncated), duplicate {}, unsolicited {}",
+        accounts.truncated, accounts.slipped, accounts.duplicate, accounts.unsolicited
     );
     for (cause, count) in trial.wrong_in_words() {
         let _ = writeln!(text, "  wrong: {count} ({cause})");
+    }
+    for (expected, count) in &trial.lost_expected {
+        let _ = writeln!(text, "  lost: {count} (expected {expected})");
     }
     for (cause, count) in &trial.send_failed_causes {
         let _ = writeln!(text, "  send failed: {count} ({cause})");
@@ -140,6 +146,9 @@ fn load(trial: &Trial) -> String {
         if player.cpus.is_empty() { "not pinned".into() } else { format!("pinned to {:?}", player.cpus) };
     let io = format!("{}, {} threads ({pinned}), {} sockets", player.io, player.threads, player.sockets);
     line(&mut text, "Player", &io);
+    if let Some(subject) = watched(trial) {
+        line(&mut text, "Subject", &subject);
+    }
     for note in &player.notes {
         line(&mut text, "Note", note);
     }

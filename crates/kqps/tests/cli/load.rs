@@ -5,6 +5,8 @@ pub(crate) mod bench;
 mod families;
 mod interrupted;
 mod large;
+mod limited;
+mod odd_lines;
 mod progress;
 mod sent;
 mod trouble;

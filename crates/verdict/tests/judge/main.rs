@@ -4,6 +4,7 @@ mod bottlenecks;
 mod doubts;
 mod facts;
 mod figures;
+mod limits;
 mod reasons;
 mod runs;
 mod searches;
