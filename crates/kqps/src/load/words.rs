@@ -116,11 +116,22 @@ fn accounts(trial: &Trial) -> String {
     for (cause, count) in trial.wrong_in_words() {
         let _ = writeln!(text, "  wrong: {count} ({cause})");
     }
-    for (expected, count) in &trial.lost_expected {
-        let _ = writeln!(text, "  lost: {count} (expected {expected})");
-    }
+    text += &lost(trial);
     for (cause, count) in &trial.send_failed_causes {
         let _ = writeln!(text, "  send failed: {count} ({cause})");
+    }
+    text
+}
+
+/// Lost queries by what was expected, where the file tells that of any.
+fn lost(trial: &Trial) -> String {
+    let mut text = String::new();
+    if trial.lost_expected.keys().any(|expected| expected != "unknown") {
+        for (expected, count) in &trial.lost_expected {
+            let expected =
+                if expected == "unknown" { "no rcode expected" } else { &format!("expected {expected}") };
+            let _ = writeln!(text, "  lost: {count} ({expected})");
+        }
     }
     text
 }

@@ -76,20 +76,20 @@ impl Server {
     }
 
     /// What a load of names that do not exist, and of one that does, comes to.
-    fn loaded(&self, flags: &[&str]) -> Value {
+    fn loaded(&self) -> Value {
         let mut text = String::new();
         for number in 0..400 {
             text += &format!("n{number}.example.test A NXDOMAIN\n");
             text += "www.example.test A NOERROR\nns.example.test A NOERROR\nwww.example.test AAAA NOERROR\n";
         }
         std::fs::write(self.folder.path().join("queries"), text).unwrap();
-        load(&format!("127.0.0.1:{}", self.port), self.folder.path(), flags)
+        load(&format!("127.0.0.1:{}", self.port), self.folder.path(), &["-Q", "3k", "-n", "3"])
     }
 }
 
+/// Plays the queries of a folder.
 fn load(target: &str, folder: &Path, flags: &[&str]) -> Value {
-    let mut load =
-        kqps(&["load", target, "-Q", "3k", "-n", "1", "-t", "0.2s", "--lag", "1m", "--json", "-d"]);
+    let mut load = kqps(&["load", target, "-t", "0.2s", "--lag", "1m", "--json", "-d"]);
     load.arg(folder.join("queries")).args(flags).env("XDG_CACHE_HOME", folder);
     let output = load.output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", words(&output).1))
@@ -139,7 +139,7 @@ fn a_limit_of_nsd_is_hinted_at_whatever_slips() {
         ("rrl-slip: 0\n    rrl-ratelimit: 50", false, true),
     ] {
         let Some(server) = nsd(limit) else { return };
-        let trial = server.loaded(&[]);
+        let trial = server.loaded();
         let hints = hints(&trial);
         assert_eq!(hints.len(), 1, "{limit}: {hints:?} {}", trial["accounts"]);
         assert!(hints[0].1.contains("`rrl-ratelimit: 0` and `rrl-whitelist-ratelimit: 0`"), "{hints:?}");
@@ -160,7 +160,7 @@ fn a_limit_of_nsd_is_hinted_at_whatever_slips() {
 #[test]
 fn without_its_limit_nsd_gives_no_cause_for_a_hint() {
     let Some(server) = nsd("rrl-ratelimit: 0\n    rrl-whitelist-ratelimit: 0") else { return };
-    let trial = server.loaded(&[]);
+    let trial = server.loaded();
     assert_eq!((count(&trial, "slipped"), hints(&trial)), (0, vec![]), "{}", trial["accounts"]);
 }
 
@@ -185,7 +185,7 @@ zone \"example.test\" { type primary; file \"zone\"; };
 fn a_limit_of_bind_is_hinted_at() {
     let arguments = ["-g", "-n", "1", "-c", "{dir}/config"];
     let Some(server) = Server::start("named", BIND, &arguments) else { return };
-    let trial = server.loaded(&[]);
+    let trial = server.loaded();
     let hints = hints(&trial);
     assert_eq!(hints.len(), 1, "{hints:?} {}", trial["accounts"]);
     assert!(hints[0].0 == "rate-limited" && hints[0].1.contains("rate-limit { ... }"), "{hints:?}");
@@ -223,7 +223,7 @@ zone:
 fn a_limit_of_knot_is_hinted_at() {
     let arguments = ["-c", "{dir}/config", "-s", "{dir}/s"];
     let Some(server) = Server::start("knotd", KNOT, &arguments) else { return };
-    let trial = server.loaded(&[]);
+    let trial = server.loaded();
     let hints = hints(&trial);
     assert_eq!(hints.len(), 1, "{hints:?} {}", trial["accounts"]);
     assert!(hints[0].0 == "rate-limited" && hints[0].1.contains("mod-rrl"), "{hints:?}");
@@ -235,7 +235,7 @@ fn a_limit_of_knot_is_hinted_at() {
 fn a_server_that_is_only_overloaded_is_said_to_limit_nothing() {
     let echo = Echo::with(&["--work-ns", "1000000", "--buffer", "4KiB"]);
     let bench = Bench::before(echo);
-    let trial = load(&bench.echo.address, bench.folder.path(), &["-Q", "10k"]);
+    let trial = load(&bench.echo.address, bench.folder.path(), &["-Q", "10k", "-n", "1"]);
     assert!(count(&trial, "lost") > 100, "{}", trial["accounts"]);
     assert_eq!(hints(&trial), [], "{}", trial["ledger"]);
 }
@@ -252,7 +252,7 @@ fn an_answer_that_is_too_long_is_cut_and_does_not_slip() {
     // Each is asked again and again: the long one never comes whole.
     let text = "www.example.test A NOERROR\nlong.example.test A NOERROR\n".repeat(10);
     std::fs::write(folder.path().join("queries"), text).unwrap();
-    let trial = load(&auth.address, folder.path(), &["-n", "5"]);
+    let trial = load(&auth.address, folder.path(), &["-Q", "1k", "-n", "5"]);
     assert_eq!((count(&trial, "truncated"), count(&trial, "slipped")), (50, 0), "{}", trial["accounts"]);
     assert_eq!(hints(&trial), []);
 }

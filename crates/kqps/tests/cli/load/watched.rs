@@ -89,18 +89,13 @@ fn the_subject_is_found_by_its_socket() {
 }
 
 #[test]
-fn processes_that_share_an_address_are_all_watched() {
-    let one = Echo::with(&["--sockets", "reuseport"]);
-    let workers = Echo::listening(&one.address, &["--sockets", "reuseport", "--processes", "2"]);
-    let bench = Bench::before(one);
-    let subject = bench.trial(&["-Q", "1k", "-l", "0.1s", "-t", "0.2s"]).subject.expect("it is watched");
-    let mut found = subject.other_pids.clone();
-    found.push(subject.pid);
-    found.sort_unstable();
-    let mut wanted = [bench.echo.pid(), workers.pid()];
-    wanted.sort_unstable();
-    assert_eq!(found, wanted);
-    assert_eq!(subject.processes, 4, "one, and one with two workers");
+fn the_parent_of_all_workers_is_the_subject() {
+    let bench = Bench::before(Echo::with(&["--processes", "2"]));
+    let flags = ["-Q", "1k", "-l", "0.1s", "-t", "0.2s"];
+    let subject = bench.trial(&flags).subject.expect("it is watched");
+    assert_eq!((subject.pid, subject.processes), (bench.echo.pid(), 3), "{subject:?}");
+    let (out, _) = words(&bench.load(&flags).output().unwrap());
+    assert!(out.contains(&format!("kqps (pid {} and 2 children)", bench.echo.pid())), "{out}");
 }
 
 #[test]
