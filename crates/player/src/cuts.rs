@@ -6,7 +6,7 @@
 //! holds what all negative answers to its type do, and a query for an address that was asked once is taken to have an
 //! answer like the others, if those need no more than half of the room.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use kqps_dataset::{Dataset, Position, Query};
 use kqps_message::header::HEADER_BYTES;
@@ -97,28 +97,40 @@ impl Cuts {
         self.refused.add(&other.refused);
     }
 
-    /// How many replies were held back, by what all threads saw.
+    /// How many replies were held back, by what all threads saw. A question may stand in the dataset more than once, so that
+    /// where any reply was cut all queries that were answered whole are looked through.
     pub fn held_back(&self, dataset: &Dataset) -> HeldBack {
-        let mut held_back = HeldBack::default();
-        for (position, count) in self.negative.counts() {
-            let fits = || self.longest_negative.fits(&dataset.query(position), 1);
-            if self.whole.has(position) || fits() {
-                held_back.slipped += count;
-            }
+        let [negative, positive, refused] =
+            [&self.negative, &self.positive, &self.refused].map(|cut| cut.by_message(dataset));
+        let is_cut = |message: &&[u8]| {
+            negative.contains_key(message) || positive.contains_key(message) || refused.contains_key(message)
+        };
+        if [&negative, &positive, &refused].iter().all(|cut| cut.is_empty()) {
+            return HeldBack::default();
         }
-        for (position, count) in self.positive.counts() {
+        let whole = self.whole.all().map(|position| dataset.query(position).message);
+        let whole: HashSet<&[u8]> = whole.filter(is_cut).collect();
+        let negative = negative.iter().filter(|(message, cut)| {
+            whole.contains(*message) || self.longest_negative.fits(&dataset.query(cut.first), 1)
+        });
+        let positive = positive.iter().filter(|(message, cut)| {
             let is_like_others = || {
-                let query = dataset.query(position);
-                count == 1 && is_address(qtype(&query)) && self.longest_positive.fits(&query, 2)
+                let query = dataset.query(cut.first);
+                cut.count == 1 && is_address(qtype(&query)) && self.longest_positive.fits(&query, 2)
             };
-            if self.whole.has(position) || is_like_others() {
-                held_back.slipped += count;
-            }
-        }
-        let refused = self.refused.counts().filter(|(position, _)| self.whole.has(*position));
-        held_back.refused = refused.map(|(_, count)| count).sum();
-        held_back
+            whole.contains(*message) || is_like_others()
+        });
+        let slipped = negative.chain(positive).map(|(_, cut)| cut.count).sum();
+        let refused = refused.iter().filter(|(message, _)| whole.contains(*message));
+        HeldBack { slipped, refused: refused.map(|(_, cut)| cut.count).sum() }
     }
+}
+
+/// What was cut of the replies to one question.
+struct OfMessage {
+    /// A place where it stands.
+    first: Position,
+    count: u64,
 }
 
 /// The data of these types have one length.
@@ -174,6 +186,16 @@ impl Cut {
         }
     }
 
+    /// The same by the bytes of the query.
+    fn by_message<'a>(&self, dataset: &'a Dataset) -> HashMap<&'a [u8], OfMessage> {
+        let mut by_message: HashMap<&[u8], OfMessage> = HashMap::new();
+        for (first, count) in self.counts() {
+            let of_message = by_message.entry(dataset.query(first).message);
+            of_message.or_insert(OfMessage { first, count: 0 }).count += count;
+        }
+        by_message
+    }
+
     /// Every query with one, and how many.
     fn counts(&self) -> impl Iterator<Item = (Position, u64)> {
         self.first.all().map(|position| (position, 1 + self.again.get(&position).copied().unwrap_or(0)))
@@ -199,11 +221,6 @@ impl Marks {
         let was_set = *word & bit != 0;
         *word |= bit;
         was_set
-    }
-
-    fn has(&self, position: Position) -> bool {
-        let number = position.number() as usize;
-        self.0.get(number / 64).is_some_and(|word| word & 1 << (number % 64) != 0)
     }
 
     /// Makes room for all that another one can mark.
@@ -313,6 +330,17 @@ mod tests {
             [(0, Bare(0)), (1, Bare(0)), (0, Bare(0)), (1, Bare(0)), (0, Whole(0, 60)), (0, Bare(0))];
         assert_eq!(held_back(text, &replies), (3, 0));
         assert_eq!(held_back(text, &replies[..4]), (0, 0));
+    }
+
+    #[test]
+    fn a_question_may_stand_on_several_lines() {
+        use Said::{Bare, Refused, Whole};
+        let text = "a.test TXT\na.test TXT\na.test TXT E\nb.test A\nb.test A\nc.test A\n";
+        assert_eq!(held_back(text, &[(0, Bare(0)), (0, Bare(0)), (1, Whole(0, 60))]), (2, 0));
+        assert_eq!(held_back(text, &[(0, Bare(0)), (2, Whole(0, 60))]), (0, 0), "EDNS gives more room");
+        assert_eq!(held_back(text, &[(0, Refused), (1, Whole(0, 60))]), (0, 1));
+        // Asked twice, on two lines, and cut each time.
+        assert_eq!(held_back(text, &[(3, Bare(0)), (4, Bare(0)), (5, Whole(0, 40))]), (0, 0));
     }
 
     #[test]
