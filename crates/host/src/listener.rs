@@ -35,12 +35,13 @@ pub fn listeners(targets: &[SocketAddr]) -> Result<Vec<u32>, String> {
     let held: BTreeSet<u64> = holders.values().flatten().copied().collect();
     if let Some(inode) = inodes.difference(&held).next() {
         let (at, uid) = (wanted[inode].at, wanted[inode].uid);
-        return Err(match hidden {
-            true => format!(
+        return Err(if hidden {
+            format!(
                 "the socket at {at} belongs to user {uid}, whose processes cannot be looked into from here (run as root, \
                  or as that user)"
-            ),
-            false => format!("no process that can be seen here has the socket at {at}"),
+            )
+        } else {
+            format!("no process that can be seen here has the socket at {at}")
         });
     }
     let holders: BTreeSet<u32> = holders.into_keys().collect();

@@ -19,7 +19,7 @@ const QUERIES: u64 = 60;
 
 /// Plays against a subject that makes of each query what `answer` does.
 fn played(io: Io, answer: impl Fn(&mut Vec<u8>) + Sync) -> Trial {
-    let text: String = (0..QUERIES).map(|number| format!("n{number}.example.test A\n")).collect();
+    let text = (0..QUERIES).fold(String::new(), |text, number| text + &format!("n{number}.example.test A\n"));
     let queries = Queries::of(text, Format::Text);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
