@@ -8,8 +8,9 @@ use kqps_message::Edns;
 use crate::binary;
 use crate::dataset::{Format, Options};
 use crate::encoded::{Header, WriteError, Writer};
-use crate::error::DatasetError;
-use crate::text::{self, LINE_BYTES_MAX};
+use crate::error::{DatasetError, LineFault, RecordFault};
+use crate::skipped::Skipped;
+use crate::text::{self, LINE_BYTES_MAX, Line};
 
 const BUFFER_BYTES: usize = 1 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -45,8 +46,13 @@ pub(crate) fn encode(
     let writer = Writer::new(out).map_err(CompileError::Output)?;
     let hashing = Hashing { source, hasher: blake3::Hasher::new() };
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, hashing);
-    let mut compiler =
-        Compiler { path, edns: options.every_query(), skip_bad: options.skip_bad, skipped: 0, writer };
+    let mut compiler = Compiler {
+        path,
+        edns: options.every_query(),
+        skip_bad: options.skip_bad,
+        skipped: Skipped::default(),
+        writer,
+    };
     if is_binary(&mut reader, options.format).map_err(|error| compiler.unreadable(error))? {
         compiler.binary(&mut reader)?;
     } else {
@@ -56,7 +62,10 @@ pub(crate) fn encode(
     let skipped = compiler.skipped;
     let header = compiler.writer.finish(hash, skipped).map_err(CompileError::Output)?;
     if header.queries == 0 {
-        return Err(CompileError::Source(DatasetError::Empty { path: path.to_owned(), skipped }));
+        return Err(CompileError::Source(DatasetError::Empty {
+            path: path.to_owned(),
+            skipped: skipped.bad(),
+        }));
     }
     Ok(header)
 }
@@ -75,7 +84,7 @@ struct Compiler<'a, W> {
     path: &'a Path,
     edns: Option<Edns>,
     skip_bad: bool,
-    skipped: u64,
+    skipped: Skipped,
     writer: Writer<W>,
 }
 
@@ -90,17 +99,31 @@ impl<W: Write + Seek> Compiler<'_, W> {
                 if number == 1 && line.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
             message.clear();
             match text::encode(&line[mark..], self.edns, &mut message) {
-                Ok(None) => {}
-                Ok(Some(facts)) => {
+                Ok(Line::Nothing) => {}
+                Ok(Line::HashComment) => self.skipped.hash_comments += 1,
+                Ok(Line::Query { facts, begins_with_hash }) => {
+                    self.skipped.hash_queries += u64::from(begins_with_hash);
                     self.writer.push(&message, facts).map_err(|error| self.unwritable(error))?;
                 }
                 Err((column, fault)) => {
+                    let fault = self.seen_beside(fault, reader)?;
+                    self.skipped.line(&fault);
                     let column = mark + column;
                     self.bad(DatasetError::Line { path: self.path.to_owned(), line: number, column, fault })?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// The fault of a line, seen beside the line that follows it: a name alone is a zone to be updated where updates follow.
+    fn seen_beside(&self, fault: LineFault, reader: &mut impl BufRead) -> Result<LineFault, CompileError> {
+        if fault != LineFault::NoType {
+            return Ok(fault);
+        }
+        let next = reader.fill_buf().map_err(|error| self.unreadable(error))?;
+        let line = next.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        Ok(if text::is_update(line) { LineFault::Update } else { fault })
     }
 
     /// Reads a line with its end, or the head of one that is too long. Returns false at the end of the file.
@@ -135,6 +158,8 @@ impl<W: Write + Seek> Compiler<'_, W> {
                     self.writer.push(&message, facts).map_err(|error| self.unwritable(error))?;
                 }
                 Err(fault) => {
+                    let fault = if number == 1 { seen_first(fault) } else { fault };
+                    self.skipped.message();
                     self.bad(DatasetError::Record { path: self.path.to_owned(), number, offset, fault })?;
                 }
             }
@@ -142,13 +167,9 @@ impl<W: Write + Seek> Compiler<'_, W> {
         }
     }
 
-    /// Counts what is bad, or ends there.
-    fn bad(&mut self, error: DatasetError) -> Result<(), CompileError> {
-        if !self.skip_bad {
-            return Err(CompileError::Source(error));
-        }
-        self.skipped += 1;
-        Ok(())
+    /// Ends at what is bad, unless that is to be skipped.
+    fn bad(&self, error: DatasetError) -> Result<(), CompileError> {
+        if self.skip_bad { Ok(()) } else { Err(CompileError::Source(error)) }
     }
 
     fn unreadable(&self, error: io::Error) -> CompileError {
@@ -160,6 +181,18 @@ impl<W: Write + Seek> Compiler<'_, W> {
             WriteError::Io(error) => CompileError::Output(error),
             WriteError::Full => CompileError::Source(DatasetError::TooLarge { path: self.path.to_owned() }),
         }
+    }
+}
+
+/// The fault of a file's first message: a length of two letters is the beginning of a text.
+fn seen_first(fault: RecordFault) -> RecordFault {
+    match fault {
+        RecordFault::Truncated { expected, .. }
+            if ((expected - 2) as u16).to_be_bytes().iter().all(u8::is_ascii_graphic) =>
+        {
+            RecordFault::Text
+        }
+        other => other,
     }
 }
 

@@ -1,12 +1,13 @@
 //! An open dataset: queries by position, straight from the memory map.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use kqps_kernel::map::MappedFile;
-use kqps_message::Edns;
+use kqps_message::{Edns, rcode};
 use tempfile::NamedTempFile;
 
 use crate::answer::Digest;
@@ -89,8 +90,46 @@ pub enum Format {
 }
 
 /// The place of a query in its dataset. One of another dataset names no query of this one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(u32);
+
+impl Position {
+    /// A number of its own, below that of [`Dataset::end`].
+    #[inline]
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The position that has this number.
+    #[inline]
+    pub fn of_number(number: u32) -> Self {
+        Self(number)
+    }
+}
+
+/// What a query file says of the right answer, as far as servers tell answers apart when they limit them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Expected {
+    /// An rcode. Of NOERROR it is not known whether there are data, or there are.
+    Rcode(u16),
+    /// NOERROR from an authority, and no record: the name has no data of the type.
+    NoData,
+    /// NOERROR from no authority, and no record in the answer section: a referral.
+    Referral,
+    /// Nothing.
+    Unknown,
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rcode(rcode) => rcode::Shown(*rcode).fmt(out),
+            Self::NoData => out.pad("NODATA"),
+            Self::Referral => out.pad("referral"),
+            Self::Unknown => out.pad("unknown"),
+        }
+    }
+}
 
 /// A query as it is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +219,22 @@ impl Dataset {
 
     /// How many bad lines or messages were left out.
     pub fn skipped(&self) -> u64 {
-        self.header.skipped
+        self.header.skipped.bad()
+    }
+
+    /// What was wrong with them, and how many.
+    pub fn skipped_causes(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.header.skipped.causes()
+    }
+
+    /// How many queries ask for names that begin with `#`, where other tools' files have comments.
+    pub fn hash_queries(&self) -> u64 {
+        self.header.skipped.hash_queries
+    }
+
+    /// How many lines begin with `#` and a letter, as such a name does, but are no queries, and were left out as comments.
+    pub fn hash_comments(&self) -> u64 {
+        self.header.skipped.hash_comments
     }
 
     /// What a user should know about how it was opened: that its encoded form could not be kept, and why.
@@ -214,17 +268,40 @@ impl Dataset {
     /// The query at a position, which is not the end.
     #[inline]
     pub fn query(&self, position: Position) -> Query<'_> {
+        let query = self.record(position);
+        Query {
+            expected_rcode: query.expected_rcode.filter(|_| self.check != Check::Off),
+            expected_answer: query.expected_answer.filter(|_| self.check == Check::Answers),
+            ..query
+        }
+    }
+
+    /// The query at a position, with all that the file says of the right answer.
+    #[inline]
+    fn record(&self, position: Position) -> Query<'_> {
         let record = &self.file[position.0 as usize * UNIT_BYTES..];
         let word = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
         let (message_bytes, question_bytes, rcode, digests) = (word(0), word(2), word(4), word(6));
         let start = PREFIX_BYTES + usize::from(digests) * DIGEST_BYTES;
         let digest = || record[PREFIX_BYTES..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-        let expected_answer = if self.check == Check::Answers && digests > 0 { digest() } else { None };
+        let expected_answer = if digests > 0 { digest() } else { None };
         Query {
             message: &record[start..start + usize::from(message_bytes)],
             question_bytes: usize::from(question_bytes),
-            expected_rcode: (self.check != Check::Off && rcode != NO_RCODE).then_some(rcode),
+            expected_rcode: (rcode != NO_RCODE).then_some(rcode),
             expected_answer: expected_answer.map(Digest::from_number),
+        }
+    }
+
+    /// What the file says of the right answer to a query, whatever answers are held to.
+    pub fn expected(&self, position: Position) -> Expected {
+        let Query { expected_rcode, expected_answer, .. } = self.record(position);
+        let is_none = |authoritative| expected_answer == Some(Digest::of_none(rcode::NOERROR, authoritative));
+        match expected_rcode {
+            None | Some(rcode::NOERROR) if is_none(true) => Expected::NoData,
+            None | Some(rcode::NOERROR) if is_none(false) => Expected::Referral,
+            Some(rcode) => Expected::Rcode(rcode),
+            None => Expected::Unknown,
         }
     }
 

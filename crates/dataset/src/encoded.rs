@@ -2,7 +2,7 @@
 //! begins. It is written in one pass and read through a memory map.
 //!
 //! ```text
-//! header   128 bytes   magic, version, counts, hashes, and a hash of all these
+//! header   224 bytes   magic, version, counts, hashes, and a hash of all these
 //! records  8-aligned   message length, question length, expected rcode, digests: u16 each; then the digest of the
 //!                      expected answer, if there is one; then the message, padded
 //! table    u32 each    the position of records 0, 1024, 2048 …
@@ -13,11 +13,12 @@
 use std::io::{self, Seek, SeekFrom, Write};
 
 use crate::answer::Digest;
+use crate::skipped::{NUMBERS, Skipped};
 
 /// Raised whenever the form of the file, or what a source is encoded to, changes. It is part of a file's name.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 /// The length of the header.
-pub(crate) const HEADER_BYTES: usize = 128;
+pub(crate) const HEADER_BYTES: usize = 224;
 /// Records and positions are multiples of this.
 pub(crate) const UNIT_BYTES: usize = 8;
 /// The bytes of a record before its digest and its message.
@@ -46,8 +47,8 @@ pub(crate) struct Facts {
 pub(crate) struct Header {
     /// Queries.
     pub(crate) queries: u64,
-    /// Bad lines or messages of the source that were left out.
-    pub(crate) skipped: u64,
+    /// What of the source was left out.
+    pub(crate) skipped: Skipped,
     /// Where the records end and the table begins, in bytes.
     pub(crate) records_end: u64,
     /// Queries with the digest of an expected answer.
@@ -63,11 +64,14 @@ impl Header {
         let mut bytes = Vec::with_capacity(HEADER_BYTES);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&u64::from(VERSION).to_le_bytes());
-        for number in [self.queries, self.skipped, self.records_end, self.answers] {
+        for number in [self.queries, self.records_end, self.answers] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&self.source_hash);
         bytes.extend_from_slice(&self.body_hash);
+        for number in self.skipped.to_numbers() {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
         let hash = blake3::hash(&bytes);
         bytes.extend_from_slice(hash.as_bytes());
         bytes.try_into().unwrap_or([0; HEADER_BYTES])
@@ -80,13 +84,17 @@ impl Header {
             return None;
         }
         let number = |at: usize| hashed[at..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        let mut skipped = [0; NUMBERS];
+        for (at, count) in (88..).step_by(8).zip(&mut skipped) {
+            *count = number(at)?;
+        }
         let header = Self {
             queries: number(16)?,
-            skipped: number(24)?,
-            records_end: number(32)?,
-            answers: number(40)?,
-            source_hash: *hashed[48..].first_chunk()?,
-            body_hash: *hashed[80..].first_chunk()?,
+            records_end: number(24)?,
+            answers: number(32)?,
+            source_hash: *hashed[40..].first_chunk()?,
+            body_hash: *hashed[72..].first_chunk()?,
+            skipped: Skipped::from_numbers(skipped),
         };
         (number(8)? == u64::from(VERSION) && header.file_bytes() == file.len() as u64).then_some(header)
     }
@@ -178,7 +186,7 @@ impl<W: Write + Seek> Writer<W> {
     }
 
     /// Writes the table and the header, and returns the latter.
-    pub(crate) fn finish(mut self, source_hash: [u8; 32], skipped: u64) -> io::Result<Header> {
+    pub(crate) fn finish(mut self, source_hash: [u8; 32], skipped: Skipped) -> io::Result<Header> {
         for position in std::mem::take(&mut self.table) {
             self.buffer.extend_from_slice(&position.to_le_bytes());
         }

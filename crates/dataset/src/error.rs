@@ -89,6 +89,12 @@ pub enum LineFault {
         /// The known type that is spelled most like it.
         nearest: Option<&'static str>,
     },
+    /// A class.
+    #[error("\"{0}\" is a class, and every query's class is IN: expected `name type` without one")]
+    Class(String),
+    /// It is of a file of dynamic updates.
+    #[error("this is a dynamic update, as for dnsperf -u; kqps plays queries only, `name type` a line")]
+    Update,
     /// A further column is nothing that is known.
     #[error(
         "unknown column \"{found}\"; expected E (EDNS), D (EDNS and DO), a client subnet such as 192.0.2.0/24 or \
@@ -133,6 +139,9 @@ pub enum RecordFault {
         /// Bytes that are there.
         found: usize,
     },
+    /// It is the beginning of a text.
+    #[error("this is text and no length; without -B the file is read as lines of `name type`")]
+    Text,
     /// It is shorter than a header.
     #[error("{0} bytes are too few for a DNS message, whose header has 12")]
     Short(usize),

@@ -14,6 +14,7 @@ mod compile;
 mod dataset;
 mod encoded;
 mod error;
+mod skipped;
 mod text;
 
 pub mod generate;
@@ -23,5 +24,5 @@ pub mod unfinished;
 pub use answer::Digest;
 pub use cache::cache_folder;
 pub use compile::compile;
-pub use dataset::{Check, Dataset, Format, Options, Position, Query};
+pub use dataset::{Check, Dataset, Expected, Format, Options, Position, Query};
 pub use error::{DatasetError, LineFault, RecordFault};

@@ -16,18 +16,47 @@ pub(crate) const LINE_BYTES_MAX: usize = 4096;
 /// How like a word must be to be named as the one that was meant, from 0 to 1.
 const LIKENESS_MIN: f64 = 0.6;
 
-/// Appends the query of `line` to `message` and says what is known of it; none where the line is blank or a
-/// comment. `edns` is what every query of the file has. An error comes with its column, counted from 1.
+/// What a line is.
+#[derive(Debug)]
+pub(crate) enum Line {
+    /// Blank, or a comment.
+    Nothing,
+    /// A comment by its `#`, and because it is no query: a name may begin so.
+    HashComment,
+    /// A query, and what is known of it.
+    Query { facts: Facts, begins_with_hash: bool },
+}
+
+/// The words that begin a line of dnsperf's dynamic updates.
+const UPDATES: [&[u8]; 5] = [b"add", b"delete", b"prohibit", b"require", b"send"];
+
+/// Appends the query of `line`, if it is one, to `message`. `edns` is what every query of the file has. An error comes with
+/// its column, counted from 1.
 pub(crate) fn encode(
     line: &[u8],
     edns: Option<Edns>,
     message: &mut Vec<u8>,
-) -> Result<Option<Facts>, (usize, LineFault)> {
-    let mut fields = Fields { line, at: 0 };
-    let Some((name_at, name)) = fields.next() else { return Ok(None) };
-    if matches!(name[0], b';' | b'#') {
-        return Ok(None);
+) -> Result<Line, (usize, LineFault)> {
+    let first = Fields { line, at: 0 }.next();
+    match first {
+        None | Some((_, b"#" | [b';', ..])) => Ok(Line::Nothing),
+        Some((_, [b'#', ..])) => Ok(query_of(line, edns, message)
+            .map_or(Line::HashComment, |facts| Line::Query { facts, begins_with_hash: true })),
+        Some(_) if is_update(line) => Err((1, LineFault::Update)),
+        Some(_) => query_of(line, edns, message).map(|facts| Line::Query { facts, begins_with_hash: false }),
     }
+}
+
+/// Whether a line is one of dnsperf's dynamic updates: it begins with one of its words, and no type follows.
+pub(crate) fn is_update(line: &[u8]) -> bool {
+    let mut fields = Fields { line, at: 0 }.map(|(_, field)| field);
+    let is_word = |field: &[u8]| UPDATES.iter().any(|word| word.eq_ignore_ascii_case(field));
+    fields.next().is_some_and(is_word) && fields.next().and_then(rtype::parse).is_none()
+}
+
+fn query_of(line: &[u8], edns: Option<Edns>, message: &mut Vec<u8>) -> Result<Facts, (usize, LineFault)> {
+    let mut fields = Fields { line, at: 0 };
+    let (name_at, name) = fields.next().ok_or((1, LineFault::NoType))?;
     if line.len() > LINE_BYTES_MAX {
         return Err((LINE_BYTES_MAX + 1, LineFault::TooLong));
     }
@@ -39,11 +68,11 @@ pub(crate) fn encode(
     }
     let question_bytes = query::write(message, name, qtype, columns.edns.as_ref())
         .map_err(|error| (name_at + error.column, error.fault.into()))?;
-    Ok(Some(Facts {
+    Ok(Facts {
         question_bytes: question_bytes as u16,
         expected_rcode: columns.expected_rcode,
         expected_answer: columns.expected_answer,
-    }))
+    })
 }
 
 /// The columns of a line, each with its position. A backslash takes the byte that follows it into the column.
@@ -118,10 +147,24 @@ fn once(seen: &mut bool, what: &'static str) -> Result<(), LineFault> {
 }
 
 fn unknown_type(found: &[u8]) -> LineFault {
+    if is_class(found) {
+        return LineFault::Class(shown(found));
+    }
     LineFault::Type { nearest: nearest(found, rtype::TYPES), found: shown(found) }
 }
 
+/// Whether a word is a class (RFC 1035, section 3.2.4; RFC 3597, section 5).
+fn is_class(word: &[u8]) -> bool {
+    let is_named =
+        ["IN", "CS", "CH", "HS", "NONE"].iter().any(|name| name.as_bytes().eq_ignore_ascii_case(word));
+    let number = word.split_at_checked(5).filter(|(head, _)| head.eq_ignore_ascii_case(b"CLASS"));
+    is_named || number.is_some_and(|(_, digits)| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
+}
+
 fn unknown_column(found: &[u8]) -> LineFault {
+    if is_class(found) {
+        return LineFault::Class(shown(found));
+    }
     LineFault::Column { nearest: nearest(found, rcode::RCODES), found: shown(found) }
 }
 

@@ -79,6 +79,28 @@ fn comments_and_blank_lines_are_no_queries() {
 }
 
 #[test]
+fn a_name_may_begin_with_a_hash_as_in_dnsperf() {
+    let text = "#tag.test A\n# A\n#a note\n#\n\t#www.test TYPE65 NXDOMAIN\n#.test\n;#x.test A\n";
+    let dataset = Desk::new().open(text).expect("two queries");
+    let names: Vec<u8> = dataset.iter().map(|query| query.message[12]).collect();
+    assert_eq!(names, [4, 4], "the lengths of #tag and #www");
+    assert_eq!((dataset.hash_queries(), dataset.hash_comments(), dataset.skipped()), (2, 2, 0));
+    // A name with a bad type is no query either: that it is left out is counted.
+    let dataset = Desk::new().open("#tag.test AAAAA\nwww.test A\n").expect("a query");
+    assert_eq!((dataset.hash_queries(), dataset.hash_comments()), (0, 1));
+}
+
+#[test]
+fn what_a_file_says_of_the_answer_is_known_whatever_is_checked() {
+    let text = "a.test A\nb.test A NXDOMAIN\nc.test A NOERROR =6f15e63fb37c575a\nd.test A NOERROR\n\
+                e.test A =c6a4a1d1545475f9\nf.test A RCODE23\n";
+    let dataset = Desk::new().open(text).expect("queries").checked(Check::Off);
+    let told: Vec<String> =
+        (0..6).map(|index| dataset.expected(dataset.position(index)).to_string()).collect();
+    assert_eq!(told, ["unknown", "NXDOMAIN", "NODATA", "NOERROR", "unknown", "BADCOOKIE"]);
+}
+
+#[test]
 fn a_name_is_bytes() {
     let dataset = Desk::new().open(b"\xff\\032\\.\\ b.test A").expect("a query");
     assert_eq!(only(&dataset).0[12..24], *b"\x05\xff . b\x04test\0");
@@ -130,6 +152,27 @@ fn a_bad_line_is_named_with_its_place_and_what_was_expected() {
             ":1:10: unknown type \"AAAAA\"; expected one such as A or TYPE65; did you mean AAAA?",
         ),
         ("www.test \u{fc}", r#":1:10: unknown type "\xc3\xbc"; expected one such as A or TYPE65"#),
+        (
+            "www.test IN A",
+            ":1:10: \"IN\" is a class, and every query's class is IN: expected `name type` without one",
+        ),
+        (
+            "www.test TXT CLASS3",
+            ":1:14: \"CLASS3\" is a class, and every query's class is IN: expected `name type` without one",
+        ),
+        ("a.test A\nb.test TYPE65536", ":2:8: unknown type \"TYPE65536\"; expected one such as A or TYPE65"),
+        (
+            "example.test\nrequire www\n",
+            ":1:13: this is a dynamic update, as for dnsperf -u; kqps plays queries only, `name type` a line",
+        ),
+        (
+            "a.test A\nadd www 3600 A 192.0.2.1",
+            ":2:1: this is a dynamic update, as for dnsperf -u; kqps plays queries only, `name type` a line",
+        ),
+        (
+            "a.test A\nsend",
+            ":2:1: this is a dynamic update, as for dnsperf -u; kqps plays queries only, `name type` a line",
+        ),
         ("a\\999 A", ":1:2: bad name: an escape is above \\255"),
         ("www.test A D E", ":1:14: a second EDNS column in one line"),
         ("www.test A NXDOMAIN NOERROR", ":1:21: a second expected rcode in one line"),
@@ -183,8 +226,12 @@ fn columns_come_in_any_order_and_all_count() {
 fn bad_lines_are_counted_where_that_is_asked_for() {
     let desk = Desk::with(|options| options.skip_bad = true);
     let text = format!("a.. A\nwww.test A\nx\n{} A\nwww.test AAAAA\n", "x".repeat(9000));
-    let dataset = desk.open(text).expect("one query");
+    let dataset = desk.open(&text).expect("one query");
     assert_eq!((only(&dataset).0, dataset.skipped()), (WWW.to_vec(), 4));
+    let causes: Vec<_> = dataset.skipped_causes().collect();
+    assert_eq!(causes, [("bad name", 1), ("no type", 1), ("unknown type", 1), ("line too long", 1)]);
+    let again = desk.open(&text).expect("as it is kept");
+    assert_eq!(again.skipped_causes().collect::<Vec<_>>(), causes);
     assert_eq!(
         desk.refused("x\ny\n"),
         format!("{} holds no query; 2 bad ones were skipped", desk.path().display())
@@ -263,6 +310,21 @@ fn a_bad_message_is_named_with_its_place() {
         let skipping = desk.open([good.clone(), content].concat()).expect("a query");
         assert!(skipping.iter().any(|query| query.message == WWW));
     }
+}
+
+#[test]
+fn a_text_that_is_read_as_binary_is_seen_to_be_one() {
+    let desk = Desk::with(|options| options.format = Format::Binary);
+    assert_eq!(
+        desk.refused("www.test A\n"),
+        ": message 1, at byte 0: this is text and no length; without -B the file is read as lines of `name type`"
+    );
+}
+
+#[test]
+fn a_name_that_is_a_word_of_updates_is_asked() {
+    let dataset = Desk::new().open("add A\nsend.test A\ndelete TYPE65\n").expect("three queries");
+    assert_eq!(dataset.queries(), 3);
 }
 
 #[test]

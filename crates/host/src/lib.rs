@@ -20,12 +20,14 @@ mod files;
 mod fixture;
 mod frequency;
 mod interrupts;
+mod listener;
 mod network;
 mod process;
 mod split;
 mod subject;
 
 pub use ledger::ledger;
-pub use process::{lives, parent_of_same_program, threads_of};
+pub use listener::listeners;
+pub use process::{allowed_cpus, lives, parent_of_same_program, threads_of};
 pub use topology::{Split, Topology, split};
 pub use watch::{Seen, Watch, Watched};

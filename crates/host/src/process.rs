@@ -128,10 +128,20 @@ pub fn lives(pid: u32) -> bool {
 /// The parent of a process, if it runs the same program, as that of a server's worker does. Not where this process
 /// descends from it too: whoever started both is no part of a server.
 pub fn parent_of_same_program(pid: u32) -> Option<u32> {
-    let parent = read_stat(&format!("/proc/{pid}")).ok()?.parent;
-    let program = |pid: u32| fs::read_link(format!("/proc/{pid}/exe")).ok();
-    let same = program(pid)? == program(parent)?;
+    let parent = parent(pid)?;
+    let same = runs_same_program(pid, parent);
     (same && !family(parent).contains(&std::process::id())).then_some(parent)
+}
+
+/// The parent of a process; none of the first one, and of one that is gone.
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    read_stat(&format!("/proc/{pid}")).ok().map(|stat| stat.parent).filter(|parent| *parent > 0)
+}
+
+/// Whether two processes run the same program, as far as that may be looked at.
+pub(crate) fn runs_same_program(one: u32, other: u32) -> bool {
+    let program = |pid: u32| fs::read_link(format!("/proc/{pid}/exe")).ok();
+    program(one).is_some_and(|program_of_one| program(other) == Some(program_of_one))
 }
 
 /// The threads of a process, by number.
@@ -144,9 +154,36 @@ pub(crate) fn thread_ids(pid: u32) -> io::Result<Vec<u32>> {
     Ok(tids)
 }
 
+/// The name of the program that a process runs; by the name of the process where its file may not be looked at.
+pub(crate) fn program(pid: u32) -> Option<String> {
+    let file = fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let name = file.as_ref().and_then(|file| file.file_name()?.to_str());
+    // The file may have been replaced since.
+    let name = name.map(|name| name.strip_suffix(" (deleted)").unwrap_or(name).to_owned());
+    name.or_else(|| read_stat(&format!("/proc/{pid}")).ok().map(|stat| stat.name))
+}
+
+/// The cores that the threads of these processes and of all their descendants may run on, all of them together. Empty
+/// where they cannot be read.
+pub fn allowed_cpus(pids: &[u32]) -> Vec<u32> {
+    let threads = families(pids).into_iter().flat_map(|pid| thread_ids(pid).unwrap_or_default());
+    let cpus = threads.filter_map(|thread| kqps_kernel::affinity::allowed_to(thread).ok()).flatten();
+    cpus.collect::<BTreeSet<u32>>().into_iter().collect()
+}
+
 /// The threads of a process and of all its descendants, by number. Those that end meanwhile are left out.
 pub fn threads_of(pid: u32) -> Vec<u32> {
     family(pid).into_iter().flat_map(|pid| thread_ids(pid).unwrap_or_default()).collect()
+}
+
+/// These processes and all their descendants, each once.
+pub(crate) fn families(pids: &[u32]) -> Vec<u32> {
+    let mut all: Vec<u32> = Vec::new();
+    for &pid in pids {
+        let family = family(pid);
+        all.extend(family.into_iter().filter(|one| !all.contains(one)).collect::<Vec<u32>>());
+    }
+    all
 }
 
 /// A process and all its descendants, parents first. Those that were given to another parent because their own

@@ -17,11 +17,10 @@ pub(crate) struct CpuReading {
 }
 
 impl CpuReading {
-    /// Reads the whole family; a process that ends meanwhile is left out.
-    pub(crate) fn take(pid: u32) -> Self {
-        Self {
-            processes: process::family(pid).into_iter().filter_map(|pid| Process::read(pid).ok()).collect(),
-        }
+    /// Reads the whole families; a process that ends meanwhile is left out.
+    pub(crate) fn take(pids: &[u32]) -> Self {
+        let family = process::families(pids).into_iter();
+        Self { processes: family.filter_map(|pid| Process::read(pid).ok()).collect() }
     }
 
     fn find(&self, wanted: &Process) -> Option<&Process> {
@@ -38,9 +37,9 @@ pub(crate) struct CounterReading {
 }
 
 impl CounterReading {
-    /// Reads context switches and socket drops of the whole family.
-    pub(crate) fn take(pid: u32, unreadable: &mut BTreeMap<String, String>) -> Self {
-        let family = process::family(pid);
+    /// Reads context switches and socket drops of the whole families.
+    pub(crate) fn take(pids: &[u32], unreadable: &mut BTreeMap<String, String>) -> Self {
+        let family = process::families(pids);
         let switches = family
             .iter()
             .flat_map(|&pid| {
@@ -179,17 +178,18 @@ pub(crate) struct Readings<'a> {
     pub(crate) wall_s: f64,
 }
 
-/// The record of the subject.
+/// The record of the subject, of which these are the processes that do not descend from each other.
 pub(crate) fn facts(
-    pid: u32,
+    pids: &[u32],
     readings: &Readings<'_>,
     unreadable: &mut BTreeMap<String, String>,
 ) -> SubjectFacts {
     let [before, after] = readings.cpu;
-    let alive = process::lives(pid);
-    if !alive {
+    let ended = pids.iter().find(|pid| !process::lives(**pid));
+    if let Some(pid) = ended {
         unreadable.insert("subject".into(), format!("process {pid} was not alive at the end"));
     }
+    let pid = ended.or(pids.first()).copied().unwrap_or_default();
     let cpu_s = cpu_s(before, after);
     let user_share = user_share(before, after);
     let threads = |reading: &CpuReading| -> Vec<Thread> {
@@ -198,7 +198,10 @@ pub(crate) fn facts(
     let [voluntary_switches, involuntary_switches] = switches(readings.counters);
     SubjectFacts {
         pid,
-        alive,
+        other_pids: pids.iter().copied().filter(|other| *other != pid).collect(),
+        program: process::program(pid).unwrap_or_default(),
+        cpus: process::allowed_cpus(pids),
+        alive: ended.is_none(),
         processes: after.processes.iter().filter(|process| !process.stat.ended).count() as u32,
         cpu_user_s: cpu_s * user_share,
         cpu_system_s: cpu_s * (1.0 - user_share),

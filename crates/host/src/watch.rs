@@ -28,8 +28,10 @@ use crate::subject;
 /// What to watch.
 #[derive(Clone, Debug, Default)]
 pub struct Watched {
-    /// The subject's first process, where it is on this host; its descendants are found.
-    pub subject_pid: Option<u32>,
+    /// The subject's processes, where it is on this host; their descendants are found. Empty where it is not watched.
+    pub subject_pids: Vec<u32>,
+    /// Why the subject is not watched, where it was looked for.
+    pub subject_unknown: Option<String>,
     /// The address that is asked. Where the subject is not watched, it tells whether that is in the player's
     /// network namespace.
     pub target: Option<IpAddr>,
@@ -75,6 +77,9 @@ impl Watch {
         watched.cpus.sort_unstable();
         watched.cpus.dedup();
         let mut unreadable = BTreeMap::new();
+        if let Some(why) = &watched.subject_unknown {
+            unreadable.insert(SUBJECT_PROCESS.into(), why.clone());
+        }
         // First, and read last, so that no drop that another counter sees is missed.
         let drop_reasons = watched.drop_reasons.then(DropReasons::begin);
         let drop_reasons = drop_reasons.and_then(|begun| told(begun, DROP_REASONS, &mut unreadable));
@@ -99,14 +104,13 @@ impl Watch {
         let wall_s = (cpu_at_end.at_ns - cpu.at_ns) as f64 / 1e9;
         let player_cpu_s = cpu_at_end.player_ns.saturating_sub(cpu.player_ns) as f64 / 1e9;
 
-        let subject = watched.subject_pid.zip(before.subject.as_ref()).zip(after.subject.as_ref());
-        let subject = subject.map(|((pid, before), after)| {
+        let subject = before.subject.as_ref().zip(after.subject.as_ref()).map(|(before, after)| {
             let readings = subject::Readings {
                 cpu: [&cpu.subject, &cpu_at_end.subject],
                 counters: [before, after],
                 wall_s,
             };
-            subject::facts(pid, &readings, &mut unreadable)
+            subject::facts(&watched.subject_pids, &readings, &mut unreadable)
         });
         let (network, far, side) = after.namespaces_since(&before);
         let subject = subject.map(|subject| SubjectFacts { network: far, ..subject });
@@ -154,7 +158,7 @@ fn foreign_cpu_s(
     after: &CpuReading,
     ours_s: f64,
 ) -> Result<f64, String> {
-    if watched.subject_pid.is_none() {
+    if watched.subject_pids.is_empty() {
         return Err("the subject is not watched, so its CPU time cannot be told from that of others".into());
     }
     let wall_s = (after.at_ns - before.at_ns) as f64 / 1e9;
@@ -184,7 +188,7 @@ struct CpuReading {
 
 impl CpuReading {
     fn take(watched: &Watched, unreadable: &mut BTreeMap<String, String>) -> Self {
-        let subject = watched.subject_pid.map(subject::CpuReading::take).unwrap_or_default();
+        let subject = subject::CpuReading::take(&watched.subject_pids);
         let pid = std::process::id();
         let mut player_threads = Vec::with_capacity(watched.player_threads.len());
         for &tid in &watched.player_threads {
@@ -218,17 +222,18 @@ struct Counters {
 impl Counters {
     fn read(watched: &Watched, unreadable: &mut BTreeMap<String, String>) -> Self {
         let side = side(watched);
-        let far = watched.subject_pid.filter(|_| side == SubjectSide::There).map(|pid| {
+        let pids = &watched.subject_pids;
+        let far = pids.first().filter(|_| side == SubjectSide::There).map(|&pid| {
             let theirs = Whose::Of(pid);
-            (Reading::take(theirs, unreadable), has_others(theirs, watched.subject_pid))
+            (Reading::take(theirs, unreadable), has_others(theirs, pids))
         });
         Self {
             ours: Reading::take(Whose::Own, unreadable),
-            ours_has_others: has_others(Whose::Own, watched.subject_pid),
+            ours_has_others: has_others(Whose::Own, pids),
             far,
             side,
             softnet: network::parse_softnet(&read("/proc/thread-self/net/softnet_stat", unreadable)),
-            subject: watched.subject_pid.map(|pid| subject::CounterReading::take(pid, unreadable)),
+            subject: (!pids.is_empty()).then(|| subject::CounterReading::take(pids, unreadable)),
         }
     }
 
@@ -255,7 +260,7 @@ impl Counters {
 /// in the same namespace can be bound to.
 fn side(watched: &Watched) -> SubjectSide {
     let ours = namespace("/proc/thread-self");
-    let theirs = watched.subject_pid.and_then(|pid| namespace(&format!("/proc/{pid}")));
+    let theirs = watched.subject_pids.first().and_then(|pid| namespace(&format!("/proc/{pid}")));
     match (ours, theirs) {
         (Some(ours), Some(theirs)) if ours == theirs => SubjectSide::Here,
         (Some(_), Some(_)) => SubjectSide::There,
@@ -270,13 +275,16 @@ fn namespace(process: &str) -> Option<PathBuf> {
 }
 
 /// Whether anybody but player and subject is in the namespace of a process, as far as processes can be seen.
-fn has_others(whose: Whose, subject: Option<u32>) -> bool {
+fn has_others(whose: Whose, subject: &[u32]) -> bool {
     let Some(ours) = namespace(&whose.folder()) else { return true };
-    let known = subject.map(crate::process::family).unwrap_or_default();
+    let known = crate::process::families(subject);
     let others = crate::process::all().filter(|pid| *pid != std::process::id() && !known.contains(pid));
     let mut namespaces = others.filter_map(|pid| namespace(&format!("/proc/{pid}")));
     namespaces.any(|theirs| theirs == ours)
 }
+
+/// What the subject's process is called among what could not be read.
+pub const SUBJECT_PROCESS: &str = "subject process";
 
 /// What drop reasons are called among what could not be read.
 const DROP_REASONS: &str = "drop reasons";

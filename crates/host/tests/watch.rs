@@ -42,7 +42,7 @@ fn a_worker_is_known_by_a_parent_that_runs_the_same_program() {
 }
 
 fn watched(pid: u32) -> Watched {
-    Watched { subject_pid: Some(pid), ..Watched::default() }
+    Watched { subject_pids: vec![pid], ..Watched::default() }
 }
 
 /// Waits for a fact about a process, and fails when it does not come true.

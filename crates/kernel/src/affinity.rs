@@ -82,7 +82,8 @@ pub fn allowed() -> io::Result<Vec<u32>> {
     allowed_to(0)
 }
 
-fn allowed_to(thread: u32) -> io::Result<Vec<u32>> {
+/// The cores that another thread may run on, by its number in `/proc/PID/task`, ascending.
+pub fn allowed_to(thread: u32) -> io::Result<Vec<u32>> {
     // SAFETY: a CPU set is an array of integers.
     let mut set: libc::cpu_set_t = unsafe { zeroed() };
     // SAFETY: the pointer is to a live set of the size given; no thread of that number is an error.

@@ -26,7 +26,7 @@ use kqps_verdict::warning::Setting;
 use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
-use crate::load::{PlayerArgs, Shown, Watcher, open_dataset, setting};
+use crate::load::{PlayerArgs, Shown, Watcher, open_dataset, setting, watched};
 use crate::value::{parse_duration, parse_rate, parse_share};
 use ceiling::{Ceilings, Interface};
 use keep::Keeping;
@@ -133,7 +133,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         serde_json::to_writer(&mut out, &verdict)?;
         writeln!(out)?;
     } else {
-        out.write_all(words::words(&verdict, &plan, &ceilings, &interface).as_bytes())?;
+        let subject = played.last().and_then(|one| watched(&one.trial));
+        out.write_all(words::words(&verdict, &plan, &ceilings, &interface, subject.as_deref()).as_bytes())?;
     }
     drop(out);
     if let Some(keeping) = keeping {

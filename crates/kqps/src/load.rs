@@ -4,6 +4,8 @@ mod condition;
 mod dnsperf;
 mod flags;
 mod progress;
+mod skipped;
+mod subject;
 mod target;
 mod words;
 
@@ -27,6 +29,7 @@ use condition::{Condition, Outcome};
 
 pub(crate) use flags::{PlayerArgs, open_dataset};
 pub(crate) use progress::Shown;
+pub(crate) use subject::watched;
 pub(crate) use target::{Allowed, Family, resolve_all};
 
 /// Play queries at a target and account for each

@@ -109,6 +109,12 @@ impl<'a> Header<'a> {
     }
 }
 
+/// The ID of `message`, which may be shorter than a header; none where it has no two bytes.
+#[inline]
+pub fn id(message: &[u8]) -> Option<u16> {
+    message.first_chunk().map(|id| u16::from_be_bytes(*id))
+}
+
 /// Writes `id` into a message; does nothing to one that is too short to have an ID.
 #[inline]
 pub fn set_id(message: &mut [u8], id: u16) {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Counts of queries (and, in the last two fields, of replies) over one trial.
+/// Counts of queries (and, in the fields outside the identity, of replies) over one trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accounts {
     /// Queries that the schedule called for.
@@ -24,6 +24,10 @@ pub struct Accounts {
     pub lost: u64,
     /// How many of `correct` had the TC bit set.
     pub truncated: u64,
+    /// How many of `truncated` hold no record though the answer would have fitted: the subject limits its responses.
+    /// 0 in records older than the field.
+    #[serde(default)]
+    pub slipped: u64,
     /// Replies to a query that already had one. Outside the identity.
     pub duplicate: u64,
     /// Replies with no such ID outstanding, or from an address that was not asked. Outside the identity.
@@ -90,6 +94,7 @@ impl Accounts {
         self.late += other.late;
         self.lost += other.lost;
         self.truncated += other.truncated;
+        self.slipped += other.slipped;
         self.duplicate += other.duplicate;
         self.unsolicited += other.unsolicited;
     }

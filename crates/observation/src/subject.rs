@@ -7,9 +7,20 @@ use crate::network::NetworkFacts;
 /// The subject over one trial: all of its processes together, and each thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SubjectFacts {
-    /// The process that was named; its descendants are counted too.
+    /// The process that was named or found; its descendants are counted too.
     pub pid: u32,
-    /// Whether that process still lived when the trial ended.
+    /// Further processes that were found, each with its descendants: where several that do not descend from each other
+    /// share the address.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_pids: Vec<u32>,
+    /// The program that the process runs; empty where it could not be read, and in older records.
+    #[serde(default)]
+    pub program: String,
+    /// The cores that its threads may run on, all threads together, at the end; empty where that could not be read, and
+    /// in older records.
+    #[serde(default)]
+    pub cpus: Vec<u32>,
+    /// Whether those processes still lived when the trial ended, all of them.
     pub alive: bool,
     /// How many processes.
     pub processes: u32,

@@ -52,6 +52,13 @@ pub struct Trial {
     /// `expected NXDOMAIN, got NOERROR` → replies of the cause `rcode`, to which they sum. Empty in older records.
     #[serde(default)]
     pub wrong_rcodes: BTreeMap<String, u64>,
+    /// What was expected → lost queries: an rcode, `NODATA` or `referral` where the expected answer says so, or
+    /// `unknown`. Sums to `accounts.lost`. Empty in records older than the field.
+    #[serde(default)]
+    pub lost_expected: BTreeMap<String, u64>,
+    /// Replies with REFUSED to queries that were answered at other times. 0 in records older than the field.
+    #[serde(default)]
+    pub refused_at_times: u64,
     /// Rcode → replies with it that came in time and match ID and question, whether it was expected or not. Sums
     /// to the correct ones and the wrong ones of the cause `rcode`; in older records to the correct ones.
     pub response_rcodes: BTreeMap<String, u64>,
@@ -120,6 +127,9 @@ pub struct DatasetFacts {
     /// Bad lines or messages that were left out.
     #[serde(default)]
     pub skipped: u64,
+    /// What was wrong with them → how many. Sums to `skipped`. Empty in records older than the field.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub skipped_causes: BTreeMap<String, u64>,
     /// To what of its expectations answers were held: `off`, `rcode` or `answers`. Older records, which do not
     /// say it, were made with `rcode`, or `off` for an echo.
     #[serde(default, skip_serializing_if = "Option::is_none")]

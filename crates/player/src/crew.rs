@@ -95,7 +95,8 @@ struct World<'a> {
 fn watched(plan: &Plan, player_threads: Vec<u32>) -> Watched {
     let are_pinned = !plan.cpus.is_empty() && !plan.subject_cpus.is_empty();
     Watched {
-        subject_pid: plan.subject_pid,
+        subject_pids: plan.subject_pids.clone(),
+        subject_unknown: plan.subject_unknown.clone(),
         target: Some(plan.targets[0].ip()),
         player_threads,
         cpus: if are_pinned { [plan.cpus.as_slice(), &plan.subject_cpus].concat() } else { Vec::new() },

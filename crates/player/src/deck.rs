@@ -147,7 +147,7 @@ impl<'a> Deck<'a> {
             last_send_ns: 0,
             waiting: 0,
             scratch: Vec::with_capacity(SCRATCH_BYTES),
-            tally: Tally::default(),
+            tally: Tally::of(setting.dataset),
             live: setting.live,
         }
     }

@@ -158,8 +158,13 @@ impl Inflight {
     }
 
     /// Lets time go by: what is due before `overdue_before_ns` and not answered is overdue, what is due before
-    /// `lost_before_ns` is lost.
-    pub fn expire(&mut self, overdue_before_ns: u64, lost_before_ns: u64) -> Expired {
+    /// `lost_before_ns` is lost. `each_lost` is called for each query that is.
+    pub fn expire(
+        &mut self,
+        overdue_before_ns: u64,
+        lost_before_ns: u64,
+        mut each_lost: impl FnMut(Position),
+    ) -> Expired {
         let mut expired = Expired::default();
         while let Some(&number) = self.lapped.front() {
             if self.waits_since(number).is_some_and(|due_ns| due_ns >= overdue_before_ns) {
@@ -182,6 +187,7 @@ impl Inflight {
                     break;
                 }
                 slot.state = State::Lost;
+                each_lost(slot.query);
                 self.unsettled -= 1;
                 expired.lost += 1;
             }
@@ -191,8 +197,8 @@ impl Inflight {
     }
 
     /// Ends the trial: what is not settled is lost.
-    pub fn end(&mut self) -> u64 {
-        self.expire(u64::MAX, u64::MAX).lost
+    pub fn end(&mut self, each_lost: impl FnMut(Position)) -> u64 {
+        self.expire(u64::MAX, u64::MAX, each_lost).lost
     }
 
     /// The head has come round to the tail: a query that still waits there is set aside, and its slot is
@@ -250,10 +256,10 @@ mod tests {
         assert!(inflight.is_full());
         assert!(inflight.settle(0));
         assert_eq!(inflight.find(0).unwrap().state, State::Settled);
-        assert_eq!(inflight.expire(1, 0), Expired { overdue: 1, lost: 0 });
+        assert_eq!(inflight.expire(1, 0, |_| ()), Expired { overdue: 1, lost: 0 });
         assert!(!inflight.settle(65_534), "a late reply");
-        assert_eq!(inflight.expire(10, 2), Expired { overdue: 2, lost: 1 });
-        assert_eq!(inflight.end(), 1);
+        assert_eq!(inflight.expire(10, 2, |_| ()), Expired { overdue: 2, lost: 1 });
+        assert_eq!(inflight.end(|_| ()), 1);
         assert_eq!((inflight.waiting(), inflight.unsettled()), (0, 0));
     }
 
@@ -271,9 +277,9 @@ mod tests {
         assert_eq!(inflight.find(0).unwrap().state, State::Waiting);
         assert!(inflight.find(4).is_none());
         assert!(inflight.find(1).is_none(), "the slot's earlier holder is told from the present one");
-        assert_eq!(inflight.expire(1, 0), Expired { overdue: 1, lost: 0 });
-        assert_eq!(inflight.expire(100, 1), Expired { overdue: 1, lost: 1 });
-        assert_eq!(inflight.end(), 1);
+        assert_eq!(inflight.expire(1, 0, |_| ()), Expired { overdue: 1, lost: 0 });
+        assert_eq!(inflight.expire(100, 1, |_| ()), Expired { overdue: 1, lost: 1 });
+        assert_eq!(inflight.end(|_| ()), 1);
     }
 
     /// Random traffic against a model that keeps every query: nothing is lost, doubled or settled twice.
@@ -298,11 +304,11 @@ mod tests {
                     answered += 1;
                 }
                 let horizon_ns = now_ns.saturating_sub(5_000);
-                lost += inflight.expire(now_ns.saturating_sub(2_000), horizon_ns).lost;
+                lost += inflight.expire(now_ns.saturating_sub(2_000), horizon_ns, |_| ()).lost;
                 model.retain(|_, due_ns| *due_ns >= horizon_ns);
                 assert_eq!(inflight.unsettled() as usize, model.len());
             }
-            lost += inflight.end();
+            lost += inflight.end(|_| ());
             assert_eq!(issued, answered + lost);
         }
     }

@@ -8,10 +8,11 @@
 //!
 //! A trial's way through this crate: [`plan`] says what is wanted; [`crew`] has the sockets bound, starts a
 //! thread per core and joins them; each thread runs one loop of [`io`] over a [`deck`], which takes queries of its [`part`]
-//! at its [`pace`] (a [`schedule`] or a window), books them [`inflight`] and counts their fates in a [`tally`]; [`record`] turns the tallies
+//! at its [`pace`] (a [`schedule`] or a window), books them [`inflight`] and counts their fates in a [`tally`], and what the subject held back in [`cuts`]; [`record`] turns the tallies
 //! into a [`kqps_observation::Trial`].
 
 pub mod crew;
+pub mod cuts;
 pub mod deck;
 pub mod error;
 pub mod inflight;

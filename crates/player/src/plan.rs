@@ -48,8 +48,10 @@ pub struct Plan {
     pub local_port: Option<u16>,
     /// The seed of random arrivals.
     pub seed: u64,
-    /// The subject's process, if it runs on this host and is known.
-    pub subject_pid: Option<u32>,
+    /// The subject's processes, without those that descend from them; empty where it is elsewhere or not known.
+    pub subject_pids: Vec<u32>,
+    /// Why they are not known, where they were looked for.
+    pub subject_unknown: Option<String>,
     /// The subject's cores, if they are known.
     pub subject_cpus: Vec<u32>,
     /// Whether the kernel's reasons for dropping packets are counted, which disturbs the trial.

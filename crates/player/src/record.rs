@@ -11,7 +11,7 @@ use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{
     DatasetFacts, Interval, Load, LoadMode, PlayerFacts, UNSENT_IDS, UNSENT_LATE, UNSENT_WINDOW,
 };
-use kqps_observation::{SCHEMA, Trial};
+use kqps_observation::{Accounts, SCHEMA, Trial};
 
 use crate::io::Chosen;
 use crate::plan::{LoadPlan, Plan};
@@ -62,7 +62,8 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
     for heard in &played.heard {
         tally.add(&heard.tally);
     }
-    let accounts = tally.accounts;
+    let held_back = tally.cuts.held_back(played.dataset);
+    let accounts = Accounts { slipped: held_back.slipped, ..tally.accounts };
     let drops = played.heard.iter().map(|heard| heard.drops).sum();
     let ledger = ledger(&Evidence {
         accounts: &accounts,
@@ -91,6 +92,8 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
         unsent_causes: unsent_causes(&tally),
         wrong_causes: by_name(Cause::NAMES.into_iter().map(String::from).zip(tally.wrong_causes)),
         wrong_rcodes: wrong_rcodes(&tally),
+        lost_expected: by_name(tally.lost_expected.iter().map(|(what, &count)| (what.to_string(), count))),
+        refused_at_times: held_back.refused,
         send_failed_causes: by_name(
             tally.send_errors.iter().map(|(&errno, &count)| (errno::name(errno), count)),
         ),
@@ -119,6 +122,7 @@ fn dataset(played: &Dataset) -> DatasetFacts {
         hash: played.hash(),
         queries: played.queries(),
         skipped: played.skipped(),
+        skipped_causes: by_name(played.skipped_causes().map(|(cause, count)| (cause.into(), count))),
         check: Some(played.check().name().into()),
     }
 }

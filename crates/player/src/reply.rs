@@ -2,7 +2,7 @@
 
 use kqps_dataset::{Digest, Query};
 use kqps_message::header::{HEADER_BYTES, Header};
-use kqps_message::{edns, question};
+use kqps_message::{edns, question, rcode as code};
 
 /// What a reply that carries the right ID says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,11 +11,22 @@ pub enum Checked {
     Correct {
         /// The rcode, 0 to 4095.
         rcode: u16,
-        /// Whether TC is set.
-        truncated: bool,
+        /// How much of the answer came.
+        extent: Extent,
     },
     /// It does not.
     Wrong(Cause),
+}
+
+/// How much of the answer a reply holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// TC is set, and there are records.
+    Partial,
+    /// TC is set, and there is no record but additional ones.
+    Bare,
 }
 
 /// Why a reply is wrong.
@@ -58,17 +69,24 @@ impl Cause {
     }
 }
 
-/// Checks a reply; `header` is its own. `scratch` is a buffer that every reply may use.
+/// Checks a reply. `scratch` is a buffer that every reply may use. What follows the last record is not looked at, since no
+/// RFC forbids it.
 #[inline]
-pub fn check(query: &Query<'_>, header: Header<'_>, reply: &[u8], scratch: &mut Vec<u8>) -> Checked {
+pub fn check(query: &Query<'_>, reply: &[u8], scratch: &mut Vec<u8>) -> Checked {
+    let Some(header) = Header::of(reply) else { return Checked::Wrong(Cause::Short) };
     if !header.is_reply() {
         return Checked::Wrong(Cause::NotAResponse);
     }
     let asked = &query.message[HEADER_BYTES..HEADER_BYTES + query.question_bytes];
     let rcode = rcode(query.expected_rcode, header, reply);
-    if header.questions() == 0 && query.expected_rcode == Some(rcode) && rcode != 0 {
-        // A server that could not read the query answers with a header alone, and here that was expected.
-        return correct(header, rcode);
+    let is_of_header = matches!(rcode, code::FORMERR | code::NOTIMP)
+        || (query.expected_rcode == Some(rcode) && rcode != code::NOERROR);
+    if header.questions() == 0 && is_of_header {
+        // A server that could not read the query, or does not know its kind, may answer with a header alone.
+        return match query.expected_rcode {
+            Some(expected) if expected != rcode => Checked::Wrong(Cause::Rcode { expected, got: rcode }),
+            _ => correct(header, rcode),
+        };
     }
     if reply.len() < HEADER_BYTES + asked.len() {
         return Checked::Wrong(Cause::Short);
@@ -110,7 +128,13 @@ fn rcode(expected: Option<u16>, header: Header<'_>, reply: &[u8]) -> u16 {
 
 #[inline]
 fn correct(header: Header<'_>, rcode: u16) -> Checked {
-    Checked::Correct { rcode, truncated: header.is_truncated() }
+    let is_bare = header.answers() == 0 && header.authorities() == 0;
+    let extent = match (header.is_truncated(), is_bare) {
+        (false, _) => Extent::Whole,
+        (true, false) => Extent::Partial,
+        (true, true) => Extent::Bare,
+    };
+    Checked::Correct { rcode, extent }
 }
 
 #[cfg(test)]
@@ -133,11 +157,11 @@ mod tests {
         let message = message([1, 0], [count, 0, 0, 0], &[asked]);
         let query =
             Query { message: &message, question_bytes: asked.len(), expected_rcode, expected_answer: None };
-        check(&query, Header::of(reply).unwrap(), reply, &mut Vec::new())
+        check(&query, reply, &mut Vec::new())
     }
 
     fn correct(rcode: u16) -> Checked {
-        Checked::Correct { rcode, truncated: false }
+        Checked::Correct { rcode, extent: Extent::Whole }
     }
 
     fn unexpected(expected: u16, got: u16) -> Checked {
@@ -168,6 +192,57 @@ mod tests {
         let padded = message([0x80, 0], [0; 4], &[QUESTION]);
         assert_eq!(checked(QUESTION, None, &padded), Checked::Wrong(Cause::Question));
     }
+
+    #[test]
+    fn a_reply_without_a_whole_header_is_short() {
+        let whole = message([0x80, 0], [1, 0, 0, 0], &[QUESTION]);
+        for bytes in 0..whole.len() {
+            assert_eq!(checked(QUESTION, None, &whole[..bytes]), Checked::Wrong(Cause::Short), "{bytes}");
+        }
+        assert_eq!(checked(QUESTION, None, &whole), correct(0));
+        assert_eq!(
+            checked(QUESTION, None, &[&whole[..], b"junk"].concat()),
+            correct(0),
+            "what follows is free"
+        );
+        let asked = message([1, 0], [1, 0, 0, 0], &[QUESTION]);
+        assert_eq!(checked(QUESTION, None, &asked), Checked::Wrong(Cause::NotAResponse));
+        assert_eq!(checked(QUESTION, None, &asked[..12]), Checked::Wrong(Cause::NotAResponse));
+    }
+
+    #[test]
+    fn who_cannot_read_a_query_answers_with_a_header_alone() {
+        for rcode in [1, 4] {
+            let reply = message([0x80, rcode], [0; 4], &[]);
+            let got = u16::from(rcode);
+            assert_eq!(checked(QUESTION, None, &reply), correct(got));
+            assert_eq!(checked(QUESTION, Some(got), &reply), correct(got));
+            assert_eq!(checked(QUESTION, Some(0), &reply), unexpected(0, got));
+        }
+        let refused = message([0x80, 5], [0; 4], &[]);
+        assert_eq!(checked(QUESTION, Some(5), &refused), correct(5));
+        assert_eq!(checked(QUESTION, Some(0), &refused), Checked::Wrong(Cause::Short));
+        let counted = message([0x80, 1], [1, 0, 0, 0], &[]);
+        assert_eq!(
+            checked(QUESTION, None, &counted),
+            Checked::Wrong(Cause::Short),
+            "its question is missing"
+        );
+    }
+
+    #[test]
+    fn how_much_came_is_told() {
+        let extent =
+            |flags, counts, rest: &[&[u8]]| match checked(QUESTION, None, &message(flags, counts, rest)) {
+                Checked::Correct { extent, .. } => extent,
+                wrong @ Checked::Wrong(_) => panic!("{wrong:?}"),
+            };
+        assert_eq!(extent([0x80, 0], [1, 0, 0, 0], &[QUESTION]), Extent::Whole);
+        assert_eq!(extent([0x82, 3], [1, 0, 0, 0], &[QUESTION]), Extent::Bare);
+        assert_eq!(extent([0x82, 0], [1, 0, 0, 1], &[QUESTION, OPT]), Extent::Bare);
+        assert_eq!(extent([0x82, 0], [1, 0, 1, 0], &[QUESTION, RECORD]), Extent::Partial);
+    }
+
     #[test]
     fn an_answer_is_held_to_its_digest_unless_it_is_truncated() {
         let with = |flags, data: &[u8]| message(flags, [1, 1, 0, 0], &[QUESTION, &RECORD[..11], data]);
@@ -181,7 +256,7 @@ mod tests {
             expected_rcode: Some(0),
             expected_answer,
         };
-        let checked = |reply: &[u8]| check(&query, Header::of(reply).unwrap(), reply, &mut Vec::new());
+        let checked = |reply: &[u8]| check(&query, reply, &mut Vec::new());
         assert_eq!(checked(&right), correct(0));
         assert_eq!(checked(&with([0x84, 0], b"y")), Checked::Wrong(Cause::Answer { rcode: 0 }));
         assert_eq!(
@@ -191,6 +266,6 @@ mod tests {
         );
         assert_eq!(checked(&with([0x84, 2], b"x")), unexpected(0, 2), "the rcode comes first");
         let cut = checked(&with([0x86, 0], b"y"));
-        assert_eq!(cut, Checked::Correct { rcode: 0, truncated: true });
+        assert_eq!(cut, Checked::Correct { rcode: 0, extent: Extent::Partial });
     }
 }

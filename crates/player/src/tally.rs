@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use kqps_dataset::{Dataset, Expected};
 use kqps_observation::{Accounts, Histogram};
 
+use crate::cuts::Cuts;
 use crate::reply::Cause;
 
 /// Nanoseconds in a bin of [`Tally::sent_per_100ms`].
@@ -27,6 +29,10 @@ pub struct Tally {
     pub wrong_rcodes: [[u64; 16]; 16],
     /// Those where one of the two takes an OPT record to say.
     pub extended_wrong_rcodes: BTreeMap<(u16, u16), u64>,
+    /// Lost queries by what was expected.
+    pub lost_expected: BTreeMap<Expected, u64>,
+    /// What the subject held back.
+    pub cuts: Cuts,
     /// How many of `accounts.unsent` were given up because every ID of every socket was outstanding.
     pub unsent_for_ids: u64,
     /// How many of `accounts.unsent` were given up because the window of an open loop was full.
@@ -61,6 +67,11 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Without a count, for the queries of a dataset.
+    pub fn of(dataset: &Dataset) -> Self {
+        Self { cuts: Cuts::of(dataset), ..Self::default() }
+    }
+
     /// `count` queries were handed to the kernel at `now_ns`.
     #[inline]
     pub fn sent(&mut self, now_ns: u64, count: u64) {
@@ -140,6 +151,11 @@ impl Tally {
         }
     }
 
+    /// One of the lost queries is known by what was expected.
+    pub fn lost_one(&mut self, expected: Expected) {
+        *self.lost_expected.entry(expected).or_default() += 1;
+    }
+
     /// Adds another thread's counts.
     pub fn add(&mut self, other: &Self) {
         self.accounts.add(&other.accounts);
@@ -151,6 +167,10 @@ impl Tally {
         for (pair, count) in &other.extended_wrong_rcodes {
             *self.extended_wrong_rcodes.entry(*pair).or_default() += count;
         }
+        for (expected, count) in &other.lost_expected {
+            *self.lost_expected.entry(*expected).or_default() += count;
+        }
+        self.cuts.add(&other.cuts);
         self.unsent_for_ids += other.unsent_for_ids;
         self.unsent_for_window += other.unsent_for_window;
         self.cut_short += other.cut_short;

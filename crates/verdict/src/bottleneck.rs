@@ -80,7 +80,7 @@ impl fmt::Display for Bottleneck {
                 write!(f, "unknown: no trial showed what gave way")
             }
             Resource::Unknown => {
-                write!(f, "unknown: it was not the player, and the subject was not watched (--subject-pid)")
+                write!(f, "unknown: it was not the player, and the subject was not watched (--subject)")
             }
         }
     }

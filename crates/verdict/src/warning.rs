@@ -3,6 +3,7 @@
 
 mod canary;
 mod host;
+mod limit;
 mod player;
 mod sending;
 mod subject;
@@ -16,7 +17,8 @@ use crate::grade::Grade;
 use crate::rate::plain;
 
 pub use canary::canary;
-pub use host::{is_noise_known, noisy_host, shared_cores, single_host};
+pub use host::{is_noise_known, noisy_host, shared_cores, single_host, subject_cores};
+pub use limit::rate_limited;
 pub(crate) use player::BUSY;
 pub use player::{
     Starved, busiest_player, busiest_thread, client_drops, lagging, player_headroom, player_limited, starved,
@@ -34,10 +36,12 @@ pub enum Code {
     SendFailed,
     ClientDrops,
     SharedCores,
+    SubjectCores,
     SingleHost,
     NoisyHost,
     Uneven,
     WrongAnswers,
+    RateLimited,
     Drifted,
     NoSteadyState,
     Irregular,
@@ -54,10 +58,12 @@ impl Code {
             Self::SendFailed => "send-failed",
             Self::ClientDrops => "client-drops",
             Self::SharedCores => "shared-cores",
+            Self::SubjectCores => "subject-cores",
             Self::SingleHost => "single-host",
             Self::NoisyHost => "noisy-host",
             Self::Uneven => "uneven",
             Self::WrongAnswers => "wrong-answers",
+            Self::RateLimited => "rate-limited",
             Self::Drifted => "drifted",
             Self::NoSteadyState => "no-steady-state",
             Self::Irregular => "irregular",
@@ -73,12 +79,14 @@ impl Code {
             Self::Lagging => Some("-T, --cpus, --subject-cpus"),
             Self::ClientDrops => Some("-b, -c, -T"),
             Self::SharedCores => Some("--cpus, --subject-cpus"),
+            Self::SubjectCores => Some("--subject-cpus"),
             Self::Uneven => Some("-c"),
             Self::Irregular => Some("--max"),
             Self::SingleHost
             | Self::SendFailed
             | Self::NoisyHost
             | Self::WrongAnswers
+            | Self::RateLimited
             | Self::Drifted
             | Self::NoSteadyState
             | Self::UnexplainedLoss
@@ -194,10 +202,12 @@ pub fn of_trial(trial: &Trial, setting: &Setting) -> Vec<Warning> {
         send_failed(trial),
         client_drops(trial),
         shared_cores(trial, setting),
+        subject_cores(trial, setting),
         single_host(trial, setting),
         noisy_host([trial], setting),
         uneven(trial, setting),
         wrong_answers(trial),
+        rate_limited(trial),
         unexplained_loss(trial),
     ]
     .into_iter()

@@ -114,7 +114,8 @@ fn against(
     let echo = Subject::start(&builtin::echo(), &setting, watcher.interrupts())?;
     let mut plan = plan.clone();
     plan.targets = vec![echo.address()];
-    plan.subject_pid = Some(echo.pid());
+    plan.subject_pids = vec![echo.pid()];
+    plan.subject_unknown = None;
     plan.load = LoadPlan::Closed { outstanding: super::WINDOW * plan.threads as u64 };
     plan.stop.after = Some(DURATION);
     let trial = watcher.play(&plan, dataset, Shown { bar: false, every: None });

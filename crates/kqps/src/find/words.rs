@@ -38,12 +38,16 @@ pub(super) fn words(
     plan: &Plan,
     ceilings: &Ceilings,
     interface: &Interface,
+    subject: Option<&str>,
 ) -> String {
     let targets: Vec<String> = plan.targets.iter().map(ToString::to_string).collect();
     let mut text = format!("\n{}: grade {}\n", targets.join(", "), verdict.grade);
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<12} {value}");
     };
+    if let Some(subject) = subject {
+        line("subject", subject);
+    }
     match verdict.throughput_qps {
         Some(qps) => line("figure", &format!("{} correct answers a second", rate(qps))),
         None => line("figure", "refused"),

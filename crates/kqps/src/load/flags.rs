@@ -12,6 +12,8 @@ use kqps_player::plan::BURST_MOST;
 use kqps_player::{Io, LoadPlan, Plan, Sources, Stop};
 
 use super::dnsperf::{Foreign, parse_buffer, parse_transport, query_file};
+use super::skipped::skipped;
+use super::subject::{Choice, Subject};
 use super::target::{Allowed, Family, check_sources, resolve_all};
 use crate::exit::bad_input;
 use crate::value::{List, cores, parse_count, parse_duration, parse_list};
@@ -153,15 +155,16 @@ pub(crate) struct PlayerArgs {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Watch this process and its children: CPU, memory, drops
-    #[arg(long, value_name = "PID")]
-    pub(crate) subject_pid: Option<u32>,
+    /// Watch the subject's process and its children (CPU, memory, drops): auto finds the process on this host that has
+    /// the target's socket; or none, or the number of a process
+    #[arg(long, visible_alias = "subject-pid", value_name = "auto|none|PID", default_value = "auto")]
+    subject: Choice,
 
     /// Workers with which the subject answers: whether they share the work evenly, and for the ceiling in `find`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) subject_workers: Option<u32>,
 
-    /// The cores that the subject runs on
+    /// The cores that the subject runs on (default: those that its threads keep to, where it is watched)
     #[arg(long, value_name = "LIST", value_parser = parse_list)]
     subject_cpus: Option<List>,
 
@@ -179,8 +182,8 @@ pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
     let unnamed =
         if args.queries.is_none() { "; there is no -d FILE, so standard input was read" } else { "" };
     let dataset = Dataset::open(&path, &options).map_err(|error| bad_input(format!("{error}{unnamed}")))?;
-    if dataset.skipped() > 0 {
-        eprintln!("kqps: {} bad queries of {} were skipped", dataset.skipped(), path.display());
+    for note in skipped(&dataset) {
+        eprintln!("kqps: {note}");
     }
     if let Some(note) = dataset.note() {
         eprintln!("kqps: {note}");
@@ -207,7 +210,8 @@ impl PlayerArgs {
             return Err(bad_input(format!("--burst {}: expected 1 to {BURST_MOST}", self.burst)));
         }
         let drain = self.drain()?;
-        let subject_cpus = self.subject_cores()?;
+        let subject = Subject::of(self.subject, &targets)?;
+        let subject_cpus = self.subject_cores(&subject)?;
         // A subject on another host has other cores in any case.
         let are_apart = !subject_cpus.is_empty() || targets.iter().all(|&target| !is_own(target));
         let own_cores = self.priority == Priority::Auto
@@ -215,7 +219,6 @@ impl PlayerArgs {
             && has_cores_of_its_own(&cpus, threads, &subject_cpus);
         let coalesce = self.coalesce(own_cores)?;
         self.check_local(targets[0], sockets.max(threads) as usize)?;
-        self.check_subject()?;
         self.warn_of_a_small_buffer();
         Ok(Plan {
             targets,
@@ -236,7 +239,8 @@ impl PlayerArgs {
             // As in dnsperf, 0 is any port.
             local_port: self.local_port.filter(|port| *port > 0),
             seed: self.seed,
-            subject_pid: self.subject_pid,
+            subject_pids: subject.pids,
+            subject_unknown: subject.unknown,
             subject_cpus,
             drop_reasons: false,
         })
@@ -277,9 +281,10 @@ impl PlayerArgs {
         Ok(coalesce)
     }
 
-    /// The cores that the subject was given, none where that was not said; one that is not there is bad usage.
-    fn subject_cores(&self) -> anyhow::Result<Vec<u32>> {
-        let cpus = self.subject_cpus.clone().unwrap_or_default().0;
+    /// The cores that the subject was given, as the user says or as it keeps to them; none where it may run on all, and
+    /// where nothing is known. One that is not there is bad usage.
+    fn subject_cores(&self, subject: &Subject) -> anyhow::Result<Vec<u32>> {
+        let Some(List(cpus)) = self.subject_cpus.clone() else { return Ok(subject.cpus()) };
         let online = topology::online();
         match cpus.iter().find(|cpu| !online.is_empty() && !online.contains(cpu)) {
             None => Ok(cpus),
@@ -313,21 +318,6 @@ impl PlayerArgs {
             }
             _ => Ok(sockets),
         }
-    }
-
-    /// The subject must be there to be watched, and whoever watches a worker is told who has the others.
-    fn check_subject(&self) -> anyhow::Result<()> {
-        let Some(pid) = self.subject_pid else { return Ok(()) };
-        if !kqps_host::lives(pid) {
-            return Err(bad_input(format!("--subject-pid {pid}: there is no process {pid}")));
-        }
-        if let Some(parent) = kqps_host::parent_of_same_program(pid) {
-            eprintln!(
-                "kqps: process {pid} is a child of process {parent}, which runs the same program: to watch all of a \
-                 server say --subject-pid {parent}"
-            );
-        }
-        Ok(())
     }
 
     fn warn_of_a_small_buffer(&self) {

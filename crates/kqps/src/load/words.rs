@@ -9,6 +9,8 @@ use kqps_verdict::rate::plain;
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{Effect, Warning, busiest_to_mean, refusal};
 
+use super::subject::watched;
+
 /// Everything that is printed of a trial. `workers` is how many the subject has, where that is known.
 pub(super) fn words(trial: &Trial, warnings: &[Warning], workers: Option<u32>) -> String {
     let mut text = statistics(trial);
@@ -103,8 +105,8 @@ fn accounts(trial: &Trial) -> String {
     );
     let _ = writeln!(
         text,
-        "  beside these: truncated {} (of the correct), duplicate {}, unsolicited {}",
-        accounts.truncated, accounts.duplicate, accounts.unsolicited
+        "  beside these: truncated {} (of the correct), slipped {} (of the truncated), duplicate {}, unsolicited {}",
+        accounts.truncated, accounts.slipped, accounts.duplicate, accounts.unsolicited
     );
     for (cause, count) in &trial.unsent_causes {
         let _ = writeln!(text, "  unsent: {count} ({})", unsent_for(cause, trial));
@@ -115,6 +117,7 @@ fn accounts(trial: &Trial) -> String {
     for (cause, count) in trial.wrong_in_words() {
         let _ = writeln!(text, "  wrong: {count} ({cause})");
     }
+    text += &lost(trial);
     for (cause, count) in &trial.send_failed_causes {
         let _ = writeln!(text, "  send failed: {count} ({cause}: {})", refusal(cause).0);
     }
@@ -129,6 +132,19 @@ fn unsent_for(cause: &str, trial: &Trial) -> String {
         UNSENT_IDS => "every ID of every socket was outstanding".into(),
         _ => "the player came to them too late".into(),
     }
+}
+
+/// Lost queries by what was expected, where the file tells that of any.
+fn lost(trial: &Trial) -> String {
+    let mut text = String::new();
+    if trial.lost_expected.keys().any(|expected| expected != "unknown") {
+        for (expected, count) in &trial.lost_expected {
+            let expected =
+                if expected == "unknown" { "no rcode expected" } else { &format!("expected {expected}") };
+            let _ = writeln!(text, "  lost: {count} ({expected})");
+        }
+    }
+    text
 }
 
 fn load(trial: &Trial) -> String {
@@ -153,6 +169,9 @@ fn load(trial: &Trial) -> String {
         if player.cpus.is_empty() { "not pinned".into() } else { format!("pinned to {:?}", player.cpus) };
     let io = format!("{}, {} threads ({pinned}), {} sockets", player.io, player.threads, player.sockets);
     line(&mut text, "Player", &io);
+    if let Some(subject) = watched(trial) {
+        line(&mut text, "Subject", &subject);
+    }
     for note in &player.notes {
         line(&mut text, "Note", note);
     }

@@ -6,6 +6,8 @@ mod dnsperf;
 mod families;
 mod interrupted;
 mod large;
+mod limited;
+mod odd_lines;
 mod progress;
 mod sent;
 mod status;

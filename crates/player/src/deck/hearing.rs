@@ -2,12 +2,13 @@
 //! rest. Time never runs out for a query before its socket was read: a reply that waits there since a stall of
 //! the player carries the kernel's time of arrival, and may have come in time.
 
+use kqps_dataset::{Position, Query};
 use kqps_kernel::clock;
-use kqps_message::header::Header;
+use kqps_message::{header, rcode};
 
 use super::Deck;
 use crate::inflight::State;
-use crate::reply::{Checked, check};
+use crate::reply::{Cause, Checked, Extent, check};
 
 /// How often time is let go by: timeouts, the wall clock's offset, a look at every socket.
 pub(super) const TICK_NS: u64 = 1_000_000;
@@ -48,11 +49,10 @@ impl Deck<'_> {
     /// A datagram arrived from the target at `at_ns`.
     #[inline]
     pub fn arrived(&mut self, socket: usize, reply: &[u8], at_ns: u64) {
-        let Some(header) = Header::of(reply) else {
+        let Some(id) = header::id(reply) else {
             self.tally.accounts.unsolicited += 1;
             return;
         };
-        let id = header.id();
         let flow = &mut self.sockets[socket];
         let Some(slot) = flow.inflight.find(id) else {
             self.tally.accounts.unsolicited += 1;
@@ -69,9 +69,10 @@ impl Deck<'_> {
                 return;
             }
         }
-        let query = self.dataset.query(slot.query);
+        let position = slot.query;
+        let query = self.dataset.query(position);
         let latency_ns = at_ns.saturating_sub(slot.due_ns);
-        let checked = check(&query, header, reply, &mut self.scratch);
+        let checked = check(&query, reply, &mut self.scratch);
         if latency_ns > self.timeout_ns && matches!(checked, Checked::Wrong(_)) {
             // It is no answer to what was asked, and too late to be a wrong one: the query stays open.
             self.tally.accounts.unsolicited += 1;
@@ -81,7 +82,22 @@ impl Deck<'_> {
         if flow.inflight.settle(id) {
             self.waiting -= 1;
         }
+        if latency_ns <= self.timeout_ns {
+            self.note(checked, position, &query, reply.len());
+        }
         self.book(checked, at_ns, latency_ns, reply.len());
+    }
+
+    /// Notes what a reply in time shows of answers that the subject holds back.
+    #[inline]
+    fn note(&mut self, checked: Checked, position: Position, query: &Query<'_>, bytes: usize) {
+        let cuts = &mut self.tally.cuts;
+        match checked {
+            Checked::Correct { rcode, extent: Extent::Whole } => cuts.whole(position, query, rcode, bytes),
+            Checked::Correct { rcode, extent: Extent::Bare } => cuts.bare(position, rcode),
+            Checked::Wrong(Cause::Rcode { got: rcode::REFUSED, .. }) => cuts.refused(position),
+            Checked::Correct { extent: Extent::Partial, .. } | Checked::Wrong(_) => {}
+        }
     }
 
     /// Datagrams arrived that answer nothing: from an address that was not asked, or without a byte.
@@ -94,8 +110,8 @@ impl Deck<'_> {
         self.tally.outstanding_us += latency_ns.min(self.timeout_ns) / 1000;
         match checked {
             Checked::Wrong(cause) => self.tally.wrong(cause),
-            Checked::Correct { rcode, truncated } if latency_ns <= self.timeout_ns => {
-                self.tally.correct(at_ns, latency_ns, rcode, truncated, bytes);
+            Checked::Correct { rcode, extent } if latency_ns <= self.timeout_ns => {
+                self.tally.correct(at_ns, latency_ns, rcode, extent != Extent::Whole, bytes);
                 self.live.latency(latency_ns);
             }
             Checked::Correct { .. } => {
@@ -182,7 +198,8 @@ impl Deck<'_> {
             (read_ns.saturating_sub(self.timeout_ns), read_ns.saturating_sub(self.settle_ns));
         for flow in &mut self.sockets {
             let lost = if read_ns < flow.held_until_ns { 0 } else { lost };
-            let expired = flow.inflight.expire(overdue, lost);
+            let each_lost = |query| self.tally.lost_one(self.dataset.expected(query));
+            let expired = flow.inflight.expire(overdue, lost, each_lost);
             self.waiting -= expired.overdue;
             self.tally.lost(self.timeout_ns, expired.lost);
         }
@@ -202,7 +219,8 @@ impl Deck<'_> {
     pub fn end(&mut self) {
         self.tally.cut_short += self.waiting;
         for flow in &mut self.sockets {
-            let lost = flow.inflight.end();
+            let each_lost = |query| self.tally.lost_one(self.dataset.expected(query));
+            let lost = flow.inflight.end(each_lost);
             self.tally.lost(self.timeout_ns, lost);
         }
         self.waiting = 0;

@@ -321,7 +321,8 @@ mod tests {
             local: None,
             local_port: None,
             seed: 1,
-            subject_pid: None,
+            subject_pids: Vec::new(),
+            subject_unknown: None,
             subject_cpus: Vec::new(),
             drop_reasons: false,
         }

@@ -28,7 +28,8 @@ pub(crate) fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
         local: None,
         local_port: None,
         seed: 1,
-        subject_pid: None,
+        subject_pids: Vec::new(),
+        subject_unknown: None,
         subject_cpus: Vec::new(),
         drop_reasons: false,
     }

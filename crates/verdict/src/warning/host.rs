@@ -37,6 +37,29 @@ pub fn shared_cores(trial: &Trial, setting: &Setting) -> Option<Warning> {
     })
 }
 
+/// The subject's threads may run on other cores than those that it is said to have: what is told of those cores is not
+/// told of the subject.
+pub fn subject_cores(trial: &Trial, setting: &Setting) -> Option<Warning> {
+    let real: BTreeSet<u32> = trial.subject.iter().flat_map(|subject| &subject.cpus).copied().collect();
+    let said: BTreeSet<u32> = setting.subject_cpus.iter().copied().collect();
+    if real.is_empty() || said.is_empty() || real == said {
+        return None;
+    }
+    let list = |cpus: &BTreeSet<u32>| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let advice = format!(
+        "The subject is said to have core {}, and its threads may run on core {}. Say which cores it has in fact, or \
+         confine it to those (taskset).",
+        list(&said),
+        list(&real)
+    );
+    Some(Warning::new(
+        Code::SubjectCores,
+        Effect::DownOne,
+        real.symmetric_difference(&said).count() as f64,
+        advice,
+    ))
+}
+
 /// Player and subject were on one host: so it was told, or the target is a loopback address, or the subject's
 /// processes could be watched from here.
 pub fn single_host(trial: &Trial, setting: &Setting) -> Option<Warning> {

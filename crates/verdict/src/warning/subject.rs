@@ -5,6 +5,7 @@ use kqps_observation::trial::Interval;
 
 use crate::steady::{Steadiness, steadiness};
 
+use super::limit::{had_time, is_many, rate_limited, settings};
 use super::{Code, Effect, Setting, Warning};
 
 /// Workers that use less of a core than this are too idle to compare.
@@ -93,18 +94,18 @@ fn rcode_question(got: &str) -> &'static str {
 }
 
 /// Queries were lost that no counter accounts for, although the subject had time to spare. Where the subject
-/// was not watched, or was busy, it may have dropped them itself, and nothing is said.
+/// was not watched, or was busy, it may have dropped them itself, and nothing is said; nor where a limit on its
+/// responses is seen to be why.
 pub fn unexplained_loss(trial: &Trial) -> Option<Warning> {
-    let subject = trial.subject.as_ref().filter(|subject| subject.was_seen())?;
-    if subject.threads.iter().any(|thread| thread.busy >= super::player::BUSY) {
+    if !had_time(trial) || rate_limited(trial).is_some() {
         return None;
     }
-    let lost = trial.ledger.unexplained;
-    let allowed = (trial.accounts.intended as f64 * 1e-5).max(10.0);
-    (lost as f64 > allowed).then(|| {
+    let lost = u64::try_from(trial.ledger.unexplained).unwrap_or(0);
+    is_many(lost, trial).then(|| {
         let advice = format!(
             "{lost} queries vanished and no counter says where, while the subject was not busy. Look for a \
-             packet filter or rate limit on the path or in the subject."
+             packet filter on the path, or a rate limit in the subject. {}",
+            settings(trial)
         );
         Warning::new(Code::UnexplainedLoss, Effect::DownOne, lost as f64, advice)
     })

@@ -6,6 +6,7 @@ mod doubts;
 mod facts;
 mod figures;
 mod held;
+mod limits;
 mod reasons;
 mod runs;
 mod searches;

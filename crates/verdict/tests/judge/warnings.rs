@@ -7,8 +7,8 @@ use kqps_observation::{Histogram, Quantiles, Trial};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::warning::{
     Code, Effect, Setting, Warning, busiest_thread, busiest_to_mean, client_drops, lagging, no_steady_state,
-    noisy_host, of_trial, player_headroom, player_limited, send_failed, uneven, unexplained_loss,
-    wrong_answers,
+    noisy_host, of_trial, player_headroom, player_limited, send_failed, subject_cores, uneven,
+    unexplained_loss, wrong_answers,
 };
 
 use crate::facts::{place, starved, subject_busy, thread, trial};
@@ -235,6 +235,23 @@ fn loss_that_no_counter_explains_counts_while_the_subject_is_idle() {
     let subject = vanished.subject.as_mut().unwrap();
     (subject.alive, subject.threads) = (false, Vec::new());
     assert_eq!(unexplained_loss(&vanished), None, "one that has ended was not idle");
+}
+
+#[test]
+fn a_subject_on_other_cores_than_it_is_said_to_have_is_doubted() {
+    let mut moved = trial(100e3, 0);
+    moved.subject.as_mut().unwrap().cpus = vec![1];
+    assert_eq!(subject_cores(&moved, &pinned()), None);
+    assert_eq!(subject_cores(&moved, &Setting::default()), None, "nobody said which");
+    moved.subject.as_mut().unwrap().cpus = vec![0, 1];
+    let warning = subject_cores(&moved, &pinned()).unwrap();
+    assert_eq!((warning.code, warning.effect()), (Code::SubjectCores, Effect::DownOne));
+    assert!(
+        warning.advice.contains("said to have core 1, and its threads may run on core 0, 1"),
+        "{warning}"
+    );
+    moved.subject.as_mut().unwrap().cpus = Vec::new();
+    assert_eq!(subject_cores(&moved, &pinned()), None, "they could not be read");
 }
 
 #[test]

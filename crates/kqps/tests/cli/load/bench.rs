@@ -26,11 +26,12 @@ impl Echo {
 
     /// One that listens there.
     pub(crate) fn listening(address: &str, options: &[&str]) -> Self {
-        let mut child = kqps(&["serve", "echo", "--listen", address, "--for", "5m", "--json"])
-            .args(options)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::of(kqps(&["serve", "echo", "--listen", address, "--for", "5m", "--json"]).args(options))
+    }
+
+    /// Another server of ours, by the command that starts it with `--json`.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let ready: serde_json::Value = serde_json::from_str(&line).unwrap();

@@ -69,6 +69,83 @@ fn a_search_where_nobody_listens_says_so_after_its_first_trial() {
     assert_eq!(err.lines().count(), 1, "{err}");
 }
 
+#[test]
+fn the_subject_is_found_by_its_socket() {
+    let bench = Bench::new();
+    let flags = ["-Q", "1k", "-l", "0.1s", "-t", "0.2s"];
+    let subject = bench.trial(&flags).subject.expect("it is watched");
+    assert_eq!((subject.pid, subject.program.as_str(), subject.processes), (bench.echo.pid(), "kqps", 1));
+    let (out, _) = words(&bench.load(&flags).output().unwrap());
+    assert!(out.contains(&format!("  Subject:              kqps (pid {})", bench.echo.pid())), "{out}");
+    let (out, _) = words(&bench.load(&flags).args(["--subject", "none"]).output().unwrap());
+    assert!(!out.contains("Subject:"), "{out}");
+    assert_eq!(bench.trial(&[&flags[..], &["--subject", "none"]].concat()).subject, None);
+    // By both of its names.
+    let pid = bench.echo.pid().to_string();
+    for flag in ["--subject", "--subject-pid"] {
+        let subject = bench.trial(&[&flags[..], &[flag, &pid]].concat()).subject;
+        assert_eq!(subject.expect("it is watched").pid, bench.echo.pid());
+    }
+}
+
+#[test]
+fn the_parent_of_all_workers_is_the_subject() {
+    let bench = Bench::before(Echo::with(&["--processes", "2"]));
+    let flags = ["-Q", "1k", "-l", "0.1s", "-t", "0.2s"];
+    let subject = bench.trial(&flags).subject.expect("it is watched");
+    assert_eq!((subject.pid, subject.processes), (bench.echo.pid(), 3), "{subject:?}");
+    let (out, _) = words(&bench.load(&flags).output().unwrap());
+    assert!(out.contains(&format!("kqps (pid {} and 2 children)", bench.echo.pid())), "{out}");
+}
+
+#[test]
+fn a_subject_that_cannot_be_found_is_no_error() {
+    let bench = Bench::new();
+    let flags = ["-Q", "100", "-l", "0.1s", "-t", "0.1s"];
+    // This test has the socket, and starts the player.
+    let own = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let own_address = own.local_addr().unwrap().to_string();
+    let started = format!("process {} has the socket and started this player", std::process::id());
+    for (target, why) in [
+        (own_address, started),
+        (closed.clone(), format!("no UDP socket of this network namespace is bound to {closed}")),
+    ] {
+        let output = bench.load_of(&target, &flags).output().unwrap();
+        let (out, err) = words(&output);
+        assert!(out.contains(&format!("  Subject:              not watched: {why}")), "{out}{err}");
+        assert_eq!(err, "", "nothing but the statistics");
+    }
+}
+
+#[test]
+fn the_cores_of_the_subject_are_those_that_its_threads_keep_to() {
+    let cpus = affinity::allowed().unwrap();
+    let [one, .., other] = &*cpus else {
+        println!("skipped: one core only");
+        return;
+    };
+    let bench = Bench::new();
+    for thread in kqps_host::threads_of(bench.echo.pid()) {
+        affinity::confine_thread(thread, &[*other]).unwrap();
+    }
+    let (one, other_text) = (one.to_string(), other.to_string());
+    let played = |flags: &[&str]| -> (Vec<u32>, Option<f64>, bool) {
+        let flags = [&["-Q", "1k", "-l", "0.1s", "-t", "0.2s", "--json"], flags].concat();
+        let output = bench.load(&flags).output().unwrap();
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let trial: kqps_observation::Trial = serde_json::from_slice(&output.stdout).unwrap();
+        let warnings = told["warnings"].as_array().unwrap();
+        let is_doubted = warnings.iter().any(|warning| warning["code"] == "subject-cores");
+        (trial.subject.unwrap().cpus, trial.load.coalesce_us, is_doubted)
+    };
+    // The player has a core of its own, for the subject keeps to another: so it lets queries wait for less.
+    assert_eq!(played(&["--cpus", &one]), (vec![*other], Some(10.0), false));
+    assert_eq!(played(&["--cpus", &other_text]), (vec![*other], Some(20.0), false));
+    assert_eq!(played(&["--subject-cpus", &other_text]), (vec![*other], Some(20.0), false));
+    assert_eq!(played(&["--subject-cpus", &one]), (vec![*other], Some(20.0), true));
+}
+
 /// A program that holds a core for itself, until it is dropped.
 struct Neighbour(Child);
 

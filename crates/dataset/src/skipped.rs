@@ -1,0 +1,82 @@
+//! What was left out of a query file, by why, and what may be taken for something else than it was meant to be.
+
+use crate::error::LineFault;
+
+/// Counts, in the order in which the encoded form keeps them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Skipped {
+    /// Bad lines and messages, by [`NAMES`].
+    bad: [u64; NAMES.len()],
+    /// Queries for names that begin with `#`.
+    pub(crate) hash_queries: u64,
+    /// Lines that begin with `#`, have more than that as their first column, and are no queries.
+    pub(crate) hash_comments: u64,
+}
+
+/// Why lines and messages are bad, as records and messages have it.
+const NAMES: [&str; 11] = [
+    "bad name",
+    "no type",
+    "unknown type",
+    "class",
+    "unknown column",
+    "bad client subnet",
+    "bad answer digest",
+    "repeated column",
+    "line too long",
+    "dynamic update",
+    "bad message",
+];
+
+/// The numbers of the encoded form.
+pub(crate) const NUMBERS: usize = NAMES.len() + 2;
+
+impl Skipped {
+    /// A bad line was left out.
+    pub(crate) fn line(&mut self, fault: &LineFault) {
+        let at = match fault {
+            LineFault::Name(_) => 0,
+            LineFault::NoType => 1,
+            LineFault::Type { .. } => 2,
+            LineFault::Class(_) => 3,
+            LineFault::Column { .. } => 4,
+            LineFault::Subnet(_) => 5,
+            LineFault::Answer(_) => 6,
+            LineFault::Repeated(_) => 7,
+            LineFault::TooLong => 8,
+            LineFault::Update => 9,
+        };
+        self.bad[at] += 1;
+    }
+
+    /// A bad message was left out.
+    pub(crate) fn message(&mut self) {
+        self.bad[10] += 1;
+    }
+
+    /// Everything bad that was left out.
+    pub(crate) fn bad(&self) -> u64 {
+        self.bad.iter().sum()
+    }
+
+    /// What was bad, and how many lines or messages.
+    pub(crate) fn causes(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        NAMES.into_iter().zip(self.bad).filter(|(_, count)| *count > 0)
+    }
+
+    pub(crate) fn to_numbers(self) -> [u64; NUMBERS] {
+        let mut numbers = [0; NUMBERS];
+        numbers[..NAMES.len()].copy_from_slice(&self.bad);
+        numbers[NAMES.len()] = self.hash_queries;
+        numbers[NAMES.len() + 1] = self.hash_comments;
+        numbers
+    }
+
+    pub(crate) fn from_numbers(numbers: [u64; NUMBERS]) -> Self {
+        Self {
+            bad: std::array::from_fn(|at| numbers[at]),
+            hash_queries: numbers[NAMES.len()],
+            hash_comments: numbers[NAMES.len() + 1],
+        }
+    }
+}

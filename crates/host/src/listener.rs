@@ -1,0 +1,269 @@
+//! The processes behind an address of this host: those that have the sockets which take what is sent there.
+//!
+//! A socket has an inode in the kernel's table of sockets, and a process that has it open shows the same inode among its
+//! files. Servers share sockets: with their workers, with the service manager that opened them, and by `SO_REUSEPORT`
+//! with processes that are no relatives. What comes back are the processes that, with their descendants, are the server.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::process;
+
+/// A UDP socket that is bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bound {
+    at: SocketAddr,
+    uid: u32,
+    inode: u64,
+}
+
+/// The processes that take what is sent to these addresses, without those that descend from one of them; or why they
+/// are not known. Sockets are looked for in the network namespace of the calling thread.
+pub fn listeners(targets: &[SocketAddr]) -> Result<Vec<u32>, String> {
+    let bound = all_bound()?;
+    let mut wanted = BTreeMap::new();
+    for target in targets {
+        let at = taking(&bound, *target);
+        if at.is_empty() {
+            return Err(format!("no UDP socket of this network namespace is bound to {target}"));
+        }
+        wanted.extend(at.into_iter().map(|socket| (socket.inode, socket)));
+    }
+    let inodes: BTreeSet<u64> = wanted.keys().copied().collect();
+    let (holders, hidden) = holders(&inodes);
+    let held: BTreeSet<u64> = holders.values().flatten().copied().collect();
+    if let Some(inode) = inodes.difference(&held).next() {
+        let (at, uid) = (wanted[inode].at, wanted[inode].uid);
+        return Err(if hidden {
+            format!(
+                "the socket at {at} belongs to user {uid}, whose processes cannot be looked into from here (run as root, \
+                 or as that user)"
+            )
+        } else {
+            format!("no process that can be seen here has the socket at {at}")
+        });
+    }
+    let holders: BTreeSet<u32> = holders.into_keys().collect();
+    let kin = Kin {
+        parent: &|pid| process::parent(pid),
+        is_same: &|one, other| process::runs_same_program(one, other),
+        own: &ancestors(std::process::id()),
+    };
+    kin.servers(&holders)
+}
+
+/// Every UDP socket that takes datagrams from anybody.
+fn all_bound() -> Result<Vec<Bound>, String> {
+    let table = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{name}"));
+    let mut bound = parse(&table("udp").map_err(|error| format!("/proc/net/udp cannot be read: {error}"))?);
+    // A kernel without IPv6 has no udp6.
+    bound.extend(parse(&table("udp6").unwrap_or_default()));
+    Ok(bound)
+}
+
+/// The sockets of `/proc/net/udp` or `udp6` that are not connected to a peer.
+fn parse(table: &str) -> Vec<Bound> {
+    let socket = |line: &str| {
+        let mut columns = line.split_whitespace();
+        let (at, peer) = (address(columns.nth(1)?)?, address(columns.next()?)?);
+        let uid = columns.nth(4)?.parse().ok()?;
+        let inode = columns.nth(1)?.parse().ok()?;
+        (peer.port() == 0).then_some(Bound { at, uid, inode })
+    };
+    table.lines().skip(1).filter_map(socket).collect()
+}
+
+/// `0100007F:14B4`: 32-bit words of an address as they lie in memory, read as numbers of this machine.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let word = |at: usize| Some(u32::from_str_radix(ip.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
+    let ip: IpAddr = match ip.len() {
+        8 => Ipv4Addr::from(word(0)?).into(),
+        32 => {
+            let mut bytes = [0; 16];
+            for (index, place) in bytes.chunks_exact_mut(4).enumerate() {
+                place.copy_from_slice(&word(index * 8)?);
+            }
+            Ipv6Addr::from(bytes).into()
+        }
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, port))
+}
+
+/// The sockets that the kernel chooses among for what is sent to an address: those bound to it, or else those bound to
+/// any. Sockets of IPv6 take IPv4, too, unless others do.
+fn taking(bound: &[Bound], target: SocketAddr) -> Vec<Bound> {
+    let ip = target.ip();
+    let candidates: &[IpAddr] = &match ip {
+        IpAddr::V4(v4) => {
+            [ip, v4.to_ipv6_mapped().into(), Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()]
+        }
+        IpAddr::V6(_) => [ip, ip, Ipv6Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()],
+    };
+    let at = |ip: &IpAddr| -> Vec<Bound> {
+        let wanted = SocketAddr::new(*ip, target.port());
+        bound.iter().filter(|socket| socket.at == wanted).copied().collect()
+    };
+    candidates.iter().map(at).find(|sockets| !sockets.is_empty()).unwrap_or_default()
+}
+
+/// The processes that have any of these sockets open, and which; and whether any process could not be looked into.
+fn holders(inodes: &BTreeSet<u64>) -> (BTreeMap<u32, BTreeSet<u64>>, bool) {
+    let (mut holders, mut hidden) = (BTreeMap::new(), false);
+    for pid in process::all() {
+        match process::socket_inodes(pid) {
+            Ok(open) => {
+                let held: BTreeSet<u64> = open.intersection(inodes).copied().collect();
+                if !held.is_empty() {
+                    holders.insert(pid, held);
+                }
+            }
+            Err(error) => hidden |= error.kind() == io::ErrorKind::PermissionDenied,
+        }
+    }
+    (holders, hidden)
+}
+
+/// A process and all that it descends from.
+fn ancestors(pid: u32) -> BTreeSet<u32> {
+    std::iter::successors(Some(pid), |pid| process::parent(*pid)).collect()
+}
+
+/// What is known of how processes are related.
+struct Kin<'a> {
+    parent: &'a dyn Fn(u32) -> Option<u32>,
+    /// Whether two processes run the same program.
+    is_same: &'a dyn Fn(u32, u32) -> bool,
+    /// The player and all that it descends from.
+    own: &'a BTreeSet<u32>,
+}
+
+impl Kin<'_> {
+    /// Of the processes that hold a server's sockets those that, with their descendants, are the server.
+    fn servers(&self, holders: &BTreeSet<u32>) -> Result<Vec<u32>, String> {
+        let mut servers = BTreeSet::new();
+        for &holder in holders.iter().filter(|holder| !self.handed_on(**holder, holders)) {
+            if holder == 1 {
+                return Err(
+                    "its socket is held by process 1, which starts the server at the first query: send one, \
+                            and load again"
+                        .into(),
+                );
+            }
+            if self.own.contains(&holder) {
+                return Err(format!(
+                    "process {holder} has the socket and started this player: what it uses cannot be told from what \
+                     the player does"
+                ));
+            }
+            servers.insert(self.eldest(holder));
+        }
+        let eldest = servers.iter().filter(|server| {
+            let descends = |other: &u32| other != *server && self.descends(**server, *other);
+            !servers.iter().any(descends)
+        });
+        Ok(eldest.copied().collect())
+    }
+
+    /// Whether a process only opened the sockets for another one: as a service manager does, whose program is another.
+    fn handed_on(&self, holder: u32, holders: &BTreeSet<u32>) -> bool {
+        let mut heirs = holders.iter().filter(|other| self.descends(**other, holder)).peekable();
+        heirs.peek().is_some() && heirs.all(|heir| !(self.is_same)(*heir, holder))
+    }
+
+    /// The process from which one descends through others that run the same program, as a worker does from its server.
+    fn eldest(&self, pid: u32) -> u32 {
+        let parent = |pid: &u32| {
+            let parent = (self.parent)(*pid)?;
+            (parent > 1 && !self.own.contains(&parent) && (self.is_same)(*pid, parent)).then_some(parent)
+        };
+        std::iter::successors(Some(pid), parent).last().unwrap_or(pid)
+    }
+
+    fn descends(&self, pid: u32, from: u32) -> bool {
+        std::iter::successors((self.parent)(pid), |pid| (self.parent)(*pid)).any(|one| one == from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
+  100: 0100007F:14B4 00000000:0000 07 00000000:00000000 00:00000000 00000000   104        0 9001 2 0000000000000000 812
+  101: 00000000:14B4 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 9002 2 0000000000000000 7
+  101: 00000000:14B4 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 9003 2 0000000000000000 7
+  102: 0100007F:14B4 0200007F:0035 01 00000000:00000000 00:00000000 00000000     0        0 9004 2 0000000000000000 7
+";
+
+    const TABLE6: &str = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
+  200: 00000000000000000000000000000000:14B5 00000000000000000000000000000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 9005 2 0000000000000000 0
+  201: 00000000000000000000000001000000:14B5 00000000000000000000000000000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 9006 2 0000000000000000 0
+  202: 0000000000000000FFFF00000100007F:14B6 00000000000000000000000000000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 9007 2 0000000000000000 0
+";
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn the_socket_that_is_bound_most_closely_takes_a_query() {
+        let bound = [parse(TABLE), parse(TABLE6)].concat();
+        assert_eq!((bound.len(), bound[0].uid), (6, 104), "one is connected, and takes from its peer alone");
+        let taking = |target: &str| -> Vec<u64> {
+            taking(&bound, target.parse().unwrap()).iter().map(|socket| socket.inode).collect()
+        };
+        assert_eq!(taking("127.0.0.1:5300"), [9001]);
+        assert_eq!(taking("127.0.0.2:5300"), [9002, 9003], "they share the port");
+        assert_eq!(taking("127.0.0.1:5301"), [9005], "IPv6 takes IPv4 too");
+        assert_eq!(taking("[::1]:5301"), [9006]);
+        assert_eq!(taking("[2001:db8::1]:5301"), [9005]);
+        assert_eq!(taking("127.0.0.1:5302"), [9007]);
+        assert_eq!(taking("[::1]:5300"), [0; 0]);
+    }
+
+    /// Processes as (number, parent, program), of which these hold the sockets and 90 is the player; the servers.
+    fn servers(processes: &[(u32, u32, &str)], holders: &[u32]) -> Result<Vec<u32>, String> {
+        let parent = |pid| processes.iter().find(|one| one.0 == pid).map(|one| one.1).filter(|it| *it > 0);
+        let program = |pid| processes.iter().find(|one| one.0 == pid).map(|one| one.2);
+        let own: BTreeSet<u32> = std::iter::successors(Some(90), |pid| parent(*pid)).collect();
+        let is_same = |one, other| program(one) == program(other);
+        Kin { parent: &parent, is_same: &is_same, own: &own }.servers(&holders.iter().copied().collect())
+    }
+
+    const ROOT: [(u32, u32, &str); 3] = [(1, 0, "systemd"), (80, 1, "sh"), (90, 80, "kqps")];
+
+    #[test]
+    fn the_parent_that_covers_all_workers_is_the_server() {
+        let nsd = [(20, 1, "nsd"), (21, 20, "nsd"), (22, 21, "nsd"), (23, 21, "nsd")];
+        let all = [&ROOT[..], &nsd].concat();
+        for holders in [&[20, 21, 22, 23][..], &[21, 22, 23], &[22, 23], &[22]] {
+            assert_eq!(servers(&all, holders), Ok(vec![20]), "{holders:?}");
+        }
+    }
+
+    #[test]
+    fn servers_that_share_an_address_are_all_found() {
+        // Started by the shell that started the player, which is none of them.
+        let all = [&ROOT[..], &[(30, 80, "unbound"), (31, 80, "unbound"), (32, 31, "unbound")]].concat();
+        assert_eq!(servers(&all, &[30, 31, 32]), Ok(vec![30, 31]));
+    }
+
+    #[test]
+    fn who_only_opened_the_socket_is_no_server() {
+        let all = [&ROOT[..], &[(40, 1, "knotd"), (50, 1, "supervisor"), (51, 50, "named")]].concat();
+        assert_eq!(servers(&all, &[1, 40]), Ok(vec![40]));
+        assert_eq!(servers(&all, &[50, 51]), Ok(vec![51]));
+        assert!(servers(&all, &[1]).unwrap_err().contains("first query"));
+    }
+
+    #[test]
+    fn who_started_the_player_is_not_watched() {
+        let all = [&ROOT[..], &[(60, 80, "kqps"), (61, 60, "kqps")]].concat();
+        assert!(
+            servers(&all, &[80]).unwrap_err().contains("process 80 has the socket and started this player")
+        );
+        // One that the player's parent started is.
+        assert_eq!(servers(&all, &[80, 61]), Ok(vec![60]), "the shell opened its socket");
+    }
+}

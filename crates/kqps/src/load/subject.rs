@@ -1,0 +1,154 @@
+//! Which process the subject is: named by the user, or found by the socket that the queries go to.
+
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use kqps_host::topology::{online, write_list};
+use kqps_host::watch::SUBJECT_PROCESS;
+use kqps_kernel::own::is_own;
+use kqps_observation::{SubjectFacts, Trial};
+
+use crate::exit::bad_input;
+
+/// What `--subject` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// The process that has the target's socket, if it can be found.
+    Auto,
+    /// None.
+    None,
+    /// This one.
+    Pid(u32),
+}
+
+impl FromStr for Choice {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "none" => Ok(Self::None),
+            _ => match text.parse() {
+                Ok(pid @ 1..) => Ok(Self::Pid(pid)),
+                _ => Err("expected auto, none, or the number of a process"),
+            },
+        }
+    }
+}
+
+/// The processes to watch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Subject {
+    /// Those that do not descend from each other.
+    pub(super) pids: Vec<u32>,
+    /// Why there are none, where they were looked for.
+    pub(super) unknown: Option<String>,
+}
+
+impl Subject {
+    /// The subject by the user's choice. A process that is not there is bad usage; one that is not found is not.
+    pub(super) fn of(choice: Choice, targets: &[SocketAddr]) -> anyhow::Result<Self> {
+        match choice {
+            Choice::None => Ok(Self::default()),
+            Choice::Pid(pid) => {
+                check(pid)?;
+                Ok(Self { pids: vec![pid], unknown: None })
+            }
+            Choice::Auto => Ok(match found(targets) {
+                Ok(pids) => Self { pids, unknown: None },
+                Err(why) => Self { pids: Vec::new(), unknown: Some(why) },
+            }),
+        }
+    }
+
+    /// The cores that it keeps to, where those are not all that there are.
+    pub(super) fn cpus(&self) -> Vec<u32> {
+        let cpus = kqps_host::allowed_cpus(&self.pids);
+        if online().iter().all(|cpu| cpus.contains(cpu)) { Vec::new() } else { cpus }
+    }
+}
+
+fn found(targets: &[SocketAddr]) -> Result<Vec<u32>, String> {
+    match targets.iter().find(|target| !is_own(**target)) {
+        Some(other) => Err(format!("{} is not an address of this host", other.ip())),
+        None => kqps_host::listeners(targets),
+    }
+}
+
+/// A process that was named must be there, and whoever names a worker is referred to the process that has all of them.
+fn check(pid: u32) -> anyhow::Result<()> {
+    if !kqps_host::lives(pid) {
+        return Err(bad_input(format!("--subject {pid}: there is no process {pid}")));
+    }
+    if let Some(parent) = kqps_host::parent_of_same_program(pid) {
+        eprintln!(
+            "kqps: process {pid} is a child of process {parent}, which runs the same program: to watch all of a \
+             server say --subject {parent}"
+        );
+    }
+    Ok(())
+}
+
+/// Which process was watched, or why none was; none where nobody asked for one.
+pub(crate) fn watched(trial: &Trial) -> Option<String> {
+    match &trial.subject {
+        Some(subject) => Some(shown(subject)),
+        None => trial.host.unreadable.get(SUBJECT_PROCESS).map(|why| format!("not watched: {why}")),
+    }
+}
+
+/// `nsd (pid 123 and 2 children), on cores 2,3`
+fn shown(subject: &SubjectFacts) -> String {
+    let name = if subject.program.is_empty() { "process" } else { &subject.program };
+    let pids: Vec<String> =
+        std::iter::once(&subject.pid).chain(&subject.other_pids).map(u32::to_string).collect();
+    let word = if pids.len() == 1 { "pid" } else { "pids" };
+    let children = (subject.processes as usize).saturating_sub(pids.len());
+    let children = match children {
+        0 => String::new(),
+        1 => " and 1 child".into(),
+        many => format!(" and {many} children"),
+    };
+    let cores = match &subject.cpus[..] {
+        [] => String::new(),
+        [one] => format!(", on core {one}"),
+        many => format!(", on cores {}", write_list(many)),
+    };
+    format!("{name} ({word} {}{children}){cores}", pids.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_is_a_word_or_a_number() {
+        assert_eq!("auto".parse(), Ok(Choice::Auto));
+        assert_eq!("none".parse(), Ok(Choice::None));
+        assert_eq!("123".parse(), Ok(Choice::Pid(123)));
+        for bad in ["", "0", "-1", "nsd", "4294967296", "1,2"] {
+            assert!(bad.parse::<Choice>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_subject_is_told_with_its_processes_and_cores() {
+        let subject =
+            SubjectFacts { pid: 123, program: "nsd".into(), processes: 3, ..SubjectFacts::default() };
+        assert_eq!(shown(&subject), "nsd (pid 123 and 2 children)");
+        let subject = SubjectFacts { processes: 1, cpus: vec![2, 3], ..subject };
+        assert_eq!(shown(&subject), "nsd (pid 123), on cores 2,3");
+        let subject = SubjectFacts { processes: 3, cpus: vec![1], other_pids: vec![130], ..subject };
+        assert_eq!(shown(&subject), "nsd (pids 123, 130 and 1 child), on core 1");
+        // One that has ended has no processes left.
+        let subject = SubjectFacts { pid: 7, ..SubjectFacts::default() };
+        assert_eq!(shown(&subject), "process (pid 7)");
+    }
+
+    #[test]
+    fn what_is_elsewhere_is_not_watched() {
+        let elsewhere = Subject::of(Choice::Auto, &["192.0.2.1:53".parse().unwrap()]).unwrap();
+        assert_eq!(elsewhere.unknown.as_deref(), Some("192.0.2.1 is not an address of this host"));
+        assert_eq!(Subject::of(Choice::None, &[]).unwrap(), Subject::default());
+    }
+}

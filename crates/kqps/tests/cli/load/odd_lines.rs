@@ -1,0 +1,39 @@
+//! Query files with lines that are no queries, or that look like something else.
+
+use super::bench::{Bench, words};
+
+#[test]
+fn names_that_begin_with_a_hash_are_asked_and_told() {
+    let bench = Bench::new();
+    let text = "; a comment\r\n# another\r\n#tag.example.test A\r\nwww.example.test TYPE65\r\n#note\r\n";
+    std::fs::write(bench.queries(), text).unwrap();
+    let output = bench.load(&["-q", "1", "-n", "1"]).output().unwrap();
+    let (out, err) = words(&output);
+    assert!(out.starts_with("Statistics:\n\n  Queries sent:         2\n"), "{out}{err}");
+    let file = bench.queries();
+    let wanted = format!(
+        "kqps: 1 names in {0} begin with # and are asked, as dnsperf does; a comment begins with ; or with # and a \
+         blank\nkqps: 1 lines of {0} begin with #, are no queries, and were taken for comments\n",
+        file.display()
+    );
+    assert_eq!(err, wanted);
+}
+
+#[test]
+fn what_is_skipped_is_told_by_why() {
+    let bench = Bench::new();
+    let text = "www.example.test IN A\nwww.example.test AAAAB\na..b A\nsend\nx\nwww.example.test A\n";
+    std::fs::write(bench.queries(), text).unwrap();
+    let output = bench.load(&["-q", "1", "-n", "1", "--skip-bad"]).output().unwrap();
+    let (_, err) = words(&output);
+    let causes = "(bad name: 1, no type: 1, unknown type: 1, class: 1, dynamic update: 1)";
+    assert!(
+        err.contains(&format!("5 bad queries of {} were skipped {causes}", bench.queries().display())),
+        "{err}"
+    );
+    let causes = bench.trial(&["-q", "1", "-n", "1", "--skip-bad"]).dataset.skipped_causes;
+    assert_eq!((causes["class"], causes.values().sum::<u64>()), (1, 5));
+    let output = bench.load(&["-q", "1", "-n", "1"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(words(&output).1.contains("queries:1:18: \"IN\" is a class"), "{}", words(&output).1);
+}

@@ -1,0 +1,377 @@
+//! Replies that a subject held back: cut to the header (TC=1 and no record) though the answer would have fitted, or
+//! REFUSED to a query that it answers at other times. Both are how servers limit their responses.
+//!
+//! Size alone cuts a reply too, but always that of the same query. So a cut reply counts as held back where its query
+//! was answered whole at another time of the trial. Where it never was, like is compared with like: a negative answer
+//! holds what all negative answers to its type do, and a query for an address that was asked once is taken to have an
+//! answer like the others, if those need no more than half of the room.
+
+use std::collections::{HashMap, HashSet};
+
+use kqps_dataset::{Dataset, Position, Query};
+use kqps_message::header::HEADER_BYTES;
+use kqps_message::{edns, rcode, rtype};
+
+/// The most queries that are remembered one by one, in units of the dataset: 16 MiB of marks.
+const MARKS_MOST: usize = 1 << 27;
+
+/// The most queries whose second and further cut replies are counted.
+const AGAIN_MOST: usize = 1 << 14;
+
+/// Types are told apart by so many of their lower bits.
+const TYPES: usize = 64;
+
+/// A reply without OPT record fits in this (RFC 1035, section 4.2.1).
+const ROOM_LEAST: usize = 512;
+
+/// The most that servers send in a datagram by their defaults, whatever the query offers.
+const ROOM_MOST: usize = edns::UDP_PAYLOAD_BYTES as usize;
+
+/// What one thread saw. Nothing here is allocated for a reply.
+#[derive(Debug, Default)]
+pub struct Cuts {
+    /// Queries that were answered whole.
+    whole: Marks,
+    /// The longest whole reply by type, without header and question: of negative answers, and of others.
+    longest_negative: Longest,
+    longest_positive: Longest,
+    negative: Cut,
+    positive: Cut,
+    refused: Cut,
+}
+
+/// What the replies that were held back add up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeldBack {
+    /// Cut to the header though the answer would have fitted.
+    pub slipped: u64,
+    /// REFUSED, though the query was answered at other times.
+    pub refused: u64,
+}
+
+impl Cuts {
+    /// With room for the queries of a dataset.
+    pub fn of(dataset: &Dataset) -> Self {
+        let marks = || Marks::new(dataset);
+        let cut = || Cut { first: marks(), again: HashMap::with_capacity(AGAIN_MOST) };
+        Self { whole: marks(), negative: cut(), positive: cut(), refused: cut(), ..Self::default() }
+    }
+
+    /// A whole reply of so many bytes came.
+    #[inline]
+    pub fn whole(&mut self, position: Position, query: &Query<'_>, rcode: u16, bytes: usize) {
+        match rcode {
+            rcode::NOERROR | rcode::NXDOMAIN => {
+                self.whole.set(position);
+                let longest = if rcode == rcode::NOERROR {
+                    &mut self.longest_positive
+                } else {
+                    &mut self.longest_negative
+                };
+                longest.note(query, bytes.saturating_sub(HEADER_BYTES + query.question_bytes));
+            }
+            rcode::REFUSED if query.expected_rcode != Some(rcode::REFUSED) => self.refused.note(position),
+            _ => {}
+        }
+    }
+
+    /// A reply with TC and no record came.
+    #[inline]
+    pub fn bare(&mut self, position: Position, rcode: u16) {
+        if rcode == rcode::NXDOMAIN { self.negative.note(position) } else { self.positive.note(position) }
+    }
+
+    /// A reply with REFUSED came, which was not expected.
+    #[inline]
+    pub fn refused(&mut self, position: Position) {
+        self.refused.note(position);
+    }
+
+    /// Adds what another thread saw.
+    pub fn add(&mut self, other: &Self) {
+        self.whole.add(&other.whole);
+        self.longest_negative.add(&other.longest_negative);
+        self.longest_positive.add(&other.longest_positive);
+        self.negative.add(&other.negative);
+        self.positive.add(&other.positive);
+        self.refused.add(&other.refused);
+    }
+
+    /// How many replies were held back, by what all threads saw. A question may stand in the dataset more than once, so that
+    /// where any reply was cut all queries that were answered whole are looked through.
+    pub fn held_back(&self, dataset: &Dataset) -> HeldBack {
+        let [negative, positive, refused] =
+            [&self.negative, &self.positive, &self.refused].map(|cut| cut.by_message(dataset));
+        let is_cut = |message: &&[u8]| {
+            negative.contains_key(message) || positive.contains_key(message) || refused.contains_key(message)
+        };
+        if [&negative, &positive, &refused].iter().all(|cut| cut.is_empty()) {
+            return HeldBack::default();
+        }
+        let whole = self.whole.all().map(|position| dataset.query(position).message);
+        let whole: HashSet<&[u8]> = whole.filter(is_cut).collect();
+        let negative = negative.iter().filter(|(message, cut)| {
+            whole.contains(*message) || self.longest_negative.fits(&dataset.query(cut.first), 1)
+        });
+        let positive = positive.iter().filter(|(message, cut)| {
+            let is_like_others = || {
+                let query = dataset.query(cut.first);
+                cut.count == 1 && is_address(qtype(&query)) && self.longest_positive.fits(&query, 2)
+            };
+            whole.contains(*message) || is_like_others()
+        });
+        let slipped = negative.chain(positive).map(|(_, cut)| cut.count).sum();
+        let refused = refused.iter().filter(|(message, _)| whole.contains(*message));
+        HeldBack { slipped, refused: refused.map(|(_, cut)| cut.count).sum() }
+    }
+}
+
+/// What was cut of the replies to one question.
+struct OfMessage {
+    /// A place where it stands.
+    first: Position,
+    count: u64,
+}
+
+/// The data of these types have one length.
+fn is_address(qtype: u16) -> bool {
+    matches!(qtype, rtype::A | rtype::AAAA)
+}
+
+/// The type that a query asks for; 0 of one without a question.
+#[inline]
+fn qtype(query: &Query<'_>) -> u16 {
+    if query.question_bytes < 4 {
+        return 0;
+    }
+    let at = HEADER_BYTES + query.question_bytes - 4;
+    u16::from_be_bytes([query.message[at], query.message[at + 1]])
+}
+
+/// The longest reply that a query has room for.
+fn room(query: &Query<'_>) -> usize {
+    let offered = edns::find(query.message).ok().flatten().map_or(0, |opt| usize::from(opt.class));
+    offered.clamp(ROOM_LEAST, ROOM_MOST)
+}
+
+/// Replies of one kind that were held back, by query.
+#[derive(Debug, Default)]
+struct Cut {
+    first: Marks,
+    /// How many came after the first.
+    again: HashMap<Position, u64>,
+}
+
+impl Cut {
+    #[inline]
+    fn note(&mut self, position: Position) {
+        if self.first.set(position) {
+            self.note_again(position, 1);
+        }
+    }
+
+    fn note_again(&mut self, position: Position, count: u64) {
+        if self.again.len() < AGAIN_MOST || self.again.contains_key(&position) {
+            *self.again.entry(position).or_default() += count;
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.first.make_room_as(&other.first);
+        for (position, count) in other.counts() {
+            let further = if self.first.set(position) { count } else { count - 1 };
+            if further > 0 {
+                self.note_again(position, further);
+            }
+        }
+    }
+
+    /// The same by the bytes of the query.
+    fn by_message<'a>(&self, dataset: &'a Dataset) -> HashMap<&'a [u8], OfMessage> {
+        let mut by_message: HashMap<&[u8], OfMessage> = HashMap::new();
+        for (first, count) in self.counts() {
+            let of_message = by_message.entry(dataset.query(first).message);
+            of_message.or_insert(OfMessage { first, count: 0 }).count += count;
+        }
+        by_message
+    }
+
+    /// Every query with one, and how many.
+    fn counts(&self) -> impl Iterator<Item = (Position, u64)> {
+        self.first.all().map(|position| (position, 1 + self.again.get(&position).copied().unwrap_or(0)))
+    }
+}
+
+/// A mark for each query of a dataset, or of its beginning where it is very long.
+#[derive(Debug, Default)]
+struct Marks(Vec<u64>);
+
+impl Marks {
+    fn new(dataset: &Dataset) -> Self {
+        let units = (dataset.end().number() as usize).min(MARKS_MOST);
+        Self(vec![0; units.div_ceil(64)])
+    }
+
+    /// Sets a mark; whether it was set before.
+    #[inline]
+    fn set(&mut self, position: Position) -> bool {
+        let number = position.number() as usize;
+        let Some(word) = self.0.get_mut(number / 64) else { return false };
+        let bit = 1 << (number % 64);
+        let was_set = *word & bit != 0;
+        *word |= bit;
+        was_set
+    }
+
+    /// Makes room for all that another one can mark.
+    fn make_room_as(&mut self, other: &Self) {
+        self.0.resize(self.0.len().max(other.0.len()), 0);
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.make_room_as(other);
+        for (ours, theirs) in self.0.iter_mut().zip(&other.0) {
+            *ours |= theirs;
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = Position> {
+        let words = self.0.iter().enumerate().filter(|(_, word)| **word != 0);
+        words.flat_map(|(at, word)| {
+            let bits = (0..64).filter(move |bit| word & 1 << bit != 0);
+            bits.map(move |bit| Position::of_number((at * 64 + bit) as u32))
+        })
+    }
+}
+
+/// The longest whole reply by type, without header and question, in bytes; none where none came.
+#[derive(Debug)]
+struct Longest([Option<u16>; TYPES]);
+
+impl Default for Longest {
+    fn default() -> Self {
+        Self([None; TYPES])
+    }
+}
+
+impl Longest {
+    #[inline]
+    fn note(&mut self, query: &Query<'_>, bytes: usize) {
+        let longest = &mut self.0[usize::from(qtype(query)) % TYPES];
+        *longest = (*longest).max(Some(bytes as u16));
+    }
+
+    /// Whether so many times the longest fits a reply to this query; not where none came.
+    fn fits(&self, query: &Query<'_>, times: usize) -> bool {
+        let longest = self.0[usize::from(qtype(query)) % TYPES];
+        longest.is_some_and(|bytes| {
+            HEADER_BYTES + query.question_bytes + times * usize::from(bytes) <= room(query)
+        })
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (ours, theirs) in self.0.iter_mut().zip(&other.0) {
+            *ours = (*ours).max(*theirs);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kqps_dataset::{Dataset, Options};
+
+    /// The queries of a file, and where they stand.
+    fn queries(text: &str) -> (Dataset, Vec<Position>, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("queries");
+        std::fs::write(&file, text).unwrap();
+        let options = Options { cache_dir: Some(folder.path().join("cache")), ..Options::default() };
+        let dataset = Dataset::open(&file, &options).unwrap();
+        let positions = (0..dataset.queries()).map(|index| dataset.position(index)).collect();
+        (dataset, positions, folder)
+    }
+
+    /// What a reply says of the query with this number: whole with so many bytes, or cut, or REFUSED.
+    enum Said {
+        Whole(u16, usize),
+        Bare(u16),
+        Refused,
+    }
+
+    fn held_back(text: &str, replies: &[(usize, Said)]) -> (u64, u64) {
+        let (dataset, positions, _folder) = queries(text);
+        let mut all = Cuts::default();
+        // Two threads, of which each saw a half.
+        for half in replies.chunks(replies.len().div_ceil(2)) {
+            let mut cuts = Cuts::of(&dataset);
+            for (number, said) in half {
+                let position = positions[*number];
+                match said {
+                    Said::Whole(rcode, bytes) => {
+                        cuts.whole(position, &dataset.query(position), *rcode, *bytes)
+                    }
+                    Said::Bare(rcode) => cuts.bare(position, *rcode),
+                    Said::Refused => cuts.refused(position),
+                }
+            }
+            all.add(&cuts);
+        }
+        let HeldBack { slipped, refused } = all.held_back(&dataset);
+        (slipped, refused)
+    }
+
+    #[test]
+    fn what_came_whole_at_another_time_was_held_back() {
+        use Said::{Bare, Whole};
+        let text = "a.test TXT\nb.test TXT\n";
+        // The second name's answer never came whole: its size may be why.
+        let replies =
+            [(0, Bare(0)), (1, Bare(0)), (0, Bare(0)), (1, Bare(0)), (0, Whole(0, 60)), (0, Bare(0))];
+        assert_eq!(held_back(text, &replies), (3, 0));
+        assert_eq!(held_back(text, &replies[..4]), (0, 0));
+    }
+
+    #[test]
+    fn a_question_may_stand_on_several_lines() {
+        use Said::{Bare, Refused, Whole};
+        let text = "a.test TXT\na.test TXT\na.test TXT E\nb.test A\nb.test A\nc.test A\n";
+        assert_eq!(held_back(text, &[(0, Bare(0)), (0, Bare(0)), (1, Whole(0, 60))]), (2, 0));
+        assert_eq!(held_back(text, &[(0, Bare(0)), (2, Whole(0, 60))]), (0, 0), "EDNS gives more room");
+        assert_eq!(held_back(text, &[(0, Refused), (1, Whole(0, 60))]), (0, 1));
+        // Asked twice, on two lines, and cut each time.
+        assert_eq!(held_back(text, &[(3, Bare(0)), (4, Bare(0)), (5, Whole(0, 40))]), (0, 0));
+    }
+
+    #[test]
+    fn a_negative_answer_is_like_the_others() {
+        use Said::{Bare, Whole};
+        let text = "a.test A\nb.test A\nc.test AAAA\n";
+        assert_eq!(held_back(text, &[(0, Whole(3, 100)), (1, Bare(3)), (1, Bare(3))]), (2, 0));
+        // Nothing is known of the third one's type; and what fills the room is cut by size.
+        assert_eq!(held_back(text, &[(0, Whole(3, 100)), (2, Bare(3))]), (0, 0));
+        assert_eq!(held_back("a.test A\nlonger.test A\n", &[(0, Whole(3, 510)), (1, Bare(3))]), (0, 0));
+    }
+
+    #[test]
+    fn an_address_asked_once_is_like_others_that_leave_half_of_the_room() {
+        use Said::{Bare, Whole};
+        let text = "a.test A\nb.test A\nc.test TXT\nd.test TXT\n";
+        assert_eq!(held_back(text, &[(0, Whole(0, 40)), (1, Bare(0))]), (1, 0));
+        assert_eq!(held_back(text, &[(0, Whole(0, 40)), (1, Bare(0)), (1, Bare(0))]), (0, 0), "each time");
+        assert_eq!(held_back(text, &[(0, Whole(0, 300)), (1, Bare(0))]), (0, 0));
+        assert_eq!(held_back(text, &[(2, Whole(0, 40)), (3, Bare(0))]), (0, 0), "a text may be long");
+        // With EDNS there is room for 1232 bytes.
+        assert_eq!(held_back("a.test A E\nb.test A E\n", &[(0, Whole(0, 300)), (1, Bare(0))]), (1, 0));
+    }
+
+    #[test]
+    fn a_refusal_counts_where_the_query_was_answered_at_another_time() {
+        use Said::{Refused, Whole};
+        let replies = [(0, Refused), (1, Refused), (0, Whole(0, 40)), (0, Refused)];
+        assert_eq!(held_back("a.test A\nb.test A\n", &replies), (0, 2));
+        let replies = [(0, Whole(5, 12)), (0, Whole(0, 40))];
+        assert_eq!(held_back("a.test A\n", &replies), (0, 1), "no rcode was expected");
+        assert_eq!(held_back("a.test A REFUSED\n", &replies), (0, 0));
+    }
+}

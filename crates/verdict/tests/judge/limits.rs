@@ -1,0 +1,119 @@
+//! Limits on the rate of responses: facts that show one, and facts that nearly do.
+
+use kqps_observation::{Place, Trial};
+use kqps_verdict::warning::{Code, Effect, Setting, of_trial, rate_limited};
+
+use crate::facts::{place, subject_busy, trial};
+
+/// Of 100,000 queries so many were lost that the subject read and did not answer.
+fn unanswered(lost: u64) -> Trial {
+    let mut silent = trial(100e3, lost);
+    silent.ledger.places.clear();
+    place(&mut silent, Place::SubjectUnanswered, lost);
+    silent
+}
+
+#[test]
+fn replies_that_slip_through_a_limit_are_no_answers() {
+    // One in two of the responses that were held back was sent as a slip.
+    let mut slipping = unanswered(30_000);
+    (slipping.accounts.truncated, slipping.accounts.slipped) = (30_000, 30_000);
+    slipping.lost_expected = [("NXDOMAIN".into(), 29_000), ("NODATA".into(), 1_000)].into();
+    let warning = rate_limited(&slipping).unwrap();
+    assert_eq!(
+        (warning.code, warning.effect(), warning.figure),
+        (Code::RateLimited, Effect::Refuse, Some(30e3))
+    );
+    for words in [
+        "one for every 2 responses",
+        "NODATA: 1000, NXDOMAIN: 29000",
+        "rrl-whitelist-ratelimit: 0",
+        "mod-rrl",
+        "rate-limit { ... }",
+        "ip-ratelimit: 0",
+        "MaxQPSIPRule",
+        "setDynBlocks",
+        "PowerDNS",
+    ] {
+        assert!(warning.advice.contains(words), "{words}: {warning}");
+    }
+    // Where the server is known only its own words are told.
+    slipping.subject.as_mut().unwrap().program = "nsd".into();
+    let advice = rate_limited(&slipping).unwrap().advice;
+    assert!(advice.contains("rrl-ratelimit: 0") && !advice.contains("mod-rrl"), "{advice}");
+    // All that was held back slipped, and nothing was lost.
+    let mut all = trial(100e3, 0);
+    (all.accounts.truncated, all.accounts.slipped) = (90_000, 90_000);
+    assert_eq!(rate_limited(&all).unwrap().effect(), Effect::Refuse);
+    all.accounts.slipped = 10;
+    assert_eq!(rate_limited(&all), None, "so few may be chance");
+}
+
+#[test]
+fn a_subject_with_time_to_spare_that_keeps_silent_limits() {
+    let mut silent = unanswered(40_000);
+    let warning = rate_limited(&silent).unwrap();
+    assert_eq!(warning.effect(), Effect::DownOne);
+    assert!(
+        warning.advice.starts_with("The subject read 40000 queries and did not answer them"),
+        "{warning}"
+    );
+    let codes: Vec<Code> =
+        of_trial(&silent, &Setting::default()).iter().map(|warning| warning.code).collect();
+    assert_eq!(codes, [Code::SingleHost, Code::RateLimited]);
+    subject_busy(&mut silent, 0.97);
+    assert_eq!(rate_limited(&silent), None, "it may have been overloaded");
+    subject_busy(&mut silent, 0.5);
+    silent.accounts.late = 1_000;
+    assert_eq!(rate_limited(&silent), None, "queries wait in a queue");
+    silent.accounts.late = 0;
+    silent.host.udp.no_ports = 40_000;
+    assert_eq!(rate_limited(&silent), None, "nobody listened");
+    silent.host.udp.no_ports = 0;
+    (silent.accounts.correct, silent.accounts.lost) = (0, 100_000);
+    assert_eq!(rate_limited(&silent), None, "it answers nobody");
+}
+
+#[test]
+fn a_full_socket_buffer_is_no_limit() {
+    let mut full = trial(100e3, 50_000);
+    full.lost_expected = [("NXDOMAIN".into(), 25_000), ("NOERROR".into(), 25_000)].into();
+    full.response_rcodes = [("NXDOMAIN".into(), 25_000), ("NOERROR".into(), 25_000)].into();
+    assert_eq!(rate_limited(&full), None);
+    // Not even where one kind was lost more often, for the counters say where.
+    full.lost_expected = [("NXDOMAIN".into(), 50_000)].into();
+    full.response_rcodes = [("NXDOMAIN".into(), 25_000), ("NOERROR".into(), 25_000)].into();
+    assert_eq!(rate_limited(&full), None);
+}
+
+#[test]
+fn losses_of_one_kind_of_answers_are_a_limit_wherever_the_subject_is() {
+    let mut far = unanswered(40_000);
+    far.ledger.places.clear();
+    far.ledger.unexplained = 40_000;
+    far.subject = None;
+    far.lost_expected = [("NXDOMAIN".into(), 40_000)].into();
+    far.response_rcodes = [("NXDOMAIN".into(), 10_000), ("NOERROR".into(), 50_000)].into();
+    let warning = rate_limited(&far).unwrap();
+    assert!(
+        warning
+            .advice
+            .starts_with("80 % of the queries for NXDOMAIN were lost, and 0 % of those for NOERROR"),
+        "{warning}"
+    );
+    // What is lost of all alike says nothing.
+    far.lost_expected =
+        [("NXDOMAIN".into(), 8_000), ("NODATA".into(), 16_000), ("NOERROR".into(), 16_000)].into();
+    far.response_rcodes = [("NXDOMAIN".into(), 12_000), ("NOERROR".into(), 48_000)].into();
+    assert_eq!(rate_limited(&far), None);
+    far.lost_expected = [("unknown".into(), 40_000)].into();
+    assert_eq!(rate_limited(&far), None);
+}
+
+#[test]
+fn a_refusal_at_times_is_a_limit() {
+    let mut refusing = trial(100e3, 0);
+    refusing.refused_at_times = 500;
+    let warning = rate_limited(&refusing).unwrap();
+    assert!(warning.advice.starts_with("500 queries were answered with REFUSED"), "{warning}");
+}
