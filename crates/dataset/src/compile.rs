@@ -4,15 +4,15 @@ use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::Path;
 
 use kqps_message::Edns;
+use kqps_message::text::without_mark;
 
 use crate::binary;
 use crate::dataset::{Format, Options};
 use crate::encoded::{Header, WriteError, Writer};
-use crate::error::DatasetError;
+use crate::error::{DatasetError, LineFault};
 use crate::text::{self, LINE_BYTES_MAX};
 
 const BUFFER_BYTES: usize = 1 << 20;
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Why a source was not compiled.
 #[derive(Debug)]
@@ -86,10 +86,10 @@ impl<W: Write + Seek> Compiler<'_, W> {
         let mut number = 0;
         while self.read_line(reader, &mut line)? {
             number += 1;
-            let mark =
-                if number == 1 && line.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+            let content = if number == 1 { self.without_mark(&line)? } else { &line };
+            let mark = line.len() - content.len();
             message.clear();
-            match text::encode(&line[mark..], self.edns, &mut message) {
+            match text::encode(content, self.edns, &mut message) {
                 Ok(None) => {}
                 Ok(Some(facts)) => {
                     self.writer.push(&message, facts).map_err(|error| self.unwritable(error))?;
@@ -101,6 +101,14 @@ impl<W: Write + Seek> Compiler<'_, W> {
             }
         }
         Ok(())
+    }
+
+    /// The first line without a byte order mark. Another encoding makes all lines bad, so none is skipped.
+    fn without_mark<'l>(&self, line: &'l [u8]) -> Result<&'l [u8], CompileError> {
+        without_mark(line).map_err(|encoding| {
+            let fault = LineFault::Encoding(encoding);
+            CompileError::Source(DatasetError::Line { path: self.path.to_owned(), line: 1, column: 1, fault })
+        })
     }
 
     /// Reads a line with its end, or the head of one that is too long. Returns false at the end of the file.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use kqps_message::NameFault;
 use kqps_message::edns::Malformed;
+use kqps_message::text::WrongEncoding;
 
 /// Why a dataset could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +76,9 @@ impl DatasetError {
 /// What is wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineFault {
+    /// The file's encoding.
+    #[error("{0}")]
+    Encoding(#[from] WrongEncoding),
     /// Its name.
     #[error("bad name: {0}")]
     Name(#[from] NameFault),
