@@ -4,6 +4,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::Path;
 
 use kqps_message::Edns;
+use kqps_message::text::without_mark;
 
 use crate::binary;
 use crate::dataset::{Format, Options};
@@ -13,7 +14,6 @@ use crate::skipped::Skipped;
 use crate::text::{self, LINE_BYTES_MAX, Line};
 
 const BUFFER_BYTES: usize = 1 << 20;
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Why a source was not compiled.
 #[derive(Debug)]
@@ -95,10 +95,10 @@ impl<W: Write + Seek> Compiler<'_, W> {
         let mut number = 0;
         while self.read_line(reader, &mut line)? {
             number += 1;
-            let mark =
-                if number == 1 && line.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+            let content = if number == 1 { self.without_mark(&line)? } else { &line };
+            let mark = line.len() - content.len();
             message.clear();
-            match text::encode(&line[mark..], self.edns, &mut message) {
+            match text::encode(content, self.edns, &mut message) {
                 Ok(Line::Nothing) => {}
                 Ok(Line::HashComment) => self.skipped.hash_comments += 1,
                 Ok(Line::Query { facts, begins_with_hash }) => {
@@ -124,6 +124,13 @@ impl<W: Write + Seek> Compiler<'_, W> {
         let next = reader.fill_buf().map_err(|error| self.unreadable(error))?;
         let line = next.split(|byte| *byte == b'\n').next().unwrap_or_default();
         Ok(if text::is_update(line) { LineFault::Update } else { fault })
+    }
+
+    /// The first line without a byte order mark. Another encoding makes all lines bad, so none is skipped.
+    fn without_mark<'l>(&self, line: &'l [u8]) -> Result<&'l [u8], CompileError> {
+        without_mark(line).map_err(|encoding| {
+            CompileError::Source(DatasetError::Encoding { path: self.path.to_owned(), encoding })
+        })
     }
 
     /// Reads a line with its end, or the head of one that is too long. Returns false at the end of the file.

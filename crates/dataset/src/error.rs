@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use kqps_message::NameFault;
 use kqps_message::edns::Malformed;
+use kqps_message::text::WrongEncoding;
 
 /// Why a dataset could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +58,14 @@ pub enum DatasetError {
         offset: u64,
         /// What is wrong with it.
         fault: RecordFault,
+    },
+    /// It is text of another encoding than UTF-8, so that all of its lines are bad.
+    #[error("{}:1:1: {encoding}", path.display())]
+    Encoding {
+        /// The file.
+        path: PathBuf,
+        /// What it begins with.
+        encoding: WrongEncoding,
     },
     /// The encoded queries would exceed what a position can address, 32 GiB.
     #[error("{} is too large: its encoded queries exceed 32 GiB", path.display())]

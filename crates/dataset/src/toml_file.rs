@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use kqps_message::text::without_mark;
 use serde::de::DeserializeOwned;
 
 /// A file that cannot be used.
@@ -57,10 +58,20 @@ impl TomlError {
 /// Opens a file; `read` makes a value of its name and its text.
 pub fn open<T>(path: &Path, read: impl FnOnce(&str, &str) -> Result<T, TomlError>) -> Result<T, FileError> {
     let file = path.display().to_string();
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok(read(&file, &text)?),
+    match std::fs::read(path) {
+        Ok(content) => Ok(read(&file, text(&file, &content)?)?),
         Err(error) => Err(FileError::Unreadable { file, error }),
     }
+}
+
+/// The text of a file, without a byte order mark.
+fn text<'c>(file: &str, content: &'c [u8]) -> Result<&'c str, TomlError> {
+    let content =
+        without_mark(content).map_err(|encoding| TomlError::at(file, "", 0, encoding.to_string()))?;
+    std::str::from_utf8(content).map_err(|error| {
+        let valid = str::from_utf8(&content[..error.valid_up_to()]).unwrap_or_default();
+        TomlError::at(file, valid, valid.len(), "these bytes are no text in UTF-8; save the file as UTF-8")
+    })
 }
 
 /// Reads a value whose type denies unknown fields.
@@ -132,6 +143,25 @@ mod tests {
         std::fs::write(&path, "nmae = 1").unwrap();
         let error = open(&path, read::<Sample>).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{}:1:1: unknown field `nmae`", path.display())), "{error}");
+    }
+
+    #[test]
+    fn a_mark_is_no_text_and_other_encodings_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.toml");
+        let opened = |content: &[u8]| {
+            std::fs::write(&path, content).unwrap();
+            open(&path, read::<Sample>).map_err(|error| error.to_string())
+        };
+        assert!(opened("\u{feff}name = \"é\"\r\nwithin_s = 3\r\n".as_bytes()).is_ok());
+        for (content, place, what) in [
+            (&b"\xff\xfen\0"[..], "1:1", "the file is encoded in UTF-16, as its byte order mark shows"),
+            (b"\xef\xbb\xbfname = \"\xc3\xa9\xe9\"", "1:10", "these bytes are no text in UTF-8"),
+        ] {
+            let expected = format!("{}:{place}: {what}; save", path.display());
+            let error = opened(content).unwrap_err();
+            assert!(error.starts_with(&expected), "{error}");
+        }
     }
 
     #[test]

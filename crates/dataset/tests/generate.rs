@@ -125,7 +125,7 @@ fn popular_names_are_asked_more_often() {
 
     let directory = tempfile::tempdir().expect("a directory");
     let ranks = directory.path().join("ranks");
-    fs::write(&ranks, "  700 www.example.com\n200\n100 rest\n").expect("a file");
+    fs::write(&ranks, "\u{feff}  700 www.example.com\r\n200\r\n100 rest\n").expect("a file");
     let (most, names) = most_asked(Popularity::Ranks(ranks));
     assert!((most - 14_000.0).abs() < 324.0, "{most}");
     assert_eq!(names, 3);

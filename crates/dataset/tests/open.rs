@@ -444,3 +444,14 @@ fn a_pipe_is_read_once() {
     assert_eq!(only(&Dataset::open(&path, &desk.options).expect("a query")).0, WWW);
     child.wait().expect("echo ends");
 }
+
+#[test]
+fn another_encoding_is_named_and_no_line_of_it_skipped() {
+    let desk = Desk::with(|options| options.skip_bad = true);
+    let utf_16: Vec<u8> = "\u{feff}www.test A\n".encode_utf16().flat_map(u16::to_be_bytes).collect();
+    let expected = ":1:1: the file is encoded in UTF-16, as its byte order mark shows; save it as UTF-8";
+    assert_eq!(desk.refused(utf_16), expected);
+    // Lines end with CRLF, and the mark is no part of the first name.
+    let dataset = desk.open("\u{feff}www.test A NOERROR\r\nwww.test A\r\n").expect("a dataset");
+    assert!(dataset.iter().all(|query| query.message == WWW));
+}

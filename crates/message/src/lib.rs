@@ -1,4 +1,4 @@
-//! DNS messages as bytes: the header, names, types, rcodes, the question, EDNS.
+//! DNS messages as bytes: the header, names, types, rcodes, the question, EDNS; and their words as people write them.
 //!
 //! For: reading the few fields that a player or a server needs from bytes that anyone may have sent, and
 //! writing the queries that a dataset asks. Not for: RDATA, zones or sockets.
@@ -15,6 +15,7 @@ pub mod question;
 pub mod rcode;
 pub mod record;
 pub mod rtype;
+pub mod text;
 
 pub use edns::{ClientSubnet, Edns};
 pub use header::{HEADER_BYTES, Header};

@@ -71,6 +71,8 @@ pub const TYPES: &[(&str, u16)] = &[
     ("CSYNC", 62),
     ("ZONEMD", 63),
     ("DSYNC", 66),
+    ("HHIT", 67),
+    ("BRID", 68),
     ("SPF", 99),
     ("UINFO", 100),
     ("UID", 101),

@@ -74,6 +74,36 @@ pub struct Told {
     pub load_s: f64,
     /// What the zones take, bytes; in all processes.
     pub memory_bytes: u64,
+    /// How they differ from those that were served before; none where there were no zones before.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changes>,
+    /// The first of the zones whose files did not load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faulty: Vec<Faulty>,
+}
+
+/// How zones whose files did load differ from those that were served before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changes {
+    /// Zones that were not served before.
+    pub added: u64,
+    /// Zones whose records are others now.
+    pub changed: u64,
+    /// Zones whose records are the same.
+    pub unchanged: u64,
+    /// Zones that are no longer named.
+    pub removed: u64,
+}
+
+/// A zone whose file did not load.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Faulty {
+    /// Its name.
+    pub zone: String,
+    /// Whether it stays as it was; else it is answered with SERVFAIL.
+    pub kept: bool,
+    /// The first thing that is wrong, with its place.
+    pub error: String,
 }
 
 impl Told {

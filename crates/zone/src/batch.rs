@@ -31,6 +31,8 @@ pub struct Batch {
     bytes: Vec<u8>,
     records: usize,
     last_line: u32,
+    /// Lines with the column at which their record begins, of those that do not begin with their record.
+    indented: Vec<(u32, u32)>,
     file: Option<Arc<Path>>,
 }
 
@@ -86,6 +88,17 @@ impl Batch {
         true
     }
 
+    /// Says that the record on this line begins at this column, counted from 1. Records of which nothing is said begin
+    /// with their line.
+    pub(crate) fn indent(&mut self, line: u32, column: u32) {
+        self.indented.push((line, column));
+    }
+
+    /// The lines that do not begin with their record, each with the column at which that does; they are gone then.
+    pub(crate) fn take_indented(&mut self) -> Vec<(u32, u32)> {
+        std::mem::take(&mut self.indented)
+    }
+
     /// The record that begins at this position, which [`Records`] told; and the position of the next.
     pub fn at(&self, position: usize) -> Option<(Record<'_>, usize)> {
         let (fixed, rest) = self.bytes.get(position..)?.split_first_chunk::<FIXED_BYTES>()?;
@@ -120,6 +133,9 @@ impl Batch {
             let line = record.line.wrapping_add(shift);
             self.bytes[position..position + 4].copy_from_slice(&line.to_le_bytes());
             position = next;
+        }
+        for (line, _) in &mut self.indented {
+            *line = line.wrapping_add(shift);
         }
     }
 

@@ -44,10 +44,10 @@ pub struct Compiled {
     pub zone: Option<Zone>,
     /// What was wrong, by line; at most the first 20 errors and 20 warnings.
     pub faults: Vec<Fault>,
-    /// Whether there were more errors.
-    pub more_errors: bool,
-    /// Whether there were more warnings.
-    pub more_warnings: bool,
+    /// How many more errors there were.
+    pub more_errors: u64,
+    /// How many more warnings there were.
+    pub more_warnings: u64,
 }
 
 impl Builder {
@@ -81,7 +81,7 @@ impl Builder {
             None
         };
         let zone = zone.filter(|_| !faults.has_errors());
-        let (faults, [more_errors, more_warnings]) = faults.told(&lines);
+        let (faults, [more_errors, more_warnings]) = faults.reported(&lines);
         Compiled { zone, faults, more_errors, more_warnings }
     }
 

@@ -2,20 +2,21 @@
 //! threads. A zone whose file is not right is not served in part: a server that has an older one keeps it, and
 //! otherwise answers SERVFAIL.
 
+mod assembly;
 mod remark;
 
-use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use crate::compile::{Builder, Severity};
 use crate::master::{self, DEPTH_MAX, GENERATED_MAX, PIECE_BYTES};
 use crate::source::Source;
 use crate::zone::Zone;
-use crate::zones::{Entry, Zones};
+use crate::zones::Zones;
+use assembly::Assembly;
 
 pub use remark::LoadRemark;
 
@@ -48,6 +49,21 @@ pub struct Loaded {
     pub zones: Zones,
     /// What is to be said of zones, in the order of their sources; nothing of those in which all is well.
     pub reports: Vec<Report>,
+    /// How the zones differ from those that were served before.
+    pub changes: Changes,
+}
+
+/// How many zones of which the file was right differ from those that were served before, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Zones that were not served before.
+    pub added: usize,
+    /// Zones whose records are others now.
+    pub changed: usize,
+    /// Zones whose records are the same.
+    pub unchanged: usize,
+    /// Zones that were served before, or answered with SERVFAIL, and are named no longer.
+    pub removed: usize,
 }
 
 /// What is to be said of one zone.
@@ -55,16 +71,20 @@ pub struct Loaded {
 pub struct Report {
     /// Its master file.
     pub path: PathBuf,
+    /// Its name in wire form, where that is known.
+    pub apex: Option<Box<[u8]>>,
     /// What is served of it.
     pub served: Served,
     /// What is wrong, at most 20 of it.
     pub errors: Vec<LoadRemark>,
-    /// Whether there are more errors, or may be some that were not looked for.
-    pub more_errors: bool,
+    /// How many more errors there are.
+    pub more_errors: u64,
+    /// Whether reading the file ended before its end, since there were so many errors.
+    pub gave_up: bool,
     /// What does not keep it from being served, at most 20 of either kind.
     pub warnings: Vec<LoadRemark>,
-    /// Whether there are more warnings.
-    pub more_warnings: bool,
+    /// How many more warnings there are.
+    pub more_warnings: u64,
 }
 
 /// What is served of a zone.
@@ -94,84 +114,6 @@ pub fn load(sources: &[Source], old: Option<&Zones>, options: &LoadOptions<'_>) 
     Assembly::new(old, outcomes.collect()).finish()
 }
 
-/// Zones of what came of each source, with those from before in place of what is not right now.
-struct Assembly<'a> {
-    old: Option<&'a Zones>,
-    outcomes: Vec<(&'a Source, Outcome)>,
-    /// The file of each zone, by its apex in small letters.
-    files: HashMap<Vec<u8>, &'a Path>,
-}
-
-impl<'a> Assembly<'a> {
-    fn new(old: Option<&'a Zones>, outcomes: Vec<(&'a Source, Outcome)>) -> Self {
-        let mut files = HashMap::with_capacity(outcomes.len());
-        // A file that is not right does not stand in the way of another one that is.
-        for (source, outcome) in &outcomes {
-            if let Some(zone) = &outcome.zone {
-                files.entry(zone.apex().to_ascii_lowercase()).or_insert(&*source.path);
-            }
-        }
-        Self { old, outcomes, files }
-    }
-
-    fn finish(mut self) -> Loaded {
-        let mut entries = Vec::with_capacity(self.outcomes.len());
-        let mut told = HashMap::new();
-        let mut reports = Vec::new();
-        for (source, mut outcome) in std::mem::take(&mut self.outcomes) {
-            let (served, entry) = self.served(source, &mut outcome);
-            if let Some(Entry::Loaded(zone)) = &entry
-                && source.apex.is_none()
-                && source.file_name().is_none_or(|name| !name.eq_ignore_ascii_case(zone.apex()))
-            {
-                told.insert(source.path.clone(), zone.apex().into());
-            }
-            entries.extend(entry);
-            if !outcome.errors.is_empty() || !outcome.warnings.is_empty() {
-                let Outcome { errors, more_errors, warnings, more_warnings, .. } = outcome;
-                let path = source.path.clone();
-                reports.push(Report { path, served, errors, more_errors, warnings, more_warnings });
-            }
-        }
-        Loaded { zones: Zones::build(entries.into_iter()).remembering(told), reports }
-    }
-
-    /// What is served of a source.
-    fn served(&mut self, source: &'a Source, outcome: &mut Outcome) -> (Served, Option<Entry>) {
-        let Some(apex) = self.apex(source, outcome) else {
-            outcome.errors.push(LoadRemark::NoName(source.path.clone()));
-            return (Served::Nothing, None);
-        };
-        let file = *self.files.entry(apex.to_ascii_lowercase()).or_insert(&source.path);
-        if !std::ptr::eq(file, source.path.as_path()) {
-            let (path, first) = (source.path.clone(), file.to_path_buf());
-            outcome.errors.push(LoadRemark::Twice { path, first });
-            return (Served::Other, None);
-        }
-        if let Some(zone) = outcome.zone.take() {
-            return (Served::New, Some(Entry::Loaded(Arc::new(zone))));
-        }
-        match self.old.and_then(|old| old.get(&apex)) {
-            Some(Entry::Loaded(zone)) => (Served::Old, Some(Entry::Loaded(Arc::clone(zone)))),
-            _ => (Served::Nothing, Some(Entry::Broken(apex))),
-        }
-    }
-
-    /// Which zone a source is. A file that is not right is not believed that it is of another zone now: what was
-    /// served of it before stays.
-    fn apex(&self, source: &Source, outcome: &Outcome) -> Option<Box<[u8]>> {
-        if outcome.zone.is_some() || source.apex.is_some() {
-            return outcome.apex.clone();
-        }
-        let before = self.old.and_then(|old| old.told_by(&source.path)).map(Box::from);
-        let stays = |apex: &[u8]| {
-            self.old.is_some_and(|old| matches!(old.get(apex), Some(Entry::Loaded(_))))
-                && !self.files.contains_key(&apex.to_ascii_lowercase())
-        };
-        before.or_else(|| source.file_name().filter(|name| stays(name))).or_else(|| outcome.apex.clone())
-    }
-}
-
 /// The content of a file; none where it has this size or more.
 fn read(path: &Path, bytes_max: Option<u64>) -> io::Result<Option<Vec<u8>>> {
     let file = File::open(path)?;
@@ -190,9 +132,10 @@ struct Outcome {
     apex: Option<Box<[u8]>>,
     zone: Option<Zone>,
     errors: Vec<LoadRemark>,
-    more_errors: bool,
+    more_errors: u64,
+    gave_up: bool,
     warnings: Vec<LoadRemark>,
-    more_warnings: bool,
+    more_warnings: u64,
 }
 
 struct Work<'a> {
@@ -254,9 +197,10 @@ impl<'a> Work<'a> {
             apex: source.apex.clone(),
             zone: None,
             errors: Vec::new(),
-            more_errors: false,
+            more_errors: 0,
+            gave_up: false,
             warnings: Vec::new(),
-            more_warnings: false,
+            more_warnings: 0,
         };
         match read(&source.path, bytes_max) {
             Ok(Some(text)) => self.compile(source, text, threads, &mut outcome),
@@ -306,7 +250,7 @@ impl<'a> Work<'a> {
         drop(text);
         let mut builder = Builder::new(&apex);
         outcome.apex = Some(apex);
-        outcome.more_errors = reading.more_errors;
+        outcome.gave_up = reading.more_errors;
         outcome.errors = reading.errors.into_iter().map(LoadRemark::Master).collect();
         outcome.more_warnings = reading.more_warnings;
         outcome.warnings = reading.warnings.into_iter().map(LoadRemark::Master).collect();
@@ -325,8 +269,8 @@ impl<'a> Work<'a> {
             let path = fault.file.as_deref().unwrap_or(&source.path).to_owned();
             remarks.push(LoadRemark::Zone { path, fault });
         }
-        outcome.more_errors |= compiled.more_errors;
-        outcome.more_warnings |= compiled.more_warnings;
+        outcome.more_errors += compiled.more_errors;
+        outcome.more_warnings += compiled.more_warnings;
         outcome.zone = compiled.zone;
     }
 }

@@ -1,4 +1,19 @@
-//! Where in a text something stands, as people count.
+//! Where something stands, as people read it: in which file, on which line, at which byte of it.
+
+use std::fmt::{self, Write as _};
+use std::path::Path;
+
+/// A path as a message shows it. It may come from a file, and is printed on a terminal: control characters are escaped.
+pub(crate) struct Shown<'a>(pub(crate) &'a Path);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for part in self.0.to_string_lossy().chars() {
+            if part.is_control() { write!(out, "{}", part.escape_default())? } else { out.write_char(part)? }
+        }
+        Ok(())
+    }
+}
 
 /// The line of a byte, and its place on that line, both counted from 1; at most the text's end.
 pub(crate) fn line_and_column(text: &[u8], at: usize) -> (usize, usize) {

@@ -3,6 +3,8 @@
 
 mod catalogue;
 mod list;
+mod pattern;
+mod words;
 
 use std::fs;
 use std::io;
@@ -10,8 +12,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use kqps_message::name::{self, NameFault};
+use kqps_message::text::without_mark;
 
-use crate::position::line_and_column;
+use crate::position::{Shown, line_and_column};
 
 /// A zone and its master file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +40,7 @@ pub struct Sources {
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// A file or directory cannot be read.
-    #[error("cannot read {}: {error}", path.display())]
+    #[error("cannot read {}: {error}", Shown(path))]
     Read {
         /// Which one.
         path: PathBuf,
@@ -45,7 +48,7 @@ pub enum SourceError {
         error: io::Error,
     },
     /// A list or a configuration is not as it should be.
-    #[error("{}:{line}:{column}: {what}", path.display())]
+    #[error("{}:{line}:{column}: {what}", Shown(path))]
     Line {
         /// The file.
         path: PathBuf,
@@ -56,6 +59,9 @@ pub enum SourceError {
         /// What is wrong there.
         what: String,
     },
+    /// Several files that a configuration includes cannot be.
+    #[error("{} included files cannot be read:{}", .0.len(), indented(.0))]
+    Includes(Vec<Self>),
     /// What stands before the equals sign of an argument is no name.
     #[error("{text:?} is no name of a zone: {fault}; write NAME=FILE, or only FILE")]
     Name {
@@ -65,8 +71,16 @@ pub enum SourceError {
         fault: NameFault,
     },
     /// There are no zones.
-    #[error("{} has no zones; each of its files NAME.zone or NAME would be one", .0.display())]
+    #[error("{} has no zones; each of its files NAME.zone or NAME would be one", Shown(.0))]
     None(PathBuf),
+    /// A configuration has no zones that a server could have.
+    #[error("{} has no primary zone of class IN", Shown(.0))]
+    NonePrimary(PathBuf),
+}
+
+/// Each error on a line of its own.
+fn indented(errors: &[SourceError]) -> String {
+    errors.iter().fold(String::new(), |text, error| text + &format!("\n  {error}"))
 }
 
 impl Source {
@@ -99,15 +113,22 @@ impl Sources {
     ///
     /// A list has a line `NAME FILE` for each zone; a `#` or `;` at its start or after a blank begins a comment. What
     /// begins with a statement of a configuration of BIND is one: its primary zones are taken, also from its
-    /// `view`s and `include`d files, with the `directory` of its options. Files are relative to the list.
+    /// `view`s and `include`d files, of which one pattern can name several, with the `directory` of its options. Files
+    /// are relative to the list.
     pub fn of(path: &Path) -> Result<Self, SourceError> {
         let failed = |error| SourceError::Read { path: path.to_owned(), error };
         if fs::metadata(path).map_err(failed)?.is_dir() {
             return Ok(Self { zones: directory(path)?, left_out: 0 });
         }
-        let text = fs::read(path).map_err(failed)?;
-        if catalogue::is_one(&text) { catalogue::read(path, &text) } else { list::read(path, &text) }
+        let file = fs::read(path).map_err(failed)?;
+        let text = text_of(path, &file)?;
+        if catalogue::is_one(text) { catalogue::read(path, text) } else { list::read(path, text) }
     }
+}
+
+/// The text of a list or a configuration, without a byte order mark.
+fn text_of<'f>(path: &Path, file: &'f [u8]) -> Result<&'f [u8], SourceError> {
+    without_mark(file).map_err(|encoding| wrong(path, file, 0, &encoding.to_string()))
 }
 
 /// Something wrong at a byte of a list or a configuration.

@@ -15,7 +15,9 @@ use denial::{Chain, Denial};
 use node::{CUT, DNAME, Node, OCCLUDED};
 use part::Part;
 
-/// One zone, ready to be answered from. It does not change once it is compiled.
+/// One zone, ready to be answered from. It does not change once it is compiled. Two are equal if they have the same
+/// records, in the same order where they are of one name.
+#[derive(PartialEq)]
 pub struct Zone {
     pub(crate) apex: Box<[u8]>,
     pub(crate) apex_labels: u8,

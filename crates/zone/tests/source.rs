@@ -170,12 +170,77 @@ fn what_is_wrong_in_a_configuration_has_its_place() {
         ("options {}; zone a", "1:13: this statement has no semicolon"),
         ("options {}; include;", "1:13: expected the name of a file after include"),
         ("options {}; include \"named.conf\";", "1:21: files are included too deep"),
+        (
+            "options {};\n include \"none\";",
+            "2:10: cannot include none: No such file or directory (os error 2)",
+        ),
+        (
+            "zone a { type primary;\n include none; };",
+            "2:10: cannot include none: No such file or directory (os error 2)",
+        ),
+        (
+            "options {};\ninclude \"none.d/*.conf\";",
+            "2:9: no file matches the pattern \"none.d/*.conf\"; BIND refuses such an include, too",
+        ),
+        ("options {};\nzone . { type hint; };", " has no primary zone of class IN"),
     ] {
         fs::write(&path, text).unwrap();
-        assert_eq!(
-            Sources::of(&path).unwrap_err().to_string(),
-            format!("{}:{expected}", path.display()),
-            "{text}"
+        let colon = if expected.starts_with(' ') { "" } else { ":" };
+        let error = Sources::of(&path).unwrap_err().to_string();
+        let error = error.replace(&format!("include {}/", folder.path().display()), "include ");
+        assert_eq!(error, format!("{}{colon}{expected}", path.display()), "{text}");
+    }
+}
+
+/// As `named-checkconf -p` of BIND 9.18 has it, but for the order of the files, which BIND does not care for.
+#[test]
+fn a_configuration_may_include_by_pattern_and_within_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    };
+    for name in ["b", "a", "c"] {
+        write(
+            &format!("zones.d/{name}.conf"),
+            &format!("\u{feff}zone {name} {{ type primary; file {name}; }};\r\n"),
         );
     }
+    write("zones.d/.hidden.conf", "zone hidden { type primary; file x; };");
+    write("options", "directory \"served\";");
+    write("served/kind", "type primary;");
+    write("served/all", "include \"kind\"; file \"d.db\";");
+    write("served/view", "zone e { type primary; file e; };");
+    let path = write(
+        "named.conf",
+        "include \"zones.d/[ab].conf\";\ninclude \"zones.d/c*\";\noptions { include \"options\"; };\n\
+         zone d { include \"all\"; };\nview v { include \"vie?\"; };\n",
+    );
+    let sources = Sources::of(&path).unwrap();
+    assert_eq!(
+        shown(folder.path(), &sources),
+        ["a.=served/a", "b.=served/b", "c.=served/c", "d.=served/d.db", "e.=served/e"]
+    );
+    assert_eq!(sources.left_out, 0);
+}
+
+#[test]
+fn every_file_that_cannot_be_included_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("more.conf"), "\n include \"none.b\";").unwrap();
+    fs::write(at("named.conf"), "include none.a;\ninclude more.conf;\ninclude folder;\ninclude \"x/*\"; zone z { type primary; file z; };").unwrap();
+    fs::create_dir(at("folder")).unwrap();
+    let error = Sources::of(&at("named.conf")).unwrap_err().to_string();
+    let error = error.replace(&format!("{}/", folder.path().display()), "");
+    assert_eq!(
+        error,
+        "4 included files cannot be read:\n  \
+         named.conf:1:9: cannot include none.a: No such file or directory (os error 2)\n  \
+         more.conf:2:10: cannot include none.b: No such file or directory (os error 2)\n  \
+         named.conf:3:9: cannot include folder: Is a directory (os error 21)\n  \
+         named.conf:4:9: no file matches the pattern \"x/*\"; BIND refuses such an include, too"
+    );
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use kqps_message::text::without_mark;
 use serde::Deserialize;
 
 use super::GenerateError;
@@ -73,7 +74,12 @@ impl<'a> Popularities<'a> {
 fn read_ranks(path: &Path) -> Result<Vec<f64>, GenerateError> {
     let unread = |error| GenerateError::Unreadable { path: path.to_owned(), error };
     let mut weights = Vec::new();
-    for (number, line) in (1..).zip(BufReader::new(File::open(path).map_err(unread)?).lines()) {
+    let mut reader = BufReader::new(File::open(path).map_err(unread)?);
+    let head = reader.fill_buf().map_err(unread)?;
+    let text = without_mark(head).map_err(|encoding| unread(io::Error::other(encoding)))?;
+    let mark = head.len() - text.len();
+    reader.consume(mark);
+    for (number, line) in (1..).zip(reader.lines()) {
         let line = line.map_err(unread)?;
         let first = line.split_whitespace().next().unwrap_or_default();
         let weight = first.parse().ok().filter(|weight: &f64| weight.is_finite() && *weight > 0.0);

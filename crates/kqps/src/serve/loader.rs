@@ -1,4 +1,4 @@
-//! Loads what servers go by, and tells what is wrong with it: the zones of `kqps serve auth`, of which it shows how
+//! Loads what servers go by, and reports what is wrong with it: the zones of `kqps serve auth`, of which it shows how
 //! far it is, and the policy of `kqps serve front`.
 
 use std::io::{self, IsTerminal as _};
@@ -6,16 +6,18 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use kqps_server::auth::{Load, Settings, Told, Wish};
+use kqps_message::name;
+use kqps_server::auth::{Changes, Faulty, Load, Settings, Told, Wish};
 use kqps_server::front::Policy;
-use kqps_zone::load::{LoadOptions, Loaded, Progress, Report, Served, load};
+use kqps_zone::load::{self, LoadOptions, Loaded, Progress, Report, Served, load};
 use kqps_zone::source::{Source, SourceError, Sources};
 use kqps_zone::{Entry, Zones};
 
+use super::words::numbered;
 use super::{front, words};
 
-/// Files that are told of as they are; more of them would be a flood.
-const FILES_TOLD: usize = 20;
+/// Files whose errors are shown; more of them would be a flood.
+const FILES_SHOWN: usize = 20;
 
 /// Loads what a server is asked to serve.
 #[derive(Default)]
@@ -69,19 +71,23 @@ fn load_all(wish: &Wish<'_>) -> Result<(Zones, Told), String> {
     let begin = Instant::now();
     let (sources, left_out) = sources(wish.settings).map_err(|error| error.to_string())?;
     if left_out > 0 && wish.speaks && wish.old.is_none() {
-        eprintln!("kqps: {left_out} zones are left out: they are not primary, or not of class IN");
+        let are = if left_out == 1 { "is" } else { "are" };
+        let zones = numbered(left_out as u64, "zone");
+        eprintln!("kqps: {zones} {are} left out: not primary, or not of class IN");
     }
     let bar = (wish.speaks && io::stderr().is_terminal()).then(bar);
     let progress = |progress| show(bar.as_ref(), progress);
     let options = LoadOptions { threads: wish.threads, progress: &progress };
-    let Loaded { zones, reports } = load(&sources, wish.old, &options);
+    let Loaded { zones, reports, changes } = load(&sources, wish.old, &options);
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
     let mut told = Told { load_s: begin.elapsed().as_secs_f64(), ..Told::default() };
     told.kept = reports.iter().filter(|report| report.served == Served::Old).count() as u64;
+    told.changes = wish.old.map(|_| counted(changes));
+    told.faulty = reports.iter().filter_map(faulty).take(FILES_SHOWN).collect();
     if wish.speaks {
-        tell(reports);
+        show_remarks(reports);
     }
     told.memory_bytes = zones.memory_bytes() as u64;
     for entry in zones.iter() {
@@ -114,23 +120,49 @@ fn sources(settings: &Settings) -> Result<(Vec<Source>, usize), SourceError> {
     Ok((sources, left_out))
 }
 
-/// Tells what is wrong, of files with errors first.
-fn tell(mut reports: Vec<Report>) {
+fn counted(changes: load::Changes) -> Changes {
+    Changes {
+        added: changes.added as u64,
+        changed: changes.changed as u64,
+        unchanged: changes.unchanged as u64,
+        removed: changes.removed as u64,
+    }
+}
+
+/// A zone that its file does not give; none where it does, or another file has the zone.
+fn faulty(report: &Report) -> Option<Faulty> {
+    let kept = match report.served {
+        Served::Old => true,
+        Served::Nothing => false,
+        Served::New | Served::Other => return None,
+    };
+    let zone = name::Shown(report.apex.as_deref()?).to_string();
+    Some(Faulty { zone, kept, error: report.errors.first()?.to_string() })
+}
+
+/// Shows what is wrong, of files with errors first.
+fn show_remarks(mut reports: Vec<Report>) {
     reports.sort_by_key(|report| report.errors.is_empty());
-    for report in reports.iter().take(FILES_TOLD) {
-        let more = |is_more: bool, what: &str| {
-            if is_more {
-                eprintln!("kqps: {}: there are more {what}, which are not told", report.path.display());
+    for report in reports.iter().take(FILES_SHOWN) {
+        let more = |count: u64, what: &str| {
+            if count > 0 {
+                let (path, count) = (report.path.display(), numbered(count, &format!("more {what}")));
+                eprintln!("kqps: {path}: {count} not shown");
             }
         };
         report.errors.iter().for_each(|error| eprintln!("kqps: {error}"));
-        more(report.more_errors, "errors");
+        if report.gave_up {
+            let (path, count) = (report.path.display(), report.errors.len());
+            eprintln!("kqps: {path}: there are more errors; reading stopped after {count}");
+        }
+        more(report.more_errors, "error");
         report.warnings.iter().for_each(|warning| eprintln!("kqps: warning: {warning}"));
-        more(report.more_warnings, "warnings");
+        more(report.more_warnings, "warning");
     }
-    let more = reports.len().saturating_sub(FILES_TOLD);
+    let more = reports.len().saturating_sub(FILES_SHOWN) as u64;
     if more > 0 {
-        eprintln!("kqps: {more} more files have errors or warnings");
+        let have = if more == 1 { "has" } else { "have" };
+        eprintln!("kqps: {more} more file{} {have} errors or warnings", if more == 1 { "" } else { "s" });
     }
 }
 

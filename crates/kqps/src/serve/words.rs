@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 
-use kqps_server::auth::Told;
+use kqps_server::auth::{Changes, Told};
 use kqps_server::front::{BackEndReport, Policy, Settings};
 use kqps_server::tcp::TcpReport;
 use kqps_server::{Report, Server, Setup};
@@ -62,7 +62,7 @@ pub(super) fn ready(
         return writeln!(out, "{}", serde_json::to_string(&Ready { addresses, unix, told, front })?);
     }
     if let Some(told) = told {
-        writeln!(out, "Loaded {}", loaded(told))?;
+        loaded(out, told)?;
     }
     let workers = numbered(setup.workers().into(), "worker");
     for address in addresses {
@@ -101,7 +101,8 @@ fn titled(name: &str, url: &str) -> String {
     if name == url { name.to_owned() } else { format!("{name} ({url})") }
 }
 
-fn numbered(count: u64, what: &str) -> String {
+/// A count of things: `1 zone`, `2 zones`.
+pub(super) fn numbered(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
@@ -120,20 +121,28 @@ pub(super) fn reloaded(out: &mut impl Write, json: bool, told: &Told) -> io::Res
     if json {
         return writeln!(out, "{}", serde_json::to_string(&Reloaded { told })?);
     }
-    writeln!(out, "Loaded again {}", loaded(told))
+    loaded(out, told)
 }
 
-fn loaded(told: &Told) -> String {
-    let most = format!(
-        "{} zones, {} records in {:.2} s ({:.1} MiB)",
-        told.zones,
-        told.records,
-        told.load_s,
-        told.memory_bytes as f64 / f64::from(1 << 20)
-    );
-    let rest = [(told.broken, "that answer SERVFAIL"), (told.kept, "that stay as they were")];
-    let rest = rest.into_iter().filter(|(count, _)| *count > 0);
-    rest.fold(most, |text, (count, what)| format!("{text}, {count} {what}"))
+/// What was loaded: how many of the zones, how they differ from those before, and which did not load.
+fn loaded(out: &mut impl Write, told: &Told) -> io::Result<()> {
+    let (loaded, named) = (told.zones - told.kept, told.zones + told.broken);
+    let of = if loaded == named { String::new() } else { format!("{loaded} of ") };
+    let (zones, records) = (numbered(named, "zone"), numbered(told.records, "record"));
+    let again = if told.changes.is_some() { " again" } else { "" };
+    let mib = told.memory_bytes as f64 / f64::from(1 << 20);
+    write!(out, "Loaded {of}{zones}{again}, {records} in {:.2} s ({mib:.1} MiB)", told.load_s)?;
+    if let Some(changes) = &told.changes {
+        let Changes { added, changed, unchanged, removed } = changes;
+        write!(out, "; {added} added, {changed} changed, {unchanged} unchanged, {removed} removed")?;
+    }
+    writeln!(out)?;
+    for faulty in &told.faulty {
+        let what = if faulty.kept { "keeps its old data" } else { "answers SERVFAIL" };
+        writeln!(out, "Zone {} {what}: {}", faulty.zone, faulty.error)?;
+    }
+    let more = (told.kept + told.broken).saturating_sub(told.faulty.len() as u64);
+    if more == 0 { Ok(()) } else { writeln!(out, "{more} more did not load") }
 }
 
 /// It has stopped.

@@ -4,6 +4,7 @@ pub(crate) mod connections;
 pub(crate) mod dns;
 mod rcodes;
 mod reload;
+mod said;
 mod transfer;
 mod unix;
 
@@ -259,7 +260,8 @@ fn errors_are_told_before_the_warnings_of_other_zones() {
     let (_, errors) = server.stop_saying(Signal::Terminate);
     let lines: Vec<&str> = errors.lines().collect();
     assert!(lines[0].starts_with(&format!("kqps: {}:5:5: ", broken.display())), "{errors}");
-    assert_eq!(lines[20], format!("kqps: {}: there are more errors, which are not told", broken.display()));
+    let stopped = "there are more errors; reading stopped after 20";
+    assert_eq!(lines[20], format!("kqps: {}: {stopped}", broken.display()));
     assert_eq!(lines.last(), Some(&"kqps: 11 more files have errors or warnings"));
 }
 

@@ -1,4 +1,4 @@
-//! What can be wrong with the records of a zone, and on which line.
+//! What can be wrong with the records of a zone, and where.
 
 use std::fmt;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kqps_message::{name, rtype};
 
-use crate::compile::lines::Lines;
+use crate::compile::lines::{Lines, Place};
 
 /// How bad a fault is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,8 +20,10 @@ pub enum Severity {
 /// Something wrong with a zone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
-    /// The line of the record at fault, from 1; 0 where something is missing that could stand on any line.
+    /// The line on which the record at fault begins, counted from 1; the first one where the record is missing.
     pub line: u32,
+    /// The byte of that line at which it begins, counted from 1.
+    pub column: u32,
     /// What is wrong.
     pub what: What,
     /// The file of the line, where it is included by the zone's own one.
@@ -84,8 +86,10 @@ pub enum What {
     SeveralDname(Owner),
     /// The zone is larger than the format of its memory allows.
     TooLarge,
-    /// Records of one RRset have different TTLs; the lowest is taken (RFC 2181, section 5.2).
-    TtlsDiffer(Owner, u16),
+    /// Records of one RRset have different TTLs; this one, the least, is taken (RFC 2181, section 5.2).
+    TtlsDiffer(Owner, u16, u32),
+    /// The signatures of an RRset have a greater TTL than this one of the RRset, which is taken (RFC 4034, section 3).
+    SignatureTtl(Owner, u16, u32),
     /// A name server below a cut has no address there, so the delegation leads nowhere.
     NoGlue(Owner),
     /// A name server within the zone has no address.
@@ -98,9 +102,11 @@ impl What {
     /// How bad it is.
     pub fn severity(&self) -> Severity {
         match self {
-            Self::TtlsDiffer(..) | Self::NoGlue(_) | Self::NoAddress(_) | Self::Occluded(_) => {
-                Severity::Warning
-            }
+            Self::TtlsDiffer(..)
+            | Self::SignatureTtl(..)
+            | Self::NoGlue(_)
+            | Self::NoAddress(_)
+            | Self::Occluded(_) => Severity::Warning,
             _ => Severity::Error,
         }
     }
@@ -118,8 +124,16 @@ impl fmt::Display for What {
             Self::SeveralCname(name) => write!(out, "{name} has more than one CNAME record"),
             Self::SeveralDname(name) => write!(out, "{name} has more than one DNAME record"),
             Self::TooLarge => write!(out, "the zone is too large"),
-            Self::TtlsDiffer(name, rtype) => {
-                write!(out, "the TTLs of {name} {} differ; the lowest is used", rtype::Shown(*rtype))
+            Self::TtlsDiffer(name, rtype, least_s) => {
+                let rtype = rtype::Shown(*rtype);
+                write!(out, "the TTLs of {name} {rtype} differ; the least, {least_s}, is used for all")
+            }
+            Self::SignatureTtl(name, rtype, ttl_s) => {
+                let rtype = rtype::Shown(*rtype);
+                write!(
+                    out,
+                    "the signatures of {name} {rtype} have a greater TTL than the records; {ttl_s} is used"
+                )
             }
             Self::NoGlue(name) => write!(out, "the name server {name} is below a cut and has no glue"),
             Self::NoAddress(name) => write!(out, "the name server {name} has no address in this zone"),
@@ -130,21 +144,28 @@ impl fmt::Display for What {
     }
 }
 
-/// A zone's faults are told as far as so many of a severity; a zone in which all is wrong has millions.
-const TOLD_MAX: usize = 20;
+/// So many faults of a severity are reported; a zone in which all is wrong has millions.
+const REPORTED_MAX: usize = 20;
 
 /// Collects faults, keeping of each severity those with the lowest lines.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    found: Vec<Fault>,
-    /// Whether there were more of each severity.
-    more: [bool; 2],
+    found: Vec<Found>,
+    /// How many more there were of each severity.
+    more: [u64; 2],
+}
+
+/// A fault, and its line in the row of all lines, in which 0 is none.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Found {
+    line: u32,
+    what: What,
 }
 
 impl Faults {
     pub(crate) fn add(&mut self, line: u32, what: What) {
-        self.found.push(Fault { line, what, file: None });
-        if self.found.len() >= 16 * TOLD_MAX {
+        self.found.push(Found { line, what });
+        if self.found.len() >= 16 * REPORTED_MAX {
             self.sift();
         }
     }
@@ -152,7 +173,7 @@ impl Faults {
     pub(crate) fn join(&mut self, other: Self) {
         self.found.extend(other.found);
         for (mine, theirs) in self.more.iter_mut().zip(other.more) {
-            *mine |= theirs;
+            *mine += theirs;
         }
         self.sift();
     }
@@ -161,26 +182,28 @@ impl Faults {
     fn sift(&mut self) {
         self.found.sort_unstable();
         self.found.dedup();
-        let mut told = [0; 2];
+        let mut kept = [0; 2];
         let more = &mut self.more;
-        self.found.retain(|fault| {
-            let severity = fault.severity() as usize;
-            told[severity] += 1;
-            more[severity] |= told[severity] > TOLD_MAX;
-            told[severity] <= TOLD_MAX
+        self.found.retain(|found| {
+            let severity = found.what.severity() as usize;
+            let is_kept = kept[severity] < REPORTED_MAX;
+            kept[severity] += usize::from(is_kept);
+            more[severity] += u64::from(!is_kept);
+            is_kept
         });
     }
 
     pub(crate) fn has_errors(&self) -> bool {
-        self.found.iter().any(|fault| fault.severity() == Severity::Error)
+        self.found.iter().any(|found| found.what.severity() == Severity::Error)
     }
 
-    /// What is to be told, with files and their lines; and whether there was more of each severity.
-    pub(crate) fn told(mut self, lines: &Lines) -> (Vec<Fault>, [bool; 2]) {
+    /// What is to be reported, with its place; and how many more there were of each severity.
+    pub(crate) fn reported(mut self, lines: &Lines) -> (Vec<Fault>, [u64; 2]) {
         self.sift();
-        for fault in &mut self.found {
-            (fault.file, fault.line) = lines.find(fault.line);
-        }
-        (self.found, self.more)
+        let placed = |Found { line, what }| {
+            let Place { file, line, column } = lines.find(line);
+            Fault { line, column, what, file }
+        };
+        (self.found.into_iter().map(placed).collect(), self.more)
     }
 }

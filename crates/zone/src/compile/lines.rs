@@ -12,6 +12,18 @@ pub(crate) struct Lines {
     stretches: Vec<Stretch>,
     /// The last line of the row so far, and that of its file.
     last: (u32, u32),
+    /// Lines of the row that do not begin with their record, in order, with the column at which it does.
+    indented: Vec<(u32, u32)>,
+}
+
+/// Where a record begins.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The file; none is the zone's own.
+    pub file: Option<Arc<Path>>,
+    /// Both counted from 1.
+    pub line: u32,
+    pub column: u32,
 }
 
 #[derive(Debug)]
@@ -44,14 +56,22 @@ impl Lines {
             batch.shift_lines(shift);
         }
         self.last = (last.wrapping_add(shift), last);
+        self.indented.extend(batch.take_indented());
     }
 
-    /// The file and the line that a place in the row stands for. No file: the zone's own.
-    pub(crate) fn find(&self, line: u32) -> (Option<Arc<Path>>, u32) {
+    /// What a line of the row stands for. Line 0, which is none, stands for the beginning of the zone's own file.
+    pub(crate) fn find(&self, line: u32) -> Place {
+        if line == 0 {
+            return Place { file: None, line: 1, column: 1 };
+        }
+        let indented = self.indented.binary_search_by_key(&line, |&(line, _)| line);
+        let column = indented.map_or(1, |place| self.indented[place].1);
         let after = self.stretches.partition_point(|stretch| stretch.from <= line);
         match after.checked_sub(1).and_then(|place| self.stretches.get(place)) {
-            Some(stretch) if line > 0 => (stretch.file.clone(), line.wrapping_sub(stretch.shift)),
-            _ => (None, line),
+            Some(stretch) => {
+                Place { file: stretch.file.clone(), line: line.wrapping_sub(stretch.shift), column }
+            }
+            None => Place { file: None, line, column },
         }
     }
 }

@@ -5,6 +5,7 @@ use kqps_message::{query, rtype};
 
 use crate::compile::fault::{Faults, Owner, What};
 use crate::compile::gather::Held;
+use crate::master::{canonical, same_data};
 use crate::zone::node::{self, QUESTION_POINTER, SIGNED};
 
 const SIG: u16 = 24;
@@ -48,17 +49,22 @@ pub(crate) fn write(
         let signatures =
             if is_signature { None } else { sets.next_if(|next| rank(&next[0]) == (covered, true)) };
         let (records, signatures) = if is_signature { (&mut [][..], Some(set)) } else { (set, signatures) };
+        let line =
+            records.first().or(signatures.as_deref().and_then(<[_]>::first)).map(|held| held.record.line);
+        // A duplicate with another TTL counts, so duplicates are dropped after that.
+        let ttl_s = least_ttl(covered, records, faults);
+        let signatures = signatures.map(|set| {
+            let signature_ttl_s = signature_ttl(covered, set, ttl_s, faults);
+            let kept = distinct(rtype::RRSIG, set);
+            (&set[..kept], signature_ttl_s)
+        });
+        let ttl_s = ttl_s.map(|ttl| ttl.least_s);
         let kept = distinct(covered, records);
         summary.note(covered, is_apex, &records[..kept]);
-        let ttl_s = lowest_ttl(covered, &records[..kept], faults);
-        let signatures = signatures.map(|set| {
-            let kept = distinct(rtype::RRSIG, set);
-            &set[..kept]
-        });
-        summary.records += (kept + signatures.map_or(0, <[_]>::len)) as u64;
+        summary.records += (kept + signatures.map_or(0, |(set, _)| set.len())) as u64;
         summary.rrsets += 1;
         if !put(memory, covered, &records[..kept], ttl_s, signatures) {
-            faults.add(0, What::TooLarge);
+            faults.add(line.unwrap_or_default(), What::TooLarge);
         }
     }
     check(held, is_apex, faults);
@@ -99,7 +105,7 @@ fn distinct(rtype: u16, records: &mut [Held<'_>]) -> usize {
     let mut kept = 0;
     for place in 0..records.len() {
         let new = records[place];
-        if !records[..kept].iter().any(|old| equal(rtype, old.record.data, new.record.data)) {
+        if !records[..kept].iter().any(|old| same_data(rtype, old.record.data, new.record.data)) {
             records[kept] = new;
             kept += 1;
         }
@@ -111,10 +117,7 @@ fn distinct_of_many(rtype: u16, records: &mut [Held<'_>]) -> usize {
     let mut seen = std::collections::HashSet::with_capacity(records.len());
     let mut kept = 0;
     for place in 0..records.len() {
-        let data = records[place].record.data;
-        let key =
-            if is_name(rtype) { data.to_ascii_lowercase().into() } else { std::borrow::Cow::from(data) };
-        if seen.insert(key) {
+        if seen.insert(canonical(rtype, records[place].record.data)) {
             records[kept] = records[place];
             kept += 1;
         }
@@ -122,23 +125,42 @@ fn distinct_of_many(rtype: u16, records: &mut [Held<'_>]) -> usize {
     kept
 }
 
-/// Whether data are the same, the case of a name not counted where they are one.
-fn equal(rtype: u16, one: &[u8], other: &[u8]) -> bool {
-    one == other || is_name(rtype) && one.eq_ignore_ascii_case(other)
+/// The TTL of an RRset.
+#[derive(Clone, Copy, Debug)]
+struct Ttl {
+    /// The least of its records: the RRset has one TTL (RFC 2181, section 5.2).
+    least_s: u32,
+    /// Whether a record has another one, which the user was warned of.
+    differs: bool,
 }
 
-fn is_name(rtype: u16) -> bool {
-    matches!(rtype, rtype::NS | rtype::CNAME | rtype::PTR | rtype::DNAME)
-}
-
-fn lowest_ttl(rtype: u16, records: &[Held<'_>], faults: &mut Faults) -> Option<u32> {
-    let lowest_s = records.iter().map(|held| held.record.ttl_s).min()?;
-    let first = records.first()?;
-    if let Some(other) = records.iter().find(|held| held.record.ttl_s != first.record.ttl_s) {
-        let owner = Owner::new(other.record.owner);
-        faults.add(other.record.line, What::TtlsDiffer(owner, rtype));
+/// The TTL of these records, of which some may be duplicates; none where there are no records.
+fn least_ttl(rtype: u16, records: &[Held<'_>], faults: &mut Faults) -> Option<Ttl> {
+    let first = records.first()?.record;
+    let least_s = records.iter().map(|held| held.record.ttl_s).min()?;
+    let other = records.iter().map(|held| held.record).find(|record| record.ttl_s != first.ttl_s);
+    if let Some(other) = other {
+        faults.add(other.line, What::TtlsDiffer(Owner::new(other.owner), rtype, least_s));
     }
-    Some(lowest_s)
+    Some(Ttl { least_s, differs: other.is_some() })
+}
+
+/// The TTL of the signatures of an RRset of this type with this TTL. Theirs is not greater than the RRset's, with which it
+/// should agree (RFC 4034, section 3).
+fn signature_ttl(
+    covered: u16,
+    signatures: &[Held<'_>],
+    ttl_s: Option<Ttl>,
+    faults: &mut Faults,
+) -> Option<u32> {
+    let own = least_ttl(rtype::RRSIG, signatures, faults)?;
+    let Some(ttl) = ttl_s.filter(|ttl| ttl.least_s < own.least_s) else { return Some(own.least_s) };
+    // One warning for an RRset is enough.
+    if !ttl.differs && !own.differs {
+        let first = signatures.first()?.record;
+        faults.add(first.line, What::SignatureTtl(Owner::new(first.owner), covered, ttl.least_s));
+    }
+    Some(ttl.least_s)
 }
 
 /// Appends an RRset, and tells whether its lengths could be written.
@@ -147,7 +169,7 @@ fn put(
     rtype: u16,
     records: &[Held<'_>],
     ttl_s: Option<u32>,
-    signatures: Option<&[Held<'_>]>,
+    signatures: Option<(&[Held<'_>], Option<u32>)>,
 ) -> bool {
     let start = memory.len();
     memory.extend_from_slice(&rtype.to_le_bytes());
@@ -156,12 +178,12 @@ fn put(
     put_records(memory, records, ttl_s);
     let mut bytes = (memory.len() - start - node::RRSET_BYTES) as u32;
     let fits = memory.len() - start < SIGNED as usize;
-    if let Some(signatures) = signatures {
+    if let Some((signatures, ttl_s)) = signatures {
         bytes |= SIGNED;
         let from = memory.len();
         memory.extend_from_slice(&(signatures.len().min(u16::MAX.into()) as u16).to_le_bytes());
         memory.extend_from_slice(&[0; 4]);
-        put_records(memory, signatures, None);
+        put_records(memory, signatures, ttl_s);
         let bytes = (memory.len() - from - node::SIGNATURES_BYTES) as u32;
         memory[from + 2..from + node::SIGNATURES_BYTES].copy_from_slice(&bytes.to_le_bytes());
     }
@@ -188,11 +210,13 @@ fn put_records(memory: &mut Vec<u8>, records: &[Held<'_>], ttl_s: Option<u32>) {
 fn check(held: &[Held<'_>], is_apex: bool, faults: &mut Faults) {
     let of_type = |rtype: u16| held.iter().filter(move |held| held.record.rtype == rtype);
     if is_apex {
+        let mut soa_or_first = of_type(rtype::SOA).chain(held);
+        let first_line = soa_or_first.next().map_or(0, |held| held.record.line);
         if of_type(rtype::NS).next().is_none() {
-            faults.add(0, What::NoNs);
+            faults.add(first_line, What::NoNs);
         }
         if of_type(rtype::SOA).next().is_none() {
-            faults.add(0, What::NoSoa);
+            faults.add(first_line, What::NoSoa);
         }
         if let Some(line) = differing(rtype::SOA, held) {
             faults.add(line, What::SeveralSoa);
@@ -219,5 +243,5 @@ fn check(held: &[Held<'_>], is_apex: bool, faults: &mut Faults) {
 fn differing(rtype: u16, held: &[Held<'_>]) -> Option<u32> {
     let mut records = held.iter().map(|held| held.record).filter(|record| record.rtype == rtype);
     let first = records.next()?;
-    records.find(|record| !equal(rtype, record.data, first.data)).map(|record| record.line)
+    records.find(|record| !same_data(rtype, record.data, first.data)).map(|record| record.line)
 }

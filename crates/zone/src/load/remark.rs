@@ -1,16 +1,17 @@
-//! What can be said of a zone that is loaded, one sentence each, with file and line.
+//! What can be said of a zone that is loaded, one sentence each, with file, line and column.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::compile::Fault;
 use crate::master::Remark;
+use crate::position::Shown;
 
 /// An error or a warning of a zone.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadRemark {
     /// Its file cannot be read.
-    #[error("cannot read {}: {error}", path.display())]
+    #[error("cannot read {}: {error}", Shown(path))]
     Read {
         /// The file.
         path: PathBuf,
@@ -21,11 +22,11 @@ pub enum LoadRemark {
     #[error(
         "{}: queries for this zone are refused, since nothing tells its name: no SOA record comes first, and the \
          file's own name is no name of a zone; write NAME=FILE",
-        .0.display()
+        Shown(.0)
     )]
     NoName(PathBuf),
     /// Another file has the same zone.
-    #[error("{}: this is the zone of {} again; that file is served", path.display(), first.display())]
+    #[error("{}: this is the zone of {} again; that file is served", Shown(path), Shown(first))]
     Twice {
         /// The file.
         path: PathBuf,
@@ -35,16 +36,12 @@ pub enum LoadRemark {
     /// Something in a master file.
     #[error(transparent)]
     Master(Remark),
-    /// Something in the records of the zone. What is true of the whole zone has no line.
-    #[error("{}{}: {fault}", path.display(), line(fault))]
+    /// Something in the records of the zone.
+    #[error("{}:{}:{}: {fault}", Shown(path), fault.line, fault.column)]
     Zone {
         /// The zone's own file, or the one that it includes.
         path: PathBuf,
         /// What it is.
         fault: Fault,
     },
-}
-
-fn line(fault: &Fault) -> String {
-    if fault.line == 0 { String::new() } else { format!(":{}", fault.line) }
 }

@@ -1,11 +1,14 @@
 //! What can be wrong with a master file, and where.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 use kqps_message::name::NameFault;
 use kqps_message::rtype;
+use kqps_message::text::WrongEncoding;
+
+use crate::position::Shown;
 
 /// Errors that are told of one file. Whoever has more of them has made one mistake many times.
 pub const ERRORS_MAX: usize = 20;
@@ -25,11 +28,7 @@ pub struct Remark {
 
 impl fmt::Display for Remark {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A path may come from a file, and is printed on a terminal.
-        for part in self.path.to_string_lossy().chars() {
-            if part.is_control() { write!(out, "{}", part.escape_default())? } else { out.write_char(part)? }
-        }
-        write!(out, ":{}:{}: {}", self.line, self.column, self.wrong)
+        write!(out, "{}:{}:{}: {}", Shown(&self.path), self.line, self.column, self.wrong)
     }
 }
 
@@ -72,6 +71,9 @@ pub enum Wrong {
     /// Data in the form of RFC 3597 is not what its type demands.
     #[error("these bytes are no data of type {}", rtype::Shown(*.0))]
     Data(u16),
+    /// The file is not in UTF-8.
+    #[error("{0}")]
+    Encoding(WrongEncoding),
     /// A file to be included cannot be.
     #[error("cannot include {path}: {reason}")]
     Include {

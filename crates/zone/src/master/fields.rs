@@ -1,14 +1,12 @@
-//! The data of most types is a sequence of fields. This is the table of them, with what reads a field from
-//! text and what finds its end in wire form.
+//! The data of most types is a sequence of fields. This is the table of them, with what reads a field from text;
+//! `wire.rs` finds where a field ends in wire form.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
-use kqps_message::name;
+use std::net::Ipv6Addr;
 
 use super::error::{Parsed, Trouble};
 use super::lexer::{Lexer, Token};
 use super::mnemonic::{ALGORITHMS, CERTIFICATES, SCHEMES, mnemonic};
-use super::{binary, number, text, types};
+use super::{binary, historic, number, text, types};
 
 /// One field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +34,10 @@ pub(super) enum Field {
     /// Bytes up to the end, one at least.
     Hex,
     Base64,
+    /// Bytes in base 64 up to the end; there may be none.
+    OptionalBase64,
+    /// The same, with `-` for none (DOA).
+    DashBase64,
     /// Hexadecimal bytes with their length, or `-` for none.
     Salt,
     /// Bytes in base 32 with their length.
@@ -44,6 +46,14 @@ pub(super) enum Field {
     Type,
     /// A set of types.
     Types,
+    /// A set of types below 128, as NXT has it (RFC 2535, section 5.2).
+    OldTypes,
+    /// A protocol and the ports of it that are served (RFC 1035, section 3.4.2).
+    Services,
+    /// An address of the Open Systems Interconnection (RFC 1706).
+    Nsap,
+    /// An address of ATM: a telephone number or the address of an end system.
+    Atma,
     /// The number of a DNSSEC algorithm, or its mnemonic.
     Algorithm,
     /// The number of a kind of certificate, or its mnemonic.
@@ -58,8 +68,9 @@ pub(super) enum Field {
 }
 
 use Field::{
-    Algorithm, Base64, Certificate, Eui48, Eui64, Hash, Hex, Ipv4, Ipv6, Locator, Name, Period, Salt, Scheme,
-    String, Strings, Tag, Text, Time, Type, Types, U8, U16, U32,
+    Algorithm, Atma, Base64, Certificate, DashBase64, Eui48, Eui64, Hash, Hex, Ipv4, Ipv6, Locator, Name,
+    Nsap, OldTypes, OptionalBase64, Period, Salt, Scheme, Services, String, Strings, Tag, Text, Time, Type,
+    Types, U8, U16, U32,
 };
 
 /// The fields of a type's data. None where it is no such sequence, or not known.
@@ -69,6 +80,8 @@ pub(super) fn of(rtype: u16) -> Option<&'static [Field]> {
         // NS, MD, MF, CNAME, MB, MG, MR, PTR, NSAP-PTR, DNAME
         2..=5 | 7..=9 | 12 | 23 | 39 => &[Name],
         6 => &[Name, Name, U32, Period, Period, Period, Period],
+        // WKS
+        11 => &[Ipv4, Services],
         // HINFO
         13 => &[String, String],
         // MINFO, RP, TALINK
@@ -79,6 +92,8 @@ pub(super) fn of(rtype: u16) -> Option<&'static [Field]> {
         16 | 20 | 56 | 99 | 258 | 261 | 262 => &[Strings],
         // X25
         19 => &[String],
+        // NSAP
+        22 => &[Nsap],
         // SIG, RRSIG
         24 | 46 => &[Type, Algorithm, U8, Period, Time, Time, U16, Name, Base64],
         // KEY, DNSKEY, RKEY, CDNSKEY
@@ -88,22 +103,28 @@ pub(super) fn of(rtype: u16) -> Option<&'static [Field]> {
         // GPOS
         27 => &[String, String, String],
         28 => &[Ipv6],
+        // NXT
+        30 => &[Name, OldTypes],
         // EID, NIMLOC
         31 | 32 => &[Hex],
         // SRV
         33 => &[U16, U16, U16, Name],
+        // ATMA
+        34 => &[Atma],
         // NAPTR
         35 => &[U16, U16, String, String, String, Name],
         // CERT
         37 => &[Certificate, U16, Algorithm, Base64],
+        // SINK
+        40 => &[U8, U8, U8, OptionalBase64],
         // DS, CDS, TA, DLV
         43 | 59 | 32_768 | 32_769 => &[U16, Algorithm, U8, Hex],
         // SSHFP
         44 => &[U8, U8, Hex],
         // NSEC
         47 => &[Name, Types],
-        // DHCID, OPENPGPKEY
-        49 | 61 => &[Base64],
+        // DHCID, OPENPGPKEY, HHIT, BRID
+        49 | 61 | 67 | 68 => &[Base64],
         // NSEC3
         50 => &[U8, U8, U16, Salt, Hash, Types],
         // NSEC3PARAM
@@ -126,6 +147,8 @@ pub(super) fn of(rtype: u16) -> Option<&'static [Field]> {
         256 => &[U16, U16, Text],
         // CAA
         257 => &[U8, Tag, Text],
+        // DOA
+        259 => &[U32, U32, U8, String, DashBase64],
         _ => return None,
     })
 }
@@ -159,10 +182,16 @@ pub(super) fn read(field: Field, lexer: &mut Lexer<'_>, origin: &[u8], out: &mut
         Ipv6 => word(lexer, IPV6_EXPECTED, out, ipv6)?,
         Hex => binary::hex_rest(lexer, false, out)?,
         Base64 => binary::base64_rest(lexer, out)?,
+        OptionalBase64 => historic::optional_base64(lexer, out)?,
+        DashBase64 => historic::dash_or_base64(lexer, out)?,
         Salt => salt(&lexer.plain(SALT_EXPECTED)?, out)?,
         Hash => with_length(&lexer.plain("a hash in base 32")?, out, binary::base32hex)?,
         Type => word(lexer, "a type", out, |text| types::parse(text).map(u16::to_be_bytes))?,
         Types => types::bitmap(lexer, out)?,
+        OldTypes => historic::old_types(lexer, out)?,
+        Services => historic::services(lexer, out)?,
+        Nsap => historic::nsap(&lexer.plain(historic::NSAP_EXPECTED)?, out)?,
+        Atma => historic::atma(&lexer.plain(historic::ATMA_EXPECTED)?, out)?,
         Algorithm => word(lexer, ALGORITHM_EXPECTED, out, |text| byte(mnemonic(text, ALGORITHMS)?))?,
         Certificate => word(lexer, "a kind of certificate", out, |text| {
             mnemonic(text, CERTIFICATES).map(u16::to_be_bytes)
@@ -294,58 +323,6 @@ fn locator(text: &[u8]) -> Option<[u8; 8]> {
 fn hex(digits: &[u8]) -> Option<u16> {
     let are_digits = digits.len() <= 4 && digits.iter().all(u8::is_ascii_hexdigit);
     u16::from_str_radix(std::str::from_utf8(digits).ok().filter(|_| are_digits)?, 16).ok()
-}
-
-/// Whether these bytes are such fields and nothing more.
-pub(super) fn are(fields: &[Field], mut wire: &[u8]) -> bool {
-    for field in fields {
-        let Some(bytes) = wire_bytes(*field, wire) else { return false };
-        let Some(rest) = wire.get(bytes..) else { return false };
-        wire = rest;
-    }
-    wire.is_empty()
-}
-
-/// How many bytes the field has with which this wire form begins; there may be fewer.
-fn wire_bytes(field: Field, wire: &[u8]) -> Option<usize> {
-    let with_length = || wire.first().map(|&length| 1 + usize::from(length));
-    Some(match field {
-        U8 | Algorithm | Scheme => 1,
-        U16 | Type | Certificate => 2,
-        U32 | Period | Time => 4,
-        Ipv4 => size_of::<Ipv4Addr>(),
-        Eui48 => 6,
-        Eui64 | Locator => 8,
-        Ipv6 => size_of::<Ipv6Addr>(),
-        Name => name_bytes(wire)?,
-        String | Salt => with_length()?,
-        Tag | Hash => with_length().filter(|&bytes| bytes > 1)?,
-        Strings => {
-            let mut at = 0;
-            while let Some(&length) = wire.get(at) {
-                at += 1 + usize::from(length);
-            }
-            (at > 0).then_some(at)?
-        }
-        Text => wire.len(),
-        Hex | Base64 => (!wire.is_empty()).then_some(wire.len())?,
-        Types => types::is_bitmap(wire).then_some(wire.len())?,
-    })
-}
-
-/// The length of the uncompressed name with which these bytes begin.
-pub(super) fn name_bytes(wire: &[u8]) -> Option<usize> {
-    let end = name::end(wire, 0)?;
-    // A pointer's two bits would show at the end: what is not compressed ends with the root.
-    let mut at = 0;
-    while at < end {
-        match wire[at] {
-            0 => return (at + 1 == end).then_some(end),
-            length @ 1..=63 => at += 1 + usize::from(length),
-            _ => return None,
-        }
-    }
-    None
 }
 
 #[cfg(test)]

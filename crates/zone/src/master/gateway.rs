@@ -4,7 +4,7 @@
 use super::error::{Parsed, Trouble};
 use super::fields::{self, Field};
 use super::lexer::Lexer;
-use super::{binary, number};
+use super::{binary, number, wire};
 
 /// Precedence, kind of gateway, algorithm, gateway, and a public key unless the algorithm is 0.
 pub(super) fn read_ipseckey(lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -> Parsed<()> {
@@ -100,8 +100,8 @@ fn prefix(text: &[u8]) -> Option<(u16, u8, bool, Vec<u8>)> {
 }
 
 /// Whether these bytes are data of IPSECKEY.
-pub(super) fn is_ipseckey(wire: &[u8]) -> bool {
-    let [_, kind, algorithm, rest @ ..] = wire else { return false };
+pub(super) fn is_ipseckey(data: &[u8]) -> bool {
+    let [_, kind, algorithm, rest @ ..] = data else { return false };
     gateway_bytes(*kind, rest).and_then(|bytes| rest.get(bytes..)).is_some_and(|key| {
         // A key where there is an algorithm, and none where there is none.
         key.is_empty() == (*algorithm == 0)
@@ -109,38 +109,38 @@ pub(super) fn is_ipseckey(wire: &[u8]) -> bool {
 }
 
 /// Whether these bytes are data of AMTRELAY.
-pub(super) fn is_amtrelay(wire: &[u8]) -> bool {
-    let [_, kind, rest @ ..] = wire else { return false };
+pub(super) fn is_amtrelay(data: &[u8]) -> bool {
+    let [_, kind, rest @ ..] = data else { return false };
     gateway_bytes(kind & 0x7f, rest) == Some(rest.len())
 }
 
-fn gateway_bytes(kind: u8, wire: &[u8]) -> Option<usize> {
+fn gateway_bytes(kind: u8, data: &[u8]) -> Option<usize> {
     match kind {
         0 => Some(0),
         1 => Some(4),
         2 => Some(16),
-        3 => fields::name_bytes(wire),
+        3 => wire::name_bytes(data),
         _ => None,
     }
 }
 
 /// Whether these bytes are data of HIP.
-pub(super) fn is_hip(wire: &[u8]) -> bool {
-    let [tag_bytes, _, k0, k1, rest @ ..] = wire else { return false };
+pub(super) fn is_hip(data: &[u8]) -> bool {
+    let [tag_bytes, _, k0, k1, rest @ ..] = data else { return false };
     let keys = usize::from(*tag_bytes) + usize::from(u16::from_be_bytes([*k0, *k1]));
     let Some(mut servers) = rest.get(keys..) else { return false };
     while !servers.is_empty() {
-        let Some(bytes) = fields::name_bytes(servers) else { return false };
+        let Some(bytes) = wire::name_bytes(servers) else { return false };
         servers = &servers[bytes..];
     }
     *tag_bytes > 0 && (*k0, *k1) != (0, 0)
 }
 
 /// Whether these bytes are data of APL.
-pub(super) fn is_apl(mut wire: &[u8]) -> bool {
-    while let [_, _, _, length, rest @ ..] = wire {
+pub(super) fn is_apl(mut data: &[u8]) -> bool {
+    while let [_, _, _, length, rest @ ..] = data {
         let Some(after) = rest.get(usize::from(length & 0x7f)..) else { return false };
-        wire = after;
+        data = after;
     }
-    wire.is_empty()
+    data.is_empty()
 }

@@ -7,6 +7,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use kqps_message::text::without_mark;
+
 use super::parallel;
 use super::reader::{File, Harvest, Start};
 
@@ -22,9 +24,10 @@ pub(super) fn read(file: &File<'_>, name: &[u8], start: Start) -> Result<(Harves
     if chain().count() > depth_max {
         return Err(format!("files are included {depth_max} deep already").into());
     }
-    let text = (file.options.open)(&path).map_err(|error| error.to_string())?;
+    let content = (file.options.open)(&path).map_err(|error| error.to_string())?;
+    let text = without_mark(&content).map_err(|encoding| encoding.to_string())?;
     let included = File { path: Arc::from(path), options: file.options, includer: Some(file) };
-    Ok(parallel::read(&included, &text, start))
+    Ok(parallel::read(&included, text, start))
 }
 
 /// The path without `.` and without `x/..`, so that a file has one name here. What symbolic links make of it

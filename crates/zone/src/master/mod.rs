@@ -2,8 +2,8 @@
 //!
 //! Known are `$ORIGIN`, `$TTL` (RFC 2308), `$INCLUDE` and BIND's `$GENERATE`; TTLs with units; the data of every
 //! type that has a text form in `fields.rs` and beside it, and of any type in the form of RFC 3597. Those are the types
-//! that the crate `domain` knows and more; WKS, NSAP, A6, NXT and DOA have only the form of RFC 3597 here. Records of
-//! signed zones are read as they stand. The only class is IN.
+//! that BIND 9.18 reads, but for KEYDATA and UNSPEC. Records of signed zones are read as they stand. The only class is
+//! IN.
 //!
 //! Nothing here opens a file: whoever calls says how. Whether the records make a zone is decided where they
 //! are compiled.
@@ -15,6 +15,7 @@ mod fields;
 mod gateway;
 mod generate;
 mod heading;
+mod historic;
 mod include;
 mod lexer;
 mod location;
@@ -28,14 +29,17 @@ mod splitter;
 mod svcb;
 mod text;
 mod types;
+mod wire;
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use kqps_message::rtype;
+use kqps_message::text::without_mark;
 
 pub use error::{ERRORS_MAX, Remark, Wrong};
+pub(crate) use wire::{canonical, same_data};
 
 use crate::batch::Batch;
 use reader::{File, LastTtl, Reader, Start, State};
@@ -76,14 +80,22 @@ pub struct Reading {
     pub more_errors: bool,
     /// What is not as it should be but does not matter, at most [`ERRORS_MAX`].
     pub warnings: Vec<Remark>,
-    /// Whether there are more warnings.
-    pub more_warnings: bool,
+    /// How many more warnings there are.
+    pub more_warnings: u64,
 }
 
 /// Reads the text of a master file. `origin` is what relative names end with before the first `$ORIGIN`, a
 /// name in wire form; `path` is what the errors call the file, and where `$INCLUDE` starts from.
 pub fn read(text: &[u8], path: &Path, origin: &[u8], options: &Options<'_>) -> Reading {
-    let (harvest, _) = parallel::read(&file(path, options), without_mark(text), start(origin));
+    let text = match without_mark(text) {
+        Ok(text) => text,
+        Err(encoding) => {
+            let wrong = Wrong::Encoding(encoding);
+            let error = Remark { path: Arc::from(path), line: 1, column: 1, wrong };
+            return Reading { errors: vec![error], ..Reading::default() };
+        }
+    };
+    let (harvest, _) = parallel::read(&file(path, options), text, start(origin));
     Reading {
         batches: harvest.batches,
         errors: harvest.errors,
@@ -96,7 +108,8 @@ pub fn read(text: &[u8], path: &Path, origin: &[u8], options: &Options<'_>) -> R
 /// The zone of which this is the master file: the owner of its first record, if that is a SOA record. Before
 /// the first `$ORIGIN` relative names end with `origin`.
 pub fn apex(text: &[u8], path: &Path, origin: &[u8], options: &Options<'_>) -> Option<Box<[u8]>> {
-    let batch = Reader::new(&file(path, options), without_mark(text), 1, start(origin)).first_record()?;
+    let text = without_mark(text).ok()?;
+    let batch = Reader::new(&file(path, options), text, 1, start(origin)).first_record()?;
     let (_, record) = batch.records().next()?;
     (record.rtype == rtype::SOA).then(|| record.owner.into())
 }
@@ -111,9 +124,4 @@ fn start(origin: &[u8]) -> Start {
         last_ttl: LastTtl::None,
         owner: Vec::new(),
     }
-}
-
-/// The text without the byte order mark that some editors put before it.
-fn without_mark(text: &[u8]) -> &[u8] {
-    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
 }

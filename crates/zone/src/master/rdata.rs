@@ -5,11 +5,12 @@ use kqps_message::rtype;
 use super::error::{Parsed, Trouble, Wrong};
 use super::fields::{self, Field};
 use super::lexer::Lexer;
-use super::{binary, gateway, location, number, svcb};
+use super::{binary, gateway, historic, location, number, svcb, wire};
 
 const HIP: u16 = 55;
 const IPSECKEY: u16 = 45;
 const LOC: u16 = 29;
+pub(super) const A6: u16 = 38;
 const APL: u16 = 42;
 const AMTRELAY: u16 = 260;
 
@@ -39,6 +40,7 @@ pub(super) fn read(rtype: u16, lexer: &mut Lexer<'_>, origin: &[u8], out: &mut V
 fn special(rtype: u16, lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -> Parsed<()> {
     match rtype {
         LOC => location::read(lexer, out),
+        A6 => historic::read_a6(lexer, origin, out),
         APL => gateway::read_apl(lexer, out),
         IPSECKEY => gateway::read_ipseckey(lexer, origin, out),
         HIP => gateway::read_hip(lexer, origin, out),
@@ -68,14 +70,15 @@ fn generic(rtype: u16, lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Parsed<()> {
 }
 
 /// Whether these bytes can be data of this type; of a type that is not known any can.
-fn is_data(rtype: u16, wire: &[u8]) -> bool {
+fn is_data(rtype: u16, data: &[u8]) -> bool {
     match rtype {
-        LOC => wire.len() == location::BYTES,
-        APL => gateway::is_apl(wire),
-        IPSECKEY => gateway::is_ipseckey(wire),
-        HIP => gateway::is_hip(wire),
-        rtype::SVCB | rtype::HTTPS => svcb::is(wire),
-        AMTRELAY => gateway::is_amtrelay(wire),
-        _ => fields::of(rtype).is_none_or(|fields: &[Field]| fields::are(fields, wire)),
+        LOC => data.len() == location::BYTES,
+        A6 => historic::is_a6(data),
+        APL => gateway::is_apl(data),
+        IPSECKEY => gateway::is_ipseckey(data),
+        HIP => gateway::is_hip(data),
+        rtype::SVCB | rtype::HTTPS => svcb::is(data),
+        AMTRELAY => gateway::is_amtrelay(data),
+        _ => fields::of(rtype).is_none_or(|fields: &[Field]| wire::are(fields, data)),
     }
 }

@@ -62,8 +62,8 @@ pub(super) struct Harvest {
     /// Whether reading ended early because there were too many errors.
     pub(super) gave_up: bool,
     pub(super) warnings: Vec<Remark>,
-    /// Whether there were more of them.
-    pub(super) more_warnings: bool,
+    /// How many more of them there were.
+    pub(super) more_warnings: u64,
     /// Whether some records have [`TTL_OPEN`].
     pub(super) ttl_open: bool,
 }
@@ -77,7 +77,7 @@ impl Harvest {
         self.batches.extend(other.batches);
         self.errors.extend(other.errors);
         self.warnings.extend(other.warnings);
-        self.more_warnings |= other.more_warnings || self.warnings.len() > ERRORS_MAX;
+        self.more_warnings += other.more_warnings + self.warnings.len().saturating_sub(ERRORS_MAX) as u64;
         self.warnings.truncate(ERRORS_MAX);
         self.ttl_open |= other.ttl_open;
         self.gave_up |= other.gave_up || self.errors.len() > ERRORS_MAX;
@@ -176,11 +176,11 @@ impl<'a> Reader<'a> {
         if first == Some(b'$') {
             return self.directive();
         }
-        let (at, line) = (self.lexer.at(), self.line());
+        let (start, line) = (self.lexer.at(), self.line());
         if self.lexer.peek()?.is_none() {
             return Ok(());
         }
-        if !matches!(first, Some(b' ' | b'\t' | b'\r')) {
+        if !first.is_some_and(is_blank) {
             let token = self.lexer.plain("the name of an owner")?;
             self.owner.clear();
             if let Err(trouble) = name::append(&token, &self.state.origin, &mut self.owner) {
@@ -194,7 +194,16 @@ impl<'a> Reader<'a> {
         }
         let heading = Heading::read(&mut self.lexer)?;
         rdata::read(heading.rtype, &mut self.lexer, &self.state.origin, &mut self.data)?;
+        let at = if first.is_some_and(is_blank) { self.after_blanks(start) } else { start };
+        if at > start {
+            self.batch.indent(line, (at - start + 1) as u32);
+        }
         self.push(&heading, line, at)
+    }
+
+    /// The first byte from here that is no blank.
+    fn after_blanks(&self, from: usize) -> usize {
+        from + self.text[from..].iter().take_while(|&&byte| is_blank(byte)).count()
     }
 
     /// Takes the record whose owner and data have been read.
@@ -252,7 +261,7 @@ impl<'a> Reader<'a> {
             let warning = self.remark(Trouble::rule(ttl.at, rule));
             self.harvest.warnings.push(warning);
         } else {
-            self.harvest.more_warnings = true;
+            self.harvest.more_warnings += 1;
         }
         0
     }
@@ -333,4 +342,9 @@ impl<'a> Reader<'a> {
             wrong: trouble.into_wrong(),
         }
     }
+}
+
+/// Whether a line that begins with this byte inherits its owner.
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r')
 }

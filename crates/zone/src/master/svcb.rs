@@ -239,7 +239,7 @@ fn is_value(key: u16, wire: &[u8]) -> bool {
 /// Whether these bytes are such data: parameters in order of their keys, none twice, each with a value of its own.
 pub(super) fn is(wire: &[u8]) -> bool {
     let Some(target) = wire.get(2..) else { return false };
-    let Some(mut rest) = fields::name_bytes(target).and_then(|bytes| target.get(bytes..)) else {
+    let Some(mut rest) = super::wire::name_bytes(target).and_then(|bytes| target.get(bytes..)) else {
         return false;
     };
     let mut least = 0;

@@ -180,13 +180,14 @@ impl<'z> Reply<'_, 'z> {
     /// Answers ANY: over UDP one RRset, so that it is no lever for attacks (RFC 8482, section 4.1); over TCP all.
     #[inline(never)]
     fn everything(&mut self, node: Node<'z>) -> Result<Option<End<'z>>, Full> {
-        let mut rrsets = node.rrsets().filter(|rrset| rrset.count > 0 || rrset.signature_count > 0);
         if self.transport == Transport::Udp {
-            let one = rrsets.find(|rrset| rrset.count > 0);
+            let with_records = node.rrsets().filter(|rrset| rrset.count > 0);
+            // The first one of those that say most.
+            let one = with_records.min_by_key(|rrset| use_to_others(rrset.rtype));
             return one.map(|rrset| self.put(&rrset).map(|()| End::Elsewhere)).transpose();
         }
         let mut found = None;
-        for rrset in rrsets {
+        for rrset in node.rrsets().filter(|rrset| rrset.count > 0 || rrset.signature_count > 0) {
             let owner = Owner::of(self.name.wire(), Some(self.name_at));
             self.writer.rrset(owner, &rrset, None, true)?;
             found = Some(End::Elsewhere);
@@ -273,6 +274,24 @@ impl<'z> Reply<'_, 'z> {
         // The apex ends the name that was looked for, which stands in the question as it is.
         let at = (self.name_at == kqps_message::HEADER_BYTES).then(|| self.name_at + self.name.start(labels));
         self.writer.rrset(Owner::of(&zone.apex, at), &soa, Some(ttl_s), self.dnssec_ok)
+    }
+}
+
+/// How soon an RRset of this type is taken where one stands for all: what the zone's users put there first, then what
+/// belongs to the zone's signing, and last what only says which names and types there are.
+fn use_to_others(rtype: u16) -> u8 {
+    const SIG: u16 = 24;
+    const KEY: u16 = 25;
+    const NXT: u16 = 30;
+    const CDS: u16 = 59;
+    const CDNSKEY: u16 = 60;
+    const CSYNC: u16 = 62;
+    const ZONEMD: u16 = 63;
+    match rtype {
+        rtype::DS | rtype::DNSKEY | KEY | CDS | CDNSKEY | CSYNC | ZONEMD => 1,
+        rtype::NSEC3PARAM => 2,
+        rtype::NSEC | rtype::NSEC3 | rtype::RRSIG | SIG | NXT => 3,
+        _ => 0,
     }
 }
 

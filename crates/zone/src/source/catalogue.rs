@@ -1,13 +1,15 @@
 //! Configurations of BIND, as far as they tell which zones there are: `zone NAME [CLASS] { type primary; file
-//! "…"; };` at the top or in a `view`, `include`, and `directory` in `options` (BIND 9 Administrator Reference
-//! Manual, "Configuration Reference"). The case of keywords does not matter. Everything else is passed over.
+//! "…"; };` at the top or in a `view`, `include` there and in their blocks, and `directory` in `options` (BIND 9
+//! Administrator Reference Manual, "Configuration Reference"). The case of keywords does not matter. Everything else is
+//! passed over.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Source, SourceError, Sources, apex, wrong};
+use super::words::{Config, Kind, Statement, Word, Words};
+use super::{Source, SourceError, Sources, apex, pattern, text_of};
 
 /// Configurations included one within another.
 const DEPTH_MAX: usize = 16;
@@ -43,7 +45,7 @@ const STATEMENTS: &[&str] = &[
 /// Whether a text is such a configuration: it begins with one of its statements, up to the brace of its block or,
 /// for `include`, the semicolon. A list that happens to begin with a zone of that name does not.
 pub(super) fn is_one(text: &[u8]) -> bool {
-    let mut words = Words { text, at: 0 };
+    let mut words = Words::new(text);
     let first = match words.next() {
         Ok(Some(first)) if first.kind == Kind::Word => first,
         // A brace is the beginning of nothing, but no list has it there.
@@ -60,7 +62,7 @@ pub(super) fn is_one(text: &[u8]) -> bool {
         match words.next() {
             Ok(Some(word)) if word.kind == Kind::Word => {}
             Ok(next) => return next.is_some_and(|word| word.kind == ends_with),
-            // What is never closed is told of a configuration.
+            // That something is never closed is an error of a configuration.
             Err(_) => return true,
         }
     }
@@ -68,11 +70,22 @@ pub(super) fn is_one(text: &[u8]) -> bool {
 
 pub(super) fn read(path: &Path, text: &[u8]) -> Result<Sources, SourceError> {
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-    let mut found = Found { sources: Sources::default(), directory: folder.clone(), folder };
-    found.statements(&mut Config { path, words: Words { text, at: 0 } }, 0, DEPTH_MAX)?;
-    let Found { mut sources, directory, .. } = found;
+    let mut found =
+        Found { sources: Sources::default(), directory: folder.clone(), folder, unread: Vec::new() };
+    let top = Level { depth: 0, includes: DEPTH_MAX };
+    let outcome = found.statements(&mut Config::new(path, text), top, &mut Found::statement);
+    let Found { mut sources, directory, mut unread, .. } = found;
+    match unread.pop() {
+        // What is wrong beside that may be wrong for that.
+        Some(only) if unread.is_empty() => return Err(only),
+        Some(last) => {
+            unread.push(last);
+            return Err(SourceError::Includes(unread));
+        }
+        None => outcome?,
+    }
     if sources.zones.is_empty() {
-        return Err(SourceError::None(path.to_owned()));
+        return Err(SourceError::NonePrimary(path.to_owned()));
     }
     // `directory` holds for files named before it, too.
     for zone in &mut sources.zones {
@@ -81,85 +94,159 @@ pub(super) fn read(path: &Path, text: &[u8]) -> Result<Sources, SourceError> {
     Ok(sources)
 }
 
-/// A configuration that is being read.
-struct Config<'a> {
-    path: &'a Path,
-    words: Words<'a>,
-}
-
 struct Found {
     sources: Sources,
     /// Where the first configuration is.
     folder: PathBuf,
     /// What files are relative to.
     directory: PathBuf,
+    /// Errors of included files that cannot be read.
+    unread: Vec<SourceError>,
 }
 
+/// Where in a configuration statements are.
+#[derive(Clone, Copy)]
+struct Level {
+    /// In how many blocks of their file.
+    depth: usize,
+    /// How many files may still be included one within another.
+    includes: usize,
+}
+
+/// What is done with a statement. It must pass the block that the statement may have.
+type Take<'t> = dyn FnMut(&mut Found, &mut Config<'_>, &Statement<'_>, Level) -> Result<(), SourceError> + 't;
+
 impl Found {
-    /// Reads statements up to the end of the text, or of the block if `depth` is not 0.
+    /// Reads statements up to the end of the text, or of the block, and those of files that are included there.
     fn statements(
         &mut self,
         config: &mut Config<'_>,
-        depth: usize,
-        includes_left: usize,
+        level: Level,
+        take: &mut Take<'_>,
     ) -> Result<(), SourceError> {
-        while let Some(statement) = config.statement(depth)? {
-            let first = statement.words[0];
-            match (&*first.text.to_ascii_lowercase(), statement.has_block) {
-                (b"zone", true) => self.zone(config, &statement)?,
-                (b"view", true) if depth == 0 => {
-                    self.statements(config, depth + 1, includes_left)?;
-                    config.end_of_block()?;
+        while let Some(statement) = config.statement(level.depth)? {
+            if statement.words[0].is("include") && !statement.has_block {
+                self.include(config, &statement, level.includes, take)?;
+            } else {
+                take(self, config, &statement, level)?;
+            }
+        }
+        if level.depth > 0 { config.end_of_block() } else { Ok(()) }
+    }
+
+    /// Reads the block of a statement.
+    fn block(
+        &mut self,
+        config: &mut Config<'_>,
+        level: Level,
+        take: &mut Take<'_>,
+    ) -> Result<(), SourceError> {
+        self.statements(config, Level { depth: level.depth + 1, ..level }, take)
+    }
+
+    /// Takes a statement at the top of a configuration.
+    fn statement(
+        &mut self,
+        config: &mut Config<'_>,
+        statement: &Statement<'_>,
+        level: Level,
+    ) -> Result<(), SourceError> {
+        match (&*statement.words[0].text.to_ascii_lowercase(), statement.has_block) {
+            (b"view", true) => self.block(config, level, &mut Self::zone_or_other),
+            (b"options", true) => self.block(config, level, &mut Self::option),
+            _ => self.zone_or_other(config, statement, level),
+        }
+    }
+
+    fn option(
+        &mut self,
+        config: &mut Config<'_>,
+        statement: &Statement<'_>,
+        _: Level,
+    ) -> Result<(), SourceError> {
+        match statement.words[..] {
+            _ if statement.has_block => config.pass_block()?,
+            [option, directory] if option.is("directory") => {
+                self.directory = self.folder.join(OsStr::from_bytes(directory.text));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Reads the files that an `include` names. One that cannot be read does not hide what is wrong with others.
+    fn include(
+        &mut self,
+        config: &Config<'_>,
+        statement: &Statement<'_>,
+        includes_left: usize,
+        take: &mut Take<'_>,
+    ) -> Result<(), SourceError> {
+        let Some(file) = statement.words.get(1) else {
+            return Err(config.wrong(statement.words[0].at, "expected the name of a file after include"));
+        };
+        let Some(includes) = includes_left.checked_sub(1) else {
+            return Err(config.wrong(file.at, "files are included too deep"));
+        };
+        let paths = match pattern::files(&self.directory, file.text) {
+            Ok(paths) => paths,
+            Err(why) => {
+                self.unread.push(config.wrong(file.at, &why));
+                return Ok(());
+            }
+        };
+        for path in paths {
+            match fs::read(&path) {
+                Ok(content) => {
+                    let text = text_of(&path, &content)?;
+                    self.statements(&mut Config::new(&path, text), Level { depth: 0, includes }, take)?;
                 }
-                (b"options", true) => {
-                    while let Some(option) = config.statement(1)? {
-                        match option.words[..] {
-                            _ if option.has_block => config.pass_block()?,
-                            [option, directory] if option.is("directory") => {
-                                self.directory = self.folder.join(OsStr::from_bytes(directory.text));
-                            }
-                            _ => {}
-                        }
-                    }
-                    config.end_of_block()?;
+                Err(error) => {
+                    let why = format!("cannot include {}: {error}", path.display());
+                    self.unread.push(config.wrong(file.at, &why));
                 }
-                (b"include", false) => {
-                    let Some(file) = statement.words.get(1) else {
-                        return Err(config.wrong(first.at, "expected the name of a file after include"));
-                    };
-                    if includes_left == 0 {
-                        return Err(config.wrong(file.at, "files are included too deep"));
-                    }
-                    let path = self.directory.join(OsStr::from_bytes(file.text));
-                    let text =
-                        fs::read(&path).map_err(|error| SourceError::Read { path: path.clone(), error })?;
-                    let mut included = Config { path: &path, words: Words { text: &text, at: 0 } };
-                    self.statements(&mut included, 0, includes_left - 1)?;
-                }
-                (_, true) => config.pass_block()?,
-                _ => {}
             }
         }
         Ok(())
     }
 
-    fn zone(&mut self, config: &mut Config<'_>, statement: &Statement<'_>) -> Result<(), SourceError> {
-        let first = statement.words[0];
-        let (mut kind, mut file) = (None, None);
-        while let Some(option) = config.statement(1)? {
+    /// Takes a statement of a `view`, of which only zones matter.
+    fn zone_or_other(
+        &mut self,
+        config: &mut Config<'_>,
+        statement: &Statement<'_>,
+        level: Level,
+    ) -> Result<(), SourceError> {
+        match (statement.words[0].is("zone"), statement.has_block) {
+            (true, true) => self.zone(config, statement, level),
+            (false, true) => config.pass_block(),
+            (_, false) => Ok(()),
+        }
+    }
+
+    fn zone(
+        &mut self,
+        config: &mut Config<'_>,
+        statement: &Statement<'_>,
+        level: Level,
+    ) -> Result<(), SourceError> {
+        let (mut is_primary, mut file) = (false, None);
+        self.block(config, level, &mut |_, config, option, _| {
             match option.words[..] {
                 _ if option.has_block => config.pass_block()?,
-                [option, word] if option.is("type") => kind = Some(word),
-                [option, word] if option.is("file") => file = Some(word),
+                [option, kind] if option.is("type") => {
+                    is_primary = kind.is("master") || kind.is("primary");
+                }
+                [option, name] if option.is("file") => file = Some(name.text.to_owned()),
                 _ => {}
             }
-        }
-        config.end_of_block()?;
+            Ok(())
+        })?;
         let Some(name) = statement.words.get(1) else {
-            return Err(config.wrong(first.at, "expected the zone's name after zone"));
+            return Err(config.wrong(statement.words[0].at, "expected the zone's name after zone"));
         };
         let is_in = statement.words.get(2).is_none_or(|class| class.is("in"));
-        if !is_in || !kind.is_some_and(|kind| kind.is("master") || kind.is("primary")) {
+        if !is_in || !is_primary {
             self.sources.left_out += 1;
             return Ok(());
         }
@@ -167,142 +254,7 @@ impl Found {
             return Err(config.wrong(name.at, "this primary zone has no file"));
         };
         let apex = apex(name.text).map_err(|fault| config.wrong(name.at, &fault.to_string()))?;
-        let path = PathBuf::from(OsStr::from_bytes(file.text));
-        self.sources.zones.push(Source { apex: Some(apex), path });
+        self.sources.zones.push(Source { apex: Some(apex), path: PathBuf::from(OsStr::from_bytes(&file)) });
         Ok(())
-    }
-}
-
-/// The words of a statement up to its semicolon, or to the brace that opens its block.
-struct Statement<'a> {
-    words: Vec<Word<'a>>,
-    has_block: bool,
-}
-
-impl<'a> Config<'a> {
-    /// The next statement; none at the end of the text, or, in a block, before the brace that closes it.
-    fn statement(&mut self, depth: usize) -> Result<Option<Statement<'a>>, SourceError> {
-        let mut words = Vec::new();
-        loop {
-            let Some(word) = self.words.next().map_err(|at| self.wrong(at, UNCLOSED))? else {
-                return match (words.first(), depth) {
-                    (None, 0) => Ok(None),
-                    (None, _) => Err(self.wrong(self.words.at, "expected }, found the end of the file")),
-                    (Some(Word { at, .. }), _) => Err(self.wrong(*at, "this statement has no semicolon")),
-                };
-            };
-            match word.kind {
-                Kind::Word => words.push(word),
-                Kind::End if words.is_empty() => {}
-                Kind::End => return Ok(Some(Statement { words, has_block: false })),
-                Kind::Open if words.is_empty() => {
-                    return Err(self.wrong(word.at, "expected a statement, found {"));
-                }
-                Kind::Open => return Ok(Some(Statement { words, has_block: true })),
-                Kind::Close if words.is_empty() && depth > 0 => {
-                    self.words.at = word.at;
-                    return Ok(None);
-                }
-                Kind::Close => return Err(self.wrong(word.at, "expected a semicolon, found }")),
-            }
-        }
-    }
-
-    /// Passes the brace that closes a block.
-    fn end_of_block(&mut self) -> Result<(), SourceError> {
-        self.words.next().map_err(|at| self.wrong(at, UNCLOSED))?;
-        Ok(())
-    }
-
-    /// Passes the rest of a block, whatever is in it.
-    fn pass_block(&mut self) -> Result<(), SourceError> {
-        let opened = self.words.at;
-        let mut depth = 1;
-        while depth > 0 {
-            match self.words.next().map_err(|at| self.wrong(at, UNCLOSED))?.map(|word| word.kind) {
-                Some(Kind::Open) => depth += 1,
-                Some(Kind::Close) => depth -= 1,
-                Some(_) => {}
-                None => return Err(self.wrong(opened, "this block is never closed")),
-            }
-        }
-        Ok(())
-    }
-
-    fn wrong(&self, at: usize, what: &str) -> SourceError {
-        wrong(self.path, self.words.text, at, what)
-    }
-}
-
-const UNCLOSED: &str = "this is never closed";
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Word,
-    Open,
-    Close,
-    End,
-}
-
-#[derive(Clone, Copy)]
-struct Word<'a> {
-    kind: Kind,
-    text: &'a [u8],
-    at: usize,
-}
-
-impl Word<'_> {
-    /// Whether it is this keyword, in whatever case.
-    fn is(&self, keyword: &str) -> bool {
-        self.text.eq_ignore_ascii_case(keyword.as_bytes())
-    }
-}
-
-/// Cuts a configuration into words, quoted strings and punctuation, without its comments.
-struct Words<'a> {
-    text: &'a [u8],
-    at: usize,
-}
-
-impl<'a> Words<'a> {
-    /// The next of them; none at the end. On an error: where something begins that never ends.
-    fn next(&mut self) -> Result<Option<Word<'a>>, usize> {
-        self.pass_blanks()?;
-        let start = self.at;
-        let Some(&first) = self.text.get(start) else { return Ok(None) };
-        let rest = &self.text[start..];
-        let (kind, text, length) = match first {
-            b'{' => (Kind::Open, &rest[..1], 1),
-            b'}' => (Kind::Close, &rest[..1], 1),
-            b';' => (Kind::End, &rest[..1], 1),
-            b'"' => {
-                let length = memchr::memchr(b'"', &rest[1..]).ok_or(start)?;
-                (Kind::Word, &rest[1..=length], length + 2)
-            }
-            _ => {
-                let ends =
-                    |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'{' | b'}' | b';' | b'"');
-                let length = rest.iter().position(ends).unwrap_or(rest.len());
-                (Kind::Word, &rest[..length], length)
-            }
-        };
-        self.at += length;
-        Ok(Some(Word { kind, text, at: start }))
-    }
-
-    fn pass_blanks(&mut self) -> Result<(), usize> {
-        loop {
-            let rest = &self.text[self.at..];
-            let blanks = rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len());
-            self.at += blanks;
-            let rest = &rest[blanks..];
-            if rest.starts_with(b"#") || rest.starts_with(b"//") {
-                self.at += memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-            } else if rest.starts_with(b"/*") {
-                self.at += memchr::memmem::find(rest, b"*/").ok_or(self.at)? + 2;
-            } else {
-                return Ok(());
-            }
-        }
     }
 }

@@ -10,7 +10,7 @@ pub(crate) const LABEL_BYTES: usize = 33;
 pub(crate) const HASH_BYTES: usize = 20;
 
 /// How a zone denies.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) enum Denial {
     /// It is not signed.
     #[default]
@@ -22,7 +22,7 @@ pub(crate) enum Denial {
 }
 
 /// NSEC3 records: the owner's first label, 8 zero bits, an RRset.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Chain {
     memory: Box<[u8]>,
     /// The first 32 bits of a hash and a position divided by [`ALIGNMENT`], in the order of the hashes.

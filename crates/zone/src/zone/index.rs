@@ -6,7 +6,7 @@
 const FREE: u64 = u64::MAX;
 
 /// Keys of 32 bits, each with a value below 2³² − 1. Several entries may have one key.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Index {
     /// A key in the high half, its value in the low one.
     slots: Box<[u64]>,

@@ -5,7 +5,7 @@ use crate::zone::index::Index;
 use crate::zone::node::{ALIGNMENT, FIXED_BYTES, FLAGS_AT, Node};
 
 /// One division of a zone's names.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Part {
     memory: Box<[u8]>,
     index: Index,

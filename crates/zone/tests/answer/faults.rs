@@ -1,8 +1,8 @@
-//! What is wrong with a zone, and on which line.
+//! What is wrong with a zone, and where.
 
 use kqps_zone::Severity;
 
-use crate::support::compile;
+use crate::support::{DO, Server, compile, zone};
 
 const HEAD: &str = "example. 60 IN SOA ns.example. h.example. 1 2 3 4 5\n\
                     example. 60 IN NS ns.example.\n\
@@ -92,7 +92,7 @@ fn warnings_are_found() {
         "a.example. 60 IN A 192.0.2.1\na.example. 61 IN A 192.0.2.2",
         5,
         Warning,
-        "the TTLs of a.example. A differ; the lowest is used",
+        "the TTLs of a.example. A differ; the least, 60, is used for all",
     );
     check(
         "sub.example. 60 IN NS ns.sub.example.",
@@ -126,4 +126,95 @@ fn only_the_first_are_told() {
     let text: Vec<String> = (0..5000).map(|number| format!("a{number}.net. 60 IN A 192.0.2.1")).collect();
     let lines: Vec<u32> = faults(&text.join("\n")).iter().map(|fault| fault.0).collect();
     assert_eq!(lines, (4..24).collect::<Vec<u32>>());
+}
+
+/// A signature of a type with this TTL; what it signs does not matter here.
+fn signature(covered: &str, ttl_s: u32, signer: &str) -> String {
+    format!("a.example. {ttl_s} IN RRSIG {covered} 13 2 900 20460101000000 20260101000000 1 {signer} Zm9v\n")
+}
+
+#[test]
+fn each_set_is_warned_of_once() {
+    use Severity::Warning;
+    let a = |ttl_s: u32, last: u8| format!("a.example. {ttl_s} IN A 192.0.2.{last}\n");
+    let differ = |rtype| format!("the TTLs of a.example. {rtype} differ; the least, 300, is used for all");
+    for (text, line, expected) in [
+        (a(900, 1) + &a(300, 2) + &a(600, 3), 5, differ("A")),
+        (a(300, 1) + &a(900, 2) + &a(600, 3), 5, differ("A")),
+        // The same record twice.
+        (a(900, 1) + &a(300, 1), 5, differ("A")),
+        (a(300, 1) + &a(900, 1), 5, differ("A")),
+        // Signatures follow their set (RFC 4034, section 3).
+        (a(900, 1) + &signature("A", 900, "example.") + &a(300, 2), 6, differ("A")),
+        (
+            a(300, 1) + &signature("A", 900, "example."),
+            5,
+            "the signatures of a.example. A have a greater TTL than the records; 300 is used".to_owned(),
+        ),
+        (a(900, 1) + &signature("A", 900, "example.") + &signature("A", 300, "EXAMPLE."), 6, differ("RRSIG")),
+    ] {
+        check(&text, line, Warning, &expected);
+    }
+    // Each signature has the TTL of what it covers.
+    let text = a(900, 1) + "a.example. 300 IN TXT x\n" + &signature("A", 900, "example.");
+    assert_eq!(faults(&(text + &signature("TXT", 300, "example."))), []);
+}
+
+#[test]
+fn signatures_have_no_greater_ttl_than_what_they_cover() {
+    let a = "a.example. 900 IN A 192.0.2.1\na.example. 300 IN A 192.0.2.2\n";
+    for (text, a_ttl_s, signature_ttl_s) in [
+        (a.to_owned() + &signature("A", 900, "example."), 300, 300),
+        (signature("A", 900, "example.") + "a.example. 900 IN A 192.0.2.1\n", 900, 900),
+        (signature("A", 300, "example.") + "a.example. 900 IN A 192.0.2.1\n", 900, 300),
+        // Twice the same, but for the case of the signer's name.
+        (signature("A", 900, "Example.") + &signature("A", 600, "example.") + a, 300, 300),
+    ] {
+        let server = &mut Server::new([zone("example.", &format!("{HEAD}{text}"))]);
+        let shown = server.ask("a.example. A", &DO);
+        let ttls = |rtype: &str| {
+            let lines = shown.lines().filter(|line| line.split(' ').nth(3) == Some(rtype));
+            lines.map(|line| line.split(' ').nth(2).unwrap().parse().unwrap()).collect::<Vec<u32>>()
+        };
+        assert!(ttls("A").iter().all(|&ttl_s| ttl_s == a_ttl_s), "{shown}");
+        assert_eq!(ttls("RRSIG"), [signature_ttl_s], "{shown}");
+    }
+}
+
+/// RFC 4034, section 6.2: what differs in the case of a name only is one record.
+#[test]
+fn the_case_of_names_makes_no_second_record() {
+    for (one, other, count) in [
+        ("MX 10 Mail.example.", "MX 10 mail.EXAMPLE.", 1),
+        ("SRV 1 2 3 Mail.example.", "SRV 1 2 3 mail.example.", 1),
+        ("RP A.example. B.example.", "RP a.example. b.example.", 1),
+        ("NAPTR 1 2 \"U\" \"\" \"\" X.", "NAPTR 1 2 \"U\" \"\" \"\" x.", 1),
+        ("NAPTR 1 2 \"U\" \"\" \"\" x.", "NAPTR 1 2 \"u\" \"\" \"\" x.", 2),
+        ("MINFO A. B.", "MINFO a. b.", 1),
+        ("NS A.elsewhere.", "NS a.elsewhere.", 1),
+        ("PTR A.elsewhere.", "PTR a.elsewhere.", 1),
+        ("TXT a", "TXT A", 2),
+        ("HINFO a b", "HINFO A b", 2),
+        ("CAA 0 issue a", "CAA 0 issue A", 2),
+        // A type that is younger than RFC 3597.
+        ("SVCB 1 A.", "SVCB 1 a.", 2),
+    ] {
+        let text = format!("{HEAD}x.example. 60 IN {one}\nX.example. 60 IN {other}\n");
+        let compiled = compile("example.", &text, 2, 1);
+        assert_eq!(compiled.zone.map(|zone| zone.records()), Some(3 + count), "{one}");
+    }
+    // Many records, of which each stands twice.
+    let set = |name: &str| {
+        (0..50).fold(String::new(), |text, n| text + &format!("x.example. 60 IN MX {n} {name}.example.\n"))
+    };
+    let compiled = compile("example.", &format!("{HEAD}{}{}", set("Mail"), set("mail")), 2, 1);
+    assert_eq!(compiled.zone.map(|zone| zone.records()), Some(53));
+    // Two of which there must be one are one.
+    for pair in [
+        "a.example. 60 IN CNAME X.\na.example. 60 IN CNAME x.",
+        "a.example. 60 IN DNAME X.\na.example. 60 IN DNAME x.",
+        "example. 60 IN SOA NS.example. H.example. 1 2 3 4 5",
+    ] {
+        assert_eq!(faults(pair), [], "{pair}");
+    }
 }

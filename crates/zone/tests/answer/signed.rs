@@ -184,3 +184,38 @@ fn an_nsec3_record_whose_owner_is_no_hash_is_like_others() {
     assert!(answer.contains("an nohash.example. 300 NSEC3 1 0 3 AABBCCDD"), "{answer}");
     assert_eq!(transferred(zone("example.", &text)), text.lines().count());
 }
+
+/// RFC 8482, section 4.1: one RRset that says something, also where it comes after those of the zone's signing.
+#[test]
+fn any_gets_what_stands_there_and_not_the_proof_of_it() {
+    let signed = |name: &str, types: &[&str]| {
+        let all = types.join("\n").replace('@', name);
+        format!(
+            "{all}\n{name} 60 IN NSEC z.example. A NSEC\n{name} 60 IN RRSIG NSEC 13 2 60 1 1 1 example. Zm9v\n"
+        )
+    };
+    let text = [
+        "example. 60 IN SOA ns.example. h.example. 1 2 3 4 5\nexample. 60 IN NS ns.elsewhere.\n".to_owned(),
+        signed("example.", &["@ 60 IN DNSKEY 256 3 13 Zm9v"]),
+        signed("svcb.example.", &["@ 60 IN SVCB 1 ."]),
+        signed("caa.example.", &["@ 60 IN CAA 0 issue \"x\""]),
+        signed("key.example.", &["@ 60 IN CDS 1 13 2 00", "@ 60 IN TLSA 3 1 1 00"]),
+        signed("cds.example.", &["@ 60 IN CDS 1 13 2 00"]),
+        signed("only.example.", &[]),
+    ];
+    let server = &mut Server::new([zone("example.", &text.concat())]);
+    for (name, expected) in [
+        ("example.", "NS"),
+        ("svcb.example.", "SVCB"),
+        ("caa.example.", "CAA"),
+        ("key.example.", "TLSA"),
+        ("cds.example.", "CDS"),
+        ("only.example.", "NSEC"),
+    ] {
+        let shown = server.ask(&format!("{name} ANY"), &EDNS);
+        let types: Vec<&str> = shown.lines().skip(1).filter_map(|line| line.split(' ').nth(3)).collect();
+        assert_eq!(types, [expected], "{shown}");
+    }
+    let whole = server.ask("svcb.example. ANY", &TCP);
+    assert_eq!(whole.lines().count(), 4, "{whole}");
+}

@@ -102,6 +102,26 @@ const SAMPLES: &[(&str, &str)] = &[
         "HIP 2 200100107B1A74DF365639CC39F1D578 AwEA a b.",
         "HIP 10 02 0003 200100107b1a74df365639cc39f1d578 030100 0161E 016200",
     ),
+    // RFC 2874, section 3.1, and what BIND 9.18 compiles.
+    ("A6 0 2001:db8::1", "A6 00 20010db8000000000000000000000001"),
+    ("A6 64 ::1 a", "A6 40 0000000000000001 0161E"),
+    ("A6 61 2001:db8:1:f::1 a", "A6 3d 070000000000000001 0161E"),
+    ("A6 128 a", "A6 80 0161E"),
+    ("WKS 192.0.2.1 tcp", "WKS c0000201 06"),
+    ("WKS 192.0.2.1 TCP ( smtp 80\nDomain )", "WKS c0000201 06 00000040 00000400 000080"),
+    ("WKS 192.0.2.1 17 53 0", "WKS c0000201 11 80000000000004"),
+    ("NSAP 0x47.0005.80", "NSAP 4700058 0"),
+    ("NSAP 0X47.0005.8.0.", "NSAP 47000580"),
+    ("NXT a A NS TYPE127", "NXT 0161E 60000000000000000000000000000001"),
+    ("NXT a", "NXT 0161E"),
+    ("ATMA +61.200", "ATMA 01 3631323030"),
+    ("ATMA 39.246f", "ATMA 00 39246f"),
+    ("SINK 1 2 3", "SINK 010203"),
+    ("SINK 1 2 3 Zm9v", "SINK 010203 666f6f"),
+    ("DOA 0 1 2 \"\" -", "DOA 00000000 00000001 02 00"),
+    ("DOA 0 1 2 image/gif Zm9v", "DOA 00000000 00000001 02 09696d6167652f676966 666f6f"),
+    ("BRID Zm9v", "BRID 666f6f"),
+    ("HHIT Zm9v", "HHIT 666f6f"),
     ("AMTRELAY 10 1 1 203.0.113.15", "AMTRELAY 0a 81 cb00710f"),
     ("AMTRELAY 128 0 3 a", "AMTRELAY 80 03 0161E"),
     ("AMTRELAY 10 0 0 .", "AMTRELAY 0a 00"),
@@ -207,5 +227,39 @@ fn bytes_that_are_no_data_of_their_type_are_refused() {
             [format!("zone:1:{column}: {what}")],
             "{text}"
         );
+    }
+}
+
+/// As in BIND 9.18.
+#[test]
+fn what_old_types_cannot_be_is_refused() {
+    for (text, place) in [
+        ("A6 129 a", "1:8"),
+        ("A6 128 ::1 a", "1:16"),
+        ("A6 0 ::1 a", "1:14"),
+        ("A6 64 ::1", "1:14"),
+        ("A6 64 a", "1:11"),
+        ("WKS 192.0.2.1 256 1", "1:19"),
+        ("WKS 192.0.2.1 foo 1", "1:19"),
+        ("WKS 192.0.2.1 udp smtp", "1:23"),
+        ("WKS 192.0.2.1 tcp 65536", "1:23"),
+        ("NSAP 47", "1:10"),
+        ("NSAP 0x", "1:10"),
+        ("NSAP 0x4", "1:10"),
+        ("NSAP 0x47 00", "1:15"),
+        ("NXT a TYPE128", "1:11"),
+        ("NXT a TYPE0", "1:11"),
+        ("ATMA +", "1:10"),
+        ("ATMA 3", "1:10"),
+        ("ATMA .39", "1:10"),
+        ("ATMA 39.", "1:10"),
+        ("ATMA 39..24", "1:10"),
+        ("ATMA 39 24", "1:13"),
+        ("SINK 1 2", "1:13"),
+        ("DOA 0 1 2 \"\"", "1:17"),
+        ("DOA 0 1 2 \"\" - a", "1:20"),
+    ] {
+        let errors = told(&read(format!("x 1 {text}").as_bytes()).errors);
+        assert!(errors.len() == 1 && errors[0].starts_with(&format!("zone:{place}: ")), "{text}: {errors:?}");
     }
 }
