@@ -177,7 +177,9 @@ mod tests {
     #[test]
     fn rcodes_are_told_by_name_with_their_upper_bits() {
         let mut rcodes = Rcodes::default();
-        [0, 0, 16, 23, 4095].into_iter().for_each(|rcode| rcodes.add(rcode));
+        for rcode in [0, 0, 16, 23, 4095] {
+            rcodes.add(rcode);
+        }
         // NXDOMAIN, and with the upper bits 1 in an OPT record RCODE19, which is BADMODE.
         let bare = [0, 0, 0x80, 3, 0, 0, 0, 0, 0, 0, 0, 0];
         let mut extended = [&bare[..], b"\0\0\x29\x04\xd0\x01\0\0\0\0\0"].concat();

@@ -171,9 +171,8 @@ fn an_rcode_is_counted_with_the_bits_in_its_opt_record() {
     let (asked, mut stream) = (query_edns(9, "cookie.test", A, 1232), connect(server.addresses[0]));
     for by_tcp in [false, true] {
         std::thread::scope(|scope| {
-            let client = scope.spawn(|| match by_tcp {
-                true => ask_by(&mut stream, &asked),
-                false => ask(server.addresses[0], &asked),
+            let client = scope.spawn(|| {
+                if by_tcp { ask_by(&mut stream, &asked) } else { ask(server.addresses[0], &asked) }
             });
             let mut reply = answer(&back_end.query());
             // BADCOOKIE is 23: 7 in the header and 1 in the OPT record.
