@@ -137,7 +137,7 @@ impl Rcodes {
         self.0[place] += 1;
     }
 
-    /// One more reply, whoever made it: the upper bits of its rcode stand in its OPT record.
+    /// One more reply of any server: the upper bits of its rcode stand in its OPT record.
     #[inline]
     pub(crate) fn add_of(&mut self, reply: &[u8]) {
         self.add(Header::of(reply).map_or(rcode::NOERROR, |header| edns::rcode(header, reply)));
@@ -175,16 +175,18 @@ mod tests {
     }
 
     #[test]
-    fn rcodes_are_told_by_name_with_their_upper_bits() {
+    fn rcodes_are_reported_by_name_with_their_upper_bits() {
         let mut rcodes = Rcodes::default();
-        [0, 0, 16, 23, 4095].into_iter().for_each(|rcode| rcodes.add(rcode));
+        for rcode in [0, 0, 16, 23, 4095] {
+            rcodes.add(rcode);
+        }
         // NXDOMAIN, and with the upper bits 1 in an OPT record RCODE19, which is BADMODE.
         let bare = [0, 0, 0x80, 3, 0, 0, 0, 0, 0, 0, 0, 0];
         let mut extended = [&bare[..], b"\0\0\x29\x04\xd0\x01\0\0\0\0\0"].concat();
         extended[11] = 1;
         rcodes.add_of(&bare);
         rcodes.add_of(&extended);
-        let told: Vec<_> = rcodes.report().into_iter().collect();
+        let counted: Vec<_> = rcodes.report().into_iter().collect();
         let expected = [
             ("BADCOOKIE", 1),
             ("BADMODE", 1),
@@ -193,6 +195,6 @@ mod tests {
             ("NXDOMAIN", 1),
             ("RCODE4095", 1),
         ];
-        assert_eq!(told, expected.map(|(name, count)| (name.to_owned(), count)));
+        assert_eq!(counted, expected.map(|(name, count)| (name.to_owned(), count)));
     }
 }

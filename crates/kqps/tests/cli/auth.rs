@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) const NOERROR: u8 = 0;
 pub(crate) const SERVFAIL: u8 = 2;
-const NXDOMAIN: u8 = 3;
+pub(crate) const NXDOMAIN: u8 = 3;
 pub(crate) const REFUSED: u8 = 5;
 
 const ZONE: &str = "$ORIGIN auth.test.\n$TTL 300\n@ SOA ns1 host 1 3600 600 86400 60\n@ NS ns1\n\

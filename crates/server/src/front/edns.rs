@@ -52,7 +52,7 @@ pub(super) fn see(query: &[u8], mut at: usize) -> Seen {
 }
 
 /// Why a query whose records begin at `at` goes to no back end. The front answers another version itself (section
-/// 6.1.3): it could not say what the rest of such an OPT record means, and the answer is the same whoever is up.
+/// 6.1.3): it could not say what the rest of such an OPT record means, and the answer does not depend on which are up.
 #[inline]
 pub(super) fn objection(query: &[u8], at: usize) -> Option<u16> {
     if query[6..HEADER_BYTES] == [0; 6] {

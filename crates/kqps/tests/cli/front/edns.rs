@@ -17,7 +17,7 @@ fn with(mut query: Vec<u8>, records: &[&[u8]]) -> Vec<u8> {
 }
 
 /// The reply that the front makes to a query with one question: the rcode's two parts, and whether DO comes back; no
-/// OPT record where that is not told.
+/// OPT record without that.
 fn own_reply(asked: &[u8], question_end: usize, rcode: u8, opt: Option<(u8, bool)>) -> Vec<u8> {
     let counts = [0, 1, 0, 0, 0, 0, 0, u8::from(opt.is_some())];
     let head = [&asked[..2], &[0x80 | asked[2] & 0x79, asked[3] & 0x10 | rcode], &counts].concat();
@@ -56,7 +56,7 @@ fn cases() -> Vec<(Vec<u8>, Vec<u8>)> {
         (with(address(), &[&[&other[..], &plain[1..]].concat()]), FORMERR, Some((0, false))),
         // An option that is longer than the record.
         (with(address(), &[&opt([4, 0], [0; 4], &[0, 10, 0, 9, 1])]), FORMERR, Some((0, false))),
-        // The count tells of a record that is not there.
+        // The count includes a record that is not there.
         (with(address(), &[&[]]), FORMERR, None),
     ];
     // One in the answer section, which is none of its places.
@@ -129,7 +129,7 @@ fn behind_two_questions_an_opt_record_is_seen() {
 }
 
 #[test]
-fn a_reply_that_is_cut_keeps_edns_whoever_has_it() {
+fn a_reply_that_is_cut_has_edns_as_its_query_has() {
     let host = Host::new();
     let server = front(&[&host.url()], &PATIENT);
     let mut back_end = host.peer();
@@ -171,9 +171,8 @@ fn an_rcode_is_counted_with_the_bits_in_its_opt_record() {
     let (asked, mut stream) = (query_edns(9, "cookie.test", A, 1232), connect(server.addresses[0]));
     for by_tcp in [false, true] {
         std::thread::scope(|scope| {
-            let client = scope.spawn(|| match by_tcp {
-                true => ask_by(&mut stream, &asked),
-                false => ask(server.addresses[0], &asked),
+            let client = scope.spawn(|| {
+                if by_tcp { ask_by(&mut stream, &asked) } else { ask(server.addresses[0], &asked) }
             });
             let mut reply = answer(&back_end.query());
             // BADCOOKIE is 23: 7 in the header and 1 in the OPT record.

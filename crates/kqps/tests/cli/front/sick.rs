@@ -3,10 +3,12 @@
 use std::fs;
 use std::time::Instant;
 
+use kqps_kernel::process::{Signal, signal};
+
 use super::peer::Acting;
-use super::{Running, asked, front, stop};
-use crate::auth::SERVFAIL;
+use super::{Running, asked, echo, front, stop};
 use crate::auth::dns::{A, ask, ask_by, connect, query};
+use crate::auth::{NXDOMAIN, Rig, SERVFAIL};
 use crate::serve::PATIENCE;
 
 /// Checks come only where something is wrong.
@@ -15,14 +17,19 @@ const SELDOM: [&str; 2] = ["--check-interval", "1h"];
 const BY_TURNS: [&str; 2] = ["--policy", "round-robin"];
 
 /// The rcodes of so many answers in a row.
-fn heard(server: &Running, count: u16) -> Vec<u8> {
-    (0..count).map(|id| ask(server.addresses[0], &query(id, "a.test", A)).rcode()).collect()
+fn heard(server: &Running, answers: u16) -> Vec<u8> {
+    (0..answers).map(|id| ask(server.addresses[0], &query(id, "a.test", A)).rcode()).collect()
+}
+
+/// How many of these rcodes are this one.
+fn count(rcodes: &[u8], rcode: u8) -> usize {
+    rcodes.iter().map(|&other| usize::from(other == rcode)).sum()
 }
 
 /// Asks until of ten answers in a row that are shared by two back ends this many are SERVFAIL.
 fn wait_for_servfails(server: &Running, expected: usize) {
     let begin = Instant::now();
-    let failed = || heard(server, 10).iter().filter(|&&rcode| rcode == SERVFAIL).count();
+    let failed = || count(&heard(server, 10), SERVFAIL);
     while failed() != expected {
         assert!(begin.elapsed() < PATIENCE, "there are never {expected} of ten");
     }
@@ -43,6 +50,42 @@ fn a_back_end_that_answers_clients_and_checks_servfail_is_found_out_without_wait
     assert!(sick.servfails >= 3 && well.servfails == 0, "{report:?}");
 }
 
+/// A server whose root zone is broken answers SERVFAIL to all but the names of its other zone, however it is asked.
+#[test]
+fn a_server_that_is_sick_is_found_out_by_every_way_and_used_again_when_it_is_mended() {
+    let rig = Rig::new();
+    let root = rig.folder.path().join("root.zone");
+    let batches = rig.folder.path().join("batches");
+    let (good, argument) =
+        ("$TTL 60\n@ SOA ns host 1 1 1 1 1\n@ NS ns\nns A 192.0.2.3\n", format!(".={}", root.display()));
+    for way in 0..3 {
+        fs::write(&root, format!("{good}x A y\n")).unwrap();
+        let listen = ["--listen", "127.0.0.1:0", "--unix", batches.to_str().unwrap(), "--zone", &argument];
+        let mut sick = rig.start(&listen);
+        let address = sick.addresses[0];
+        let url =
+            [format!("udp://{address}"), format!("tcp://{address}"), format!("unix:{}", batches.display())];
+        let (_echo, well) = echo();
+        let back_ends = [format!("sick={}", url[way]), format!("well={well}")];
+        let arguments = [BY_TURNS, ["--check-interval", "100ms"]].concat();
+        let server = front(&back_ends.each_ref().map(|url| &**url), &arguments);
+        // The mended zone has no such name, and the echo says that it has.
+        wait_for_servfails(&server, 0);
+        assert_eq!(count(&heard(&server, 10), 0), 10, "the echo alone answers");
+        fs::write(&root, good).unwrap();
+        signal(sick.child.id(), Signal::HangUp).unwrap();
+        assert_eq!(sick.next_line().unwrap()["kind"], "reloaded");
+        let begin = Instant::now();
+        while count(&heard(&server, 10), NXDOMAIN) != 5 {
+            assert!(begin.elapsed() < PATIENCE, "{}: it is not used again", url[way]);
+        }
+        let report = stop(server);
+        let counts = &report.back_ends["sick"];
+        assert_eq!((counts.up, counts.downs, counts.cut_off), (1, 1, 0), "{report:?}");
+        sick.stop_saying(Signal::Terminate);
+    }
+}
+
 #[test]
 fn a_back_end_that_is_sick_is_used_again_when_it_is_well() {
     for way in ["clients too", "checks only"] {
@@ -55,7 +98,7 @@ fn a_back_end_that_is_sick_is_used_again_when_it_is_well() {
         // Whether it is used shows by an rcode of its own.
         let begin = Instant::now();
         let is_used = |expected: usize, rcode| loop {
-            let seen = heard(&server, 10).iter().filter(|&&heard| heard == rcode).count();
+            let seen = count(&heard(&server, 10), rcode);
             if seen == expected {
                 return;
             }
@@ -94,7 +137,7 @@ fn servfail_to_clients_alone_is_no_sign_that_a_back_end_is_sick() {
     let begin = Instant::now();
     let before = broken.checks();
     while broken.checks() < before + 5 {
-        assert_eq!(heard(&server, 2).iter().filter(|&&rcode| rcode == SERVFAIL).count(), 1);
+        assert_eq!(count(&heard(&server, 2), SERVFAIL), 1);
         assert!(begin.elapsed() < PATIENCE, "it is not checked");
     }
     let report = stop(server);
