@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use kqps_dataset::generate::{self, GenerateError, Recipe, Signing};
+use kqps_dataset::generate::{self, GenerateError, Recipe, Signing, replaced_by};
 use tempfile::{NamedTempFile, TempDir};
 
 use program::Program;
@@ -69,6 +69,8 @@ fn absolute(origin: &str) -> String {
 
 /// Puts a copy of a file where the user wants it.
 fn place(kept: &Path, path: &Path) -> io::Result<()> {
+    let target = replaced_by(path)?;
+    let path = target.as_path();
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::metadata(folder)?;
     let copy = NamedTempFile::new_in(folder).map_err(|error| io::Error::from(error.kind()))?;
