@@ -6,7 +6,6 @@ mod live;
 mod stored;
 mod words;
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,53 +15,60 @@ use kqps_verdict::compare::Comparison;
 use serde::Serialize;
 
 use crate::exit;
+use crate::print;
 use crate::value::{parse_count, parse_duration, parse_rate};
 use condition::Condition;
 
+const EXAMPLES: &str = "\
+Examples:
+  kqps compare --a nsd --b knot
+  kqps compare --a 'old-server -p {port} -z {zone}' --b 'new-server -p {port} -z {zone}' --fail-on slower:2%
+  kqps compare kqps-runs/mine --factor io=blocking,mmsg
+  kqps compare kqps-runs/before kqps-runs/after";
+
 /// Compare two subjects: faster, slower, the same, or cannot tell yet
 ///
-/// kqps compare --a nsd --b knot
-///   starts both in turn, A against itself first, which tells what this host can tell apart.
-///
-/// kqps compare --a 'old-server -p {port} -z {zone}' --b 'new-server -p {port} -z {zone}' --fail-on slower:2%
-///   is for a CI: the status is 3 when the new one is certainly slower by 2 % or more.
-///
-/// kqps compare DIR --factor io=blocking,mmsg
-///   compares cells of a stored run that differ in nothing else; --a CELL --b CELL compares two of them.
-///
-/// kqps compare DIR DIR
-///   compares the cells of the same name in two runs, and names all else that differs between these.
+/// With --a and --b kqps starts both in turn, A against itself first, which shows what this host can tell apart. Of one
+/// stored run it compares two cells, or those that differ in one factor only. Of two stored runs it compares the cells of
+/// the same name, and names all else that differs between the runs.
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("what").args(["runs", "a", "resume"]).multiple(true).required(true))]
 pub(crate) struct Args {
     /// One stored run, or two
     #[arg(value_name = "DIR", num_args = 0..=2)]
     runs: Vec<PathBuf>,
 
-    /// What B is compared with: a subject's name, its file, or its command; of a stored run, a cell
-    #[arg(long, value_name = "SUBJECT|COMMAND|CELL", requires = "b")]
+    /// What B is compared with: a subject's name, its file or its command, or a cell of a stored run
+    #[arg(long, value_name = "SUBJECT|COMMAND|CELL", requires = "b", help_heading = "Subjects")]
     a: Option<String>,
 
-    /// What is judged
-    #[arg(long, value_name = "SUBJECT|COMMAND|CELL", requires = "a")]
+    /// What is judged, named in the same ways
+    #[arg(long, value_name = "SUBJECT|COMMAND|CELL", requires = "a", help_heading = "Subjects")]
     b: Option<String>,
 
-    /// Compare the cells of a stored run that differ in this factor only: all of its values, or these two
-    #[arg(long, value_name = "NAME[=A,B]", requires = "runs", conflicts_with = "a")]
+    /// Compare cells that differ in this factor only: all of its values, or these two
+    #[arg(
+        long,
+        value_name = "NAME[=A,B]",
+        requires = "runs",
+        conflicts_with = "a",
+        help_heading = "Stored runs"
+    )]
     factor: Option<String>,
 
     #[command(flatten)]
     live: LiveArgs,
 
-    /// End with status 3 if a verdict is this: faster, slower, different or inconclusive. With a share, such as
-    /// slower:2%, only if it is certainly so by that much, which is when the whole interval lies beyond it. Where
-    /// nothing could be shown only inconclusive holds; give both for a CI that must not pass then (repeatable)
-    #[arg(long, value_name = "VERDICT[:PERCENT]")]
+    /// End with status 3 if a verdict is faster, slower, different or inconclusive (repeatable)
+    ///
+    /// With a share, such as slower:2%, only if it is certainly so by that much: the whole interval lies beyond it. Where
+    /// nothing could be shown only inconclusive holds; give both in a CI that must not pass then.
+    #[arg(long, value_name = "VERDICT[:PERCENT]", help_heading = "Output")]
     fail_on: Vec<Condition>,
 
     /// Print each comparison as one JSON object in a line
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -70,35 +76,35 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 struct LiveArgs {
     /// ABBA blocks, each four starts; as many of A against itself come first (default: 6)
-    #[arg(long, value_parser = parse_count, conflicts_with = "runs")]
+    #[arg(long, value_parser = parse_count, conflicts_with = "runs", help_heading = "Load")]
     blocks: Option<u64>,
 
-    /// How long each start is loaded for (default: 1s)
-    #[arg(long, value_parser = parse_duration, conflicts_with = "runs")]
+    /// Load each start for this long (default: 1s)
+    #[arg(long, value_parser = parse_duration, conflicts_with = "runs", help_heading = "Load")]
     duration: Option<Duration>,
 
-    /// Closed loop with so many queries outstanding, and compare the answered rate (default: 500)
-    #[arg(short = 'q', long, value_name = "COUNT", value_parser = parse_count, conflicts_with_all = ["runs", "rate"])]
+    /// Closed loop: keep this many queries outstanding, and compare answered rates (default: 500)
+    #[arg(short = 'q', long, value_name = "COUNT", value_parser = parse_count, conflicts_with_all = ["runs", "rate"], help_heading = "Load")]
     outstanding: Option<u64>,
 
-    /// Play this rate instead, and compare CPU time per answer and p99 latency
-    #[arg(short = 'Q', long, value_name = "RATE", value_parser = parse_rate, conflicts_with = "runs")]
+    /// Open loop: play this rate, and compare CPU time per answer and p99 latency
+    #[arg(short = 'Q', long, value_name = "RATE", value_parser = parse_rate, conflicts_with = "runs", help_heading = "Load")]
     rate: Option<f64>,
 
     /// Workers of each subject (default: 1)
-    #[arg(long, value_parser = parse_count, conflicts_with = "runs")]
+    #[arg(long, value_parser = parse_count, conflicts_with = "runs", help_heading = "Subjects")]
     workers: Option<u64>,
 
     /// Records of the generated zone (default: 10k)
-    #[arg(long, value_parser = parse_count, conflicts_with = "runs")]
+    #[arg(long, value_parser = parse_count, conflicts_with = "runs", help_heading = "Subjects")]
     records: Option<u64>,
 
     /// The seed of every random choice (default: another one every time)
-    #[arg(long, conflicts_with = "runs")]
+    #[arg(long, conflicts_with = "runs", help_heading = "The run")]
     seed: Option<u64>,
 
     /// The folder of the run (default: kqps-runs/TIME-compare)
-    #[arg(long, value_name = "DIR", conflicts_with = "runs")]
+    #[arg(long, value_name = "DIR", conflicts_with = "runs", help_heading = "The run")]
     out: Option<PathBuf>,
 
     /// Go on with the comparison in --out
@@ -106,7 +112,7 @@ struct LiveArgs {
         long,
         requires = "out",
         conflicts_with_all = ["runs", "a", "blocks", "duration", "outstanding", "rate", "workers", "records", "seed"]
-    )]
+    , help_heading = "The run")]
     resume: bool,
 }
 
@@ -152,16 +158,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn tell(compared: &Compared, json: bool) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
     if !json {
         let report = compared.report.as_ref().and_then(|report| report.as_deref().ok());
-        out.write_all(words::of(&compared.comparisons, report).as_bytes())?;
+        print!("{}", words::of(&compared.comparisons, report));
         return Ok(());
     }
     for comparison in &compared.comparisons {
-        let told = Told { schema: kqps_observation::SCHEMA, kind: "comparison", comparison };
-        serde_json::to_writer(&mut out, &told)?;
-        writeln!(out)?;
+        print::json(&Told { schema: kqps_observation::SCHEMA, kind: "comparison", comparison })?;
     }
     Ok(())
 }

@@ -1,13 +1,21 @@
-//! Exit statuses: 0 measured; 1 could not run; 2 bad usage or bad file; 3 measured, but the figure is refused.
+//! Exit statuses: 0 measured; 1 could not run, or the output could not be written; 2 bad usage or bad file; 3 measured,
+//! but the figure is refused; 141 nobody reads the output any more.
 
+use std::fmt;
+use std::io::ErrorKind;
 use std::process::ExitCode;
-use std::{fmt, io};
 
 use kqps_lab::session::LabError;
 use kqps_observation::store::StoreError;
 
+use crate::print;
+
 /// Measured, but no figure is given (grade F).
 pub(crate) const REFUSED: u8 = 3;
+
+/// Nobody reads the output any more, as in `kqps host | head`. It is the status that a shell gives a program that SIGPIPE
+/// ended (128 + 13), as `cat` does, so that scripts with `pipefail` need to know one status only.
+const UNREAD: u8 = 141;
 
 /// An error in what the user typed or in a file that the user gave: status 2 instead of 1.
 #[derive(Debug)]
@@ -42,13 +50,24 @@ fn is_about_input(error: &anyhow::Error) -> bool {
         || error.chain().filter_map(|cause| cause.downcast_ref()).any(of_lab)
 }
 
-/// Tells an error, and the status that it ends the program with.
+/// Prints an error, and returns the status that it ends the program with.
 pub(crate) fn with(error: &anyhow::Error) -> ExitCode {
-    let is_closed = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
-    if error.chain().filter_map(|cause| cause.downcast_ref()).any(is_closed) {
-        // Whoever read what is printed has seen enough, as in `kqps host | head`.
-        return ExitCode::FAILURE;
+    if error.is::<print::Lost>() {
+        // It was reported, and [`after_printing`] has the status.
+        return ExitCode::SUCCESS;
     }
     eprintln!("kqps: {error:#}");
     if is_about_input(error) { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+/// The program's status, once everything is printed: output that is lost makes a success none. Any other status says
+/// more, and stays.
+pub(crate) fn after_printing(status: ExitCode) -> ExitCode {
+    match print::failure() {
+        Some(failure) if status == ExitCode::SUCCESS => match failure.kind() {
+            ErrorKind::BrokenPipe => ExitCode::from(UNREAD),
+            _ => ExitCode::FAILURE,
+        },
+        _ => status,
+    }
 }

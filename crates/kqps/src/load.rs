@@ -5,7 +5,7 @@ mod progress;
 mod target;
 mod words;
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,48 +19,57 @@ use kqps_verdict::warning::{self, Effect, Setting, Warning};
 use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
+use crate::print;
 use crate::value::{parse_count, parse_duration, parse_rate};
 
 pub(crate) use flags::{PlayerArgs, open_dataset};
 pub(crate) use progress::Shown;
 pub(crate) use words::silence;
 
+const EXAMPLES: &str = "\
+Examples:
+  kqps load 127.0.0.1:5300 -d bench.queries -Q 100k -l 10s
+  kqps load 127.0.0.1:5300 -d bench.queries -q 500 -l 5s --json
+  kqps load 127.0.0.1:5300 -d bench.queries -Q 50k -n 1 -S 1s --cpus 0 --subject-cpus 1
+  kqps load 192.0.2.1 -d bench.queries -Q 10k --allow-target 192.0.2.1 -b 1MiB -t 250ms";
+
 /// Play queries at a target and account for each
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     player: PlayerArgs,
 
-    /// Open loop: so many queries a second, whatever the subject answers
-    #[arg(short = 'Q', long, value_parser = parse_rate, conflicts_with = "outstanding")]
+    /// Open loop: send this many queries a second, whatever the subject answers
+    #[arg(short = 'Q', long, value_parser = parse_rate, conflicts_with = "outstanding", help_heading = "Load")]
     rate: Option<f64>,
 
-    /// Closed loop: so many queries outstanding at most
-    #[arg(short = 'q', long, value_parser = parse_count)]
+    /// Closed loop: keep this many queries outstanding
+    #[arg(short = 'q', long, value_parser = parse_count, help_heading = "Load")]
     outstanding: Option<u64>,
 
     /// Spacing of an open loop's queries: even or poisson
-    #[arg(long, default_value = "even", conflicts_with = "outstanding")]
+    #[arg(long, default_value = "even", conflicts_with = "outstanding", help_heading = "Load")]
     arrivals: Arrivals,
 
-    /// Send for so long (default: once through the queries)
-    #[arg(short = 'l', long, value_parser = parse_duration)]
+    /// Send for this long (default: once through the queries)
+    #[arg(short = 'l', long, value_parser = parse_duration, help_heading = "Load")]
     duration: Option<Duration>,
 
-    /// Send so many times through the queries
-    #[arg(short = 'n', long, value_parser = parse_count)]
+    /// Send all queries this many times
+    #[arg(short = 'n', long, value_parser = parse_count, help_heading = "Load")]
     repeat: Option<u64>,
 
-    /// Print a line of statistics so often
-    #[arg(short = 'S', long, value_parser = parse_duration)]
+    /// Print a line of statistics this often
+    #[arg(short = 'S', long, value_parser = parse_duration, help_heading = "Output")]
     interval: Option<Duration>,
 
     /// Count the kernel's reasons for dropping packets (takes root, and slows the trial)
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     drop_reasons: bool,
 
     /// Print the trial as one JSON object
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -88,12 +97,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let refusal =
         warnings.iter().find(|warning| warning.effect() == Effect::Refuse).map(|warning| warning.code);
     let refused = refusal.is_some();
-    let mut out = io::stdout().lock();
     if args.json {
-        serde_json::to_writer(&mut out, &Judged { trial: &trial, refused, warnings })?;
-        writeln!(out)?;
+        print::json(&Judged { trial: &trial, refused, warnings })?;
     } else {
-        out.write_all(words::words(&trial, &warnings, refusal, setting.workers).as_bytes())?;
+        print!("{}", words::words(&trial, &warnings, refusal, setting.workers));
     }
     Ok(if refused { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }

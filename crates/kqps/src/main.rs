@@ -1,13 +1,18 @@
 //! The program: arguments in, a call, words out.
 
+// Only `print` prints: the standard macros panic when they cannot.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 #[macro_use]
-mod said;
+mod print;
 
 mod compare;
 mod completions;
 mod exit;
 mod find;
 mod r#gen;
+#[cfg(test)]
+mod help;
 mod host;
 mod load;
 mod man;
@@ -21,9 +26,18 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Benchmarks DNS reliably on multi-core systems: every query accounted for, every figure with its grade.
+const EXAMPLES: &str = "\
+Examples:
+  kqps                                                # measure this machine and its name servers
+  kqps run --command 'my-server -p {port} -z {zone}'  # measure a server of your own
+  kqps find 127.0.0.1:5300 -d bench.queries           # the highest rate that a server answers
+  kqps load 127.0.0.1:5300 -d bench.queries -Q 100k   # one load, with every query accounted for";
+
+/// Benchmark DNS reliably on multi-core systems: every query accounted for, every figure with its grade
+///
+/// Without a command kqps does what `kqps run` does.
 #[derive(Parser)]
-#[command(name = "kqps", version, propagate_version = true, max_term_width = 110)]
+#[command(name = "kqps", version, propagate_version = true, max_term_width = 110, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -45,7 +59,14 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    exit::after_printing(match Cli::try_parse() {
+        Ok(cli) => run(cli.command).unwrap_or_else(|error| exit::with(&error)),
+        Err(said) => print::by_clap(&said),
+    })
+}
+
+fn run(command: Option<Command>) -> anyhow::Result<ExitCode> {
+    match command {
         None => run::run(&run::Args::default()),
         Some(Command::Load(args)) => load::run(&args),
         Some(Command::Find(args)) => find::run(&args),
@@ -58,6 +79,5 @@ fn main() -> ExitCode {
         Some(Command::Probe(args)) => probe::run(&args),
         Some(Command::Completions(args)) => Ok(completions::run(&args)),
         Some(Command::Man(args)) => man::run(args),
-    };
-    outcome.unwrap_or_else(|error| exit::with(&error))
+    }
 }

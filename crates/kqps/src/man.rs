@@ -1,16 +1,21 @@
 //! `kqps man`: the manual page, on stdout. One page for the program, or one for a command.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 
 use crate::exit::bad_input;
 
-/// Print the manual page, of kqps or of one command
+const EXAMPLES: &str = "\
+Examples:
+  kqps man
+  kqps man load >kqps-load.1";
+
+/// Print the manual page of kqps, or of one command
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The command whose page is wanted
+    /// The command
     command: Option<String>,
 }
 
@@ -26,6 +31,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let mut text = Vec::new();
     clap_mangen::Man::new(page).render(&mut text)?;
-    io::stdout().write_all(&text)?;
+    print!("{}", String::from_utf8_lossy(&text));
     Ok(ExitCode::SUCCESS)
 }

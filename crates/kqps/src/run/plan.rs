@@ -9,6 +9,8 @@ use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad};
 use serde::Serialize;
 
+use crate::print;
+
 /// Cells of a block on a line, of which there may be hundreds.
 const ON_A_LINE: usize = 20;
 
@@ -49,7 +51,7 @@ pub(super) fn of(wish: &Wish, laid_out: &LaidOut, json: bool) -> anyhow::Result<
             skipped,
             order,
         };
-        return Ok(serde_json::to_string(&plan)? + "\n");
+        return Ok(print::to_json(&plan)? + "\n");
     }
     let mut text = String::new();
     for (number, cell) in cells.iter().enumerate() {

@@ -13,6 +13,7 @@ use kqps_zone::source::{Source, SourceError, Sources};
 use kqps_zone::{Entry, Zones};
 
 use super::{front, words};
+use crate::print;
 
 /// Files that are told of as they are; more of them would be a flood.
 const FILES_TOLD: usize = 20;
@@ -60,8 +61,7 @@ impl Load for Loader {
         if let Err(error) = outcome {
             return eprintln!("kqps: a worker goes on with the back ends that it had: {error}");
         }
-        // Whoever read what is printed may be gone; the server is not.
-        let _ = words::adopted(&mut io::stdout(), self.json, policy);
+        let _ = words::adopted(&mut print::Out, self.json, policy);
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// An echo whose work for each query makes it, and not the player, the limit.
 fn echo(work_ns: u32) -> String {
-    format!("{{kqps}} serve echo --listen 127.0.0.1:{{port}} --io mmsg --work-ns {work_ns} --for 2m")
+    format!("{{kqps}} serve echo --listen 127.0.0.1:{{port}} --io mmsg --work {work_ns}ns --for 2m")
 }
 
 fn kqps(arguments: &[&str]) -> Command {
