@@ -26,11 +26,12 @@ fn commands() -> Vec<(String, Command)> {
     found
 }
 
-/// The command lines among the examples of a command.
+/// The command lines among the examples of a command, up to where a shell redirects the output.
 fn examples(command: &Command) -> Vec<Vec<String>> {
     let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let lines = text.lines().filter(|line| line.starts_with("  kqps"));
-    lines.map(|line| shlex::split(line).unwrap_or_else(|| panic!("a shell cannot read {line}"))).collect()
+    let words = |line: &str| shlex::split(line).unwrap_or_else(|| panic!("a shell cannot read {line}"));
+    lines.map(|line| words(line).into_iter().take_while(|word| !word.starts_with('>')).collect()).collect()
 }
 
 fn flags(command: &Command) -> impl Iterator<Item = &Arg> {

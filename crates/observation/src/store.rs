@@ -96,9 +96,11 @@ impl Store {
         must_be_a_file(path)?;
         let connection = match connect_to_read(path, "mode=ro") {
             Ok(connection) => connection,
-            // A log that cannot be opened for want of the right to write the folder; without a log the file
-            // itself is whole.
-            Err(error) if beside(path, "-wal").exists() => return Err(error),
+            // A log that cannot be opened for want of the right to write the folder, or of room there; without
+            // anything in a log the file itself is whole.
+            Err(error) if beside(path, "-wal").metadata().is_ok_and(|log| log.len() > 0) => {
+                return Err(error);
+            }
             Err(_) => connect_to_read(path, "immutable=1")?,
         };
         read_run(path, &connection)

@@ -154,7 +154,7 @@ pub(crate) struct PlayerArgs {
     subject_cpus: Option<List>,
 
     /// Allow a target on another host: ADDR or ADDR/PREFIX (repeatable)
-    #[arg(long, value_name = "ADDR[/PREFIX]")]
+    #[arg(long, value_name = "ADDR[/PREFIX]", help_heading = "Load")]
     allow_target: Vec<Allowed>,
 }
 

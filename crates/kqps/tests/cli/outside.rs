@@ -227,16 +227,17 @@ fn loud(end: &str) -> (TempDir, Output) {
 fn a_subject_that_prints_anything_is_measured_and_shown_as_text() {
     let program = env!("CARGO_BIN_EXE_kqps");
     let serve = format!("exec {program} serve echo --listen 127.0.0.1:{{port}} --threads {{workers}}");
-    for (end, shown) in [
-        (serve.as_str(), r"<i>9</i>\x1b[31m"),
-        ("exit 9; : {port}", r"\x1b[31mred\x1b[0m \x1b]0;title\x07 \x00"),
+    let last_words = r"\x1b[31mred\x1b[0m \x1b]0;title\x07 \x00";
+    for (end, printed, on_page) in [
+        (serve.as_str(), r"<i>9</i>\x1b[31m", r"\x1b[31m"),
+        ("exit 9; : {port}", "\\x1b[31m<b>Loud</b> & \\u{202e}\"co\" ended with status 9", last_words),
     ] {
         let (folder, output) = loud(end);
-        let (printed, error) = plain(&output);
-        assert!(printed.contains(shown) || error.contains(shown), "{printed}{error}");
+        let (words, error) = plain(&output);
+        assert!(words.contains(printed), "{words}{error}");
         let html = fs::read_to_string(folder.path().join("out/report.html")).unwrap();
         assert!(is_plain(&html) && !html.contains("<script") && !html.contains("<i>9"), "{end}");
-        assert!(html.contains(r"\x1b[31m"), "{end}");
+        assert!(html.contains(on_page), "{html}");
         Store::read(&folder.path().join("out/run.sqlite")).unwrap();
     }
 }
@@ -248,9 +249,14 @@ fn a_name_makes_no_file_elsewhere() {
     fs::create_dir_all(&inner).unwrap();
     for name in ["../../taken", "..", "a/b", "/tmp/taken", "a\\u001bb", ""] {
         fs::write(&subject, LOUD.replace("\"loud\"", &format!("\"{name}\""))).unwrap();
-        let experiment = "[[experiment]]\nname = \"one\"\nsubjects = [\"echo\"]\n";
-        fs::write(&study, format!("title = \"t\"\nname = \"{name}\"\nrepetitions = 1\n{experiment}"))
-            .unwrap();
+        let question = "question = \"q\"\nsource = \"s\"\nload = { closed_s = 0.1 }\n";
+        let experiment =
+            "[[experiment]]\nname = \"one\"\ntitle = \"One\"\n[experiment.factors]\nio = [\"mmsg\"]\n";
+        fs::write(
+            &study,
+            format!("title = \"t\"\nname = \"{name}\"\nrepetitions = 1\n{question}{experiment}"),
+        )
+        .unwrap();
         for (file, place, wanted) in [(&subject, ":2:", "--subject"), (&study, ":2:", "")] {
             let words = ["run", wanted, file.to_str().unwrap(), "--out", "out"];
             let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();

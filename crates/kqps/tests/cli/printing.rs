@@ -15,6 +15,9 @@ use tempfile::TempDir;
 
 use crate::load::bench::{Bench, kqps};
 
+/// The status of a load whose figures are refused, as they may be on a busy host.
+const REFUSED: i32 = 3;
+
 /// What a shell says of a program that SIGPIPE ended.
 const SIGPIPE: i32 = 128 + 13;
 
@@ -86,7 +89,9 @@ impl Useless {
             Self::Full => (1, Some("kqps: cannot write to stdout: No space left on device")),
             Self::Closed => (1, Some("kqps: cannot write to stdout: it is closed")),
         };
-        assert_eq!(output.status.code(), Some(status), "{self:?} {command:?}: {error}");
+        let found = output.status.code().unwrap();
+        let is_load = command.get_args().next().is_some_and(|name| name == "load");
+        assert!(found == status || is_load && found == REFUSED, "{found}, {self:?} {command:?}: {error}");
         assert!(!error.contains("panicked"), "{self:?} {command:?}: {error}");
         let told = error.matches("cannot write to stdout").count();
         assert_eq!(told, usize::from(reason.is_some()), "{self:?} {command:?}: {error}");
@@ -150,9 +155,9 @@ fn a_server_goes_on_and_has_its_end_in_its_status() {
     BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let ready: serde_json::Value = serde_json::from_str(&line).unwrap();
     let bench = Bench::new();
-    let output =
+    let mut load =
         bench.load_of(ready["addresses"][0].as_str().unwrap(), &["-Q", "100", "-n", "1", "-l", "0.1s"]);
-    assert!({ output }.status().unwrap().success());
+    assert!(matches!(load.output().unwrap().status.code(), Some(0 | REFUSED)));
     signal(server.id(), Signal::Terminate).unwrap();
     let output = server.wait_with_output().unwrap();
     assert_eq!(
@@ -168,7 +173,8 @@ fn what_cannot_be_written_to_stderr_ends_nothing() {
     for stderr in [unread(), Stdio::from(full())] {
         let output = bench.load(&["-Q", "200", "-l", "0.2s", "-S", "0.02s"]).stderr(stderr).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success() && text.contains("Queries sent:         40 "), "{text}");
+        assert!(matches!(output.status.code(), Some(0 | REFUSED)), "{text}");
+        assert!(text.contains("Queries sent:         40\n"), "{text}");
     }
     let folder = TempDir::new().unwrap();
     for stderr in [unread(), Stdio::from(full())] {
