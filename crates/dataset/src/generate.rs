@@ -30,6 +30,7 @@ use std::path::{Path, PathBuf};
 pub use builtin::{names as recipe_names, text as recipe_text};
 pub use folder::LIST;
 pub use label::{Labels, Shape};
+pub use output::replaced_by;
 pub use popularity::Popularity;
 pub use qtype::Type;
 pub use recipe::{

@@ -17,6 +17,7 @@ pub mod epoll;
 pub mod errno;
 pub mod heap;
 pub mod idle;
+pub mod inherited;
 pub mod interrupts;
 pub mod limits;
 pub mod map;

@@ -8,7 +8,6 @@ mod stored;
 mod table;
 mod words;
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,57 +18,60 @@ use serde::Serialize;
 
 use crate::exit::{self, bad_input};
 use crate::load::Allowed;
+use crate::print;
 use crate::value::{parse_count, parse_duration, parse_rate};
 use condition::Condition;
 
+const EXAMPLES: &str = "\
+Examples:
+  kqps compare --a nsd --b knot
+  kqps compare --a 'old-server -p {port} -z {zone}' --b 'new-server -p {port} -z {zone}' --fail-on slower:2%
+  kqps compare kqps-runs/mine --factor io=blocking,mmsg
+  kqps compare kqps-runs/before kqps-runs/after";
+
 /// Compare two subjects: faster, slower, the same, or cannot tell yet
 ///
-/// kqps compare --a nsd --b knot
-///   starts both in turn, A against itself first, which tells what this host can tell apart.
-///
-/// kqps compare --a 'knot workers=1' --b 'knot workers=2'
-///   compares two settings of one subject; docs/STUDIES.md lists what can be set.
-///
-/// kqps compare --a udp://192.0.2.1:53 --b udp://192.0.2.2:53 -d FILE --allow-target 192.0.2.0/30
-///   compares two servers that run already, on this host or others, asked what the file says.
-///
-/// kqps compare --a 'old-server -p {port} -z {zone}' --b 'new-server -p {port} -z {zone}' --fail-on slower:2%
-///   is for a CI: the status is 3 when the new one is certainly slower by 2 % or more.
-///
-/// kqps compare DIR --factor io=blocking,mmsg
-///   compares cells of a stored run that differ in nothing else; --a CELL --b CELL compares two of them.
-///
-/// kqps compare DIR DIR
-///   compares the cells of the same name in two runs, and names all else that differs between these.
+/// With --a and --b kqps starts both in turn, A against itself first, which shows what this host can tell apart; servers
+/// that run already, on this host or others, are named by their URLs, and asked what -d FILE says. Of one stored run it compares two cells, or those that differ in one factor only. Of two stored runs it compares the cells of
+/// the same name, and names all else that differs between the runs.
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
+#[command(after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("what").args(["runs", "a", "target", "resume"]).multiple(true).required(true))]
 pub(crate) struct Args {
     /// One stored run, or two
     #[arg(value_name = "DIR", num_args = 0..=2)]
     runs: Vec<PathBuf>,
 
-    /// What B is compared with: a subject's name or file, with settings after it; its command; udp://ADDR:PORT of a server
-    /// that runs already; of a stored run, a cell
-    #[arg(long, value_name = "SUBJECT|COMMAND|URL|CELL", requires = "b")]
+    /// What B is compared with: a subject's name, file or command, a URL, or a cell of a stored run
+    ///
+    /// Settings may follow a name or a file, as in 'knot workers=2'; docs/STUDIES.md lists them. A server that runs already
+    /// is named by its URL, udp://ADDR:PORT.
+    #[arg(long, value_name = "SUBJECT|COMMAND|URL|CELL", requires = "b", help_heading = "Subjects")]
     a: Option<String>,
 
-    /// What is judged
-    #[arg(long, value_name = "SUBJECT|COMMAND|URL|CELL", requires = "a")]
+    /// What is judged, named in the same ways
+    #[arg(long, value_name = "SUBJECT|COMMAND|URL|CELL", requires = "a", help_heading = "Subjects")]
     b: Option<String>,
 
-    /// Compare the cells of a stored run that differ in this factor only: all of its values, or these two
-    #[arg(long, value_name = "NAME[=A,B]", requires = "runs", conflicts_with = "a")]
+    /// Compare cells that differ in this factor only: all of its values, or these two
+    #[arg(
+        long,
+        value_name = "NAME[=A,B]",
+        requires = "runs",
+        conflicts_with = "a",
+        help_heading = "Stored runs"
+    )]
     factor: Option<String>,
 
     #[command(flatten)]
     live: LiveArgs,
 
-    /// End with status 3 if a verdict is this: faster, slower, different or inconclusive. With a share, such as
-    /// slower:2%, only if it is certainly so by that much, which is when the whole interval lies beyond it. Where a
-    /// comparison is inconclusive, a condition on it cannot be judged, which counts as failed (repeatable)
-    #[arg(long, value_name = "VERDICT[:PERCENT]")]
+    /// End with status 3 if a verdict is faster, slower, different or inconclusive (repeatable)
+    ///
+    /// With a share, such as slower:2%, only if it is certainly so by that much: the whole interval lies beyond it. Where a
+    /// comparison is inconclusive, a condition on it cannot be judged, which counts as failed.
+    #[arg(long, value_name = "VERDICT[:PERCENT]", help_heading = "Output")]
     fail_on: Vec<Condition>,
 
     /// Let inconclusive comparisons pass --fail-on
@@ -77,7 +79,7 @@ pub(crate) struct Args {
     allow_inconclusive: bool,
 
     /// Print each comparison as one JSON object in a line
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -103,43 +105,43 @@ struct LiveArgs {
     budget: Option<Duration>,
 
     /// ABBA blocks, each four starts; as many of A against itself come first (default: 6)
-    #[arg(long, value_parser = parse_count, conflicts_with = "runs")]
+    #[arg(long, value_parser = parse_count, conflicts_with = "runs", help_heading = "Load")]
     blocks: Option<u64>,
 
-    /// How long each start is loaded for (default: 1s)
-    #[arg(long, value_parser = parse_duration, conflicts_with = "runs")]
+    /// Load each start for this long (default: 1s)
+    #[arg(long, value_parser = parse_duration, conflicts_with = "runs", help_heading = "Load")]
     duration: Option<Duration>,
 
-    /// Closed loop with so many queries outstanding, and compare the answered rate (default: 500)
-    #[arg(short = 'q', long, value_name = "COUNT", value_parser = parse_count, conflicts_with_all = ["runs", "rate"])]
+    /// Closed loop: keep this many queries outstanding, and compare answered rates (default: 500)
+    #[arg(short = 'q', long, value_name = "COUNT", value_parser = parse_count, conflicts_with_all = ["runs", "rate"], help_heading = "Load")]
     outstanding: Option<u64>,
 
-    /// Play this rate instead, and compare CPU time per answer and p99 latency
-    #[arg(short = 'Q', long, value_name = "RATE", value_parser = parse_rate, conflicts_with = "runs")]
+    /// Open loop: play this rate, and compare CPU time per answer and p99 latency
+    #[arg(short = 'Q', long, value_name = "RATE", value_parser = parse_rate, conflicts_with = "runs", help_heading = "Load")]
     rate: Option<f64>,
 
     /// Workers of each subject (default: 1)
-    #[arg(long, value_parser = parse_count, conflicts_with = "runs")]
+    #[arg(long, value_parser = parse_count, conflicts_with = "runs", help_heading = "Subjects")]
     workers: Option<u64>,
 
     /// Records of the generated zone (default: 10k)
-    #[arg(long, value_parser = parse_count, conflicts_with = "runs")]
+    #[arg(long, value_parser = parse_count, conflicts_with = "runs", help_heading = "Subjects")]
     records: Option<u64>,
 
     /// The seed of every random choice (default: another one every time)
-    #[arg(long, conflicts_with = "runs")]
+    #[arg(long, conflicts_with = "runs", help_heading = "The run")]
     seed: Option<u64>,
 
-    /// The folder of the run (default: TIME-compare in kqps-runs/, or where there is no such folder in
-    /// ~/.local/share/kqps/runs/)
-    #[arg(long, value_name = "DIR", conflicts_with = "runs")]
+    /// The folder of the run (default: TIME-compare among the user's data, or in kqps-runs/ where that is there)
+    #[arg(long, value_name = "DIR", conflicts_with = "runs", help_heading = "The run")]
     out: Option<PathBuf>,
 
     /// Go on with the comparison in --out
     #[arg(
         long,
         requires = "out",
-        conflicts_with_all = ["runs", "a", "blocks", "duration", "outstanding", "rate", "workers", "records", "seed", "target", "queries", "budget"]
+        conflicts_with_all = ["runs", "a", "blocks", "duration", "outstanding", "rate", "workers", "records", "seed", "target", "queries", "budget"],
+        help_heading = "The run"
     )]
     resume: bool,
 }
@@ -188,16 +190,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn tell(compared: &Compared, json: bool) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
     if !json {
         let report = compared.report.as_ref().and_then(|report| report.as_deref().ok());
-        out.write_all(words::of(&compared.comparisons, report).as_bytes())?;
+        print!("{}", words::of(&compared.comparisons, report));
         return Ok(());
     }
     for comparison in &compared.comparisons {
-        let told = Told { schema: kqps_observation::SCHEMA, kind: "comparison", comparison };
-        serde_json::to_writer(&mut out, &told)?;
-        writeln!(out)?;
+        print::json(&Told { schema: kqps_observation::SCHEMA, kind: "comparison", comparison })?;
     }
     Ok(())
 }

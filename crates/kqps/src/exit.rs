@@ -1,12 +1,15 @@
 //! Exit statuses, and the text that explains them in the help and the manual page of every command.
 
+use std::fmt;
+use std::io::ErrorKind;
 use std::process::ExitCode;
-use std::{fmt, io};
 
 use clap::Command;
 
 use kqps_lab::session::LabError;
 use kqps_observation::store::StoreError;
+
+use crate::print;
 
 /// It could not do what it was asked: nothing could be sent, or nothing answered.
 pub(crate) const COULD_NOT: u8 = 1;
@@ -20,11 +23,13 @@ pub(crate) const HEAD: &str = "Exit status:";
 /// What the statuses of all commands mean but those of servers.
 const STATUSES: &str = "\
   0    it did what it was asked; a load that ran, whatever it measured
-  1    it could not: nothing could be sent, nothing answered, or an error
+  1    it could not: nothing could be sent, nothing answered, or an error; or what it printed
+       could not be written
   2    bad usage, or a bad file
   3    measured, but a figure of `run` or `find` is refused, or a condition of --fail-on holds
   129  ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's number), after it
-       printed what it had: the first signal ends a measurement early, the second at once";
+       printed what it had: the first signal ends a measurement early, the second at once
+  141  nobody reads its output any more, as in `kqps host | head`";
 
 /// What those of servers mean.
 const STATUSES_OF_SERVERS: &str = "\
@@ -49,6 +54,10 @@ fn explained_by(command: Command, statuses: &'static str) -> Command {
     };
     command.after_long_help(format!("{after}{HEAD}\n{statuses}")).mut_subcommands(below)
 }
+
+/// Nobody reads the output any more, as in `kqps host | head`. It is the status that a shell gives a program that SIGPIPE
+/// ended (128 + 13), as `cat` does, so that scripts with `pipefail` need to know one status only.
+const UNREAD: u8 = 141;
 
 /// An error in what the user typed or in a file that the user gave: status 2 instead of 1.
 #[derive(Debug)]
@@ -87,13 +96,24 @@ fn is_about_input(error: &anyhow::Error) -> bool {
         || error.chain().filter_map(|cause| cause.downcast_ref()).any(of_lab)
 }
 
-/// Tells an error, and the status that it ends the program with.
+/// Prints an error, and returns the status that it ends the program with.
 pub(crate) fn with(error: &anyhow::Error) -> ExitCode {
-    let is_closed = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
-    if error.chain().filter_map(|cause| cause.downcast_ref()).any(is_closed) {
-        // Whoever read what is printed has seen enough, as in `kqps host | head`.
-        return ExitCode::FAILURE;
+    if error.is::<print::Lost>() {
+        // It was reported, and [`after_printing`] has the status.
+        return ExitCode::SUCCESS;
     }
     eprintln!("kqps: {error:#}");
     if is_about_input(error) { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+/// The program's status, once everything is printed: output that is lost makes a success none. Any other status says
+/// more, and stays.
+pub(crate) fn after_printing(status: ExitCode) -> ExitCode {
+    match print::failure() {
+        Some(failure) if status == ExitCode::SUCCESS => match failure.kind() {
+            ErrorKind::BrokenPipe => ExitCode::from(UNREAD),
+            _ => ExitCode::FAILURE,
+        },
+        _ => status,
+    }
 }

@@ -5,7 +5,7 @@ mod keep;
 mod limit;
 mod words;
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -27,6 +27,7 @@ use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
 use crate::load::{PlayerArgs, Shown, Watcher, open_dataset, setting, watched};
+use crate::print;
 use crate::value::{parse_duration, parse_rate, parse_share};
 use ceiling::{Ceilings, Interface};
 use keep::Keeping;
@@ -37,42 +38,50 @@ const WINDOW: u64 = 500;
 /// The echo's I/O model that most name servers come nearest to.
 const USUAL_IO: &str = "mmsg";
 
+const EXAMPLES: &str = "\
+Examples:
+  kqps find 127.0.0.1:5300 -d bench.queries
+  kqps find 127.0.0.1:5300 -d bench.queries --goal quick --subject-io epoll --subject-workers 2
+  kqps find 127.0.0.1:5300 -d bench.queries --loss 0.1% --width 2% --p99 5ms --min 10k --max 1M
+  kqps find 127.0.0.1:5300 -d bench.queries --no-ceiling --json";
+
 /// Find the highest rate that a target answers reliably
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     player: PlayerArgs,
 
     /// What counts as reliable: quick, default, lossless or rfc2544
-    #[arg(long, default_value = "default")]
+    #[arg(long, default_value = "default", help_heading = "Goal")]
     goal: Preset,
 
-    /// Share of the queries that may go unanswered, such as 0.01%
-    #[arg(long, value_parser = parse_share)]
+    /// The share of the queries that may go unanswered, such as 0.01%
+    #[arg(long, value_parser = parse_share, help_heading = "Goal")]
     loss: Option<f64>,
 
     /// How close the bounds must come, such as 1%
-    #[arg(long, value_parser = parse_share)]
+    #[arg(long, value_parser = parse_share, help_heading = "Goal")]
     width: Option<f64>,
 
     /// The least rate to try
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Goal")]
     min: Option<f64>,
 
     /// The greatest rate to try
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Goal")]
     max: Option<f64>,
 
-    /// A trial whose 99th percentile of latency is above this is bad too
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    /// Count a trial as bad, too, whose 99th percentile of latency is above this
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Goal")]
     p99: Option<Duration>,
 
-    /// The I/O model of the echo that the subject's comes nearest to, for its ceiling (default: mmsg, as most)
-    #[arg(long, value_name = "MODEL", value_parser = PossibleValuesParser::new(kqps_lab::study::models().collect::<Vec<_>>()))]
+    /// Measure the ceiling with the echo's I/O model that is most like the subject's (default: mmsg)
+    #[arg(long, value_name = "MODEL", value_parser = PossibleValuesParser::new(kqps_lab::study::models().collect::<Vec<_>>()), help_heading = "Ceiling")]
     subject_io: Option<String>,
 
-    /// Do not measure the echo, which the figure is a share of
-    #[arg(long)]
+    /// Do not measure the echo's ceiling, of which the figure is a share
+    #[arg(long, help_heading = "Ceiling")]
     no_ceiling: bool,
 
     /// How long the search may take (default: what the goal says: 14s for quick, 3m for default and lossless, 1h for
@@ -85,7 +94,7 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 
     /// Print a JSON object for each trial, and the verdict as the last one
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -128,15 +137,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let setting = setting(&args.player, &plan);
     let verdict = judged(&goal, setting, &played, &ceilings, interrupted);
-    let mut out = io::stdout().lock();
     if args.json {
-        serde_json::to_writer(&mut out, &verdict)?;
-        writeln!(out)?;
+        print::json(&verdict)?;
     } else {
         let subject = played.last().and_then(|one| watched(&one.trial));
-        out.write_all(words::words(&verdict, &plan, &ceilings, &interface, subject.as_deref()).as_bytes())?;
+        print!("{}", words::words(&verdict, &plan, &ceilings, &interface, subject.as_deref()));
     }
-    drop(out);
     if let Some(keeping) = keeping {
         keeping.end(!interrupted, None)?;
     }
@@ -174,13 +180,10 @@ impl Search<'_> {
     }
 }
 
-/// Prints a trial as soon as it is over: whatever ends the search, it was told.
+/// Prints a trial as soon as it is over, whatever ends the search. When nobody can read it there is no use in more.
 fn tell(trial: &Trial, load: &Load) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
-    let told = Told { trial, purpose: load.purpose, spoiled: is_spoiled(trial) };
-    serde_json::to_writer(&mut out, &told)?;
-    writeln!(out)?;
-    Ok(())
+    print::json(&Told { trial, purpose: load.purpose, spoiled: is_spoiled(trial) })?;
+    Ok(print::check()?)
 }
 
 /// What `--json` prints of each trial, before the verdict.

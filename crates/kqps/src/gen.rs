@@ -13,8 +13,33 @@ use crate::exit::bad_input;
 use crate::value::{parse_count, parse_share};
 use flags::{NamesArgs, Popular, WeightedType};
 
+const EXAMPLES: &str = "\
+Examples:
+  kqps gen zone --origin bench.test --records 100k -o bench.zone
+  kqps gen queries --origin bench.test --records 100k -n 1M -o bench.queries
+  kqps gen recipe windows-mix";
+
+const ZONE_EXAMPLES: &str = "\
+Examples:
+  kqps gen zone -o example.zone
+  kqps gen zone --origin bench.test --records 1M --seed 7 -o bench.zone
+  kqps gen zone --recipe windows-mix --set zones=10 --set records=10k -o zones/";
+
+const QUERIES_EXAMPLES: &str = "\
+Examples:
+  kqps gen queries -n 1M -o example.queries
+  kqps gen queries --origin bench.test --types A:60,AAAA:40 --nxdomain 1% -o bench.queries
+  kqps gen queries --recipe windows-mix --popularity zipf:1.0 --expect answers -n 500k -o mix.queries
+  kqps gen queries --no-expected -n 100k -o echo.queries";
+
+const RECIPE_EXAMPLES: &str = "\
+Examples:
+  kqps gen recipe
+  kqps gen recipe windows-mix";
+
 /// Generate zones and query files from a recipe and its seed
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -27,19 +52,21 @@ enum What {
     Recipe(RecipeArgs),
 }
 
-/// Write the zones of a recipe, or one of address records
+/// Write the zones of a recipe, or one zone of address records
 #[derive(clap::Args)]
+#[command(after_help = ZONE_EXAMPLES)]
 struct ZoneArgs {
     #[command(flatten)]
     names: NamesArgs,
 
-    /// The file to write, or for several zones the folder; whole or not at all
-    #[arg(short = 'o', long, value_name = "FILE|DIR")]
+    /// Write this file, or for several zones this folder; it appears whole or not at all
+    #[arg(short = 'o', long, value_name = "FILE|DIR", help_heading = "Output")]
     output: PathBuf,
 }
 
-/// Write a query file for the zones of a recipe, given by the flags that they were generated with
+/// Write a query file for generated zones, named by the same flags as for `kqps gen zone`
 #[derive(clap::Args)]
+#[command(after_help = QUERIES_EXAMPLES, next_help_heading = "Queries")]
 struct QueriesArgs {
     #[command(flatten)]
     names: NamesArgs,
@@ -52,17 +79,20 @@ struct QueriesArgs {
     #[arg(long, value_name = "SHARE", value_parser = parse_share, conflicts_with = "recipe")]
     nxdomain: Option<f64>,
 
-    /// Types to ask for, each with its weight, as in A:60,AAAA:40 (default: the recipe's, or A)
+    /// Ask for these types, each with its weight, such as A:60,AAAA:40 (default: the recipe's, or A)
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     types: Option<Vec<WeightedType>>,
 
-    /// How often each name is asked: uniform, zipf:S where the n-th gets 1/n^S of the first, or ranks:FILE where it
-    /// gets the number that begins line n (default: the recipe's, or uniform)
-    #[arg(long)]
+    /// How often each name is asked: uniform, zipf:S or ranks:FILE (default: the recipe's, or uniform)
+    ///
+    /// With zipf:S the n-th name is asked 1/n^S times as often as the first. With ranks:FILE it is asked as often as the
+    /// number says that begins line n of the file.
+    #[arg(long, value_name = "HOW")]
     popularity: Option<Popular>,
 
-    /// What is told of the right answer: nothing, rcode, or answers, which is the rcode and a digest of the answer
-    /// (default: the recipe's, or rcode)
+    /// What the file says of each right answer: nothing, rcode, or answers (default: the recipe's, or rcode)
+    ///
+    /// With answers it is the rcode and a digest of the answer.
     #[arg(long, value_name = "WHAT", value_parser = flags::parse_expect)]
     expect: Option<Expect>,
 
@@ -74,15 +104,16 @@ struct QueriesArgs {
     #[arg(long, value_name = "SEED")]
     query_seed: Option<u64>,
 
-    /// The file to write, whole or not at all
-    #[arg(short = 'o', long, value_name = "FILE")]
+    /// Write this file; it appears whole or not at all
+    #[arg(short = 'o', long, value_name = "FILE", help_heading = "Output")]
     output: PathBuf,
 }
 
-/// Print a recipe that is built in, to begin one's own with; without a name, what there is
+/// Print a recipe that kqps carries, to begin your own with; without a name, list them
 #[derive(clap::Args)]
+#[command(after_help = RECIPE_EXAMPLES)]
 struct RecipeArgs {
-    /// Which
+    /// The recipe's name
     name: Option<String>,
 }
 

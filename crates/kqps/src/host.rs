@@ -1,6 +1,5 @@
 //! `kqps host`: this machine in words and tables, as far as it matters to a benchmark.
 
-use std::io::{Write as _, stdout};
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
@@ -9,8 +8,16 @@ use kqps_host::topology::{Topology, split, write_list};
 use kqps_observation::{Fingerprint, SCHEMA};
 use serde::Serialize;
 
+use crate::print;
+
+const EXAMPLES: &str = "\
+Examples:
+  kqps host
+  kqps host --json";
+
 /// Show the topology, the limits and the settings of this machine
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -21,7 +28,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Show what there is (the default)
+    /// Show all of it, as without a command
     Show,
 }
 
@@ -52,9 +59,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             shared: split.shared,
             fingerprint: &fingerprint,
         };
-        writeln!(stdout(), "{}", serde_json::to_string(&shown)?)?;
+        print::json(&shown)?;
     } else {
-        write!(stdout(), "{}", words(&topology, &fingerprint))?;
+        print!("{}", words(&topology, &fingerprint));
     }
     Ok(ExitCode::SUCCESS)
 }

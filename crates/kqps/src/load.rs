@@ -9,7 +9,7 @@ mod subject;
 mod target;
 mod words;
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use kqps_verdict::warning::{self, Setting, Warning};
 use serde::Serialize;
 
 use crate::exit::{COULD_NOT, REFUSED, bad_input};
+use crate::print;
 use crate::signals::{self, InOrder};
 use crate::value::{parse_count, parse_duration, parse_rate};
 use condition::{Condition, Outcome};
@@ -32,39 +33,48 @@ pub(crate) use progress::Shown;
 pub(crate) use subject::watched;
 pub(crate) use target::{Allowed, Family, resolve_all};
 
+const EXAMPLES: &str = "\
+Examples:
+  kqps load 127.0.0.1:5300 -d bench.queries -Q 100k -l 10s
+  kqps load 127.0.0.1:5300 -d bench.queries -q 500 -l 5s --json
+  kqps load 127.0.0.1:5300 -d bench.queries -Q 50k -n 1 -S 1s --cpus 0 --subject-cpus 1
+  kqps load 192.0.2.1 -d bench.queries -Q 10k --allow-target 192.0.2.1 -b 1MiB -t 250ms";
+
 /// Play queries at a target and account for each
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     player: PlayerArgs,
 
-    /// Open loop: so many queries a second, whatever the subject answers. With -q as well, what falls due while so many
-    /// are outstanding is not sent, and is counted as unsent
-    #[arg(short = 'Q', long, value_parser = parse_rate)]
+    /// Open loop: send this many queries a second, whatever the subject answers
+    ///
+    /// With -q as well, what falls due while that many are outstanding is not sent, and is counted as unsent.
+    #[arg(short = 'Q', long, value_parser = parse_rate, help_heading = "Load")]
     rate: Option<f64>,
 
-    /// Closed loop: so many queries outstanding at most (default, without -Q: 100, as in dnsperf)
-    #[arg(short = 'q', long, value_parser = parse_count)]
+    /// Closed loop: keep this many queries outstanding (default, without -Q: 100, as in dnsperf)
+    #[arg(short = 'q', long, value_parser = parse_count, help_heading = "Load")]
     outstanding: Option<u64>,
 
     /// Spacing of an open loop's queries: even (the default) or poisson
-    #[arg(long, requires = "rate")]
+    #[arg(long, requires = "rate", help_heading = "Load")]
     arrivals: Option<Arrivals>,
 
-    /// Send for so long (default: once through the queries)
-    #[arg(short = 'l', long, value_parser = parse_duration)]
+    /// Send for this long (default: once through the queries)
+    #[arg(short = 'l', long, value_parser = parse_duration, help_heading = "Load")]
     duration: Option<Duration>,
 
-    /// Send so many times through the queries
-    #[arg(short = 'n', long, value_parser = parse_count)]
+    /// Send all queries this many times
+    #[arg(short = 'n', long, value_parser = parse_count, help_heading = "Load")]
     repeat: Option<u64>,
 
-    /// Print a line of statistics so often
-    #[arg(short = 'S', long, value_parser = parse_duration)]
+    /// Print a line of statistics this often
+    #[arg(short = 'S', long, value_parser = parse_duration, help_heading = "Output")]
     interval: Option<Duration>,
 
     /// Count the kernel's reasons for dropping packets (takes root, and slows the trial)
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     drop_reasons: bool,
 
     /// End with status 3 if this holds (repeatable): loss[:SHARE] or wrong[:SHARE], if more than this share of the sent
@@ -74,7 +84,7 @@ pub(crate) struct Args {
     fail_on: Vec<Condition>,
 
     /// Print the trial as one JSON object
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -105,15 +115,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let warnings: Vec<Warning> = warnings.collect();
     let silence = silence(&trial).filter(|_| !trial.interrupted);
     let failed = failed(&args.fail_on, |condition| condition.judge(&trial, &warnings, &setting));
-    let mut out = io::stdout().lock();
     if args.json {
         let failed_on = failed.iter().map(|(condition, _)| condition.to_string()).collect();
         let (trial, warnings) = (&trial, &*warnings);
-        serde_json::to_writer(&mut out, &Judged { trial, warnings, silence: silence.as_deref(), failed_on })?;
-        writeln!(out)?;
+        print::json(&Judged { trial, warnings, silence: silence.as_deref(), failed_on })?;
         silence.iter().for_each(|why| eprintln!("kqps: {why}"));
     } else {
-        out.write_all(words::words(&trial, &warnings, setting.workers).as_bytes())?;
+        print!("{}", words::words(&trial, &warnings, setting.workers));
     }
     failed.iter().for_each(|(_, said)| eprintln!("kqps: {said}"));
     Ok(match (failed.is_empty(), silence) {

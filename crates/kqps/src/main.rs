@@ -1,13 +1,18 @@
 //! The program: arguments in, a call, words out.
 
+// Only `print` prints: the standard macros panic when they cannot.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 #[macro_use]
-mod said;
+mod print;
 
 mod compare;
 mod completions;
 mod exit;
 mod find;
 mod r#gen;
+#[cfg(test)]
+mod help;
 mod host;
 mod load;
 mod man;
@@ -22,9 +27,18 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-/// Benchmarks DNS reliably on multi-core systems: every query accounted for, every figure with its grade.
+const EXAMPLES: &str = "\
+Examples:
+  kqps                                                # measure this machine and its name servers
+  kqps run --command 'my-server -p {port} -z {zone}'  # measure a server of your own
+  kqps find 127.0.0.1:5300 -d bench.queries           # the highest rate that a server answers
+  kqps load 127.0.0.1:5300 -d bench.queries -Q 100k   # one load, with every query accounted for";
+
+/// Benchmark DNS reliably on multi-core systems: every query accounted for, every figure with its grade
+///
+/// Without a command kqps does what `kqps run` does.
 #[derive(Parser)]
-#[command(name = "kqps", version, propagate_version = true, max_term_width = 110)]
+#[command(name = "kqps", version, propagate_version = true, max_term_width = 110, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -51,12 +65,17 @@ fn command_line() -> clap::Command {
 }
 
 fn main() -> ExitCode {
-    let matches = command_line().get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    let outcome = run(cli.command);
-    let interrupted = signals::status();
-    let status = outcome.unwrap_or_else(|error| exit::with(&error));
-    interrupted.unwrap_or(status)
+    let outcome = command_line().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let status = match outcome {
+        Ok(cli) => {
+            let outcome = run(cli.command);
+            let interrupted = signals::status();
+            let status = outcome.unwrap_or_else(|error| exit::with(&error));
+            interrupted.unwrap_or(status)
+        }
+        Err(said) => print::by_clap(&said),
+    };
+    exit::after_printing(status)
 }
 
 fn run(command: Option<Command>) -> anyhow::Result<ExitCode> {

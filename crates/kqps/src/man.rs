@@ -1,14 +1,19 @@
 //! `kqps man`: the manual page, on stdout. One page for the program, or one for a command.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use crate::exit::{HEAD, bad_input};
 
-/// Print the manual page, of kqps or of one command
+const EXAMPLES: &str = "\
+Examples:
+  kqps man
+  kqps man load >kqps-load.1";
+
+/// Print the manual page of kqps, or of one command
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The command whose page is wanted
+    /// The command
     command: Option<String>,
 }
 
@@ -26,7 +31,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     clap_mangen::Man::new(page).render(&mut text)?;
     // The statuses stand at the end of the help, and have a section of their own here (man-pages(7)).
     let head = format!("\n{HEAD}\n");
-    let text = String::from_utf8(text)?.replace(&head, "\n.SH \"EXIT STATUS\"\n");
-    io::stdout().write_all(text.as_bytes())?;
+    print!("{}", String::from_utf8(text)?.replace(&head, "\n.SH \"EXIT STATUS\"\n"));
     Ok(ExitCode::SUCCESS)
 }

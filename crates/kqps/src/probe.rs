@@ -1,14 +1,21 @@
 //! `kqps probe`: what works on this host, and why the rest does not.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
 use kqps_kernel::probe::probe;
 use serde::Serialize;
 
-/// Say what works on this host, and why the rest does not
+use crate::print;
+
+const EXAMPLES: &str = "\
+Examples:
+  kqps probe
+  kqps probe --json";
+
+/// Show what works on this host, and why the rest does not
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Print one JSON object
     #[arg(long)]
@@ -42,11 +49,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         })
         .collect();
     let probe = Probe { capabilities };
-    let mut out = io::stdout();
     if *json {
-        writeln!(out, "{}", serde_json::to_string(&probe)?)?;
+        print::json(&probe)?;
     } else {
-        writeln!(out, "{}", table(&probe))?;
+        println!("{}", table(&probe));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -13,14 +13,20 @@ use crate::exit::bad_input;
 /// The page of a run within its folder.
 const PAGE: &str = "report.html";
 
-/// Make the page of a run again: one self-contained HTML file
+const EXAMPLES: &str = "\
+Examples:
+  kqps report kqps-runs/20261121T220507Z-default
+  kqps report kqps-runs/20261121T220507Z-default -o page.html";
+
+/// Write the page of a run again: one HTML file that needs no other
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The run's folder, as `kqps run` named it
     #[arg(value_name = "DIR")]
     run: PathBuf,
 
-    /// Where to write the page [default: report.html in the run's folder]
+    /// Write the page to this file (default: report.html in the run's folder)
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
 }

@@ -11,7 +11,6 @@ pub(crate) mod subjects;
 pub(crate) mod targets;
 mod words;
 
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -32,6 +31,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use crate::exit::{self, bad_input};
+use crate::print;
 use crate::signals;
 use crate::value::{parse_count, parse_duration};
 use progress::Progress;
@@ -39,54 +39,70 @@ use targets::{TargetArgs, Targets};
 
 pub(crate) use place::default_folder;
 
-/// Measure this machine: the echo under each I/O model and every name server that is installed, or a study
+const EXAMPLES: &str = "\
+Examples:
+  kqps run --budget 5m
+  kqps run --subject nsd --subject ./mine.toml --echo mmsg,segment
+  kqps run --command 'my-server -p {port} -z {zone}' --records 1M --out kqps-runs/mine
+  kqps run --resume --out kqps-runs/mine";
+
+/// Measure this machine: the echo, and every name server that is installed; or a study
+///
+/// The echo is measured under each I/O model: what it reaches is the ceiling of the others.
 #[derive(clap::Args, Default)]
+#[command(after_help = EXAMPLES)]
 #[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(crate) struct Args {
-    /// A study's file, or the name of one that kqps carries; without one, the default study
+    /// A study's file, or the name of a study that kqps carries (default: the default study)
     #[arg(value_name = "STUDY.toml")]
     study: Option<PathBuf>,
 
-    /// Say what would be measured, in which order and how long it takes, and measure nothing
-    #[arg(long, conflicts_with = "resume")]
+    /// Print what would be measured, in which order and for how long, and measure nothing
+    #[arg(long, conflicts_with = "resume", help_heading = "The run")]
     dry_run: bool,
 
-    /// The folder of the run (default: TIME-STUDY in kqps-runs/, or where there is no such folder in
-    /// ~/.local/share/kqps/runs/)
-    #[arg(long, value_name = "DIR")]
+    /// The folder of the run (default: TIME-STUDY among the user's data, or in kqps-runs/ where that is there)
+    #[arg(long, value_name = "DIR", help_heading = "The run")]
     out: Option<PathBuf>,
 
-    /// Go on with the run in --out, or with the newest one that is unfinished
-    #[arg(long, conflicts_with_all = ["study", "budget", "seed", "subject", "command", "echo", "records", "target", "queries"])]
+    /// Go on with the run in --out, or with the newest unfinished one
+    #[arg(long, conflicts_with_all = ["study", "budget", "seed", "subject", "command", "echo", "records", "target", "queries"], help_heading = "The run")]
     resume: bool,
 
     /// How long it may take (default: 2m, or what the study takes)
-    #[arg(long, value_parser = parse_duration)]
+    #[arg(long, value_parser = parse_duration, help_heading = "The run")]
     budget: Option<Duration>,
 
     /// The seed of every random choice (default: another one every time)
-    #[arg(long)]
+    #[arg(long, help_heading = "The run")]
     seed: Option<u64>,
 
-    /// Measure this subject only: nsd, knot, bind, pdns, unbound, pdns-recursor, dnsdist, kqps-auth, front, echo, or a
-    /// definition such as ./mine.toml, with settings after it as in 'echo io=uring workers=2' (repeatable; default: nsd,
-    /// knot, bind)
-    #[arg(long, value_name = "NAME|FILE", conflicts_with = "study")]
+    /// Measure only this subject, such as nsd or ./mine.toml (repeatable; default: nsd, knot, bind)
+    ///
+    /// kqps knows nsd, knot, bind, pdns, unbound, pdns-recursor, dnsdist, kqps-auth, front and echo. Settings may follow, as
+    /// in 'echo io=uring workers=2'.
+    #[arg(long, value_name = "NAME|FILE", conflicts_with = "study", help_heading = "What is measured")]
     subject: Vec<String>,
 
     /// Measure a server that is started like this: 'my-server -p {port} -z {zone}' (repeatable)
-    #[arg(long, value_name = "WORDS", long_help = COMMAND_HELP, conflicts_with = "study")]
+    #[arg(long, value_name = "WORDS", long_help = COMMAND_HELP, conflicts_with = "study", help_heading = "What is measured")]
     command: Vec<String>,
 
     #[command(flatten)]
     targets: TargetArgs,
 
     /// Measure the echo under these I/O models only, such as mmsg,segment
-    #[arg(long, value_name = "MODELS", value_delimiter = ',', conflicts_with = "study")]
+    #[arg(
+        long,
+        value_name = "MODELS",
+        value_delimiter = ',',
+        conflicts_with = "study",
+        help_heading = "What is measured"
+    )]
     echo: Vec<String>,
 
-    /// Records of the generated zone (default: 100k, or what the study says, whose words then do not tell it)
-    #[arg(long, value_parser = parse_count)]
+    /// Records of the generated zone (default: 100k, or what the study says)
+    #[arg(long, value_parser = parse_count, help_heading = "What is measured")]
     records: Option<u64>,
 
     /// Install no packages of missing name servers, as a run from a checkout as root on Debian does
@@ -94,7 +110,7 @@ pub(crate) struct Args {
     no_install: bool,
 
     /// Print the verdict as one JSON object
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -170,7 +186,7 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
 fn dry_run(args: &Args) -> anyhow::Result<ExitCode> {
     let wish = wish(args)?;
     let laid_out = lay_out(&wish).map_err(told)?;
-    io::stdout().lock().write_all(plan::of(&wish, &laid_out, args.json)?.as_bytes())?;
+    print!("{}", plan::of(&wish, &laid_out, args.json)?);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -271,7 +287,6 @@ fn tell(
     report: Option<&Path>,
     conducted: Conducted,
 ) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
     if args.json {
         let told = Told {
             schema: kqps_observation::SCHEMA,
@@ -281,10 +296,9 @@ fn tell(
             report,
             verdict,
         };
-        serde_json::to_writer(&mut out, &told)?;
-        writeln!(out)?;
+        print::json(&told)?;
     } else {
-        out.write_all(words::of(session.run(), verdict, report).as_bytes())?;
+        print!("{}", words::of(session.run(), verdict, report));
     }
     Ok(())
 }

@@ -8,7 +8,6 @@ mod options;
 mod status;
 mod words;
 
-use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -17,14 +16,23 @@ use kqps_server::auth::Load;
 use kqps_server::{ServeError, Server, Service};
 
 use crate::exit::bad_input;
+use crate::print;
 use crate::signals;
 use loader::Loader;
 use options::Serving;
+
+const EXAMPLES: &str = "\
+Examples:
+  kqps serve echo --listen 127.0.0.1:5300 --threads 2
+  kqps serve auth --zone bench.test=bench.zone
+  kqps serve front --backend udp://127.0.0.1:5301 --status /run/front.sock
+  kqps serve status /run/front.sock";
 
 /// Run a reference server
 ///
 /// A signal is the ordinary end of a server: it stops, prints its counts, and its status is 0.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     server: ServerKind,
@@ -77,13 +85,11 @@ fn serve(serving: &Serving, service: Service, loader: Loader) -> anyhow::Result<
         Err(error) => return Err(error.into()),
     };
     server.notes().iter().for_each(|note| eprintln!("kqps: warning: {note}"));
-    let mut out = io::stdout();
-    words::ready(&mut out, serving.json, &setup, &server, front.as_deref())?;
+    words::ready(&mut print::Out, serving.json, &setup, &server, front.as_deref())?;
     let ended = server.run(serving.time, |told| {
-        // Whoever read what is printed may be gone; the server is not.
-        let _ = words::reloaded(&mut io::stdout(), serving.json, &told);
+        let _ = words::reloaded(&mut print::Out, serving.json, &told);
     });
-    let printed = words::counts(&mut out, serving.json, &ended.report);
+    let printed = words::counts(&mut print::Out, serving.json, &ended.report);
     ended.failed.map_or(Ok(()), Err)?;
     printed?;
     Ok(ExitCode::SUCCESS)

@@ -1,6 +1,7 @@
-//! Values as people type them: rates and counts with `k` and `M`, durations with `us ms s m h`, sizes with
-//! `KiB MiB GiB`, lists such as `0,2-5`, shares such as `0.01%`. Each parser is a `clap` value parser: its
-//! error says what was expected.
+//! Values as people type them, the same for every flag: numbers with `k`, `M` or `G` (thousand, million, thousand
+//! million), durations with `ns us ms s m h`, sizes with `k M G` (thousands) or `KiB MiB GiB` (of 1024), shares such as
+//! `0.01%`, lists such as `0,2-5`. Each parser is a `clap` value parser: its error says what was expected, with an
+//! example, and what was probably meant.
 
 use std::time::Duration;
 
@@ -11,54 +12,87 @@ use crate::exit::bad_input;
 /// The greatest rate that is taken, queries a second: no link carries more, so more is surely a slip.
 const RATE_MOST: f64 = 1e8;
 
-/// A rate in queries a second: a positive number with an optional `k` (thousand), `M` (million), up to 100M.
+/// The greatest whole number that is taken: a `f64` holds it and all below it.
+const WHOLE_MOST: f64 = 9e15;
+
+/// What multiplies a plain number. The empty unit stands last, since units are tried in order.
+const NUMBERS: [(&str, f64); 4] = [("k", 1e3), ("M", 1e6), ("G", 1e9), ("", 1.0)];
+
+const SIZES: [(&str, f64); 8] = [
+    ("KiB", 1024.0),
+    ("MiB", 1_048_576.0),
+    ("GiB", 1_073_741_824.0),
+    ("k", 1e3),
+    ("M", 1e6),
+    ("G", 1e9),
+    ("B", 1.0),
+    ("", 1.0),
+];
+
+/// A bare number is seconds, as in dnsperf.
+const DURATIONS: [(&str, f64); 8] = [
+    ("ns", 1e-9),
+    ("us", 1e-6),
+    ("µs", 1e-6),
+    ("ms", 1e-3),
+    ("s", 1.0),
+    ("m", 60.0),
+    ("h", 3600.0),
+    ("", 1.0),
+];
+
+/// A rate in queries a second: a positive number with an optional `k`, `M` or `G`, up to 100M.
 pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
-    let rate = scaled(text, &[("k", 1e3), ("M", 1e6), ("G", 1e9), ("", 1.0)])
-        .ok_or_else(|| "expected a rate in queries a second, such as 500, 100k or 1.5M".to_string())?;
+    let expected = "expected a rate in queries a second, such as 500, 100k or 1.5M";
+    let rate = scaled(text, &NUMBERS).ok_or_else(|| expected.to_owned() + &hint(text, &NUMBERS))?;
     if rate > RATE_MOST {
-        Err("a rate must be at most 100M".into())
+        Err(format!("{expected}, and 100M at most"))
     } else if rate > 0.0 {
         Ok(rate)
     } else {
-        Err("a rate must be above 0".into())
+        Err(format!("{expected}, and above 0"))
     }
 }
 
-/// A whole count with an optional `k` (thousand) or `M` (million).
+/// A whole count with an optional `k`, `M` or `G`.
 pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
-    let expected = || "expected a whole number, such as 8, 100k or 1M".to_string();
-    let count = scaled(text, &[("k", 1e3), ("M", 1e6), ("G", 1e9), ("", 1.0)]).ok_or_else(expected)?;
-    if count.fract() == 0.0 && count <= 9e15 { Ok(count as u64) } else { Err(expected()) }
+    whole(text, &NUMBERS, "expected a whole number, such as 8, 100k or 1M")
 }
 
-/// A duration with a unit (`us`, `ms`, `s`, `m`, `h`); a bare number is seconds, as in dnsperf.
+/// A size in bytes with an optional `k`, `M`, `G`, `KiB`, `MiB` or `GiB`.
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
+    whole(text, &SIZES, "expected a size in bytes, such as 4096, 512KiB, 4MiB or 1M")
+}
+
+/// A duration with a unit (`ns`, `us`, `ms`, `s`, `m`, `h`); a bare number is seconds.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let units = [("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)];
-    let seconds =
-        scaled(text, &units).ok_or_else(|| "expected a duration, such as 250ms, 10s or 2m".to_string())?;
+    let expected = "expected a duration, such as 500ns, 20us, 250ms, 10s or 2m";
+    let seconds = scaled(text, &DURATIONS).ok_or_else(|| expected.to_owned() + &hint(text, &DURATIONS))?;
     if seconds > 366.0 * 86_400.0 {
-        return Err("a duration of more than a year is surely a slip".into());
+        return Err(format!("{expected}, and a year at most"));
     }
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// A size in bytes with an optional `KiB`, `MiB` or `GiB`.
-pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
-    let units = [("KiB", 1024.0), ("MiB", 1_048_576.0), ("GiB", 1_073_741_824.0), ("B", 1.0), ("", 1.0)];
-    let bytes = scaled(text, &units)
-        .ok_or_else(|| "expected a size in bytes, such as 4096, 512KiB or 4MiB".to_string())?;
-    if bytes.fract() == 0.0 && bytes <= 9e15 {
-        Ok(bytes as u64)
-    } else {
-        Err("expected a whole number of bytes".into())
+/// A duration above nothing.
+pub(crate) fn parse_some_time(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        Duration::ZERO => Err("expected a duration above 0, such as 250ms or 10s".into()),
+        time => Ok(time),
     }
 }
 
 /// A share: `0.01%` or `0.0001`, from 0 up to but not including 1.
 pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
-    let share = scaled(text, &[("%", 0.01), ("", 1.0)])
-        .ok_or_else(|| "expected a share, such as 0.01% or 0.0001".to_string())?;
-    if share < 1.0 { Ok(share) } else { Err("a share must be below 100%".into()) }
+    let expected = "expected a share from 0 up to 100%, such as 0.1% or 0.001";
+    match scaled(text, &[("%", 0.01), ("", 1.0)]) {
+        Some(share) if share < 1.0 => Ok(share),
+        // Who types 5 thinks of percent.
+        Some(share) if share < 100.0 && !text.contains('%') => {
+            Err(format!("{expected}; did you mean {}%?", text.trim()))
+        }
+        _ => Err(expected.into()),
+    }
 }
 
 /// A list of whole numbers and ranges, as in `0,2-5`; kept in the order in which it was typed. An empty text is
@@ -99,16 +133,52 @@ pub(crate) fn cores(list: Option<&List>) -> anyhow::Result<Vec<u32>> {
     }
 }
 
+/// A whole number with one of these units.
+fn whole(text: &str, units: &[(&str, f64)], expected: &str) -> Result<u64, String> {
+    match scaled(text, units) {
+        Some(number) if number.fract() == 0.0 && number <= WHOLE_MOST => Ok(number as u64),
+        Some(_) => Err(expected.into()),
+        None => Err(expected.to_owned() + &hint(text, units)),
+    }
+}
+
 /// Splits a number from its unit and scales it. None when the number is not finite, negative, or the unit
 /// unknown. Units are tried in order, so the empty one stands last.
 fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let text = text.trim();
     let (number, scale) = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)))?;
+    let number = number.trim_end();
     // "inf", "nan" and "1e9" are numbers to Rust, but nobody means them here.
     if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return None;
     }
     number.parse::<f64>().ok().map(|number| number * scale).map(tidy)
+}
+
+/// What was probably meant by a unit that is not known: one that is written alike but for small and capital letters, or
+/// that is known by another name. Empty where nothing is near.
+fn hint(text: &str, units: &[(&str, f64)]) -> String {
+    let number = text.trim().trim_end_matches(|c: char| c.is_alphabetic());
+    let unit = &text.trim()[number.len()..];
+    let meant = match unit.to_lowercase().as_str() {
+        "sec" | "secs" | "second" | "seconds" => "s",
+        "min" | "mins" | "minute" | "minutes" => "m",
+        "hour" | "hours" | "hr" => "h",
+        "kb" => "k",
+        "mb" => "M",
+        "gb" => "G",
+        "ki" => "KiB",
+        "mi" => "MiB",
+        "gi" => "GiB",
+        _ => unit,
+    };
+    let is_meant = |(known, _): &&(&str, f64)| !known.is_empty() && known.eq_ignore_ascii_case(meant);
+    match units.iter().find(is_meant) {
+        Some((known, _)) if scaled(&format!("{number}{known}"), units).is_some() => {
+            format!("; did you mean {}{known}?", number.trim_end())
+        }
+        _ => String::new(),
+    }
 }
 
 /// Takes away the dust of binary fractions: 0.7 × 1000 is 700.
@@ -136,25 +206,56 @@ mod tests {
 
     #[test]
     fn durations() {
+        assert_eq!(parse_duration("500ns"), Ok(Duration::from_nanos(500)));
+        assert_eq!(parse_duration("20us"), Ok(Duration::from_micros(20)));
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(parse_duration("2m"), Ok(Duration::from_mins(2)));
         assert_eq!(parse_duration("10"), Ok(Duration::from_secs(10)));
-        assert_eq!(parse_duration("1.5h"), Ok(Duration::from_mins(90)));
+        assert_eq!(parse_duration("1.5 h"), Ok(Duration::from_mins(90)));
         for bad in ["", "s", "-1s", "1 year", "99999h"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
+        assert!(parse_some_time("0s").is_err());
     }
 
     #[test]
     fn sizes_shares_and_lists() {
         assert_eq!(parse_size("4KiB"), Ok(4096));
-        assert!(parse_size("4KB").is_err());
+        assert_eq!(parse_size("4k"), Ok(4000));
+        assert_eq!(parse_size("1MiB"), Ok(1_048_576));
+        assert_eq!(parse_size("1M"), Ok(1_000_000));
+        assert_eq!(parse_size("512B"), Ok(512));
         assert_eq!(parse_share("0.01%"), Ok(0.0001));
         assert!(parse_share("100%").is_err());
         assert_eq!(parse_list("0,2-4"), Ok(List(vec![0, 2, 3, 4])));
         assert_eq!(parse_list(""), Ok(List(Vec::new())));
         for bad in [",", "a", "3-1", "1,1", "0-99999", "-1"] {
             assert!(parse_list(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_slip_is_answered_with_an_example_and_with_what_was_probably_meant() {
+        let rate = |text| parse_rate(text).unwrap_err();
+        let size = |text| parse_size(text).unwrap_err();
+        let time = |text| parse_duration(text).unwrap_err();
+        let share = |text| parse_share(text).unwrap_err();
+        for (error, meant) in [
+            (rate("100K"), "did you mean 100k?"),
+            (rate("1m"), "did you mean 1M?"),
+            (parse_count("5K").unwrap_err(), "did you mean 5k?"),
+            (size("4KB"), "did you mean 4k?"),
+            (size("1mib"), "did you mean 1MiB?"),
+            (size("1Mi"), "did you mean 1MiB?"),
+            (time("10sec"), "did you mean 10s?"),
+            (time("2 min"), "did you mean 2m?"),
+            (time("5MS"), "did you mean 5ms?"),
+            (share("5"), "such as 0.1% or 0.001; did you mean 5%?"),
+        ] {
+            assert!(error.ends_with(meant), "{error}");
+        }
+        for error in [rate("fast"), size("1.5B"), time("soon"), share("half"), share("120"), share("200%")] {
+            assert!(error.contains("such as") && !error.contains("did you mean"), "{error}");
         }
     }
 }

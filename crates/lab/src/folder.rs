@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use kqps_dataset::generate::replaced_by;
 use kqps_dataset::unfinished::Unfinished;
 
 /// The folder of one run. Its path is absolute: subjects work in folders of their own.
@@ -138,8 +139,11 @@ impl Folder {
     }
 }
 
-/// Writes beside the file and then takes its place, so that a reader or a full disk never leaves half of it.
+/// Writes beside the file and then takes its place, so that a reader or a full disk never leaves half of it. A link stays,
+/// and the file that it leads to is replaced; a device or a pipe is left alone, with an error.
 pub fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
+    let target = replaced_by(file)?;
+    let file = target.as_path();
     let name = file.file_name().ok_or(io::ErrorKind::IsADirectory)?;
     let beside = file.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
     let _unfinished = Unfinished::at(&beside);
@@ -174,6 +178,20 @@ mod tests {
             fs::read_dir(folder.path()).unwrap().map(|entry| left(entry.unwrap())).collect();
         left.sort();
         assert_eq!(left, ["study.toml", "subjects"]);
+    }
+
+    #[test]
+    fn a_link_leads_to_the_file_that_is_replaced_and_a_device_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link, device] = ["file", "link", "device"].map(|name| folder.path().join(name));
+        fs::write(&file, b"old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        write_whole(&link, b"new").unwrap();
+        assert!(link.is_symlink() && fs::read(&file).unwrap() == b"new");
+
+        std::os::unix::fs::symlink("/dev/null", &device).unwrap();
+        let error = write_whole(&device, b"new").unwrap_err();
+        assert!(error.to_string().contains("no regular file") && device.is_symlink(), "{error}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kqps_dataset::generate::{self, GenerateError, Recipe, Signing};
+use kqps_dataset::generate::{self, GenerateError, Recipe, Signing, replaced_by};
 use kqps_dataset::unfinished::Unfinished;
 use tempfile::{NamedTempFile, TempDir};
 
@@ -76,6 +76,8 @@ fn absolute(origin: &str) -> String {
 
 /// Puts a copy of a file where the user wants it.
 fn place(kept: &Path, path: &Path) -> io::Result<()> {
+    let target = replaced_by(path)?;
+    let path = target.as_path();
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::metadata(folder)?;
     let made = Unfinished::made(|| NamedTempFile::new_in(folder));

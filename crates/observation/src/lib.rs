@@ -18,6 +18,7 @@ pub mod run;
 pub mod store;
 pub mod subject;
 pub mod trial;
+pub mod visible;
 
 pub use accounts::{Accounts, IdentityViolated};
 pub use fingerprint::Fingerprint;

@@ -6,6 +6,7 @@ mod claim;
 mod error;
 mod record;
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
@@ -95,9 +96,11 @@ impl Store {
         must_be_a_file(path)?;
         let connection = match connect_to_read(path, "mode=ro") {
             Ok(connection) => connection,
-            // A log that cannot be opened for want of the right to write the folder; without a log the file
-            // itself is whole.
-            Err(error) if beside(path, "-wal").exists() => return Err(error),
+            // A log that cannot be opened for want of the right to write the folder, or of room there; without
+            // anything in a log the file itself is whole.
+            Err(error) if beside(path, "-wal").metadata().is_ok_and(|log| log.len() > 0) => {
+                return Err(error);
+            }
             Err(_) => connect_to_read(path, "immutable=1")?,
         };
         read_run(path, &connection)
@@ -222,9 +225,14 @@ fn connect_to_read(path: &Path, how: &str) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// <https://www.sqlite.org/uri.html>: `%`, `?` and `#` have a meaning in a file's URI.
+/// A path within a file's URI, where `%`, `?` and `#` have a meaning, and a byte that is no UTF-8 would be lost
+/// (<https://www.sqlite.org/uri.html>).
 fn percent_encoded(path: &Path) -> String {
-    path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23")
+    let encoded = |&byte: &u8| match byte {
+        b'%' | b'?' | b'#' | 0x80.. => format!("%{byte:02x}"),
+        byte => char::from(byte).to_string(),
+    };
+    path.as_os_str().as_bytes().iter().map(encoded).collect()
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use kqps_observation::Run;
+use kqps_observation::visible::visible;
 use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::left_open;
 
@@ -14,7 +15,8 @@ use crate::section::summary::{self, Summary};
 use crate::section::topology::{self, Topology};
 use crate::section::{Panel, comparison, cpu, latency, loss, rates, trials};
 
-/// The page of a run, finished or not: one HTML document without scripts, which fetches nothing.
+/// The page of a run, finished or not: one HTML document without scripts, which fetches nothing. Text from outside is
+/// escaped where it stands, and its control characters show as their numbers.
 pub fn page(run: &Run, verdict: &RunVerdict) -> String {
     let (answers, mut common_reasons) = answer::of_run(run, verdict);
     common_reasons.extend(left_open::of_run(run, verdict));
@@ -45,7 +47,8 @@ pub fn page(run: &Run, verdict: &RunVerdict) -> String {
         command: format::command(&run.command),
         settings: host::settings(run, &verdict.goal),
     };
-    page.render().expect("the template only writes to memory")
+    let html = page.render().expect("the template only writes to memory");
+    visible(&html).into_owned()
 }
 
 /// What the page is called: what a comparison came to, what a study is called, or what the page tells.

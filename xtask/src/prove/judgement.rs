@@ -191,7 +191,7 @@ impl Tally {
 
 /// The words of an echo with so much work for each query.
 fn echo(work_ns: f64) -> String {
-    format!("{{kqps}} serve echo --listen 127.0.0.1:{{port}} --io mmsg --work-ns {work_ns:.0} --for 10m")
+    format!("{{kqps}} serve echo --listen 127.0.0.1:{{port}} --io mmsg --work {work_ns:.0}ns --for 10m")
 }
 
 /// Compares the base echo with one that works so long.
@@ -211,7 +211,7 @@ fn compare(bench: &Bench, work_ns: f64, name: &str) -> Result<Comparison> {
 fn cpu_per_query_ns(bench: &Bench) -> Result<f64> {
     let mut command = crate::child::pinned(&bench.kqps.subject_cpu.to_string(), &bench.kqps.program);
     command.args(["serve", "echo", "--json", "--listen", "127.0.0.1:0", "--io", "mmsg", "--for", "10m"]);
-    command.args(["--work-ns", &format!("{WORK_NS:.0}")]);
+    command.args(["--work", &format!("{WORK_NS:.0}ns")]);
     let mut echo = Running::start(&mut command)?;
     let address = echo.ready()?;
     let file = bench.queries(super::QUERIES)?;

@@ -206,6 +206,7 @@ pub fn run(options: &Options) -> Result<()> {
     }))
 }
 
+#[allow(clippy::disallowed_methods)] // no part of kqps itself
 fn print_line(line: &serde_json::Value) -> Result<()> {
     let mut output = std::io::stdout().lock();
     writeln!(output, "{line}")?;

@@ -3,16 +3,27 @@
 use std::fs::{self, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The file that one written to `path` replaces: where `path` is a link, the file that it leads to, or else a link such as
+/// `/dev/stdout` would be gone. What is there and no regular file is an error.
+pub fn replaced_by(path: &Path) -> io::Result<PathBuf> {
+    match fs::metadata(path) {
+        Ok(facts) if !facts.is_file() => {
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "it exists and is no regular file"))
+        }
+        Ok(_) if path.is_symlink() => path.canonicalize(),
+        _ => Ok(path.to_owned()),
+    }
+}
 
 use crate::unfinished::Unfinished;
 
 /// Writes a file under another name beside `path` and renames it when it is whole. A file that is there is
 /// replaced; a device, a pipe or a directory is left alone, with an error.
 pub(super) fn whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    if fs::metadata(path).is_ok_and(|facts| !facts.is_file()) {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it exists and is no regular file"));
-    }
+    let target = replaced_by(path)?;
+    let path = target.as_path();
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Servers that run as another user read these files: the umask decides, as for any file.
     let permissions = Permissions::from_mode(0o666);

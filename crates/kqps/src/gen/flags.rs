@@ -5,16 +5,17 @@ use std::str::FromStr;
 use kqps_dataset::generate::{Expect, Popularity, Recipe, Type};
 
 use super::told_recipe;
-use crate::value::parse_count;
+use crate::value::{parse_count, parse_share};
 
 /// Which zones: a recipe, and what is to be different from it.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Zones")]
 pub(super) struct NamesArgs {
-    /// The recipe, by its name (see `kqps gen recipe`) or its file
+    /// The recipe: a name that `kqps gen recipe` lists, or a file
     #[arg(long, value_name = "NAME|FILE")]
     pub(super) recipe: Option<String>,
 
-    /// Set a key of the recipe, as in zones=10, records=10k or queries.edns=0.5 (repeatable)
+    /// Set a key of the recipe, such as zones=10, records=10k or queries.edns=50% (repeatable)
     #[arg(long, value_name = "KEY=VALUE", requires = "recipe")]
     set: Vec<String>,
 
@@ -26,8 +27,8 @@ pub(super) struct NamesArgs {
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     records: Option<u64>,
 
-    /// The length of the names' first labels (default: the recipe's, or spread as those of hosts are)
-    #[arg(long, value_name = "BYTES")]
+    /// The length of the names' first labels, bytes (default: the recipe's, or as spread as names of hosts are)
+    #[arg(long, value_name = "N")]
     label_bytes: Option<u8>,
 
     /// The seed of the names (default: the recipe's, or 1)
@@ -53,10 +54,17 @@ impl NamesArgs {
     }
 }
 
-/// A setting with a count as TOML writes it: `records=10k` becomes `records=10000`.
+/// A setting with its value as TOML writes it: `records=10k` becomes `records=10000`, and `queries.edns=50%` becomes
+/// `queries.edns=0.5`.
 fn plain(setting: &str) -> String {
-    let count = setting.split_once('=').and_then(|(key, value)| Some((key, parse_count(value).ok()?)));
-    count.map_or_else(|| setting.to_owned(), |(key, count)| format!("{key}={count}"))
+    let Some((key, value)) = setting.split_once('=') else { return setting.to_owned() };
+    if let Ok(count) = parse_count(value) {
+        return format!("{key}={count}");
+    }
+    match parse_share(value) {
+        Ok(share) if value.ends_with('%') => format!("{key}={share:?}"),
+        _ => setting.to_owned(),
+    }
 }
 
 /// `TYPE` or `TYPE:WEIGHT`.

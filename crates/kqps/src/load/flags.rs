@@ -44,132 +44,153 @@ enum Priority {
 #[allow(clippy::doc_markdown)]
 #[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(crate) struct PlayerArgs {
-    /// Where to: ADDR[:PORT], or a URL such as udp://[::1]:53. With several targets, of one family, sockets
-    /// take turns over them, and each has replies from its own target only
+    /// Send to ADDR[:PORT], or to a URL such as udp://[::1]:53
+    ///
+    /// Sockets take turns over several targets, which are all IPv4 or all IPv6. Each socket takes replies from its own
+    /// target only.
     #[arg(value_name = "TARGET")]
     pub(crate) targets: Vec<String>,
 
-    /// A target, as in dnsperf: ADDR or a name
-    #[arg(short = 's', long = "server", value_name = "ADDR")]
+    /// Send to this address or name, as with dnsperf
+    #[arg(short = 's', long = "server", value_name = "ADDR", help_heading = "Target")]
     servers: Vec<String>,
 
-    /// The port of targets that have none of their own [default: 53]; a bare number after a target is its port, too
-    #[arg(short = 'p', long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    /// The port of targets that have none of their own (default: 53); a bare number after a target is its port, too
+    #[arg(short = 'p', long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Target")]
     port: Option<u16>,
 
     /// Use addresses of this family, where a target is a name
-    #[arg(short = 'f', long, value_name = "FAMILY", default_value = "any")]
+    #[arg(short = 'f', long, value_name = "FAMILY", default_value = "any", help_heading = "Target")]
     family: Family,
 
     /// The transport: udp, the only one in this version
-    #[arg(short = 'm', long, value_name = "TRANSPORT", value_parser = parse_transport)]
+    #[arg(short = 'm', long, value_name = "TRANSPORT", value_parser = parse_transport, help_heading = "Target")]
     mode: Option<()>,
 
     #[command(flatten)]
     foreign: Foreign,
 
-    /// The file of queries: a line each, `name type`, and then in any order E (EDNS), D (EDNS and DO), a client subnet
-    /// such as 192.0.2.0/24, the expected rcode, and = with the digest of the expected answer. Without it, or with -,
-    /// standard input
-    #[arg(short = 'd', long, value_name = "FILE")]
+    /// Read the queries from this file, one a line: `name type` (default, and with -: standard input)
+    ///
+    /// What may follow, in any order: E (EDNS), D (EDNS and DO), a client subnet such as 192.0.2.0/24, the expected rcode,
+    /// and = with the digest of the expected answer.
+    #[arg(short = 'd', long, value_name = "FILE", help_heading = "Queries")]
     pub(crate) queries: Option<PathBuf>,
 
-    /// Hold answers to what the file expects: rcode, answers (the rcode and the digest of the answer), or off (default:
-    /// to all that it tells)
-    #[arg(long, value_name = "WHAT")]
+    /// Check replies against what the file expects: rcode, answers or off (default: all that it says)
+    ///
+    /// With answers it is the rcode and the digest of the answer.
+    #[arg(long, value_name = "WHAT", help_heading = "Queries")]
     check: Option<Check>,
 
-    /// The file is binary: 16-bit lengths and messages
-    #[arg(short = 'B', long)]
+    /// Read a binary file: messages, each after its length in 16 bits
+    #[arg(short = 'B', long, help_heading = "Queries")]
     binary: bool,
 
     /// Skip lines that are no query, and count them
-    #[arg(long)]
+    #[arg(long, help_heading = "Queries")]
     skip_bad: bool,
 
     /// Add EDNS to every query
-    #[arg(short = 'e', long)]
+    #[arg(short = 'e', long, help_heading = "Queries")]
     edns: bool,
 
     /// Set the DO bit (implies EDNS)
-    #[arg(short = 'D', long)]
+    #[arg(short = 'D', long, help_heading = "Queries")]
     dnssec: bool,
 
-    /// Sockets of all threads together (default: 32 a thread)
-    #[arg(short = 'c', long, value_parser = parse_count)]
+    /// Sockets of all threads together (default: 32 for each thread)
+    #[arg(short = 'c', long, value_parser = parse_count, help_heading = "Sockets and threads")]
     sockets: Option<u64>,
 
     /// Sending threads (default: as many as --cpus, or 1)
-    #[arg(short = 'T', long, value_parser = parse_count)]
+    #[arg(short = 'T', long, value_parser = parse_count, help_heading = "Sockets and threads")]
     threads: Option<u64>,
 
-    /// A reply later than this is late
-    #[arg(short = 't', long, value_parser = parse_duration, default_value = "1s")]
+    /// Count a reply that takes longer than this as late
+    #[arg(short = 't', long, value_parser = parse_duration, default_value = "1s", help_heading = "Times")]
     timeout: Duration,
 
-    /// Listen so long after the last query (default: the timeout)
-    #[arg(long, value_parser = parse_duration)]
+    /// Listen for this long after the last query (default: the timeout)
+    #[arg(long, value_parser = parse_duration, help_heading = "Times")]
     drain: Option<Duration>,
 
-    /// Give up a query that could not be sent within this time after it was due
-    #[arg(long, value_parser = parse_duration, default_value = "10ms")]
+    /// Give up a query that cannot be sent within this time after it is due
+    #[arg(long, value_parser = parse_duration, default_value = "10ms", help_heading = "Times")]
     lag: Duration,
 
-    /// Let a query that is due wait so long for others to leave with it: saves CPU, adds lag (default: 20us, or 10us where
-    /// each thread has a core of its own; with more than 20us threads sleep there, too)
-    #[arg(long, value_parser = parse_duration)]
+    /// Let a query that is due wait this long for others, which saves CPU and adds lag (default: 20us or 10us)
+    ///
+    /// The default is 10us where each thread has a core of its own. With more than 20us threads sleep there, too.
+    #[arg(long, value_parser = parse_duration, help_heading = "Times")]
     coalesce: Option<Duration>,
 
-    /// Size of each socket's buffers, for receiving and sending: with a unit, such as 4MiB, or a bare number of KiB, as in
-    /// dnsperf [default: 4MiB]
-    #[arg(short = 'b', long, value_name = "SIZE", value_parser = parse_buffer)]
+    /// Size of each socket's receive buffer, and of its send buffer, such as 4MiB (default: 4MiB)
+    ///
+    /// A bare number counts KiB, as with dnsperf.
+    #[arg(short = 'b', long, value_name = "SIZE", value_parser = parse_buffer, help_heading = "Sockets and threads")]
     buffer: Option<u64>,
 
-    /// Send from this address; of a prefix, such as 127.1.0.0/16, sockets take the addresses in turn
-    #[arg(short = 'a', long, value_name = "ADDR[/PREFIX]")]
+    /// Send from this address, or from those of a prefix in turn, such as 127.1.0.0/16
+    #[arg(short = 'a', long, value_name = "ADDR[/PREFIX]", help_heading = "Sockets and threads")]
     local: Option<Sources>,
 
-    /// Send from this port, further sockets from those after it; 0 is any
-    #[arg(short = 'x', long, value_name = "PORT")]
+    /// Send from this port, and from those after it; 0 is any port
+    #[arg(short = 'x', long, value_name = "PORT", help_heading = "Sockets and threads")]
     local_port: Option<u16>,
 
     /// How to send and receive: auto, plain, mmsg, gso or uring
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", help_heading = "Sockets and threads")]
     io: Io,
 
     /// Pin the threads to these cores, in turn
-    #[arg(long, value_name = "LIST", value_parser = parse_list)]
+    #[arg(long, value_name = "LIST", value_parser = parse_list, help_heading = "Sockets and threads")]
     cpus: Option<List>,
 
-    /// Before whom the threads run: auto has them run before all else where each has a core of its own (--cpus, none of
-    /// them in --subject-cpus) and this is permitted, no core sleep deeply meanwhile, and no thread sleep for a moment
-    /// unless --coalesce is more than 20us; usual does not
-    #[arg(long, value_name = "WHICH", default_value = "auto")]
+    /// Whether the threads run before all others: auto or usual
+    ///
+    /// With auto they do where each has a core of its own (--cpus, none of them in --subject-cpus) and the host permits it.
+    /// Then no core sleeps deeply meanwhile, and no thread sleeps for a moment unless --coalesce is more than 20us. With
+    /// usual they run as any thread does.
+    #[arg(
+        long,
+        value_name = "WHICH",
+        hide_possible_values = true,
+        default_value = "auto",
+        help_heading = "Sockets and threads"
+    )]
     priority: Priority,
 
-    /// Queries in one burst at most (1 to 64)
-    #[arg(long, value_parser = parse_count, default_value = "32")]
+    /// Queries that leave in one burst at most, 1 to 64
+    #[arg(long, value_parser = parse_count, default_value = "32", help_heading = "Sockets and threads")]
     burst: u64,
 
     /// The seed of random arrivals
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, help_heading = "Load")]
     seed: u64,
 
-    /// Watch the subject's process and its children (CPU, memory, drops): auto finds the process on this host that has
-    /// the target's socket; or none, or the number of a process
-    #[arg(long, visible_alias = "subject-pid", value_name = "auto|none|PID", default_value = "auto")]
+    /// Watch the subject's process and its children (CPU, memory, drops): auto, none, or a PID
+    ///
+    /// With auto kqps finds the process on this host that has the target's socket.
+    #[arg(
+        long,
+        visible_alias = "subject-pid",
+        value_name = "auto|none|PID",
+        default_value = "auto",
+        help_heading = "Subject"
+    )]
     subject: Choice,
 
-    /// Workers with which the subject answers: whether they share the work evenly, and for the ceiling in `find`
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    /// How many workers answer: shows whether they share the work, and sets the ceiling of `kqps find`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Subject")]
     pub(crate) subject_workers: Option<u32>,
 
     /// The cores that the subject runs on (default: those that its threads keep to, where it is watched)
-    #[arg(long, value_name = "LIST", value_parser = parse_list)]
+    #[arg(long, value_name = "LIST", value_parser = parse_list, help_heading = "Subject")]
     subject_cpus: Option<List>,
 
-    /// Allow a target elsewhere: ADDR or ADDR/PREFIX (repeatable)
-    #[arg(long, value_name = "ADDR[/PREFIX]")]
+    /// Allow a target on another host: ADDR or ADDR/PREFIX (repeatable)
+    #[arg(long, value_name = "ADDR[/PREFIX]", help_heading = "Load")]
     allow_target: Vec<Allowed>,
 }
 

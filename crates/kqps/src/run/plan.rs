@@ -12,6 +12,7 @@ use kqps_verdict::search::Preset;
 use serde::Serialize;
 
 use super::words::{goal, wrapped};
+use crate::print;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -50,7 +51,7 @@ pub(super) fn of(wish: &Wish, laid_out: &LaidOut, json: bool) -> anyhow::Result<
             skipped,
             order,
         };
-        return Ok(serde_json::to_string(&plan)? + "\n");
+        return Ok(print::to_json(&plan)? + "\n");
     }
     Ok(in_words(wish, laid_out, &order))
 }

@@ -9,6 +9,7 @@ use kqps_lab::conduct::Event;
 use kqps_lab::unit::Ending;
 use kqps_lab::words::counted;
 use kqps_observation::run::{Outcome, Purpose};
+use kqps_observation::visible::visible;
 use kqps_observation::{Cell, Run, RunTrial};
 use kqps_verdict::judge::Telling;
 use kqps_verdict::rate::rate;
@@ -71,13 +72,13 @@ impl Progress {
 
     fn message(&self, message: String) {
         if let Some(bar) = &self.bar {
-            bar.set_message(message);
+            bar.set_message(visible(&message).into_owned());
         }
     }
 
     fn line(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.println(line),
+            Some(bar) => bar.println(visible(line)),
             None => eprintln!("{line}"),
         }
     }

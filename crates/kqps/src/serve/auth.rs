@@ -10,7 +10,7 @@ use kqps_server::{Service, auth, tcp};
 
 use super::options::Serving;
 use crate::exit::bad_input;
-use crate::value::{parse_duration, parse_size};
+use crate::value::{parse_size, parse_some_time};
 
 /// How long a connection may make no progress, unless it is said.
 const IDLE: Duration = Duration::from_secs(10);
@@ -18,65 +18,83 @@ const IDLE: Duration = Duration::from_secs(10);
 /// Connections at one time, unless it is said.
 const CONNECTIONS: u32 = 4096;
 
-/// Answer from zones: an authoritative name server
-#[derive(clap::Args)]
-pub(super) struct Args {
-    #[command(flatten)]
-    pub(super) serving: Serving,
+const EXAMPLES: &str = "\
+Examples:
+  kqps serve auth --zone bench.test=bench.zone
+  kqps serve auth --zones /etc/nsd/zones --io segment --threads 4
+  kqps serve auth --zones generated/zones.list --listen 127.0.0.1:5300 --cpus 2,3 --threads 2
+  kqps serve auth --zone bench.zone --transfers --cookies --nsid server-1 --unix /run/kqps.sock";
 
-    /// A zone's master file; can be repeated. Without an origin the file tells the zone's name, or is named for it
-    #[arg(long, value_name = "[ORIGIN=]FILE", required_unless_present = "zones")]
+/// Answer from zones: an authoritative name server
+///
+/// SIGHUP loads the zones again while queries are answered. A file with errors leaves its zone as it was.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Serve the zone of this master file (repeatable)
+    ///
+    /// Without an origin the file says the zone's name, or is named after it.
+    #[arg(long, value_name = "[ORIGIN=]FILE", required_unless_present = "zones", help_heading = "Zones")]
     zone: Vec<PathBuf>,
 
-    /// A directory of master files, without those below it; a list with `ORIGIN FILE` on each line, such as the zones.list
-    /// of `kqps gen zone`; or a configuration of BIND
-    #[arg(long, value_name = "DIR|LIST")]
+    /// Serve all zones of a directory, a list, or a configuration of BIND (repeatable)
+    ///
+    /// Of a directory the master files that lie in it itself. A list has `ORIGIN FILE` on each line, as the zones.list of
+    /// `kqps gen zone`.
+    #[arg(long, value_name = "DIR|FILE", help_heading = "Zones")]
     zones: Vec<PathBuf>,
 
-    /// Tell NSID (RFC 5001) to those who ask for it
-    #[arg(long, value_name = "TEXT", value_parser = parse_text)]
+    /// Return this NSID (RFC 5001) to clients that ask for one
+    #[arg(long, value_name = "TEXT", value_parser = parse_text, help_heading = "Answers")]
     nsid: Option<String>,
 
-    /// What version.bind (class CH) says; refused without this
-    #[arg(long, value_name = "TEXT", value_parser = parse_text)]
+    /// Answer version.bind (class CH) with this text; refused otherwise
+    #[arg(long, value_name = "TEXT", value_parser = parse_text, help_heading = "Answers")]
     version_text: Option<String>,
 
-    /// What id.server (class CH) says; refused without this
-    #[arg(long, value_name = "TEXT", value_parser = parse_text)]
+    /// Answer id.server (class CH) with this text; refused otherwise
+    #[arg(long, value_name = "TEXT", value_parser = parse_text, help_heading = "Answers")]
     identity: Option<String>,
 
-    /// Answer cookies (RFC 7873), made with this secret of 32 hexadecimal digits, or with a random one
-    #[arg(long, value_name = "SECRET", num_args = 0..=1, require_equals = true, default_missing_value = "random", value_parser = parse_secret)]
+    /// Answer cookies (RFC 7873), made with a secret of 32 hexadecimal digits, or with a random one
+    #[arg(long, value_name = "SECRET", num_args = 0..=1, require_equals = true, default_missing_value = "random",
+          value_parser = parse_secret, help_heading = "Answers")]
     cookies: Option<Secret>,
 
-    /// Tell whole zones to whoever asks for them by a connection (AXFR)
-    #[arg(long)]
+    /// Transfer whole zones (AXFR) to every client that asks by a connection
+    #[arg(long, help_heading = "Answers")]
     transfers: bool,
 
-    /// The longest reply by UDP to a query with EDNS, 512 to 4096
-    #[arg(long, value_name = "BYTES", default_value = "1232", value_parser = parse_payload)]
+    /// The longest reply by UDP to a query with EDNS, 512 to 4096 bytes
+    #[arg(long, value_name = "SIZE", default_value = "1232", value_parser = parse_payload, help_heading = "Answers")]
     payload: u16,
 
-    /// Take connections at this Unix socket too, framed as by TCP, from a process that asks for many clients; can be
-    /// repeated. The file of a server that is gone is replaced
-    #[arg(long, value_name = "PATH")]
+    /// Accept connections at this Unix socket too (repeatable)
+    ///
+    /// Messages are framed as by TCP, from a process that asks for many clients. A file that a server left behind is
+    /// replaced.
+    #[arg(long, value_name = "PATH", help_heading = "Connections")]
     unix: Vec<PathBuf>,
 
-    /// Close a connection that makes no progress for this long [default: 10s]
-    #[arg(long, value_name = "DURATION", value_parser = parse_idle)]
+    /// Close a connection that makes no progress for this long (default: 10s)
+    #[arg(long, value_name = "DURATION", value_parser = parse_some_time, help_heading = "Connections")]
     tcp_idle: Option<Duration>,
 
-    /// Connections at one time, of each process; more take the place of idle ones [default: 4096]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Connections of each process at one time; more replace idle ones (default: 4096)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Connections")]
     tcp_connections: Option<u32>,
 
-    /// Connections of one client at one time, of each process; more are closed
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Connections of one client at one time, in each process; more are closed
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..),
+          help_heading = "Connections")]
     tcp_per_client: u32,
 
-    /// Take no connections by TCP
-    #[arg(long, conflicts_with = "tcp_per_client")]
+    /// Accept no connections by TCP
+    #[arg(long, conflicts_with = "tcp_per_client", help_heading = "Connections")]
     no_tcp: bool,
+
+    #[command(flatten)]
+    pub(super) serving: Serving,
 }
 
 /// The secret of server cookies.
@@ -158,11 +176,6 @@ fn parse_payload(text: &str) -> Result<u16, String> {
     let bytes = parse_size(text)?;
     let payload = u16::try_from(bytes).ok().filter(|bytes| (512..=4096).contains(bytes));
     payload.ok_or_else(|| "expected 512 to 4096 bytes".to_owned())
-}
-
-fn parse_idle(text: &str) -> Result<Duration, String> {
-    let idle = parse_duration(text)?;
-    if idle.is_zero() { Err("a connection needs some time".to_owned()) } else { Ok(idle) }
 }
 
 /// A text that fits one character string of a TXT record (RFC 1035, section 3.3).

@@ -1,28 +1,44 @@
 //! `kqps serve echo`.
 
+use std::time::Duration;
+
 use kqps_server::{Echo, Service};
 
 use super::options::Serving;
+use crate::value::parse_duration;
 
-/// Good queries that get no reply.
-const SILENCE: &str = "A query longer than 4096 bytes gets no reply (counted as query-too-long), nor does one that is \
-                       longer than its link takes at once and came in fragments: replies leave whole or not at all \
-                       (counted as send-failed-EMSGSIZE).";
+/// The most time that a query may take: more would be a stall.
+const WORK_MOST: Duration = Duration::from_millis(10);
+
+const EXAMPLES: &str = "\
+Examples:
+  kqps serve echo
+  kqps serve echo --listen 127.0.0.1:5300 --listen '[::1]:5300' --io uring --threads 4
+  kqps serve echo --sockets reuseport --processes 2 --cpus 2,3 --steer cpu --json
+  kqps serve echo --work 2us --for 10m";
 
 /// Return every query as its own reply: the ceiling of an I/O model
+///
+/// A query longer than 4096 bytes gets no reply (counted as query-too-long). Nor does one that came in fragments because it
+/// is longer than a packet of its link: replies leave whole or not at all (counted as send-failed-EMSGSIZE).
 #[derive(clap::Args)]
-#[command(after_help = SILENCE)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) serving: Serving,
 
-    /// Spin for this long for every query, up to 10 ms
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=10_000_000))]
-    work_ns: u64,
+    /// Keep the core busy for this long for every query, up to 10ms
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_work, help_heading = "Work")]
+    work: Duration,
 }
 
 impl Args {
     pub(super) fn service(&self) -> Service {
-        Service::Echo(Echo { work_ns: self.work_ns })
+        Service::Echo(Echo { work_ns: self.work.as_nanos() as u64 })
     }
+}
+
+fn parse_work(text: &str) -> Result<Duration, String> {
+    let work = parse_duration(text)?;
+    if work > WORK_MOST { Err("expected 10ms at most, such as 500ns or 20us".into()) } else { Ok(work) }
 }

@@ -17,127 +17,160 @@ use kqps_server::{Service, tcp};
 use super::loader::Loader;
 use super::options::Serving;
 use crate::exit::bad_input;
-use crate::value::{parse_duration, parse_size};
+use crate::value::{parse_duration, parse_size, parse_some_time};
 
 pub(super) use file::read;
 
 /// How one of several back ends is chosen, unless it is said.
 const CHOICE: Choice = Choice::LeastOutstanding;
 
-/// Hand queries to name servers in batches, and their answers back: a receptionist before them
-#[derive(clap::Args)]
-pub(super) struct Args {
-    #[command(flatten)]
-    pub(super) serving: Serving,
+const EXAMPLES: &str = "\
+Examples:
+  kqps serve front --backend udp://127.0.0.1:5301
+  kqps serve front --backend a=tcp://127.0.0.1:5301 --backend b=unix:/run/b.sock,weight=2 --policy hash
+  kqps serve front --config front.toml --threads 4 --status /run/front.sock --metrics 127.0.0.1:9153
+  kqps serve status /run/front.sock";
 
-    /// A server that answers: `udp://ADDR[:PORT]`, `tcp://ADDR[:PORT]` or `unix:PATH`; can be repeated
-    #[arg(long, value_name = "[NAME=]URL[,weight=N]", required_unless_present = "config")]
+/// Hand queries to name servers in batches, and their answers back: a receptionist in front of them
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// A server that answers: udp://ADDR[:PORT], tcp://ADDR[:PORT] or unix:PATH (repeatable)
+    #[arg(
+        long,
+        value_name = "[NAME=]URL[,weight=N]",
+        required_unless_present = "config",
+        help_heading = "Back ends"
+    )]
     backend: Vec<BackEndArgument>,
 
-    /// How one of them is chosen [default: least-outstanding]
-    #[arg(long, value_name = "POLICY", value_parser = PossibleValuesParser::new(Choice::ALL.map(Choice::name)))]
+    /// How a back end is chosen among several (default: least-outstanding)
+    #[arg(long, value_name = "POLICY", value_parser = PossibleValuesParser::new(Choice::ALL.map(Choice::name)),
+          help_heading = "Back ends")]
     policy: Option<String>,
 
-    /// Try a query that is answered SERVFAIL once on another back end; where a zone is broken on all, that doubles its load
-    #[arg(long)]
+    /// Try a query that is answered SERVFAIL once more, on another back end
+    ///
+    /// Where a zone is broken on all of them, that doubles its load.
+    #[arg(long, help_heading = "Back ends")]
     retry_servfail: bool,
 
-    /// Back ends, policy and rules in a TOML file, which SIGHUP has read again
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["backend", "policy", "retry_servfail"])]
+    /// Read back ends, policy and rules from this TOML file, and again at SIGHUP
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["backend", "policy", "retry_servfail"], help_heading = "Back ends")]
     config: Option<PathBuf>,
 
-    /// Queries handed to a back end in one call, and replies to clients
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    batch: u32,
-
-    /// Microseconds that the first query of a batch waits for more while others keep coming in
-    #[arg(long, value_name = "US", default_value_t = 200, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
-    flush_us: u64,
-
-    /// Look for queries only this often where two or more come in that time, which saves wake-ups, or each --flush-us if
-    /// that is shorter; 0s looks at once
-    #[arg(long, value_name = "DURATION", default_value = "200us", value_parser = parse_coalesce)]
-    coalesce: Duration,
-
-    /// How long a client waits; where there are several back ends, one has half of it to answer, and another the rest
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_some_time)]
-    timeout: Duration,
-
     /// Connections of each worker to each back end that is reached by connections
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256),
+          help_heading = "Back ends")]
     backend_connections: u32,
 
     /// Sockets of each worker to each back end that is reached by datagrams
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256),
+          help_heading = "Back ends")]
     backend_sockets: u32,
 
-    /// Receive and send buffer of each of those sockets
-    #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_size)]
+    /// Bytes of the receive buffer, and of the send buffer, of each of those sockets
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_size, help_heading = "Back ends")]
     backend_buffer: u64,
 
+    /// Queries handed to a back end in one call at most, and replies to clients
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024),
+          help_heading = "Batches")]
+    batch: u32,
+
+    /// How long the first query of a batch waits for more while others keep coming in, up to 1s
+    #[arg(long, value_name = "DURATION", default_value = "200us", value_parser = parse_flush, help_heading = "Batches")]
+    flush: Duration,
+
+    /// Look for queries this often while two or more come in that time; 0s looks at once
+    ///
+    /// That saves wake-ups. A worker looks each --flush if that is shorter, and at once where fewer queries come in.
+    #[arg(long, value_name = "DURATION", default_value = "200us", value_parser = parse_coalesce, help_heading = "Batches")]
+    coalesce: Duration,
+
+    /// How long a client waits for an answer
+    ///
+    /// Of several back ends the first has half of it to answer, and another one the rest.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_some_time,
+          help_heading = "Queries under way")]
+    timeout: Duration,
+
     /// Queries under way at most, of each worker, checks among them
-    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..=65_000))]
+    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..=65_000),
+          help_heading = "Queries under way")]
     outstanding: u32,
 
-    /// Queries under way at one back end at most, of each worker; while it has as many, others are chosen
-    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(1..=65_000))]
+    /// Queries under way at one back end at most, of each worker; beyond that others are chosen
+    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(1..=65_000),
+          help_heading = "Queries under way")]
     backend_outstanding: u32,
 
-    /// Which query gets no answer where more come
-    #[arg(long, value_enum, default_value = "newest")]
+    /// Which query gets no answer where more come in than may be under way
+    #[arg(long, value_enum, default_value = "newest", help_heading = "Queries under way")]
     overload: Overload,
 
-    /// The question that checks a back end, which any reply but SERVFAIL answers
-    #[arg(long, value_name = "NAME[/TYPE]", default_value = "./SOA", value_parser = parse_check)]
+    /// Check back ends with this question, which any reply but SERVFAIL answers
+    #[arg(long, value_name = "NAME[/TYPE]", default_value = "./SOA", value_parser = parse_check, help_heading = "Checks")]
     check: Check,
 
-    /// How often a back end is checked; each 50 ms while it answers SERVFAIL, or while none takes queries
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_some_time)]
+    /// How often each back end is checked
+    ///
+    /// Each 50 ms while it answers SERVFAIL, or while none takes queries.
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_some_time, help_heading = "Checks")]
     check_interval: Duration,
 
     /// Checks in a row that fail before a back end is down
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..),
+          help_heading = "Checks")]
     fall: u32,
 
-    /// Checks in a row that pass before it is up again
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Checks in a row that pass before a back end is up again
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..),
+          help_heading = "Checks")]
     rise: u32,
 
-    /// A back end that answers nothing for so long while it has queries, a check among them, is down
-    #[arg(long, value_name = "DURATION", default_value = "400ms", value_parser = parse_some_time)]
+    /// A back end that has queries and answers nothing for this long is down
+    #[arg(long, value_name = "DURATION", default_value = "400ms", value_parser = parse_some_time, help_heading = "Checks")]
     silence: Duration,
 
     /// Close a client's connection that makes no progress for this long
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_some_time)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_some_time,
+          help_heading = "Connections of clients")]
     tcp_idle: Duration,
 
-    /// Clients' connections at one time, of each worker; more take the place of idle ones
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Connections of clients at one time, of each worker; more replace idle ones
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..),
+          help_heading = "Connections of clients")]
     tcp_connections: u32,
 
     /// Connections of one client at one time, of each worker; more are closed
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..),
+          help_heading = "Connections of clients")]
     tcp_per_client: u32,
 
-    /// Take clients by UDP only
-    #[arg(long, conflicts_with_all = ["tcp_idle", "tcp_connections", "tcp_per_client"])]
+    /// Take queries by UDP only
+    #[arg(long, conflicts_with_all = ["tcp_idle", "tcp_connections", "tcp_per_client"],
+          help_heading = "Connections of clients")]
     no_tcp: bool,
 
-    /// Tell counts to whoever connects to this Unix socket: `kqps serve status PATH`
-    #[arg(long, value_name = "PATH")]
+    /// Offer the counts at this Unix socket, for `kqps serve status PATH`
+    #[arg(long, value_name = "PATH", help_heading = "Counts")]
     status: Option<PathBuf>,
 
-    /// Tell counts to Prometheus, at /metrics of this address
-    #[arg(long, value_name = "ADDR:PORT")]
+    /// Offer the counts to Prometheus, at /metrics of this address
+    #[arg(long, value_name = "ADDR:PORT", help_heading = "Counts")]
     metrics: Option<SocketAddr>,
+
+    #[command(flatten)]
+    pub(super) serving: Serving,
 }
 
 /// Which query goes where too many are under way.
 #[derive(Clone, Copy, ValueEnum)]
 enum Overload {
-    /// The one that has just come
+    /// The query that has just come in
     Newest,
-    /// The one that has waited longest
+    /// The query that has waited longest
     Oldest,
 }
 
@@ -169,7 +202,7 @@ impl Args {
                 silence: self.silence,
             },
             batch: self.batch as usize,
-            flush: Duration::from_micros(self.flush_us),
+            flush: self.flush,
             coalesce: self.coalesce,
             timeout: self.timeout,
             connections: self.backend_connections as usize,
@@ -237,15 +270,18 @@ fn parse_weight(text: &str) -> Result<u32, String> {
     weight.ok_or_else(|| format!("`{text}` is no weight: expected 1 to {}", file::WEIGHT_MOST))
 }
 
-fn parse_some_time(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text)?;
-    if time.is_zero() { Err("expected more than nothing".to_owned()) } else { Ok(time) }
+fn parse_flush(text: &str) -> Result<Duration, String> {
+    at_most(text, Duration::from_secs(1), "expected 1s at most, such as 200us")
 }
 
 /// How often to look: a longer time would be a stall.
 fn parse_coalesce(text: &str) -> Result<Duration, String> {
+    at_most(text, Duration::from_millis(10), "expected 10ms at most, such as 200us")
+}
+
+fn at_most(text: &str, most: Duration, expected: &str) -> Result<Duration, String> {
     let time = parse_duration(text)?;
-    if time > Duration::from_millis(10) { Err("expected at most 10ms".to_owned()) } else { Ok(time) }
+    if time > most { Err(expected.to_owned()) } else { Ok(time) }
 }
 
 /// The message that asks `NAME[/TYPE]`, without RD: it is meant for the back end itself.

@@ -15,6 +15,7 @@ use kqps_zone::{Entry, Zones};
 
 use super::words::numbered;
 use super::{front, words};
+use crate::print;
 
 /// Files whose errors are shown; more of them would be a flood.
 const FILES_SHOWN: usize = 20;
@@ -62,8 +63,7 @@ impl Load for Loader {
         if let Err(error) = outcome {
             return eprintln!("kqps: a worker goes on with the back ends that it had: {error}");
         }
-        // Whoever read what is printed may be gone; the server is not.
-        let _ = words::adopted(&mut io::stdout(), self.json, policy);
+        let _ = words::adopted(&mut print::Out, self.json, policy);
     }
 }
 

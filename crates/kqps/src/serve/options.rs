@@ -12,12 +12,13 @@ use crate::value::{List, cores, parse_duration, parse_list, parse_size};
 
 /// Options of all servers.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Sockets and workers")]
 pub(super) struct Serving {
-    /// Where to listen; can be repeated. Port 0 picks a free one
+    /// Listen at this address; port 0 picks a free one (repeatable)
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:5300")]
     listen: Vec<SocketAddr>,
 
-    /// How datagrams are taken and handed back
+    /// Receive and send datagrams by this I/O model
     #[arg(long, value_name = "MODEL", default_value = "mmsg", value_parser = PossibleValuesParser::new(Model::ALL.map(Model::name)))]
     io: String,
 
@@ -29,51 +30,56 @@ pub(super) struct Serving {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
 
-    /// Whether workers share a socket, have one each on the same port, or a port each
+    /// Which sockets the workers have
     #[arg(long, value_enum, default_value = "shared")]
     sockets: Sockets,
 
-    /// Whether a reply leaves by the socket of its query, or by one of the worker's own
+    /// Which socket a reply leaves by
     #[arg(long, value_enum, default_value = "same")]
     reply: Reply,
 
-    /// Cores to pin the workers to, one by one
+    /// Pin the workers to these cores, one by one, such as 0,2-5
     #[arg(long, value_name = "LIST", value_parser = parse_list)]
     cpus: Option<List>,
 
-    /// Keep a flow on the core where it comes in (with --sockets reuseport and --cpus)
+    /// Which worker a flow goes to (takes --sockets reuseport and --cpus)
     #[arg(long, value_enum)]
     steer: Option<Steer>,
 
-    /// Receive and send buffer of each socket
-    #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_size)]
+    /// Bytes of each socket's receive buffer, and of its send buffer
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_size)]
     buffer: u64,
 
-    /// Stop this long after it can answer
-    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    /// Stop this long after the server can answer
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration, help_heading = "Output and end")]
     pub(super) time: Option<Duration>,
 
-    /// Print JSON lines: one when it can answer, one with the counts
-    #[arg(long)]
+    /// Print JSON lines: one when the server can answer, one with its counts
+    #[arg(long, help_heading = "Output and end")]
     pub(super) json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Sockets {
+    /// All workers share one socket
     Shared,
+    /// Each worker has a socket of its own on the same port
     Reuseport,
+    /// Each worker has a port of its own, from that of --listen on
     PortEach,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Reply {
+    /// The socket of its query
     Same,
+    /// A socket of the worker's own
     Own,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Steer {
-    /// By the core that takes the packet in
+    /// The worker on the core that receives the packet
     Cpu,
 }
 

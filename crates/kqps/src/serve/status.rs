@@ -10,14 +10,21 @@ use anyhow::{Context as _, anyhow};
 use kqps_server::Report;
 
 use super::words;
+use crate::print;
 
 /// How long a front may take to tell.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Tell what a front has counted so far
+const EXAMPLES: &str = "\
+Examples:
+  kqps serve status /run/front.sock
+  kqps serve status /run/front.sock --json";
+
+/// Print what a front has counted so far
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The Unix socket that it was given by --status
+    /// The front's Unix socket, as its --status says
     #[arg(value_name = "PATH")]
     socket: PathBuf,
 
@@ -33,7 +40,7 @@ impl Args {
         let report: Report = serde_json::from_str(&text)
             .map_err(|_| anyhow!("it does not answer as a front"))
             .with_context(asked)?;
-        words::counts(&mut io::stdout(), self.json, &report)?;
+        words::counts(&mut print::Out, self.json, &report)?;
         Ok(ExitCode::SUCCESS)
     }
     fn ask(&self) -> io::Result<String> {

@@ -12,6 +12,8 @@ use kqps_server::tcp::TcpReport;
 use kqps_server::{Report, Server, Setup};
 use serde::Serialize;
 
+use crate::print::to_json;
+
 /// The first line of `--json`.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename = "ready")]
@@ -59,7 +61,7 @@ pub(super) fn ready(
             metrics: server.metrics(),
             status: settings.status.as_deref().map(Path::to_string_lossy),
         });
-        return writeln!(out, "{}", serde_json::to_string(&Ready { addresses, unix, told, front })?);
+        return writeln!(out, "{}", to_json(&Ready { addresses, unix, told, front })?);
     }
     if let Some(told) = told {
         loaded(out, told)?;
@@ -110,7 +112,7 @@ pub(super) fn numbered(count: u64, what: &str) -> String {
 pub(super) fn adopted(out: &mut impl Write, json: bool, policy: &Policy) -> io::Result<()> {
     if json {
         let told = Front { back_ends: urls(policy), metrics: None, status: None };
-        return writeln!(out, "{}", serde_json::to_string(&Reloaded { told: &told })?);
+        return writeln!(out, "{}", to_json(&Reloaded { told: &told })?);
     }
     writeln!(out, "Loaded again {}", numbered(policy.back_ends.len() as u64, "back end"))?;
     back_ends(out, policy)
@@ -119,7 +121,7 @@ pub(super) fn adopted(out: &mut impl Write, json: bool, policy: &Policy) -> io::
 /// It answers from what it loaded again.
 pub(super) fn reloaded(out: &mut impl Write, json: bool, told: &Told) -> io::Result<()> {
     if json {
-        return writeln!(out, "{}", serde_json::to_string(&Reloaded { told })?);
+        return writeln!(out, "{}", to_json(&Reloaded { told })?);
     }
     loaded(out, told)
 }
@@ -148,7 +150,7 @@ fn loaded(out: &mut impl Write, told: &Told) -> io::Result<()> {
 /// It has stopped.
 pub(super) fn counts(out: &mut impl Write, json: bool, report: &Report) -> io::Result<()> {
     if json {
-        return writeln!(out, "{}", serde_json::to_string(report)?);
+        return writeln!(out, "{}", to_json(report)?);
     }
     writeln!(out, "Received {}, answered {}", report.received, report.answered)?;
     dropped(out, &report.dropped)?;

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// An echo whose work for each query makes it, and not the player, the limit.
 fn echo(work_ns: u32) -> String {
-    format!("{{kqps}} serve echo --listen 127.0.0.1:{{port}} --io mmsg --work-ns {work_ns} --for 2m")
+    format!("{{kqps}} serve echo --listen 127.0.0.1:{{port}} --io mmsg --work {work_ns}ns --for 2m")
 }
 
 fn kqps(arguments: &[&str]) -> Command {
@@ -66,12 +66,12 @@ fn a_hundredth_of_the_rate_is_slower_and_fails_a_build() {
     // What is stored gives the same again, and so does the pair of cells by name.
     let stored = kqps(&[out.to_str().unwrap(), "--json"]).output().unwrap();
     assert_eq!((told(&stored), stored.status.code()), (comparisons, Some(0)));
-    let cells = [out.to_str().unwrap(), "--a", "kqps --work-ns 20000", "--b", "kqps --work-ns 2000000"];
+    let cells = [out.to_str().unwrap(), "--a", "kqps --work 20000ns", "--b", "kqps --work 2000000ns"];
     let by_name = kqps(&cells).output().unwrap();
     let words = String::from_utf8_lossy(&by_name.stdout).into_owned();
-    let head = "A is kqps --work-ns 20000, B is kqps --work-ns 2000000.\n";
+    let head = "A is kqps --work 20000ns, B is kqps --work 2000000ns.\n";
     assert!(words.starts_with(head), "the builds are named by their difference: {words}{}", stderr(&by_name));
-    assert!(words.contains("\nslower: kqps --work-ns 2000000 has "), "{words}");
+    assert!(words.contains("\nslower: kqps --work 2000000ns has "), "{words}");
     let row = words.lines().find(|line| line.trim_start().starts_with("answered rate")).unwrap();
     assert!(row.contains("slower") && row.contains("±"), "{words}");
     assert!(words.contains("of A and B, each against itself"), "{words}");

@@ -13,6 +13,8 @@ mod find;
 mod front;
 mod host;
 mod load;
+mod outside;
+mod printing;
 mod published;
 mod report;
 mod run;

@@ -435,7 +435,7 @@ fn two_commands_are_two_subjects_that_can_be_gone_on_with() {
     let echo = "{kqps} serve echo --listen {endpoint} --threads {workers}";
     let mut command = kqps();
     command.args(["run", "--budget", "1m", "--records", "200", "--echo", "mmsg"]);
-    command.args(["--command", echo, "--command", &format!("{echo} --work-ns 1000")]);
+    command.args(["--command", echo, "--command", &format!("{echo} --work 1us")]);
     command.arg("--out").arg(&out);
     let mut begun = Conducted::start(command);
     let stored = || Store::read(&out.join("run.sqlite")).ok();

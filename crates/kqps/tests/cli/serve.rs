@@ -158,7 +158,7 @@ fn what_a_slow_server_leaves_is_counted_by_the_kernel() {
     for model in available() {
         let before = kernel_counts();
         let arguments =
-            ["--io", model.name(), "--listen", "127.0.0.1:0", "--buffer", "4KiB", "--work-ns", "20000"];
+            ["--io", model.name(), "--listen", "127.0.0.1:0", "--buffer", "4KiB", "--work", "20us"];
         let server = Running::start(&arguments);
         let flow = flow(server.addresses[0]);
         for id in 0..SENT {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kqps_kernel::tcp;
+use kqps_observation::visible::{visible, visible_json};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
@@ -77,7 +78,7 @@ fn serve(listener: &UnixListener, shared: &Shared) {
         // Whoever does not read it has no use for it.
         let _ = stream.set_write_timeout(Some(PATIENCE)).and_then(|()| {
             let report = serde_json::to_string(&shared.report())?;
-            writeln!(stream, "{report}")
+            writeln!(stream, "{}", visible_json(&report))
         });
     }
 }
@@ -94,8 +95,10 @@ fn serve_http(server: &Server, shared: &Shared) {
     }
 }
 
-/// A report as Prometheus reads it.
-fn text(report: Report) -> String {
+/// A report as Prometheus reads it. Names of back ends are the user's, and may hold anything.
+fn text(mut report: Report) -> String {
+    let shown = |(name, counts): (String, BackEndReport)| (visible(&name).into_owned(), counts);
+    report.back_ends = report.back_ends.into_iter().map(shown).collect();
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Told(report)));
     let mut text = String::new();
@@ -198,6 +201,7 @@ mod tests {
         report.dropped.insert("stopped".to_owned(), 1);
         let counts = BackEndReport { up: 1, sent: 9, ..BackEndReport::default() };
         report.back_ends.insert("nsd".to_owned(), counts);
+        report.back_ends.insert("a\"b\\c\x1b[31m\n}".to_owned(), BackEndReport::default());
         let text = text(report);
         for line in [
             "# TYPE kqps_front_queries counter",
@@ -205,6 +209,7 @@ mod tests {
             "kqps_front_dropped_total{transport=\"udp\",cause=\"stopped\"} 1",
             "kqps_front_back_end_up{back_end=\"nsd\"} 1",
             "kqps_front_back_end_sent_total{back_end=\"nsd\"} 9",
+            r#"kqps_front_back_end_up{back_end="a\"b\\c\\x1b[31m\n}"} 0"#,
             "# EOF",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in {text}");

@@ -46,7 +46,7 @@ fn queries_are_answered_wherever_they_are_cut_and_joined() {
 #[test]
 fn who_has_said_everything_hears_everything_and_holds_nobody_up() {
     let host = Host::new();
-    let arguments = ["--batch", "64", "--flush-us", "1000000"];
+    let arguments = ["--batch", "64", "--flush", "1s"];
     let server = front(&[&host.url()], &[&PATIENT[..], &arguments].concat());
     let mut back_end = host.peer();
     // Before a query comes that could leave with it.

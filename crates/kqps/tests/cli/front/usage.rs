@@ -55,7 +55,7 @@ fn numbers_and_questions_are_checked() {
         ["--check", ""],
         ["--batch", "0"],
         ["--batch", "1025"],
-        ["--flush-us", "1000001"],
+        ["--flush", "1.1s"],
         ["--timeout", "0s"],
         ["--outstanding", "0"],
         ["--outstanding", "65001"],

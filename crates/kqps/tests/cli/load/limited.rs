@@ -234,7 +234,7 @@ fn a_limit_of_knot_is_hinted_at() {
 /// Each answer takes it a millisecond, and its buffer holds a few queries.
 #[test]
 fn a_server_that_is_only_overloaded_is_said_to_limit_nothing() {
-    let echo = Echo::with(&["--work-ns", "1000000", "--buffer", "4KiB"]);
+    let echo = Echo::with(&["--work", "1ms", "--buffer", "4KiB"]);
     let bench = Bench::before(echo);
     let trial = load(&bench.echo.address, bench.folder.path(), &["-Q", "10k", "-n", "1"]);
     assert!(count(&trial, "lost") > 100, "{}", trial["accounts"]);

@@ -179,7 +179,7 @@ fn a_neighbour_is_seen_where_only_the_player_is_pinned() {
 /// Of two workers with a socket each one gets all queries of a single socket.
 #[test]
 fn how_evenly_the_load_spread_is_told() {
-    let echo = Echo::with(&["--threads", "2", "--sockets", "reuseport", "--work-ns", "100000"]);
+    let echo = Echo::with(&["--threads", "2", "--sockets", "reuseport", "--work", "100us"]);
     let pid = echo.pid().to_string();
     let bench = Bench { echo, ..Bench::new() };
     let flags = ["-Q", "2k", "-l", "0.5s", "-c", "1", "--subject-pid", &pid, "--subject-workers", "2"];
