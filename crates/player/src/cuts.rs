@@ -309,7 +309,7 @@ mod tests {
                 let position = positions[*number];
                 match said {
                     Said::Whole(rcode, bytes) => {
-                        cuts.whole(position, &dataset.query(position), *rcode, *bytes)
+                        cuts.whole(position, &dataset.query(position), *rcode, *bytes);
                     }
                     Said::Bare(rcode) => cuts.bare(position, *rcode),
                     Said::Refused => cuts.refused(position),
