@@ -42,6 +42,23 @@ pub enum Code {
 }
 
 impl Code {
+    /// All of them, in the order in which they are told.
+    pub const ALL: [Self; 13] = [
+        Self::PlayerLimited,
+        Self::Lagging,
+        Self::ClientDrops,
+        Self::SharedCores,
+        Self::SingleHost,
+        Self::NoisyHost,
+        Self::Uneven,
+        Self::WrongAnswers,
+        Self::Drifted,
+        Self::NoSteadyState,
+        Self::Irregular,
+        Self::UnexplainedLoss,
+        Self::Canary,
+    ];
+
     /// The word that is printed.
     pub fn name(self) -> &'static str {
         match self {

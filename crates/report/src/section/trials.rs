@@ -71,7 +71,10 @@ fn summary(cell: &Cell, trials: &[&RunTrial]) -> String {
 fn factors(cell: &Cell) -> String {
     let mut told = vec![
         format!("I/O {}", cell.io),
-        counted(cell.workers as usize, "worker"),
+        match cell.workers {
+            0 => "workers unknown".to_owned(),
+            workers => counted(workers as usize, "worker"),
+        },
         format!("player on {}", format::cpus(&cell.player_cpus)),
         format!("subject on {}", format::cpus(&cell.subject_cpus)),
     ];
