@@ -101,13 +101,13 @@ fn expect_bounds(browser: &mut Browser, verdict: &RunVerdict) {
     // One of the four never started.
     assert_eq!(told.len(), 3);
     for (subject, told) in verdict.subjects.iter().zip(told) {
-        let label = if subject.figure_qps.is_some() { "by start" } else { "seen, not claimed" };
-        assert_eq!(told[0], label);
+        assert_eq!(told[0], "by start");
         let starts = told[1].as_array().unwrap();
         assert_eq!(starts.len(), subject.starts.len());
         for start in starts.iter().map(|start| start.as_str().unwrap()) {
             let held = start.contains(" held, and again at the end; ") && start.contains(" did not hold");
             assert_eq!(held, subject.figure_qps.is_some(), "{start}");
+            assert_eq!(start.contains(", seen: "), subject.figure_qps.is_none(), "{start}");
         }
     }
     assert!(told[2][1][0].as_str().unwrap().contains("answered wrongly"), "{told:?}");
@@ -222,7 +222,7 @@ fn an_unfinished_run_shows_what_was_measured_until_then() {
     run.trials.truncate(first + 4);
     let page = kqps_report::page(&run, &judge(&run));
     assert!(page.contains("did not come to its end") && page.contains("<code>--resume</code>"));
-    let told = page.split("start 1: ").nth(1).unwrap();
+    let told = page.split("start 1, seen: ").nth(1).unwrap();
     assert!(
         told.starts_with("no load was tried often enough to hold, though no trial up to "),
         "{told:.200}"

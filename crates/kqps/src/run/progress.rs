@@ -86,9 +86,10 @@ fn found(ending: &Ending) -> String {
         Ending::Closed(rate_qps) => format!("{} q/s", rate(*rate_qps)),
         Ending::Played => "played".into(),
         Ending::Found(bounds) => {
-            let told = Telling { rate: &rate, is_claimed: true }.bounds(bounds, true);
+            let with_unit = |rate_qps: f64| format!("{} q/s", rate(rate_qps));
+            let told = Telling { rate: &with_unit, is_claimed: true }.bounds(bounds, true);
             let trials = if bounds.trials == 1 { "trial" } else { "trials" };
-            format!("{told} (q/s, {} {trials})", bounds.trials)
+            format!("{told} ({} {trials})", bounds.trials)
         }
         Ending::Failed(reason) => reason.clone(),
     }

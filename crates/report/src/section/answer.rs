@@ -5,7 +5,7 @@ use kqps_observation::Run;
 use kqps_verdict::bottleneck::{Bottleneck, Resource};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::interval::Interval;
-use kqps_verdict::judge::{CellVerdict, RunVerdict, Telling};
+use kqps_verdict::judge::{CellVerdict, RunVerdict, StartVerdict, Telling};
 
 use crate::format;
 use crate::prose::Prose;
@@ -137,9 +137,9 @@ fn starts(subject: &CellVerdict) -> Vec<String> {
         return Vec::new();
     }
     let telling = Telling { rate: &format::rate, is_claimed: subject.figure_qps.is_some() };
-    let told =
-        subject.starts.iter().map(|start| format!("start {}: {}", start.block + 1, start.told(telling)));
-    told.collect()
+    let seen = if telling.is_claimed { "" } else { ", seen" };
+    let told = |start: &StartVerdict| format!("start {}{seen}: {}", start.block + 1, start.told(telling));
+    subject.starts.iter().map(told).collect()
 }
 
 fn sentence(subject: &CellVerdict) -> String {
