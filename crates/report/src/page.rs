@@ -9,11 +9,15 @@ use kqps_verdict::left_open;
 use crate::format;
 use crate::prose::Prose;
 use crate::section::answer::{self, Answer};
+use crate::section::glossary::{self, Term};
 use crate::section::host::{self, Fact};
 use crate::section::study::{self, Study};
 use crate::section::summary::{self, Summary};
 use crate::section::topology::{self, Topology};
 use crate::section::{Panel, comparison, cpu, latency, loss, rates, trials};
+
+/// The study of a run that `kqps find` kept.
+const OF_FIND: &str = "kqps find";
 
 /// The page of a run, finished or not: one HTML document without scripts, which fetches nothing. Text from outside is
 /// escaped where it stands, and its control characters show as their numbers.
@@ -31,6 +35,9 @@ pub fn page(run: &Run, verdict: &RunVerdict) -> String {
         comparisons: comparison::panels(verdict),
         answers,
         common_reasons: common_reasons.into_iter().map(Prose).collect(),
+        unfinished: Prose(unfinished(run).to_owned()),
+        terms: glossary::TERMS,
+        warnings: glossary::warnings(),
         player_ceiling: answer::player_ceiling(verdict),
         has_ceiling: rates::has_ceiling(verdict),
         // The charts of a study's experiments show the same.
@@ -60,6 +67,19 @@ fn headline(run: &Run, verdict: &RunVerdict) -> String {
     title.filter(|title| !title.is_empty()).unwrap_or_else(|| answer::headline(verdict))
 }
 
+/// Only a run that kqps can go on with names the way to do so: the server of a search was not started by kqps.
+fn unfinished(run: &Run) -> &'static str {
+    match (run.finished_unix_ms, run.study.as_str()) {
+        (Some(_), _) => "",
+        (None, OF_FIND) => {
+            "This search did not come to its end. What follows was measured until then, and is no less true for that."
+        }
+        (None, _) => {
+            "This run did not come to its end. What follows was measured until then; `--resume` goes on from there."
+        }
+    }
+}
+
 /// Everything that the template lays out, ready to be read.
 #[derive(Template)]
 #[template(path = "page.html")]
@@ -75,6 +95,10 @@ struct Page<'a> {
     answers: Vec<Answer>,
     common_reasons: Vec<Prose>,
     player_ceiling: Option<String>,
+    /// What is to be said of a run that did not come to its end; empty of others.
+    unfinished: Prose,
+    terms: &'static [Term],
+    warnings: Vec<(&'static str, &'static str)>,
     /// Whether a subject's echo was measured, too: a comparison has none.
     has_ceiling: bool,
     rates: String,

@@ -1,8 +1,11 @@
-//! Sentences of the verdict on the page, with the commands in it, which stand between backticks, set as such.
+//! Sentences of the verdict on the page, with the commands in it, which stand between backticks, set as such, and the
+//! warning that it begins with linked to what it means.
 
 use std::fmt;
 
 use askama::filters::{Escaper as _, Html, HtmlSafe};
+
+use crate::section::glossary::{anchor, leading_warning};
 
 /// Displayed as HTML.
 #[derive(Clone, Debug)]
@@ -13,6 +16,10 @@ impl HtmlSafe for Prose {}
 impl fmt::Display for Prose {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.0.as_str();
+        if let Some((warning, after)) = leading_warning(rest) {
+            write!(formatter, "<a href=\"#{}\">{warning}</a>", anchor(warning))?;
+            rest = after;
+        }
         while let Some((before, (command, after))) =
             rest.split_once('`').and_then(|(before, behind)| Some((before, behind.split_once('`')?)))
         {
@@ -36,5 +43,6 @@ mod tests {
         assert_eq!(html("`kqps compare` does that."), "<code>kqps compare</code> does that.");
         assert_eq!(html("`a <b>` & `c`"), "<code>a &#60;b&#62;</code> &#38; <code>c</code>");
         assert_eq!(html("one ` alone"), "one ` alone");
+        assert_eq!(html("canary: <it>"), "<a href=\"#term-canary\">canary</a>: &#60;it&#62;");
     }
 }

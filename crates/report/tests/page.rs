@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kqps_observation::Run;
-use kqps_verdict::judge::{RunVerdict, judge};
+use kqps_observation::run::{Outcome, Purpose};
+use kqps_verdict::judge::{CellVerdict, LoadPoint, RunVerdict, judge};
 use serde_json::{Value, json};
 use support::browser::{Browser, Screen};
 use support::{comparison, sample, study};
@@ -79,7 +80,8 @@ fn expect_reasons(browser: &mut Browser) {
     }
 }
 
-/// Beside every figure stand its bounds, and how far its interval covers the truth.
+/// Beside every figure stands how far its interval covers the truth, and below it what each start showed: of a refused
+/// figure as what was seen, and no claim.
 fn expect_bounds(browser: &mut Browser, verdict: &RunVerdict) {
     let table = "document.querySelector('[aria-label=\"Table of the answers\"]')";
     let cells = format!("[...{table}.querySelectorAll('td[data-label=rate]')].map(cell => cell.textContent)");
@@ -89,8 +91,49 @@ fn expect_bounds(browser: &mut Browser, verdict: &RunVerdict) {
     assert!(verdict.subjects.iter().any(|subject| subject.figure_qps.is_some()));
     for (subject, told) in verdict.subjects.iter().zip(told) {
         let has_figure = subject.figure_qps.is_some();
-        assert_eq!(told.contains(" holds, ") && told.contains(" does not"), has_figure, "{told}");
+        assert!(!told.contains("hold"), "a median is no load that holds: {told}");
         assert_eq!(told.contains(" % coverage"), has_figure, "{told}");
+    }
+    let starts = "[...document.querySelectorAll('tr.starts')]\
+        .map(row => [row.firstChild.dataset.label, [...row.querySelectorAll('li')].map(start => start.textContent)])";
+    let told = browser.evaluate(starts);
+    let told = told.as_array().unwrap();
+    // One of the four never started.
+    assert_eq!(told.len(), 3);
+    for (subject, told) in verdict.subjects.iter().zip(told) {
+        assert_eq!(told[0], "by start");
+        let starts = told[1].as_array().unwrap();
+        assert_eq!(starts.len(), subject.starts.len());
+        for start in starts.iter().map(|start| start.as_str().unwrap()) {
+            let held = start.contains(" held, and again at the end; ") && start.contains(" did not hold");
+            assert_eq!(held, subject.figure_qps.is_some(), "{start}");
+            assert_eq!(start.contains(", seen: "), subject.figure_qps.is_none(), "{start}");
+        }
+    }
+    assert!(told[2][1][0].as_str().unwrap().contains("answered wrongly"), "{told:?}");
+    expect_words(browser);
+}
+
+/// Every word of METHOD that the page uses in a head leads to what it means, and so does every warning.
+fn expect_words(browser: &mut Browser) {
+    let links = "[...document.querySelectorAll('a')].map(link => link.getAttribute('href'))";
+    let links = browser.evaluate(links);
+    let links: Vec<&str> = links.as_array().unwrap().iter().map(|link| link.as_str().unwrap()).collect();
+    for word in
+        ["figure", "bounds", "ceiling", "bottleneck", "grade", "start", "block", "lost", "wrong-answers"]
+    {
+        assert!(links.contains(&format!("#term-{word}").as_str()), "{word}: {links:?}");
+    }
+    let astray = "[...document.querySelectorAll('a')].filter(link => {\
+        const meant = document.getElementById(link.getAttribute('href').slice(1));\
+        return meant?.tagName !== 'DT' || !meant.nextElementSibling.textContent.trim();\
+    }).length";
+    assert_eq!(browser.evaluate(astray), 0, "a link that leads nowhere");
+    let said = browser.evaluate("document.querySelector('.glossary').textContent");
+    let said = said.as_str().unwrap();
+    for word in ["kqps", "lag", "late", "figure", "bounds", "ceiling", "noisy-host", "client-drops", "canary"]
+    {
+        assert!(said.contains(word), "{word}");
     }
 }
 
@@ -103,7 +146,12 @@ fn expect_marks(charts: &Value, verdict: &RunVerdict) {
     assert_eq!(charts["rates"]["bars"], figures);
     assert_eq!(charts["rates"]["whiskers"], figures);
     assert_eq!(charts["rates"]["ceilings"], ceilings);
+    let starts: usize =
+        subjects.iter().filter(|one| one.figure_qps.is_some()).map(|one| one.starts.len()).sum();
+    assert_eq!(charts["rates"]["dots"], starts, "a dot for each start");
     assert_eq!(charts["ceilings"]["bars"], verdict.ceilings.echoes.len() + 1);
+    // Two starts of every echo but the cheapest, whose bar is cut, as is the player's.
+    assert_eq!(charts["ceilings"]["dots"], (verdict.ceilings.echoes.len() - 1) * 2);
     for subject in subjects {
         let latency = &charts[format!("latency-{}", subject.cell)];
         let losses = &charts[format!("loss-{}", subject.cell)];
@@ -111,13 +159,91 @@ fn expect_marks(charts: &Value, verdict: &RunVerdict) {
             assert!(latency.is_null(), "the figure of {} is refused", subject.name);
             continue;
         }
-        let quantiles = |point: &kqps_verdict::judge::LoadPoint| {
+        let quantiles = |point: &LoadPoint| {
             let times = [point.latency_us.p50, point.latency_us.p99, point.latency_us.p999];
             times.iter().flatten().count()
         };
         assert_eq!(latency["dots"], subject.latency.iter().map(quantiles).sum::<usize>());
+        assert_eq!(latency["lines"], lines_of(subject), "no line joins different starts: {latency}");
         assert_eq!(losses["bars"], subject.losses.places.len() + 1, "places, and what is unexplained");
     }
+}
+
+/// How many lines of latency a subject has: one for each quantile in each start, where two loads met the goal.
+fn lines_of(subject: &CellVerdict) -> usize {
+    let quantiles: [fn(&LoadPoint) -> Option<u64>; 3] =
+        [|point| point.latency_us.p50, |point| point.latency_us.p99, |point| point.latency_us.p999];
+    let has_line = |block: u32, quantile: &fn(&LoadPoint) -> Option<u64>| {
+        let met = subject
+            .latency
+            .iter()
+            .filter(|point| point.block == block && point.bad_ratio <= subject.goal.loss);
+        met.filter_map(quantile).count() > 1
+    };
+    let of_start = |block| quantiles.iter().filter(|quantile| has_line(block, quantile)).count();
+    subject.starts.iter().map(|start| of_start(start.block)).sum()
+}
+
+#[test]
+fn a_refused_figure_shows_what_was_seen_and_no_bar() {
+    let mut run = sample::run();
+    // One wrong answer at half of the rate, in a search that found its bounds.
+    let of_nsd = run.trials.iter_mut().find(|one| one.purpose == Purpose::Latency).unwrap();
+    let Outcome::Measured(trial) = &mut of_nsd.outcome else { panic!() };
+    trial.accounts.correct -= 1;
+    trial.accounts.wrong += 1;
+    let verdict = judge(&run);
+    let nsd = &verdict.subjects[0];
+    assert!(nsd.figure_qps.is_none() && nsd.starts.iter().all(|start| start.bounds.is_some()));
+    let file = written("refused", &run);
+    let mut browser = Browser::start();
+    for (name, screen) in SCREENS {
+        browser.open(&file, screen);
+        let found = browser.evaluate(CHECKS);
+        assert_eq!(found["wrong"], json!([]), "on {name}");
+        assert_eq!(found["charts"]["rates"]["bars"], 1, "of knot alone");
+    }
+    let seen = "document.querySelectorAll('circle.start.seen').length";
+    assert_eq!(browser.evaluate(seen), 4, "a load that met the goal and one that did not, of each start");
+    let told = browser.evaluate("document.querySelector('tr.starts').textContent");
+    let told = told.as_str().unwrap();
+    assert!(
+        told.contains("met the goal") && told.contains("did not meet it") && !told.contains("held"),
+        "{told}"
+    );
+}
+
+#[test]
+fn an_unfinished_run_shows_what_was_measured_until_then() {
+    let mut run = sample::run();
+    run.finished_unix_ms = None;
+    // In the midst of the first search of nsd: the overload, and three trials.
+    let first = run.trials.iter().position(|one| run.cells[one.cell as usize].name == "nsd").unwrap();
+    run.trials.truncate(first + 4);
+    let page = kqps_report::page(&run, &judge(&run));
+    assert!(page.contains("did not come to its end") && page.contains("<code>--resume</code>"));
+    let told = page.split("start 1, seen: ").nth(1).unwrap();
+    assert!(
+        told.starts_with("no load was tried often enough to hold, though no trial up to "),
+        "{told:.200}"
+    );
+    run.study = "kqps find".into();
+    let page = kqps_report::page(&run, &judge(&run));
+    assert!(page.contains("This search did not come to its end") && !page.contains("--resume"));
+}
+
+#[test]
+fn one_ceiling_of_the_player_is_told_everywhere() {
+    let run = sample::run();
+    let verdict = judge(&run);
+    let reached = verdict.ceilings.player.as_ref().unwrap().median_qps().unwrap();
+    assert_eq!(verdict.subjects[0].player_ceiling_qps, Some(reached));
+    let page = kqps_report::page(&run, &verdict);
+    let mark = "The echo answered the player at ";
+    let sentence = page.split(mark).nth(1).unwrap();
+    let rate = sentence.split(" here").next().unwrap();
+    let in_chart = page.split("player ceiling: ").nth(1).unwrap();
+    assert!(in_chart.starts_with(rate), "{rate} and {in_chart:.40}");
 }
 
 #[test]
@@ -165,7 +291,7 @@ fn what_a_run_says_stays_text_and_on_paper_all_is_open_and_light() {
     let said = browser.evaluate("document.body.textContent");
     assert!(said.as_str().unwrap().matches(sample::HOSTILE).count() > 5, "it is shown, not swallowed");
 
-    let numbered = "[...document.querySelectorAll('.answers li, table.stack tr:not(.reasons)')]
+    let numbered = "[...document.querySelectorAll('.answers li, table.stack tr:not(.reasons, .starts)')]
         .filter(told => told.querySelector('.grade.f') && told.textContent.includes('qps')).length";
     assert_eq!(browser.evaluate(numbered), 0, "a figure that is refused is not told");
     assert_eq!(browser.evaluate("document.querySelectorAll('.grade.f').length"), 4);
@@ -320,6 +446,6 @@ fn a_run_that_was_killed_at_once_has_a_page_too() {
         assert_eq!(browser.evaluate(CHECKS)["wrong"], json!([]), "{name}");
         let said = browser.evaluate("document.body.textContent");
         let said = said.as_str().unwrap();
-        assert!(said.contains("This run is unfinished") && !said.contains("NaN"), "{said}");
+        assert!(said.contains("did not come to its end") && !said.contains("NaN"), "{said}");
     }
 }

@@ -50,6 +50,26 @@ pub enum Code {
 }
 
 impl Code {
+    /// All of them, in the order in which they are told.
+    pub const ALL: [Self; 16] = [
+        Self::PlayerLimited,
+        Self::Lagging,
+        Self::SendFailed,
+        Self::ClientDrops,
+        Self::SharedCores,
+        Self::SubjectCores,
+        Self::SingleHost,
+        Self::NoisyHost,
+        Self::Uneven,
+        Self::WrongAnswers,
+        Self::RateLimited,
+        Self::Drifted,
+        Self::NoSteadyState,
+        Self::Irregular,
+        Self::UnexplainedLoss,
+        Self::Canary,
+    ];
+
     /// The word that is printed.
     pub fn name(self) -> &'static str {
         match self {

@@ -53,10 +53,11 @@ pub(super) fn words(
         None => line("figure", "refused"),
     }
     // Of a refused figure it is what was seen, and no claim.
-    let telling = Telling { rate: &rate, is_claimed: verdict.throughput_qps.is_some() };
+    let with_unit = |qps: f64| format!("{} q/s", rate(qps));
+    let telling = Telling { rate: &with_unit, is_claimed: verdict.throughput_qps.is_some() };
     if !verdict.trials.is_empty() {
         let label = if telling.is_claimed { "bounds" } else { "bounds, seen" };
-        line(label, &format!("{} (q/s)", telling.bounds(&verdict.seen, true)));
+        line(label, &telling.bounds(&verdict.seen, true));
     }
     let goal = &verdict.goal;
     let p99 = goal.p99_us.map_or_else(String::new, |p99_us| format!(", p99 at most {p99_us} us"));

@@ -89,8 +89,9 @@ fn found(ending: &Ending) -> String {
         Ending::Closed(rate_qps) => format!("{} q/s", rate(*rate_qps)),
         Ending::Played => "played".into(),
         Ending::Found(bounds) => {
-            let told = Telling { rate: &rate, is_claimed: true }.bounds(bounds, true);
-            format!("{told} (q/s, {})", counted(bounds.trials.into(), "trial"))
+            let with_unit = |rate_qps: f64| format!("{} q/s", rate(rate_qps));
+            let found = Telling { rate: &with_unit, is_claimed: true }.bounds(bounds, true);
+            format!("{found} ({})", counted(bounds.trials.into(), "trial"))
         }
         Ending::Failed(reason) => reason.clone(),
     }

@@ -86,13 +86,20 @@ fn of_subject(cell: &Cell, subject: &CellVerdict, verdict: &RunVerdict) -> Strin
 
 /// What each start showed, with its label. Of a refused figure it is what was seen, and no claim.
 fn bounds(subject: &CellVerdict) -> Vec<(String, String)> {
-    let telling = Telling { rate: &rate, is_claimed: subject.figure_qps.is_some() };
+    let telling = Telling { rate: &with_unit, is_claimed: subject.figure_qps.is_some() };
     let seen = if telling.is_claimed { "" } else { ", seen" };
     let label = |block: u32| match subject.starts.len() {
         1 => format!("bounds{seen}"),
         _ => format!("start {}{seen}", block + 1),
     };
-    subject.starts.iter().map(|start| (label(start.block), start.told(telling) + " (q/s)")).collect()
+    // Why all of them failed is a reason below.
+    let is_told = subject.starts.iter().any(|start| start.failure.is_none());
+    let starts = subject.starts.iter().filter(|_| is_told);
+    starts.map(|start| (label(start.block), start.told(telling))).collect()
+}
+
+fn with_unit(rate_qps: f64) -> String {
+    format!("{} q/s", rate(rate_qps))
 }
 
 /// What a subject printed last before its first failure, if anything.
@@ -202,7 +209,7 @@ mod tests {
     use super::*;
     use kqps_observation::run::{CellLoad, Purpose};
     use kqps_observation::trial::{Load, LoadMode};
-    use kqps_observation::{RunTrial, Trial};
+    use kqps_observation::{Accounts, RunTrial, Trial};
     use kqps_verdict::judge::judge;
 
     #[test]
@@ -239,6 +246,70 @@ mod tests {
                 assert_eq!(told.matches(what).count(), 1, "{text}");
             }
         }
+    }
+
+    /// A run of two searches: the first load met the goal and failed when it was tried again, the second held.
+    fn searched() -> Run {
+        let trial = |number: u64, (block, purpose, load_qps, lost): (u32, Purpose, f64, u64)| {
+            let intended = load_qps as u64;
+            let accounts =
+                Accounts { intended, sent: intended, correct: intended - lost, lost, ..Accounts::default() };
+            let load = Load { intended_qps: Some(load_qps), duration_s: 1.0, ..Load::default() };
+            let outcome = Outcome::Measured(Box::new(Trial { load, accounts, ..Trial::default() }));
+            RunTrial { number, cell: 0, block, start: u64::from(block) + 1, purpose, outcome }
+        };
+        let settled = |block: u32, load_qps: f64, lost: u64| [(block, Purpose::Search, load_qps, lost); 3];
+        let trials = settled(0, 81_660.0, 0)
+            .into_iter()
+            .chain(settled(0, 83_250.0, 5_000))
+            .chain([(0, Purpose::Retest, 81_660.0, 5_000)])
+            .chain(settled(1, 59_830.0, 0))
+            .chain(settled(1, 60_950.0, 5_000))
+            .chain([(1, Purpose::Retest, 59_830.0, 0)]);
+        Run {
+            goal: "quick".into(),
+            cells: vec![Cell { name: "bind".into(), ..Cell::default() }],
+            trials: (1..).zip(trials).map(|(number, facts)| trial(number, facts)).collect(),
+            ..Run::default()
+        }
+    }
+
+    #[test]
+    fn starts_stand_one_by_one_and_no_mean_of_two_is_said_to_hold() {
+        let mut run = searched();
+        let said = of(&run, &judge(&run), None);
+        assert!(said.contains("  figure       59,830 correct answers a second (one start)\n"), "{said}");
+        let first = [
+            "  start 1      no load is known to hold; 81,660 q/s met the goal and failed when it was tried again;\n",
+            "               83,250 q/s did not hold\n",
+        ];
+        assert!(said.contains(&first.concat()), "{said}");
+        let second = "  start 2      59,830 q/s held, and again at the end; 60,950 q/s did not hold\n";
+        assert!(said.contains(second), "{said}");
+        assert!(!said.contains("70,7"), "their mean was never played: {said}");
+
+        // Had the first held, the figure would be a statistic, and is called one.
+        let Outcome::Measured(retest) = &mut run.trials[6].outcome else { panic!() };
+        (retest.accounts.lost, retest.accounts.correct) = (0, 81_660);
+        let said = of(&run, &judge(&run), None);
+        let figure =
+            "  figure       70,745 (59,830 to 83,250) correct answers a second, the median of 2 starts\n";
+        assert!(said.contains(figure), "{said}");
+        let first = "  start 1      81,660 q/s held, and again at the end; 83,250 q/s did not hold\n";
+        assert!(said.contains(first) && !said.contains("70,745 q/s"), "{said}");
+    }
+
+    #[test]
+    fn of_a_refused_figure_what_was_seen_is_told_without_a_claim() {
+        let mut run = searched();
+        run.trials.retain(|one| one.block == 1);
+        let Outcome::Measured(trial) = &mut run.trials[0].outcome else { panic!() };
+        (trial.accounts.wrong, trial.accounts.correct) = (1, 59_829);
+        let said = of(&run, &judge(&run), None);
+        let seen =
+            "  bounds, seen 59,830 q/s met the goal, and again at the end; 60,950 q/s did not meet it\n";
+        assert!(said.contains("  figure       refused\n") && said.contains(seen), "{said}");
+        assert!(!said.contains(" held"), "{said}");
     }
 
     #[test]

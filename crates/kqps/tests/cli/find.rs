@@ -1,5 +1,8 @@
 //! `kqps find` as a user runs it, where it is not about the search itself.
 
+mod ends;
+mod kept;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::UdpSocket;
 use std::process::{Child, Stdio};

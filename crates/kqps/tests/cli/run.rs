@@ -1,5 +1,7 @@
 //! `kqps run` as a user runs it: small, but with real sockets, real children and real deaths.
 
+mod early;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

@@ -37,6 +37,10 @@ pub(crate) struct Bar {
     pub(crate) value: Option<f64>,
     /// Ends of the whisker.
     pub(crate) interval: Option<(f64, f64)>,
+    /// What each start gave: a dot on the bar.
+    pub(crate) points: Vec<f64>,
+    /// Of a refused figure what each start met and missed: hollow dots joined by a line, and no bar.
+    pub(crate) seen: Vec<(Option<f64>, Option<f64>)>,
     /// What it is held against: a pale bar behind, with a line at its end.
     pub(crate) ceiling: Option<f64>,
     /// Mean, minimum and maximum: a line below the bar.
@@ -50,7 +54,18 @@ pub(crate) struct Bar {
 impl Bar {
     /// A bar without anything beside it.
     pub(crate) fn plain(label: String, note: String, value: Option<f64>, fill: Fill) -> Self {
-        Self { label, note, value, interval: None, ceiling: None, mean: None, published: None, fill }
+        Self {
+            label,
+            note,
+            value,
+            interval: None,
+            points: Vec::new(),
+            seen: Vec::new(),
+            ceiling: None,
+            mean: None,
+            published: None,
+            fill,
+        }
     }
 }
 
@@ -144,6 +159,7 @@ fn draw_row(svg: &mut Svg, chart: &Bars<'_>, axis: &Linear, row: &Bar, top: f64)
             svg.line("whisker", (x, middle - 5.0), (x, middle + 5.0));
         }
     }
+    draw_starts(svg, chart, axis, row, middle);
     if let Some((mean, min, max)) = row.mean.filter(|(mean, ..)| mean.is_finite()) {
         let at = |value: f64| axis.place(value) * WIDTH;
         let below = bar + BAR_HEIGHT + MEAN_BELOW;
@@ -156,6 +172,27 @@ fn draw_row(svg: &mut Svg, chart: &Bars<'_>, axis: &Linear, row: &Bar, top: f64)
     }
 }
 
+/// The starts of a row: a dot for each figure, and what was seen of those without one.
+fn draw_starts(svg: &mut Svg, chart: &Bars<'_>, axis: &Linear, row: &Bar, middle: f64) {
+    let is_drawn = |value: &f64| value.is_finite() && *value <= axis.max;
+    let x = |value: f64| axis.place(value) * WIDTH;
+    for value in row.points.iter().copied().filter(is_drawn) {
+        svg.dot("start", (x(value), middle), 2.5, &format!("one start: {}", (chart.tick)(value)));
+    }
+    for (met, missed) in &row.seen {
+        let (met, missed) = (met.filter(is_drawn), missed.filter(is_drawn));
+        if let (Some(met), Some(missed)) = (met, missed) {
+            svg.line("seen", (x(met), middle), (x(missed), middle));
+        }
+        for (what, value) in [("met the goal", met), ("missed the goal", missed)] {
+            if let Some(value) = value {
+                let told = format!("seen, and not claimed: {what} at {}", (chart.tick)(value));
+                svg.dot("start seen", (x(value), middle), 3.0, &told);
+            }
+        }
+    }
+}
+
 /// The highest figure; where a few bars dwarf all others and may be cut, a little more than the longest of
 /// those others.
 fn axis_end(chart: &Bars<'_>) -> f64 {
@@ -165,8 +202,11 @@ fn axis_end(chart: &Bars<'_>) -> f64 {
         .map(|row| {
             let high = row.interval.map(|(_, high)| high);
             let most = row.mean.map(|(_, _, max)| max);
+            let seen = row.seen.iter().flat_map(|(met, missed)| [*met, *missed]);
+            let starts = row.points.iter().copied().map(Some).chain(seen);
             [row.value, high, row.ceiling, most, row.published]
                 .into_iter()
+                .chain(starts)
                 .filter_map(finite)
                 .fold(0.0, f64::max)
         })
@@ -253,6 +293,20 @@ mod tests {
             let drawn = draw(&[long(note)]);
             assert!(drawn.contains(&format!(">{}…<", "l".repeat(kept))), "{drawn}");
         }
+    }
+
+    #[test]
+    fn every_start_is_a_dot_and_of_a_refused_figure_its_bounds_are_hollow_ones() {
+        let drawn = draw(&[Bar { points: vec![100.0, 200.0, f64::NAN], ..row(Some(150.0)) }]);
+        assert_eq!(drawn.matches(r#"<circle class="start""#).count(), 2);
+        assert!(drawn.contains(r#"cx="98%""#) && drawn.contains(r#"cx="49%""#), "{drawn}");
+        let seen = vec![(Some(100.0), Some(200.0)), (None, Some(50.0)), (None, None)];
+        let drawn = draw(&[Bar { seen, ..row(None) }]);
+        assert_eq!(drawn.matches(r#"<circle class="start seen""#).count(), 3);
+        assert_eq!(
+            (drawn.matches(r#"<line class="seen""#).count(), widths(&drawn, "bar subject").len()),
+            (1, 0)
+        );
     }
 
     #[test]

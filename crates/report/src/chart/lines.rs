@@ -1,17 +1,19 @@
 //! Lines over load: figures of one subject against the rate it was offered, the times on a logarithmic axis.
 
+use std::collections::BTreeSet;
+
 use super::scale::{Linear, Log};
 use super::svg::{Anchor, Svg};
 use crate::format;
 
-/// One line.
+/// One kind of figure, in several lines.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     /// Written at its last point.
     pub(crate) name: &'static str,
     /// Style class of line and dots.
     pub(crate) class: &'static str,
-    /// In any order.
+    /// In any order. Each start has a line of its own.
     pub(crate) points: Vec<Point>,
 }
 
@@ -24,6 +26,8 @@ pub(crate) struct Point {
     pub(crate) time_us: f64,
     /// Whether that load met the goal. The line runs through these; the others are hollow dots.
     pub(crate) met: bool,
+    /// The start that it was measured in: no line joins what different starts showed.
+    pub(crate) start: u32,
 }
 
 /// A chart of lines.
@@ -41,7 +45,7 @@ pub(crate) struct Lines<'a> {
     pub(crate) times_us: &'a [f64],
     /// The end of the load axis.
     pub(crate) rate_max_qps: f64,
-    /// A rate to draw a line at: the highest that holds.
+    /// A rate to draw a line at: the figure.
     pub(crate) mark_qps: Option<f64>,
 }
 
@@ -74,20 +78,26 @@ pub(crate) fn lines(chart: &Lines<'_>) -> String {
         let x = across(mark);
         svg.line("mark", (x, TOP - 6.0), (x, BOTTOM));
         let anchor = if x > 60.0 { Anchor::End } else { Anchor::Start };
-        svg.text("tick", x, TOP - 9.0, anchor, &format!("holds {}", format::rate(mark)));
+        svg.text("tick", x, TOP - 9.0, anchor, &format!("figure {}", format::rate(mark)));
     }
     let mut names = Vec::new();
     for (series, points) in &drawable {
-        let met: Vec<(f64, f64)> = points.iter().filter(|point| point.met).map(place).collect();
-        if met.len() > 1 {
-            svg.polyline(series.class, &met, HEIGHT);
+        let starts: BTreeSet<u32> = points.iter().map(|point| point.start).collect();
+        for start in starts {
+            let met = points.iter().filter(|point| point.met && point.start == start);
+            let met: Vec<(f64, f64)> = met.map(place).collect();
+            if met.len() > 1 {
+                svg.polyline(series.class, &met, HEIGHT);
+            }
         }
         for point in points {
             let (time, rate) = (format::time_us(point.time_us), format::rate(point.rate_qps));
             let class = if point.met { series.class.to_owned() } else { format!("{} missed", series.class) };
-            svg.dot(&class, place(point), 3.0, &format!("{} {time} at {rate}", series.name));
+            let told = format!("{} {time} at {rate}, start {}", series.name, point.start + 1);
+            svg.dot(&class, place(point), 3.0, &told);
         }
-        if let Some(&(_, y)) = met.last().or(points.last().map(place).as_ref()) {
+        let last = points.iter().rev().find(|point| point.met).or(points.last());
+        if let Some((_, y)) = last.map(place) {
             names.push((*series, y));
         }
     }
@@ -141,7 +151,8 @@ mod tests {
     use super::*;
 
     fn series(points: &[(f64, f64)]) -> Series {
-        let points = points.iter().map(|&(rate_qps, time_us)| Point { rate_qps, time_us, met: true });
+        let points =
+            points.iter().map(|&(rate_qps, time_us)| Point { rate_qps, time_us, met: true, start: 0 });
         Series { name: "p99", class: "p99", points: points.collect() }
     }
 
@@ -167,6 +178,21 @@ mod tests {
         let drawn = draw(&[series], 100.0);
         assert!(drawn.contains(r#"points="17,198 86,22""#), "{drawn}");
         assert_eq!(drawn.matches(r#"<circle class="p99 missed""#).count(), 1);
+    }
+
+    #[test]
+    fn no_line_joins_what_different_starts_showed() {
+        let mut series = series(&[(0.0, 10.0), (50.0, 100.0), (100.0, 1_000.0), (100.0, 10.0)]);
+        for (point, start) in series.points.iter_mut().zip([0, 1, 0, 1]) {
+            point.start = start;
+        }
+        let drawn = draw(&[series], 100.0);
+        assert!(
+            drawn.contains(r#"points="17,198 86,22""#) && drawn.contains(r#"points="51.5,110 86,198""#),
+            "{drawn}"
+        );
+        assert_eq!((drawn.matches("<polyline").count(), drawn.matches("<circle").count()), (2, 4));
+        assert_eq!(drawn.matches(r#"class="name p99""#).count(), 1);
     }
 
     #[test]

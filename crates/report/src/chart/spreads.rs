@@ -11,6 +11,8 @@ pub(crate) struct Spread {
     pub(crate) label: String,
     /// Median, and the ends of its interval.
     pub(crate) median: Option<(f64, f64, f64)>,
+    /// What each start gave: small dots.
+    pub(crate) starts: Vec<f64>,
     /// Mean, minimum, maximum.
     pub(crate) mean: Option<(f64, f64, f64)>,
     /// What others found.
@@ -23,7 +25,8 @@ impl Spread {
     /// The highest figure.
     pub(crate) fn reach(&self) -> f64 {
         let ends = [self.median, self.mean].into_iter().flatten().map(|(at, _, high)| high.max(at));
-        ends.chain(self.published).filter(|value| value.is_finite()).fold(0.0, f64::max)
+        let starts = self.starts.iter().copied();
+        ends.chain(self.published).chain(starts).filter(|value| value.is_finite()).fold(0.0, f64::max)
     }
 }
 
@@ -131,6 +134,9 @@ fn marks(svg: &mut Svg, chart: &Spreads<'_>, one: &Spread, place: &dyn Fn(f64, f
     }
     if let Some((median, low, high)) = one.median.filter(|(median, ..)| median.is_finite()) {
         svg.line("interval", place(MEDIAN, low), place(MEDIAN, high));
+        for start in one.starts.iter().copied().filter(|value| value.is_finite()) {
+            svg.dot("start", place(MEDIAN, start), 2.0, &told("one start", start));
+        }
         svg.dot("median", place(MEDIAN, median), 3.5, &told("median", median));
     }
     if let Some(published) = one.published.filter(|value| value.is_finite()) {
@@ -176,6 +182,13 @@ mod tests {
             "{drawn}"
         );
         assert_eq!(drawn.matches("<polyline").count(), 2);
+    }
+
+    #[test]
+    fn every_start_is_a_small_dot() {
+        let drawn = draw(&[Spread { starts: vec![50.0, 100.0], ..at("1", 75.0, None) }], 100.0);
+        assert_eq!(drawn.matches(r#"<circle class="start""#).count(), 2);
+        assert!(drawn.contains("one start 50"), "{drawn}");
     }
 
     #[test]

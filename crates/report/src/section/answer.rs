@@ -5,7 +5,7 @@ use kqps_observation::Run;
 use kqps_verdict::bottleneck::{Bottleneck, Resource};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::interval::Interval;
-use kqps_verdict::judge::{CellVerdict, RunVerdict};
+use kqps_verdict::judge::{CellVerdict, RunVerdict, StartVerdict, Telling};
 
 use crate::format;
 use crate::prose::Prose;
@@ -19,8 +19,8 @@ pub(crate) struct Answer {
     pub(crate) sentence: String,
     pub(crate) rate: String,
     pub(crate) interval: Option<String>,
-    /// The load that holds and the one that does not.
-    pub(crate) bounds: Option<String>,
+    /// What every start showed of its bounds; of a refused figure what was seen, and no claim.
+    pub(crate) starts: Vec<String>,
     pub(crate) share: String,
     /// Of what it is a share.
     pub(crate) ceiling: Option<String>,
@@ -46,23 +46,34 @@ pub(crate) fn headline(verdict: &RunVerdict) -> String {
     match verdict.subjects.as_slice() {
         [] => "What the echo reaches on this host".to_owned(),
         [one] => match one.figure_qps {
-            Some(figure) => format!("{} holds {} on this host", one.name, format::rate(figure.median)),
+            Some(figure) => format!("{}: {} on this host", one.name, statistic(&figure)),
             None => format!("No number for {}", one.name),
         },
-        several => format!("What {} name servers hold on this host", several.len()),
+        several => format!("The rates of {} name servers on this host", several.len()),
     }
 }
 
-/// The most that the player reached, set up as for the figure that it is nearest to, and how far above that is.
+/// A figure, and what it is: a statistic where there are several starts.
+fn statistic(figure: &Interval) -> String {
+    let rate = format::rate(figure.median);
+    match figure.count {
+        1 => format!("{rate} in its one start"),
+        count => format!("{rate}, the median of {count} starts"),
+    }
+}
+
+/// What the player reached, set up as for the figure that comes nearest to it, and how far above that is.
 pub(crate) fn player_ceiling(verdict: &RunVerdict) -> Option<String> {
-    let figures = verdict.subjects.iter();
-    let figures = figures.filter_map(|one| Some((one.player_headroom?, one.figure_qps?.median)));
-    Some(if let Some((times, figure_qps)) = figures.min_by(|(a, _), (b, _)| a.total_cmp(b)) {
-        let reaches = format::rate(times * figure_qps);
-        format!("The player itself reaches {reaches} here, {times:.1} times the highest figure above.")
+    let figures = verdict.subjects.iter().filter_map(|one| Some((one.player_headroom?, one)));
+    Some(if let Some((times, nearest)) = figures.min_by(|(a, _), (b, _)| a.total_cmp(b)) {
+        let answered = format::rate(nearest.player_ceiling_qps?);
+        format!(
+            "The echo answered the player at {answered} here, {times:.1} times the figure of {}.",
+            nearest.name
+        )
     } else {
-        let reaches = format::rate(verdict.ceilings.player.as_ref()?.median_qps()?);
-        format!("The player itself reaches {reaches} here.")
+        let answered = format::rate(verdict.ceilings.player.as_ref()?.median_qps()?);
+        format!("The echo answered the player at {answered} here.")
     })
 }
 
@@ -89,7 +100,7 @@ fn answer(run: &Run, verdict: &RunVerdict, subject: &CellVerdict, common: &[Stri
         sentence: sentence(subject),
         rate: figure.map_or("no number".to_owned(), |figure| format::rate(figure.median)),
         interval: figure.map(|figure| interval(&figure)),
-        bounds: figure.and_then(|_| bounds(subject)),
+        starts: starts(subject),
         share: subject.ceiling_share.map_or(format::NONE.to_owned(), format::percent),
         ceiling: subject.ceiling_share.and_then(|_| ceiling(verdict, subject)),
         bottleneck: limit(subject).unwrap_or(format::NONE).to_owned(),
@@ -120,13 +131,15 @@ fn interval(figure: &Interval) -> String {
     format!("{range}, {} starts, {:.0} % coverage", figure.count, figure.coverage * 100.0)
 }
 
-/// Medians of the starts'.
-fn bounds(subject: &CellVerdict) -> Option<String> {
-    let holds = format!("{} holds", format::rate(subject.lower_bound_qps?));
-    Some(match subject.upper_bound_qps {
-        Some(upper_qps) => format!("{holds}, {} does not", format::rate(upper_qps)),
-        None => format!("{holds}, and nothing was too much"),
-    })
+/// What every start showed. That all of them failed is told elsewhere.
+fn starts(subject: &CellVerdict) -> Vec<String> {
+    if subject.starts.iter().all(|start| start.failure.is_some()) {
+        return Vec::new();
+    }
+    let telling = Telling { rate: &format::rate, is_claimed: subject.figure_qps.is_some() };
+    let seen = if telling.is_claimed { "" } else { ", seen" };
+    let told = |start: &StartVerdict| format!("start {}{seen}: {}", start.block + 1, start.told(telling));
+    subject.starts.iter().map(told).collect()
 }
 
 fn sentence(subject: &CellVerdict) -> String {
@@ -140,7 +153,12 @@ fn sentence(subject: &CellVerdict) -> String {
         _ => String::new(),
     };
     let limit = limit(subject).map_or(String::new(), |limit| format!(" Its limit: {limit}."));
-    format!("holds {}{share}.{limit}", format::rate(figure.median))
+    let is_search = subject.starts.iter().any(|start| start.is_searched);
+    let rate = match (figure.count, is_search) {
+        (1, true) => format!("held {} in its one start", format::rate(figure.median)),
+        _ => format!("answered {}", statistic(&figure)),
+    };
+    format!("{rate}{share}.{limit}")
 }
 
 /// Why there is no figure.

@@ -16,6 +16,7 @@ pub(crate) struct Panel {
 /// One load, in words.
 #[derive(Debug)]
 pub(crate) struct Row {
+    pub(crate) start: u32,
     pub(crate) offered: String,
     pub(crate) p50: String,
     pub(crate) p99: String,
@@ -42,7 +43,7 @@ fn panel(subject: &CellVerdict, times_us: &[f64], rate_max_qps: f64) -> Panel {
     let series = |name, class, of: fn(&LoadPoint) -> Option<u64>| {
         let points = subject.latency.iter().filter_map(|point| {
             let (rate_qps, time_us) = (point.load_qps, of(point)? as f64);
-            Some(Point { rate_qps, time_us, met: point.bad_ratio <= subject.goal.loss })
+            Some(Point { rate_qps, time_us, met: point.bad_ratio <= subject.goal.loss, start: point.block })
         });
         Series { name, class, points: points.collect() }
     };
@@ -53,7 +54,9 @@ fn panel(subject: &CellVerdict, times_us: &[f64], rate_max_qps: f64) -> Panel {
         series("p50", "p50", |point| point.latency_us.p50),
     ];
     let rows: Vec<Row> = subject.latency.iter().map(row).collect();
-    let described = rows.iter().map(|row| format!("At {}: p50 {}, p99 {}.", row.offered, row.p50, row.p99));
+    let described = rows
+        .iter()
+        .map(|row| format!("Start {} at {}: p50 {}, p99 {}.", row.start, row.offered, row.p50, row.p99));
     let drawing = lines(&Lines {
         id: &format!("latency-{}", subject.cell),
         title: &format!("Latency of {} by load", subject.name),
@@ -70,6 +73,7 @@ fn row(point: &LoadPoint) -> Row {
     let time =
         |time_us: Option<u64>| time_us.map_or(format::NONE.to_owned(), |us| format::time_us(us as f64));
     Row {
+        start: point.block + 1,
         offered: format::rate(point.load_qps),
         p50: time(point.latency_us.p50),
         p99: time(point.latency_us.p99),

@@ -5,6 +5,7 @@ pub(crate) mod answer;
 pub(crate) mod comparison;
 pub(crate) mod cpu;
 pub(crate) mod finding;
+pub(crate) mod glossary;
 pub(crate) mod host;
 pub(crate) mod latency;
 pub(crate) mod loss;

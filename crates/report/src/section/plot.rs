@@ -129,6 +129,7 @@ fn legend(series: &[Vec<Spread>], along: bool, of: Of) -> Vec<(&'static str, &'s
     let measured = if of == Of::Rates { "median and its interval" } else { "measured" };
     let known = [
         (any(|one| one.median.is_some()), median, measured),
+        (any(|one| !one.starts.is_empty()), "start", "each start"),
         (any(|one| one.mean.is_some()), "mean", "mean, minimum, maximum"),
         (any(|one| one.published.is_some()), "published", "published"),
         (along && any(|one| one.missing.is_some()), "missing", "no number"),
@@ -144,6 +145,8 @@ fn series(verdict: &RunVerdict, grid: &Grid, line: &GridRow, of: Of) -> Vec<Spre
         if shows(Figure::Median) {
             let median = figures.and_then(|one| one.median_qps);
             spread.median = median.map(|figure| (figure.median, figure.low, figure.high));
+            let several = figures.map(|one| &one.starts_qps).filter(|starts| starts.len() > 1);
+            spread.starts = several.cloned().unwrap_or_default();
         }
         if shows(Figure::MeanMinMax) {
             let mean = figures.and_then(|one| one.spread_qps);
@@ -201,6 +204,7 @@ fn bar(one: &Spread, told: fn(f64) -> String) -> Bar {
         (None, None) => String::new(),
     };
     Bar {
+        points: one.starts.clone(),
         interval: one.median.filter(|(_, low, high)| low < high).map(|(_, low, high)| (low, high)),
         mean: one.mean,
         published: one.published,

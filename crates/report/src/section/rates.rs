@@ -2,6 +2,7 @@
 
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict};
+use kqps_verdict::search::Bounds;
 
 use crate::chart::{Bar, Bars, Fill, bars};
 use crate::format;
@@ -42,7 +43,8 @@ fn drawn(id: &str, title: &str, rows: &[Bar]) -> String {
 
 fn subject_row(verdict: &RunVerdict, subject: &CellVerdict) -> Bar {
     let note = match (subject.figure_qps, subject.ceiling_share) {
-        (None, _) => format!("no number ({})", subject.grade),
+        (None, _) if seen(subject).is_empty() => format!("no number ({})", subject.grade),
+        (None, _) => format!("no number ({}), only what was seen", subject.grade),
         (Some(figure), Some(share)) => {
             format!("{}, {} of ceiling", format::rate(figure.median), format::percent(share))
         }
@@ -51,6 +53,8 @@ fn subject_row(verdict: &RunVerdict, subject: &CellVerdict) -> Bar {
     let figure_qps = subject.figure_qps.map(|figure| figure.median);
     Bar {
         interval: ends(subject.figure_qps),
+        points: starts(subject),
+        seen: if subject.figure_qps.is_none() { seen(subject) } else { Vec::new() },
         ceiling: ceiling_qps(verdict, subject),
         ..Bar::plain(subject.name.clone(), note, figure_qps, Fill::Subject)
     }
@@ -60,8 +64,32 @@ fn ceiling_row(ceiling: &Ceiling, fill: Fill) -> Bar {
     let note = ceiling.median_qps().map_or("not measured".to_owned(), format::rate);
     Bar {
         interval: ends(ceiling.figure_qps),
+        points: several(ceiling.starts_qps.clone()),
         ..Bar::plain(ceiling.name.clone(), note, ceiling.median_qps(), fill)
     }
+}
+
+/// What each start of a subject gave, where the figure stands.
+fn starts(subject: &CellVerdict) -> Vec<f64> {
+    let counting = subject.starts.iter().filter(|start| start.failure.is_none());
+    let figures = counting.filter_map(|start| start.bounds.as_ref()?.throughput_qps);
+    if subject.figure_qps.is_some() { several(figures.collect()) } else { Vec::new() }
+}
+
+/// A single start lies at the end of its bar and needs no dot.
+fn several(starts_qps: Vec<f64>) -> Vec<f64> {
+    if starts_qps.len() > 1 { starts_qps } else { Vec::new() }
+}
+
+/// What each start met and missed, whatever it is worth.
+fn seen(subject: &CellVerdict) -> Vec<(Option<f64>, Option<f64>)> {
+    let bounds =
+        subject.starts.iter().filter(|start| start.failure.is_none()).filter_map(|one| one.bounds.as_ref());
+    let ends = |bounds: &Bounds| {
+        let met_qps = bounds.lower_qps.or(bounds.met_qps);
+        (met_qps, bounds.upper_qps.or(bounds.missed_qps))
+    };
+    bounds.map(ends).filter(|(met, missed)| met.or(*missed).is_some()).collect()
 }
 
 /// The ends of an interval, unless one start gave it: then it has no width that means anything.

@@ -76,7 +76,10 @@ fn factors(cell: &Cell) -> String {
         }
         None => vec![
             format!("I/O {}", cell.io),
-            counted(cell.workers as usize, "worker"),
+            match cell.workers {
+                0 => "workers unknown".to_owned(),
+                workers => counted(workers as usize, "worker"),
+            },
             format!("subject on {}", format::cpus(&cell.subject_cpus)),
         ],
     };

@@ -207,6 +207,7 @@ fn why_no_figure(starts: &[Start<'_>]) -> String {
         let (failed, all) = (failures(starts).count(), starts.len());
         return match all {
             1 => format!("Its only start failed, so there is no figure: {first}"),
+            _ if failed == all => format!("All of its {all} starts failed, so there is no figure: {first}"),
             _ => format!("{failed} of {all} starts failed and the others gave no figure: {first}"),
         };
     }

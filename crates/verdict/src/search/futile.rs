@@ -40,7 +40,8 @@ impl fmt::Display for Futile {
         let percent = |ratio: f64| ratio * 100.0;
         match self {
             Self::Wrong { ratio } => {
-                write!(formatter, "{:.3} % of the queries were answered wrongly", percent(*ratio))
+                let places = if *ratio < 0.01 { 3 } else { 0 };
+                write!(formatter, "{:.places$} % of the queries were answered wrongly", percent(*ratio))
             }
             Self::Silent => formatter.write_str("not one query was answered"),
             Self::Lossy { load_qps, ratio, less_qps, less_ratio } => write!(

@@ -1,0 +1,104 @@
+//! Searches that end early, and say why: a server with another zone, and one that answers a part of the queries only.
+
+use std::net::UdpSocket;
+use std::process::Output;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::auth::Rig;
+use crate::load::bench::{kqps, words};
+
+/// Answers seven queries of ten, however many there are, and drops the rest, as a packet filter does.
+struct Filter {
+    address: String,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Filter {
+    fn new() -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let (address, over) = (socket.local_addr().unwrap().to_string(), Arc::new(AtomicBool::new(false)));
+        let until = Arc::clone(&over);
+        let thread = thread::spawn(move || {
+            let mut message = [0; 512];
+            let mut count = 0_u64;
+            while !until.load(Relaxed) {
+                let Ok((length, from)) = socket.recv_from(&mut message) else { continue };
+                count += 1;
+                if count % 10 < 7 {
+                    message[2] |= 0x80;
+                    socket.send_to(&message[..length], from).unwrap();
+                }
+            }
+        });
+        Self { address, over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Filter {
+    fn drop(&mut self) {
+        self.over.store(true, Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// Searches for the rate of what answers there, with these queries.
+fn search(address: &str, queries: &str, goal: &str) -> (Output, Value) {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("queries");
+    std::fs::write(&file, queries).unwrap();
+    let mut find =
+        kqps(&["find", address, "--goal", goal, "--no-ceiling", "--json", "-t", "100ms", "--lag", "10s"]);
+    find.arg("-d").arg(&file).env("XDG_CACHE_HOME", folder.path());
+    let output = find.output().unwrap();
+    let (out, err) = words(&output);
+    let last = out.lines().last().unwrap_or_else(|| panic!("{err}"));
+    let verdict = serde_json::from_str(last).unwrap();
+    (output, verdict)
+}
+
+fn names(origin: &str) -> String {
+    (0..500).map(|number| format!("n{number:03}.{origin} A NOERROR\n")).collect()
+}
+
+#[test]
+fn a_server_with_another_zone_is_named_after_one_trial() {
+    let rig = Rig::new();
+    let server = rig.start(&["--listen", "127.0.0.1:0"]);
+    let address = server.addresses[0].to_string();
+    // The goals that take longest end as soon.
+    for goal in ["quick", "lossless"] {
+        let queries = names("elsewhere.test") + "www.auth.test A NOERROR\n";
+        let (output, verdict) = search(&address, &queries, goal);
+        assert_eq!(output.status.code(), Some(3), "{verdict}");
+        assert_eq!(verdict["trials"].as_array().unwrap().len(), 1, "{verdict}");
+        let reason = verdict["reasons"][0].as_str().unwrap();
+        let asks = " of the answers were REFUSED instead of NOERROR: does the server have this zone?";
+        assert!(reason.contains(asks), "{reason}");
+        assert_eq!((&verdict["grade"], &verdict["incomplete"]), (&"F".into(), &false.into()));
+    }
+    // Some answers are of another kind, and the most frequent is told.
+    let mixed = names("auth.test") + "www.elsewhere.test A NOERROR\n";
+    let (_, verdict) = search(&address, &mixed, "quick");
+    let reason = verdict["reasons"][0].as_str().unwrap();
+    assert!(reason.contains("of the answers were NXDOMAIN instead of NOERROR"), "{reason}");
+}
+
+#[test]
+fn a_loss_that_no_lesser_load_is_spared_ends_the_search() {
+    let filter = Filter::new();
+    let (output, verdict) = search(&filter.address, &names("any.test").replace(" NOERROR", ""), "quick");
+    assert_eq!(output.status.code(), Some(3), "{verdict}");
+    let reasons = verdict["reasons"].to_string();
+    assert!(reasons.contains("the loss does not fall with the load: 30."), "{reasons}");
+    assert!(reasons.contains("packet filter or a rate limit") && !reasons.contains("used up"), "{reasons}");
+    let least_qps = verdict["seen"]["missed_qps"].as_f64().unwrap();
+    assert!(least_qps > 20.0, "it did not creep to the least load: {least_qps}");
+}

@@ -1,0 +1,142 @@
+//! `kqps find --out` and `--time-limit`: what is kept of a search, and how long it may take.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use kqps_observation::run::{Outcome, Purpose, Role};
+use kqps_observation::{Run, Store};
+
+use super::interrupted_at;
+use crate::load::bench::{Bench, kqps, words};
+use crate::load::find;
+
+fn stored(folder: &Path) -> Run {
+    Store::read(&folder.join("run.sqlite")).unwrap()
+}
+
+fn out(bench: &Bench) -> PathBuf {
+    bench.folder.path().join("kept/search")
+}
+
+fn keeping(bench: &Bench, flags: &[&str]) -> Command {
+    let mut command = find(bench, flags);
+    command.arg("--out").arg(out(bench));
+    command
+}
+
+fn page_of(folder: &Path) -> Output {
+    kqps(&["report"]).arg(folder).output().unwrap()
+}
+
+#[test]
+fn a_search_is_kept_with_its_ceilings_its_trials_and_its_page() {
+    let bench = Bench::new();
+    let output = keeping(&bench, &["--goal", "quick"]).output().unwrap();
+    let (printed, err) = words(&output);
+    let told = printed.lines().count() - 1;
+    let run = stored(&out(&bench));
+    let roles: Vec<Role> = run.cells.iter().map(|cell| cell.role).collect();
+    assert_eq!(roles, [Role::PlayerCeiling, Role::EchoCeiling, Role::Subject], "{err}");
+    assert_eq!(run.cells[2].name, bench.echo.address);
+    assert!(run.finished_unix_ms.is_some());
+    let of_search = run.trials.iter().filter(|trial| trial.cell == 2);
+    assert_eq!((of_search.count(), run.trials.len()), (told, told + 2));
+    let facts = run.goal_facts.unwrap();
+    assert_eq!((facts.max_qps, facts.width), (1500.0, 0.2));
+
+    let report = out(&bench).join("report.html");
+    assert!(err.contains(&format!("{}", report.display())), "{err}");
+    let first = fs::read_to_string(&report).unwrap();
+    assert!(first.contains(&bench.echo.address) && first.ends_with("</html>"));
+    fs::remove_file(&report).unwrap();
+    assert!(page_of(&out(&bench)).status.success());
+    assert_eq!(fs::read_to_string(&report).unwrap(), first, "it can be made again");
+    let study: toml::Table = fs::read_to_string(out(&bench).join("study.toml")).unwrap().parse().unwrap();
+    assert_eq!(study["name"].as_str(), Some("kqps find"));
+
+    // Nothing goes on with it, and no other search takes its place.
+    for mut command in [keeping(&bench, &["--goal", "quick"]), resumed(&out(&bench))] {
+        let again = command.output().unwrap();
+        assert_eq!(again.status.code(), Some(2), "{}", words(&again).1);
+    }
+    assert_eq!(fs::read_to_string(&report).unwrap(), first);
+}
+
+fn resumed(folder: &Path) -> Command {
+    let mut command = kqps(&["run", "--resume", "--out"]);
+    command.arg(folder);
+    command
+}
+
+#[test]
+fn files_that_no_search_wrote_stay_as_they_are() {
+    let bench = Bench::new();
+    fs::create_dir_all(out(&bench)).unwrap();
+    for name in ["report.html", "study.toml"] {
+        let mine = out(&bench).join(name);
+        fs::write(&mine, "mine").unwrap();
+        let output = keeping(&bench, &["--goal", "quick"]).output().unwrap();
+        let (_, err) = words(&output);
+        assert_eq!(output.status.code(), Some(2), "{err}");
+        assert!(err.contains("is there already, and no run wrote it") && !err.contains("overload"), "{err}");
+        assert_eq!(fs::read_to_string(&mine).unwrap(), "mine");
+        assert!(!out(&bench).join("run.sqlite").exists());
+        fs::remove_file(mine).unwrap();
+    }
+}
+
+#[test]
+fn an_interrupted_search_keeps_what_was_measured_until_then() {
+    let bench = Bench::new();
+    let mut command = keeping(&bench, &["--no-ceiling", "--goal", "rfc2544"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    interrupted_at("overload", &mut child);
+    child.wait().unwrap();
+    let run = stored(&out(&bench));
+    assert_eq!(run.finished_unix_ms, None);
+    assert_eq!(run.trials.iter().map(|trial| trial.purpose).collect::<Vec<_>>(), [Purpose::Ceiling]);
+    let page = fs::read_to_string(out(&bench).join("report.html")).unwrap();
+    assert!(page.contains("did not come to its end") && !page.contains("--resume"), "{page}");
+    assert!(page_of(&out(&bench)).status.success());
+}
+
+#[test]
+fn why_a_search_broke_off_is_kept_too() {
+    let bench = Bench::new();
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut find = kqps(&["find", &nobody, "--goal", "quick", "--no-ceiling", "-t", "0.1s", "-d"]);
+    find.arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path()).arg("--out").arg(out(&bench));
+    let output = find.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", words(&output).1);
+    let run = stored(&out(&bench));
+    let Outcome::Failed { reason, .. } = &run.trials.last().unwrap().outcome else { panic!("{run:?}") };
+    assert!(reason.contains("Nothing listens at") || reason.contains("No reply came"), "{reason}");
+    let page = fs::read_to_string(out(&bench).join("report.html")).unwrap();
+    assert!(page.contains("could not be measured"), "{page}");
+}
+
+#[test]
+fn a_time_limit_is_held_and_one_that_leaves_no_time_is_refused() {
+    let bench = Bench::new();
+    for (goal, limit, reason) in [
+        ("quick", "2s", "--time-limit 2s: the goal quick takes 2.5 s at least"),
+        ("default", "10s", "--time-limit 10s: the goal default takes 13 s at least"),
+        ("rfc2544", "1m", "--time-limit 60s: the goal rfc2544 takes 121 s at least"),
+        ("quick", "0", "--time-limit 0s"),
+        ("quick", "25h", "expected a day (24h) at most"),
+        ("quick", "soon", "expected a duration"),
+    ] {
+        let output = find(&bench, &["--goal", goal, "--time-limit", limit]).output().unwrap();
+        let (_, err) = words(&output);
+        assert_eq!(output.status.code(), Some(2), "{err}");
+        assert!(err.contains(reason), "{err}");
+    }
+    // It wins over the preset's three minutes.
+    let flags = ["--no-ceiling", "--goal", "default", "--time-limit", "13.5s"];
+    let mut child = find(&bench, &flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    interrupted_at("overload", &mut child);
+    let output = child.wait_with_output().unwrap();
+    let verdict: serde_json::Value = serde_json::from_str(words(&output).0.lines().last().unwrap()).unwrap();
+    assert_eq!(verdict["goal"]["limit_s"], 13.5, "{verdict}");
+}

@@ -1,0 +1,177 @@
+//! The glossary at the end of the page: METHOD's words, each with an anchor that the page links to where it uses the word.
+
+use kqps_verdict::warning::Code;
+
+/// A word and what it means.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Term {
+    /// The word; its anchor is `term-` and this.
+    pub(crate) word: &'static str,
+    pub(crate) meaning: &'static str,
+}
+
+/// METHOD's words, in the order of the alphabet.
+pub(crate) const TERMS: &[Term] = &[
+    Term {
+        word: "bad",
+        meaning: "of a trial: the share of the intended queries that had no correct answer in time, whoever caused it.",
+    },
+    Term {
+        word: "block",
+        meaning: "one pass over everything that a run measures, in an order drawn from its seed. Each server is started once in it.",
+    },
+    Term {
+        word: "bottleneck",
+        meaning: "what was full when the rate could not be raised any further: the player, the path, the server's CPU, its socket \
+                  buffer, or memory. Where nothing was, the figure is no capacity.",
+    },
+    Term {
+        word: "bounds",
+        meaning: "of one start: the greatest load that was played and held, and the least that did not (MLRsearch, RFC 9971). A load \
+                  holds when its trials met the goal as often as the goal asks for. At the end it is tried again; one that fails \
+                  then is no bound.",
+    },
+    Term {
+        word: "ceiling",
+        meaning: "what an echo server answers on the same machine: under the cheapest I/O model it bounds the player, and under the \
+                  server's own I/O model it bounds the server. A server's rate as a share of the second can be compared with other machines.",
+    },
+    Term {
+        word: "cell",
+        meaning: "one configuration that is measured: which server, how many workers, which cores.",
+    },
+    Term {
+        word: "correct",
+        meaning: "a reply in time, from the right address, to the right question, with the rcode and the answer that are expected.",
+    },
+    Term {
+        word: "figure",
+        meaning: "correct answers a second at the highest load that held, as the median over the starts. It is a statistic: of an even \
+                  number of starts it lies between two of them, and no start need have been given that load. Its range reaches \
+                  up to the loads that did not hold.",
+    },
+    Term {
+        word: "goal",
+        meaning: "what a load must meet to hold: how long trials last, how many of them, and the share of queries that may go without an answer.",
+    },
+    Term {
+        word: "grade",
+        meaning: "how far a figure can be trusted. A: two hosts, nothing to warn of, known within 1 %. B: within 5 %, or something \
+                  minor. C: for comparison within this run. F: refused, and then nothing is claimed; what was seen is shown.",
+    },
+    Term {
+        word: "kqps",
+        meaning: "thousand queries a second; Mqps, a million. Of a load it counts the queries that are sent, of a figure correct answers.",
+    },
+    Term {
+        word: "lag",
+        meaning: "how late a query left, compared with the schedule. It is the player's doing, and a part of the latency.",
+    },
+    Term {
+        word: "late",
+        meaning: "the right reply came after the timeout, while the player still listened. It counts as no answer.",
+    },
+    Term { word: "lost", meaning: "a query to which nothing right came, neither in time nor late." },
+    Term {
+        word: "p99",
+        meaning: "the latency that one query of a hundred exceeds; p50 is the median. It is given only where a hundred queries lie beyond it.",
+    },
+    Term {
+        word: "player",
+        meaning: "the part of kqps that sends the queries and accounts for every one of them.",
+    },
+    Term {
+        word: "start",
+        meaning: "one life of a server, from its launch to its stop. Starts differ more than trials of one start do, so they are what is \
+                  repeated, and each stands by itself in the answers and as a dot in the charts.",
+    },
+    Term { word: "trial", meaning: "one load, for one duration, against one running server." },
+    Term {
+        word: "wrong",
+        meaning: "a reply in time that fails a check: another question, another rcode, or another answer than expected.",
+    },
+];
+
+/// Every warning with what it means; its anchor is `term-` and its name.
+pub(crate) fn warnings() -> Vec<(&'static str, &'static str)> {
+    Code::ALL.into_iter().map(|code| (code.name(), meaning(code))).collect()
+}
+
+fn meaning(code: Code) -> &'static str {
+    match code {
+        Code::PlayerLimited => {
+            "the player, and not the server, may have been the limit: it was busy, or its ceiling is too near to the figure."
+        }
+        Code::Lagging => {
+            "queries left late, or not at all. Such trials are made again, and a figure that rests on one is refused."
+        }
+        Code::SendFailed => {
+            "the kernel refused to send many of the queries: the player's host was the limit."
+        }
+        Code::ClientDrops => {
+            "the player's own sockets dropped replies. Such trials are made again, and a figure that rests on one is refused."
+        }
+        Code::SharedCores => "player and server ran on a common core.",
+        Code::SubjectCores => {
+            "the server's threads may run on other cores than those that it is said to have."
+        }
+        Code::SingleHost => {
+            "player and server were on one machine, and share its memory, caches and kernel: the figure is for comparison."
+        }
+        Code::NoisyHost => "other programs, or the hypervisor, took time from the cores that were used.",
+        Code::Uneven => "one of the server's workers did much more than the mean of all.",
+        Code::WrongAnswers => "replies were wrong. A fast wrong answer is no answer, so there is no figure.",
+        Code::RateLimited => {
+            "the server, or what stands before it, limits the rate of its responses: the limit was measured, so there is no figure."
+        }
+        Code::Drifted => {
+            "a load that had met the goal failed when it was tried again at the end of the search: it does not count as a bound."
+        }
+        Code::NoSteadyState => "the answered rate still moved when the warm-up ended.",
+        Code::Irregular => "even the greatest load that was tried met the goal: the server may be faster.",
+        Code::UnexplainedLoss => {
+            "queries vanished, and no counter says where, while the server was not busy."
+        }
+        Code::Canary => {
+            "an echo at a fixed rate, which is played every few cells, was answered otherwise than before: the host changed meanwhile."
+        }
+    }
+}
+
+/// The anchor of a word.
+pub(crate) fn anchor(word: &str) -> String {
+    format!("term-{}", word.replace(' ', "-"))
+}
+
+/// The warning that a sentence begins with, as `noisy-host: Other programs …` does, and what follows its name.
+pub(crate) fn leading_warning(sentence: &str) -> Option<(&'static str, &str)> {
+    let (code, _) = sentence.split_once(": ")?;
+    let known = Code::ALL.into_iter().map(Code::name).find(|name| *name == code)?;
+    Some((known, &sentence[known.len()..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_has_an_anchor_of_its_own() {
+        let words = TERMS.iter().map(|term| term.word).chain(warnings().into_iter().map(|(name, _)| name));
+        let mut anchors: Vec<String> = words.map(anchor).collect();
+        let all = anchors.len();
+        anchors.sort();
+        anchors.dedup();
+        assert_eq!(anchors.len(), all);
+        assert!(
+            TERMS.is_sorted_by_key(|term| term.word),
+            "a reader looks for them in the order of the alphabet"
+        );
+    }
+
+    #[test]
+    fn a_sentence_about_a_warning_begins_with_its_name() {
+        assert_eq!(leading_warning("drifted: At the end"), Some(("drifted", ": At the end")));
+        assert_eq!(leading_warning("The figure: it rests on one start."), None);
+        assert_eq!(leading_warning("drifted"), None);
+    }
+}
