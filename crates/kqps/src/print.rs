@@ -18,6 +18,10 @@ macro_rules! eprintln {
     ($($said:tt)*) => { $crate::print::to_stderr(format_args!("{}\n", format_args!($($said)*))) };
 }
 
+macro_rules! eprint {
+    ($($said:tt)*) => { $crate::print::to_stderr(format_args!($($said)*)) };
+}
+
 macro_rules! print {
     ($($said:tt)*) => { $crate::print::to_stdout(format_args!($($said)*)) };
 }

@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut session = if args.resume { resume(args)? } else { begin(args, began)? };
     let mut progress = Progress::new(session.run());
     let interrupts = signals::in_order();
-    let conducted = session.conduct(&interrupts, &mut |event| progress.tell(event));
+    let conducted = session.conduct(interrupts, &mut |event| progress.tell(event));
     progress.end();
     let go_on = format!("kqps run --resume --out {}", session.folder().path().display());
     let conducted = conducted.with_context(|| format!("what was measured is stored; to go on: {go_on}"))?;

@@ -54,10 +54,11 @@ fn is_yes(answer: &str) -> bool {
 fn install(missing: &[String]) -> anyhow::Result<()> {
     let interrupts = signals::in_order();
     let announce = |package: &str| eprintln!("Installing {package} ...");
-    for (package, reason) in packages::install(missing, &interrupts, announce) {
+    for (package, reason) in packages::install(missing, interrupts, announce) {
         eprintln!("{package} could not be installed, and is left out: {reason}");
     }
     ensure!(!interrupts.is_asked(), "interrupted before anything was measured");
+    signals::at_once();
     Ok(())
 }
 

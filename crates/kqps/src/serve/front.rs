@@ -34,6 +34,7 @@ Examples:
 /// Hand queries to name servers in batches, and their answers back: a receptionist in front of them
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[allow(clippy::doc_markdown)] // the comments are the help text
 pub(super) struct Args {
     /// A server that answers: udp://ADDR[:PORT], tcp://ADDR[:PORT] or unix:PATH (repeatable)
     #[arg(

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use kqps_kernel::process::{Signal, signal};
 use kqps_observation::run::{Outcome, Role};
 use kqps_observation::{GoalFacts, Run, Store};
 use tempfile::TempDir;

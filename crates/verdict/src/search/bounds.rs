@@ -9,6 +9,7 @@ use super::probe::Probe;
 
 /// What a search found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 pub struct Bounds {
     /// The Relevant Lower Bound, queries a second: the greatest load that met the goal, unless that failed its
     /// re-test; then the greatest below it. None where no load is known to meet the goal.
