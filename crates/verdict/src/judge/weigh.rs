@@ -290,7 +290,7 @@ fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bool) -> Vec<
 /// How many searches found a lower bound and did not try it once more.
 fn untested(starts: &[Start<'_>]) -> usize {
     let searches = starts.iter().filter(|start| start.verdict.is_searched).filter_map(Start::bounds);
-    searches.filter(|bounds| bounds.lower_qps.is_some() && !bounds.retested).count()
+    searches.filter(|bounds| bounds.lower_qps.is_some() && bounds.retests == 0).count()
 }
 
 /// The greatest share of its load that the buffers could have hidden in any search; none where one is unknown.
