@@ -95,18 +95,17 @@ mod tests {
         own.ledger.places =
             vec![Placed { place: Place::PlayerSocketBuffer, count: 12, by: FoundBy::Drops, shared: false }];
         let late = trial(Accounts { intended: 10, unsent: 10, ..Accounts::default() });
-        for (trial, expected) in [
-            (refused("ENETUNREACH"), "no route"),
-            (refused("EPERM"), "packet filter"),
-            (closed, "Nothing listens at 192.0.2.1:53"),
-            (stray, "7 packets came that answer no query"),
-            (own, "own sockets dropped every reply"),
-            (late, "too late for all 10 queries"),
-            (trial(lost(10)), "No reply came from 192.0.2.1:53 at all"),
-        ] {
-            let why = silence(&trial).unwrap();
+        let says = |trial: &Trial, expected: &str| {
+            let why = silence(trial).unwrap();
             assert!(why.contains(expected), "{why}");
-        }
+        };
+        says(&refused("ENETUNREACH"), "no route");
+        says(&refused("EPERM"), "packet filter");
+        says(&closed, "Nothing listens at 192.0.2.1:53");
+        says(&stray, "7 packets came that answer no query");
+        says(&own, "own sockets dropped every reply");
+        says(&late, "too late for all 10 queries");
+        says(&trial(lost(10)), "No reply came from 192.0.2.1:53 at all");
     }
 
     #[test]

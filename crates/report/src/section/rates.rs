@@ -44,7 +44,7 @@ fn drawn(id: &str, title: &str, rows: &[Bar]) -> String {
 fn subject_row(verdict: &RunVerdict, subject: &CellVerdict) -> Bar {
     let note = match (subject.figure_qps, subject.ceiling_share) {
         (None, _) if seen(subject).is_empty() => format!("no number ({})", subject.grade),
-        (None, _) => format!("no number ({}), only what was seen", subject.grade),
+        (None, _) => format!("no number ({}), only seen", subject.grade),
         (Some(figure), Some(share)) => {
             format!("{}, {} of ceiling", format::rate(figure.median), format::percent(share))
         }

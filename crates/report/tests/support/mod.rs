@@ -5,3 +5,4 @@ pub(crate) mod comparison;
 pub(crate) mod sample;
 pub(crate) mod simulated;
 pub(crate) mod study;
+pub(crate) mod told;

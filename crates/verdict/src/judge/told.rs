@@ -38,39 +38,38 @@ impl Telling<'_> {
         let refuted = bounds.refuted_qps.map(|refuted_qps| {
             format!("{} met the goal and failed when it was tried again", (self.rate)(refuted_qps))
         });
-        let parts = [self.lower(bounds, is_searched), refuted, self.upper(bounds)];
+        let parts = [Some(self.lower(bounds, is_searched)), refuted, self.upper(bounds)];
         parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 
-    fn lower(self, bounds: &Bounds, is_searched: bool) -> Option<String> {
+    fn lower(self, bounds: &Bounds, is_searched: bool) -> String {
         let held = if self.is_claimed { "held" } else { "met the goal" };
         match (bounds.lower_qps, bounds.met_qps) {
             (Some(lower_qps), _) => {
-                let again = match (bounds.retested, bounds.retested_twice) {
-                    (true, false) => ", and again at the end",
-                    (true, true) => ", and in one of two trials at the end",
-                    (false, _) if is_searched => ", and was not tried again",
-                    (false, _) => "",
+                let again = match bounds.retests {
+                    1 => ", and again at the end",
+                    2.. => ", and in one of two trials at the end",
+                    0 if is_searched => ", and was not tried again",
+                    0 => "",
                 };
-                Some(format!("{} {held}{again}", (self.rate)(lower_qps)))
+                format!("{} {held}{again}", (self.rate)(lower_qps))
             }
-            (None, Some(met_qps)) => Some(format!(
+            (None, Some(met_qps)) => format!(
                 "no load was tried often enough to hold, though no trial up to {} missed the goal",
                 (self.rate)(met_qps)
-            )),
-            (None, None) if bounds.refuted_qps.is_some() => Some("no load is known to hold".to_owned()),
+            ),
+            (None, None) if bounds.refuted_qps.is_some() => "no load is known to hold".to_owned(),
             (None, None) => {
                 let least_qps = bounds.missed_qps.or(bounds.upper_qps);
                 let down_to = |qps: f64| format!("no load met the goal, down to {}", (self.rate)(qps));
-                Some(least_qps.map_or("no load was tried yet".to_owned(), down_to))
+                least_qps.map_or("no load was tried yet".to_owned(), down_to)
             }
         }
     }
 
     fn upper(self, bounds: &Bounds) -> Option<String> {
-        if bounds.lower_qps.or(bounds.met_qps).or(bounds.refuted_qps).is_none() {
-            return None;
-        }
+        // Where no load met the goal that says it all.
+        bounds.lower_qps.or(bounds.met_qps).or(bounds.refuted_qps)?;
         let missed = if self.is_claimed { "did not hold" } else { "did not meet it" };
         let other_than_refuted =
             bounds.missed_qps.filter(|missed_qps| Some(*missed_qps) != bounds.refuted_qps);

@@ -304,7 +304,7 @@ fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bool) -> Vec<
 fn untested(starts: &[Start<'_>]) -> usize {
     let searches = starts.iter().filter(|start| start.verdict.is_searched).filter_map(Start::bounds);
     let is_untested =
-        |bounds: &&Bounds| bounds.lower_qps.is_some() && !bounds.retested && !bounds.interrupted;
+        |bounds: &&Bounds| bounds.lower_qps.is_some() && bounds.retests == 0 && !bounds.interrupted;
     searches.filter(is_untested).count()
 }
 

@@ -28,12 +28,10 @@ pub struct Bounds {
     /// failed.
     #[serde(default)]
     pub refuted_qps: Option<f64>,
-    /// Whether the lower bound was tried once more at the end, and met the goal again.
+    /// How many trials it took to show once more, at the end, that the lower bound meets the goal: two where the first was
+    /// bad, and 0 where it was not tried again.
     #[serde(default)]
-    pub retested: bool,
-    /// Whether it took a second trial to show that, since the first one was bad.
-    #[serde(default)]
-    pub retested_twice: bool,
+    pub retests: usize,
     /// The greatest load up to which no trial was bad, queries a second. That may be fewer trials than a bound takes.
     #[serde(default)]
     pub met_qps: Option<f64>,

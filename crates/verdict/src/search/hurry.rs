@@ -19,6 +19,10 @@ impl Search<'_> {
     /// Whether a trial can be made and the search still end within its limit: the time that a lower bound and
     /// its re-test take is kept back.
     pub(super) fn has_time_for(&self, level: &Level, rate_qps: f64) -> bool {
+        if self.loads.is_empty() {
+            // Nothing is known yet of how long trials take: the overload, or two that were spoiled, are no measure.
+            return self.may_overrun_for(level.duration_s(&self.loads, rate_qps));
+        }
         let ends_s = self.spent_s() + level.duration_s(&self.loads, rate_qps) + self.beside_s();
         self.has_trials() && ends_s + self.kept_back_s(rate_qps) <= self.goal.limit_s
     }

@@ -187,7 +187,7 @@ impl<'a> Search<'a> {
         let bounds = self.result(found, incomplete);
         let Some(lower_qps) = found.lower_qps else { return Next::Done(bounds) };
         let duration_s = self.last_level().goal_at(lower_qps).final_s;
-        if bounds.retested || !self.may_overrun_for(duration_s) {
+        if bounds.retests > 0 || !self.may_overrun_for(duration_s) {
             return Next::Done(bounds);
         }
         Next::Trial { rate_qps: lower_qps, duration_s, purpose: Purpose::Retest }
@@ -220,12 +220,11 @@ impl<'a> Search<'a> {
             bounds.throughput_qps = Some(conditional_throughput(&goal, lower_qps, at_lower));
             bounds.hidden_share = last.hidden_share(lower_qps);
             let retests = self.retests.iter().find(|at| at.load_qps.total_cmp(&lower_qps).is_eq());
-            bounds.retested = retests.is_some();
-            bounds.retested_twice = retests.is_some_and(|at| at.good_and_bad(self.goal).1 > 0);
+            bounds.retests = retests.map_or(0, |at| at.probes.len());
         }
         bounds.drifted = match self.refuted_qps {
             Some(_) => Some(true),
-            None => bounds.retested.then_some(false),
+            None => (bounds.retests > 0).then_some(false),
         };
         (bounds.met_qps, bounds.missed_qps) = self.met_and_missed();
         bounds

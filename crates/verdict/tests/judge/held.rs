@@ -87,7 +87,7 @@ fn no_bound_of_an_even_number_of_starts_is_a_mean_of_two() {
         retest(&mut rig, block, lower_qps, 0);
     }
     let verdict = subject(&rig);
-    assert_eq!(verdict.figure_qps.unwrap().median, 65_000.0, "a statistic");
+    assert_eq!(verdict.figure_qps.map(|figure| figure.median), Some(65_000.0), "a statistic");
     assert_eq!((verdict.lower_bound_qps, verdict.upper_bound_qps), (Some(50_000.0), Some(81_000.0)));
     for (told, (lower_qps, upper_qps)) in told(&verdict).iter().zip(loads) {
         assert_eq!(*told, format!("{lower_qps} held, and again at the end; {upper_qps} did not hold"));

@@ -1,7 +1,7 @@
 //! Searches that end early, since no other load would do better, and those that must not.
 
 use kqps_observation::run::Purpose;
-use kqps_verdict::search::{Futile, Goal, Preset, Probe, Start, bounds_found};
+use kqps_verdict::search::{Futile, Goal, Next, Preset, Probe, Start, bounds_found, next_trial};
 
 use crate::simulate::{Searched, Shape, Subject, chance, probe_of, search, search_probing, search_with};
 
@@ -47,6 +47,18 @@ fn as_many_wrong_answers_as_may_be_lost_do_not_end_it() {
     let goal = Goal { loss: 0.05, ..goal };
     let made = |rate_qps, duration_s, _| Probe { wrong_ratio: 0.03, ..probe_of(rate_qps, duration_s, 0.03) };
     assert_eq!(search_probing(&goal, &Start::default(), made, 80_000.0).probes.len(), 2);
+}
+
+#[test]
+fn two_spoiled_trials_at_the_beginning_do_not_use_up_the_time() {
+    // The player spoiled them, so that nothing is left of them but the time that they took.
+    let goal = Preset::Quick.goal();
+    let overload = Probe { purpose: Purpose::Ceiling, answered_qps: 206_742.0, ..probe_of(0.0, 0.5, 0.0) };
+    let overload = Probe { wall_s: overload.wall_s + 0.5 + 1.5, ..overload };
+    let next = next_trial(&goal, &Start::default(), &[overload]);
+    assert_eq!(next, Next::Trial { rate_qps: 198_500.0, duration_s: 0.5, purpose: Purpose::Search });
+    let late = Probe { wall_s: goal.limit_s * 1.15, ..overload };
+    assert!(matches!(next_trial(&goal, &Start::default(), &[late]), Next::Done(_)));
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn a_load_that_failed_its_re_test_is_no_lower_bound() {
     let [held, refuted, missed] = [(60_000.0, 0.0), (81_660.0, 0.0), (83_000.0, 0.1)]
         .map(|(load_qps, bad_ratio)| settling(&goal, load_qps, bad_ratio));
     let bounds = bounds_found(&goal, &[refuted, missed]);
-    assert_eq!((bounds.lower_qps, bounds.drifted, bounds.retested), (Some(81_660.0), None, false));
+    assert_eq!((bounds.lower_qps, bounds.drifted, bounds.retests), (Some(81_660.0), None, 0));
 
     let bounds = bounds_found(&goal, &[refuted, missed, retest(&goal, 81_660.0, 0.05)]);
     assert_eq!((bounds.lower_qps, bounds.throughput_qps), (None, None));
@@ -30,9 +30,9 @@ fn a_load_that_failed_its_re_test_is_no_lower_bound() {
     // What held below it was not refuted, and counts.
     let bounds = bounds_found(&goal, &[held, refuted, missed, retest(&goal, 81_660.0, 0.05)]);
     assert_eq!((bounds.lower_qps, bounds.throughput_qps), (Some(60_000.0), Some(60_000.0)));
-    assert_eq!((bounds.drifted, bounds.retested), (Some(true), false));
+    assert_eq!((bounds.drifted, bounds.retests), (Some(true), 0));
     let retests = [retest(&goal, 81_660.0, 0.05), retest(&goal, 60_000.0, 0.0)];
-    assert!(bounds_found(&goal, &[held, refuted, missed, retests[0], retests[1]]).retested);
+    assert!(bounds_found(&goal, &[held, refuted, missed, retests[0], retests[1]]).retests == 1);
 }
 
 #[test]
@@ -45,14 +45,14 @@ fn one_bad_trial_of_two_is_as_much_as_the_goal_allows() {
             .chain(retests)
             .collect();
         let bounds = bounds_found(goal, &probes);
-        (bounds.lower_qps, bounds.drifted, bounds.retested_twice)
+        (bounds.lower_qps, bounds.drifted, bounds.retests)
     };
-    assert_eq!(of(&goal, &[0.0]), (Some(81_660.0), Some(false), false));
-    assert_eq!(of(&goal, &[0.1, 0.0]), (Some(81_660.0), Some(false), true));
-    assert_eq!(of(&goal, &[0.1]), (None, Some(true), false), "there was no time for the second");
-    assert_eq!(of(&goal, &[0.1, 0.1]), (None, Some(true), false));
+    assert_eq!(of(&goal, &[0.0]), (Some(81_660.0), Some(false), 1));
+    assert_eq!(of(&goal, &[0.1, 0.0]), (Some(81_660.0), Some(false), 2));
+    assert_eq!(of(&goal, &[0.1]), (None, Some(true), 0), "there was no time for the second");
+    assert_eq!(of(&goal, &[0.1, 0.1]), (None, Some(true), 0));
     let strict = Preset::Rfc2544.goal();
-    assert_eq!(of(&strict, &[0.1, 0.0]), (None, Some(true), false), "no trial may be bad");
+    assert_eq!(of(&strict, &[0.1, 0.0]), (None, Some(true), 0), "no trial may be bad");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn after_a_failed_re_test_a_lesser_load_is_made_sure_of_and_tried_again() {
     let bounds = searched.bounds;
     assert_eq!((bounds.drifted, bounds.refuted_qps), (Some(true), Some(99_000.0)));
     let lower_qps = bounds.lower_qps.unwrap();
-    assert!((70_000.0..=90_000.0).contains(&lower_qps) && bounds.retested, "{bounds:?}");
+    assert!((70_000.0..=90_000.0).contains(&lower_qps) && bounds.retests == 1, "{bounds:?}");
     let last = searched.probes.last().unwrap();
     assert_eq!((last.purpose, last.load_qps), (Purpose::Retest, lower_qps));
     assert!(searched.wall_s <= goal.limit_s);
@@ -97,7 +97,7 @@ fn where_re_tests_fail_only_what_was_not_refuted_is_left() {
     };
     let searched = search_with(&goal, &start, fickle, 0.0);
     let bounds = searched.bounds;
-    assert!(bounds.drifted == Some(true) && !bounds.retested, "{bounds:?}");
+    assert!(bounds.drifted == Some(true) && bounds.retests == 0, "{bounds:?}");
     let retests = searched.probes.iter().filter(|probe| probe.purpose == Purpose::Retest);
     let least_qps = retests.map(|probe| probe.load_qps).reduce(f64::min);
     assert_eq!(bounds.refuted_qps, least_qps);

@@ -161,14 +161,14 @@ fn a_lower_bound_has_one_re_test() {
     // A queue as long as this would want longer trials.
     retest.under_way = Some(1e6);
     let Next::Done(bounds) = next_trial(&goal, &start, &probes) else { panic!("it goes on") };
-    assert!(bounds.drifted == Some(false) && bounds.retested, "{bounds:?}");
+    assert!(bounds.drifted == Some(false) && bounds.retests == 1, "{bounds:?}");
     // One of another load, of an older kqps, hides nothing.
     probes.last_mut().unwrap().bad_ratio = 0.1;
     probes.push(Probe { purpose: Purpose::Retest, ..probe_of(98_000.0, goal.final_s, 0.0) });
     assert_eq!(bounds_found(&goal, &probes).drifted, Some(true));
     let untested: Vec<Probe> = probes.into_iter().filter(|probe| probe.purpose != Purpose::Retest).collect();
     let bounds = bounds_found(&goal, &untested);
-    assert!(bounds.lower_qps.is_some() && bounds.drifted.is_none() && !bounds.retested);
+    assert!(bounds.lower_qps.is_some() && bounds.drifted.is_none() && bounds.retests == 0);
 }
 
 #[test]

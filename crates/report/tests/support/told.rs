@@ -1,0 +1,77 @@
+//! What the page says of each start, the words that it links, and the lines that it draws, held against the verdict.
+
+use kqps_verdict::judge::{CellVerdict, LoadPoint, RunVerdict};
+
+use super::browser::Browser;
+
+/// Beside every figure stands how far its interval covers the truth, and below it what each start showed: of a refused
+/// figure as what was seen, and no claim.
+pub(crate) fn expect_bounds(browser: &mut Browser, verdict: &RunVerdict) {
+    let table = "document.querySelector('[aria-label=\"Table of the answers\"]')";
+    let cells = format!("[...{table}.querySelectorAll('td[data-label=rate]')].map(cell => cell.textContent)");
+    let told = browser.evaluate(&cells);
+    let told: Vec<&str> = told.as_array().unwrap().iter().map(|cell| cell.as_str().unwrap()).collect();
+    assert_eq!(told.len(), verdict.subjects.len());
+    assert!(verdict.subjects.iter().any(|subject| subject.figure_qps.is_some()));
+    for (subject, told) in verdict.subjects.iter().zip(told) {
+        let has_figure = subject.figure_qps.is_some();
+        assert!(!told.contains("hold"), "a median is no load that holds: {told}");
+        assert_eq!(told.contains(" % coverage"), has_figure, "{told}");
+    }
+    let starts = "[...document.querySelectorAll('tr.starts')]\
+        .map(row => [row.firstChild.dataset.label, [...row.querySelectorAll('li')].map(start => start.textContent)])";
+    let told = browser.evaluate(starts);
+    let told = told.as_array().unwrap();
+    // One of the four never started.
+    assert_eq!(told.len(), 3);
+    for (subject, told) in verdict.subjects.iter().zip(told) {
+        assert_eq!(told[0], "by start");
+        let starts = told[1].as_array().unwrap();
+        assert_eq!(starts.len(), subject.starts.len());
+        for start in starts.iter().map(|start| start.as_str().unwrap()) {
+            let held = start.contains(" held, and again at the end; ") && start.contains(" did not hold");
+            assert_eq!(held, subject.figure_qps.is_some(), "{start}");
+            assert_eq!(start.contains(", seen: "), subject.figure_qps.is_none(), "{start}");
+        }
+    }
+    assert!(told[2][1][0].as_str().unwrap().contains("answered wrongly"), "{told:?}");
+    expect_words(browser);
+}
+
+/// Every word of METHOD that the page uses in a head leads to what it means, and so does every warning.
+fn expect_words(browser: &mut Browser) {
+    let links = "[...document.querySelectorAll('a')].map(link => link.getAttribute('href'))";
+    let links = browser.evaluate(links);
+    let links: Vec<&str> = links.as_array().unwrap().iter().map(|link| link.as_str().unwrap()).collect();
+    for word in
+        ["figure", "bounds", "ceiling", "bottleneck", "grade", "start", "block", "lost", "wrong-answers"]
+    {
+        assert!(links.contains(&format!("#term-{word}").as_str()), "{word}: {links:?}");
+    }
+    let astray = "[...document.querySelectorAll('a')].filter(link => {\
+        const meant = document.getElementById(link.getAttribute('href').slice(1));\
+        return meant?.tagName !== 'DT' || !meant.nextElementSibling.textContent.trim();\
+    }).length";
+    assert_eq!(browser.evaluate(astray), 0, "a link that leads nowhere");
+    let said = browser.evaluate("document.querySelector('.glossary').textContent");
+    let said = said.as_str().unwrap();
+    for word in ["kqps", "lag", "late", "figure", "bounds", "ceiling", "noisy-host", "client-drops", "canary"]
+    {
+        assert!(said.contains(word), "{word}");
+    }
+}
+
+/// How many lines of latency a subject has: one for each quantile in each start, where two loads met the goal.
+pub(crate) fn lines_of(subject: &CellVerdict) -> usize {
+    let quantiles: [fn(&LoadPoint) -> Option<u64>; 3] =
+        [|point| point.latency_us.p50, |point| point.latency_us.p99, |point| point.latency_us.p999];
+    let has_line = |block: u32, quantile: &fn(&LoadPoint) -> Option<u64>| {
+        let met = subject
+            .latency
+            .iter()
+            .filter(|point| point.block == block && point.bad_ratio <= subject.goal.loss);
+        met.filter_map(quantile).count() > 1
+    };
+    let of_start = |block| quantiles.iter().filter(|quantile| has_line(block, quantile)).count();
+    subject.starts.iter().map(|start| of_start(start.block)).sum()
+}
