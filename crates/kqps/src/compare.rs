@@ -75,7 +75,7 @@ pub(crate) struct Args {
     fail_on: Vec<Condition>,
 
     /// Let inconclusive comparisons pass --fail-on
-    #[arg(long, requires = "fail_on")]
+    #[arg(long, requires = "fail_on", help_heading = "Output")]
     allow_inconclusive: bool,
 
     /// Print each comparison as one JSON object in a line
@@ -88,20 +88,21 @@ pub(crate) struct Args {
 #[allow(clippy::doc_markdown)] // the comments are the help text
 struct LiveArgs {
     /// Compare servers that run already: this URL twice stands for --a and --b
-    #[arg(long, value_name = "URL", conflicts_with_all = ["runs", "a", "b"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["runs", "a", "b"], help_heading = "Subjects")]
     target: Vec<String>,
 
-    /// Ask these queries instead of generated ones, as with `kqps load -d`; for servers that run already, and for commands
-    /// that bring their own zone
-    #[arg(short = 'd', long, value_name = "FILE", conflicts_with_all = ["runs", "records"])]
+    /// Ask the queries in this file instead of generated ones, as `kqps load -d` does
+    ///
+    /// For servers that run already, and for commands that bring their own zone.
+    #[arg(short = 'd', long, value_name = "FILE", conflicts_with_all = ["runs", "records"], help_heading = "Subjects")]
     queries: Option<PathBuf>,
 
-    /// Allow a target elsewhere: ADDR or ADDR/PREFIX (repeatable)
-    #[arg(long, value_name = "ADDR[/PREFIX]", conflicts_with = "runs")]
+    /// Allow a target on another host: ADDR or ADDR/PREFIX (repeatable)
+    #[arg(long, value_name = "ADDR[/PREFIX]", conflicts_with = "runs", help_heading = "Subjects")]
     allow_target: Vec<Allowed>,
 
     /// How long it may take: as many blocks as fit, 6 at least (default: what --blocks take)
-    #[arg(long, value_parser = parse_duration, conflicts_with_all = ["runs", "blocks"])]
+    #[arg(long, value_parser = parse_duration, conflicts_with_all = ["runs", "blocks"], help_heading = "The run")]
     budget: Option<Duration>,
 
     /// ABBA blocks, each four starts; as many of A against itself come first (default: 6)

@@ -84,13 +84,14 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Ceiling")]
     no_ceiling: bool,
 
-    /// How long the search may take (default: what the goal says: 14s for quick, 3m for default and lossless, 1h for
-    /// rfc2544)
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    /// How long the search may take (default: what the goal says)
+    ///
+    /// That is 14s for quick, 3m for default and lossless, and 1h for rfc2544.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Goal")]
     time_limit: Option<Duration>,
 
     /// Keep the trials and the page of the search in this folder; `kqps report DIR` makes the page again
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
 
     /// Print a JSON object for each trial, and the verdict as the last one

@@ -77,10 +77,12 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Output")]
     drop_reasons: bool,
 
-    /// End with status 3 if this holds (repeatable): loss[:SHARE] or wrong[:SHARE], if more than this share of the sent
-    /// queries was lost or late, or answered wrongly; latency:TIME, if p99 is above it; noise, if the player or the host
-    /// spoiled the load. What cannot be judged, such as p99 of fewer than 10,000 queries, counts as failed
-    #[arg(long, value_name = "CONDITION")]
+    /// End with status 3 if this holds: loss[:SHARE], wrong[:SHARE], latency:TIME or noise (repeatable)
+    ///
+    /// loss and wrong hold if more than this share of the queries sent was lost or late, or answered wrongly; latency if p99
+    /// is above this time; noise if the player or the host spoiled the load. What cannot be judged, such as p99 of fewer than
+    /// 10,000 queries, counts as failed.
+    #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     fail_on: Vec<Condition>,
 
     /// Print the trial as one JSON object

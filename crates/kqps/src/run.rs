@@ -105,8 +105,10 @@ pub(crate) struct Args {
     #[arg(long, value_parser = parse_count, help_heading = "What is measured")]
     records: Option<u64>,
 
-    /// Install no packages of missing name servers, as a run from a checkout as root on Debian does
-    #[arg(long)]
+    /// Do not install missing name servers
+    ///
+    /// Only a run from a checkout, as root on Debian, does so.
+    #[arg(long, help_heading = "The run")]
     no_install: bool,
 
     /// Print the verdict as one JSON object

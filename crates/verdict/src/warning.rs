@@ -31,6 +31,8 @@ pub use subject::{busiest_to_mean, no_steady_state, uneven, unexplained_loss, wr
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs)]
 pub enum Code {
+    WrongAnswers,
+    RateLimited,
     PlayerLimited,
     Lagging,
     SendFailed,
@@ -40,8 +42,6 @@ pub enum Code {
     SingleHost,
     NoisyHost,
     Uneven,
-    WrongAnswers,
-    RateLimited,
     Drifted,
     NoSteadyState,
     Irregular,
@@ -52,6 +52,8 @@ pub enum Code {
 impl Code {
     /// All of them, in the order in which they are told.
     pub const ALL: [Self; 16] = [
+        Self::WrongAnswers,
+        Self::RateLimited,
         Self::PlayerLimited,
         Self::Lagging,
         Self::SendFailed,
@@ -61,8 +63,6 @@ impl Code {
         Self::SingleHost,
         Self::NoisyHost,
         Self::Uneven,
-        Self::WrongAnswers,
-        Self::RateLimited,
         Self::Drifted,
         Self::NoSteadyState,
         Self::Irregular,

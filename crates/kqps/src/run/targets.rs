@@ -19,31 +19,40 @@ const SENDERS_MOST: u64 = 1024;
 #[derive(clap::Args, Default)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 pub(crate) struct TargetArgs {
-    /// Measure a server that runs already, on this host or another: udp://ADDR:PORT (repeatable). Takes -d, and neither
-    /// starts nor stops it
-    #[arg(long, value_name = "URL", requires = "queries", conflicts_with = "study")]
+    /// Measure a server that runs already, on this host or another: udp://ADDR:PORT (repeatable)
+    ///
+    /// kqps neither starts nor stops it, and asks it what -d FILE says.
+    #[arg(
+        long,
+        value_name = "URL",
+        requires = "queries",
+        conflicts_with = "study",
+        help_heading = "What is measured"
+    )]
     target: Vec<String>,
 
     /// The name of a --target, in their order (repeatable; default: its address)
-    #[arg(long, value_name = "NAME", requires = "target")]
+    #[arg(long, value_name = "NAME", requires = "target", help_heading = "What is measured")]
     name: Vec<String>,
 
-    /// Ask these queries instead of generated ones, as with `kqps load -d`; for --target, and for a --command that brings
-    /// its own zone
-    #[arg(short = 'd', long, value_name = "FILE", conflicts_with_all = ["study", "records"])]
+    /// Ask the queries in this file instead of generated ones, as `kqps load -d` does
+    ///
+    /// For --target, and for a --command that brings its own zone.
+    #[arg(short = 'd', long, value_name = "FILE", conflicts_with_all = ["study", "records"], help_heading = "What is measured")]
     queries: Option<PathBuf>,
 
-    /// Allow a target elsewhere: ADDR or ADDR/PREFIX (repeatable)
-    #[arg(long, value_name = "ADDR[/PREFIX]")]
+    /// Allow a target on another host: ADDR or ADDR/PREFIX (repeatable)
+    #[arg(long, value_name = "ADDR[/PREFIX]", help_heading = "What is measured")]
     allow_target: Vec<Allowed>,
 
-    /// The echo that runs beside a --target on its host, which tells whether the player was the limit. Start it there:
-    /// kqps serve echo --io segment --listen ADDR:PORT
-    #[arg(long, value_name = "URL", requires = "target")]
+    /// Measure the player's ceiling with this echo, which runs on the host of the --target
+    ///
+    /// Start it there: kqps serve echo --io segment --listen ADDR:PORT
+    #[arg(long, value_name = "URL", requires = "target", help_heading = "What is measured")]
     echo_target: Option<String>,
 
     /// Threads that play at a --target, each on a core of its own where there are enough (default: 1)
-    #[arg(long, value_name = "COUNT", value_parser = parse_count, requires = "target")]
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, requires = "target", help_heading = "What is measured")]
     senders: Option<u64>,
 }
 

@@ -302,7 +302,7 @@ fn bad_input_is_one_clear_error() {
         (&["load", target, "-d", good, "-Q", "1", "-l", "0"], "nothing"),
         (&["load", target, "-d", good, "-Q", "1", "--io", "magic"], "expected auto, plain"),
         (&["load", target, "-d", good, "-Q", "1", "--cpus", "4095"], "core 4095"),
-        (&["load", target, "-d", good, "-Q", "1G"], "at most 100M"),
+        (&["load", target, "-d", good, "-Q", "1G"], "100M at most"),
         (&["load", target, "-d", good, "-Q", "1", "-x", "65530", "-c", "7"], "the last is 65536"),
         (&["load", target, "-d", good, "-Q", "1", "-S", "0"], "-S 0"),
         (&["load", target, "-d", good, "-Q", "1", "--subject-pid", "4194305"], "no process 4194305"),

@@ -218,7 +218,7 @@ fn loud(end: &str) -> (TempDir, Output) {
     let file = folder.path().join("loud.toml");
     fs::write(&file, LOUD.replace("END", end)).unwrap();
     let mut command: Command =
-        kqps(&["run", "--budget", "1s", "--records", "200", "--seed", "5", "--echo", "mmsg", "--subject"]);
+        kqps(&["run", "--budget", "25s", "--records", "200", "--seed", "5", "--echo", "mmsg", "--subject"]);
     let output = command.arg(&file).arg("--out").arg(folder.path().join("out")).output().unwrap();
     (folder, output)
 }
