@@ -37,11 +37,11 @@ impl Progress {
             Event::Block { .. } => (),
             Event::Start { cell, .. } => {
                 self.trials = 0;
-                self.message(format!("{}: starting", cell.name));
+                self.message(&format!("{}: starting", cell.name));
             }
             Event::Trial { cell, trial } => {
                 self.trials += 1;
-                self.message(format!("{}: trial {}, {}", cell.name, self.trials, words(trial)));
+                self.message(&format!("{}: trial {}, {}", cell.name, self.trials, words(trial)));
             }
             Event::Over { cell, block, ending } => self.unit_line(cell, *block, &found(ending)),
             Event::Cut { cell, block } => {
@@ -67,9 +67,9 @@ impl Progress {
         }
     }
 
-    fn message(&self, message: String) {
+    fn message(&self, message: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(visible(&message).into_owned());
+            bar.set_message(visible(message).into_owned());
         }
     }
 

@@ -35,7 +35,7 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// A server that answers: udp://ADDR[:PORT], tcp://ADDR[:PORT] or unix:PATH (repeatable)
+    /// A server that answers: `udp://ADDR[:PORT]`, `tcp://ADDR[:PORT]` or `unix:PATH` (repeatable)
     #[arg(
         long,
         value_name = "[NAME=]URL[,weight=N]",
