@@ -36,7 +36,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 pub(super) struct Args {
-    /// A server that answers: udp://ADDR[:PORT], tcp://ADDR[:PORT] or unix:PATH (repeatable)
+    /// A server that answers: `udp://ADDR[:PORT]`, `tcp://ADDR[:PORT]` or `unix:PATH` (repeatable)
     #[arg(
         long,
         value_name = "[NAME=]URL[,weight=N]",
