@@ -21,7 +21,7 @@ use kqps_verdict::warning::{self, Setting, Warning};
 use serde::Serialize;
 
 use crate::exit::{COULD_NOT, REFUSED, bad_input};
-use crate::signals::{self, InOrder};
+use crate::signals;
 use crate::value::{parse_count, parse_duration, parse_rate};
 use condition::{Condition, Outcome};
 
@@ -107,11 +107,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let (trial, warnings) = (&trial, &*warnings);
         serde_json::to_writer(&mut out, &Judged { trial, warnings, silence: silence.as_deref(), failed_on })?;
         writeln!(out)?;
-        silence.iter().for_each(|why| eprintln!("kqps: {why}"));
+        if let Some(why) = &silence {
+            eprintln!("kqps: {why}");
+        }
     } else {
         out.write_all(words::words(&trial, &warnings, setting.workers).as_bytes())?;
     }
-    failed.iter().for_each(|(_, said)| eprintln!("kqps: {said}"));
+    for (_, said) in &failed {
+        eprintln!("kqps: {said}");
+    }
     Ok(match (failed.is_empty(), silence) {
         (false, _) => ExitCode::from(REFUSED),
         (true, Some(_)) => ExitCode::from(COULD_NOT),
@@ -144,23 +148,23 @@ pub(crate) fn setting(args: &PlayerArgs, plan: &Plan) -> Setting {
 
 /// Plays trials that a person may watch, and that signals end in order.
 pub(crate) struct Watcher {
-    in_order: InOrder,
+    interrupts: &'static Interrupts,
 }
 
 impl Watcher {
     /// From here on the first signal ends the trial early, and the second ends it at once.
     pub(crate) fn new() -> Self {
-        Self { in_order: signals::in_order() }
+        Self { interrupts: signals::in_order() }
     }
 
     /// The user's wish to end.
     pub(crate) fn interrupts(&self) -> &Interrupts {
-        &self.in_order
+        self.interrupts
     }
 
     /// Plays one trial.
     pub(crate) fn play(&self, plan: &Plan, dataset: &Dataset, shown: Shown) -> anyhow::Result<Trial> {
-        let control = Control { stop: self.interrupts().clone(), ..Control::new(plan.threads) };
+        let control = Control { stop: self.interrupts.clone(), ..Control::new(plan.threads) };
         Ok(progress::beside(plan, &control.live, shown, || play(plan, dataset, &control))?)
     }
 }

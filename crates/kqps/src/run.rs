@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut session = if args.resume { resume(args)? } else { begin(args, began)? };
     let mut progress = Progress::new(session.run());
     let interrupts = signals::in_order();
-    let conducted = session.conduct(&interrupts, &mut |event| progress.tell(event));
+    let conducted = session.conduct(interrupts, &mut |event| progress.tell(event));
     progress.end();
     let go_on = format!("kqps run --resume --out {}", session.folder().path().display());
     let conducted = conducted.with_context(|| format!("what was measured is stored; to go on: {go_on}"))?;
@@ -138,9 +138,9 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
     let definitions: Vec<Definition> =
         wish.subjects.iter().map(|(_, definition)| definition.clone()).collect();
     let interrupts = signals::in_order();
-    subjects::install_missing(&definitions, &interrupts);
+    subjects::install_missing(&definitions, interrupts);
     anyhow::ensure!(!interrupts.is_asked(), "interrupted before anything was measured");
-    drop(interrupts);
+    signals::at_once();
     wish.folder = match &args.out {
         Some(folder) => folder.clone(),
         None => default_folder(wish.study.as_ref().map_or(kqps_lab::study::NAME, |study| &study.name))?,

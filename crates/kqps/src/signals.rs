@@ -1,12 +1,11 @@
 //! Signals that ask kqps to end, for every command; only the servers of `kqps serve` read theirs themselves.
 //!
 //! A thread waits for SIGINT, SIGTERM and SIGHUP. While a command prepares something, a signal ends the program at once.
-//! While it measures, in order ([`in_order`]), the first signal ends what is under way early, the second ends it at once, and
-//! the third ends the program. However it ends, the status is 128 and the number of the first signal, and nothing
+//! Once it measures ([`in_order`]), the first signal ends what is under way early, the second ends it at once, and the
+//! third ends the program. However it ends, the status is 128 and the number of the first signal, and nothing
 //! unfinished is left.
 
 use std::io;
-use std::ops::Deref;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
@@ -66,27 +65,16 @@ fn receive(number: i32) {
     std::process::exit(status_of(received.first.load(SeqCst)).into());
 }
 
-/// While this lives, signals end in order what the command does; it sees here how often it was asked to end.
-pub(crate) struct InOrder(&'static Received);
-
-/// From now on the command ends in order. In a program that has received a signal already this asks at once.
-pub(crate) fn in_order() -> InOrder {
+/// From now on signals end in order what the command does, to the last word that it prints; it sees here how often it
+/// was asked to end.
+pub(crate) fn in_order() -> &'static Interrupts {
     received().in_order.store(true, SeqCst);
-    InOrder(received())
+    &received().interrupts
 }
 
-impl Deref for InOrder {
-    type Target = Interrupts;
-
-    fn deref(&self) -> &Interrupts {
-        &self.0.interrupts
-    }
-}
-
-impl Drop for InOrder {
-    fn drop(&mut self) {
-        self.0.in_order.store(false, SeqCst);
-    }
+/// From now on a signal ends the program at once again.
+pub(crate) fn at_once() {
+    received().in_order.store(false, SeqCst);
 }
 
 /// What a command ends with that received a signal. Where the program is about to end anyway, this does not return, so

@@ -1,5 +1,7 @@
 //! Why a trial says nothing of its target: nothing could be sent, or nothing answered.
 
+use std::fmt::Write as _;
+
 use kqps_observation::Trial;
 
 use crate::warning::{most_refused, refusal};
@@ -28,14 +30,18 @@ pub fn silence(trial: &Trial) -> Option<String> {
         format!("No reply came from {target} at all")
     };
     if accounts.unsolicited > 0 {
-        why += &format!(
+        let _ = write!(
+            why,
             ". {} packets came that answer no query: the server may answer from another address or port",
             accounts.unsolicited
         );
     }
     if let Some((errno, count)) = most_refused(trial) {
-        why +=
-            &format!(". The kernel refused to send {count} further queries ({errno}): {}", refusal(errno).0);
+        let _ = write!(
+            why,
+            ". The kernel refused to send {count} further queries ({errno}): {}",
+            refusal(errno).0
+        );
     }
     Some(why)
 }

@@ -33,7 +33,7 @@ pub(super) fn compare(args: &Args) -> anyhow::Result<Compared> {
     let go_on = format!("kqps compare --resume --out {}", session.folder().path().display());
     let pairs = session.run().blocks;
     let interrupts = signals::in_order();
-    let conducted = session.conduct(&interrupts, &mut |event| tell(event, pairs));
+    let conducted = session.conduct(interrupts, &mut |event| tell(event, pairs));
     let conducted = conducted.with_context(|| format!("what was measured is stored; to go on: {go_on}"))?;
     let verdict = judge(session.run());
     let page = write_page(&session, &verdict);

@@ -94,7 +94,7 @@ fn noise(trial: &Trial, warnings: &[Warning], setting: &Setting) -> Outcome {
         Some(warning) => Outcome::Holds(warning.to_string()),
         None if warning::is_noise_known(trial, setting) => Outcome::Passes,
         None => {
-            Outcome::Unknown("a trial of less than a second does not show what else ran on the host".into())
+            Outcome::Unknown("it takes a load of more than a second to show what else ran on the host".into())
         }
     }
 }
