@@ -18,8 +18,7 @@ pub(crate) const REFUSED: u8 = 3;
 pub(crate) const HEAD: &str = "Exit status:";
 
 /// What the statuses of all commands mean but those of servers.
-const STATUSES: &str = "\
-  0    it did what it was asked; a load that ran, whatever it measured
+const STATUSES: &str = "  0    it did what it was asked; a load that ran, whatever it measured
   1    it could not: nothing could be sent, nothing answered, or an error
   2    bad usage, or a bad file
   3    measured, but a figure of `run` or `find` is refused, or a condition of --fail-on holds
@@ -27,8 +26,8 @@ const STATUSES: &str = "\
        printed what it had: the first signal ends a measurement early, the second at once";
 
 /// What those of servers mean.
-const STATUSES_OF_SERVERS: &str = "\
-  0    it served until a signal or the end of --for, and printed its counts
+const STATUSES_OF_SERVERS: &str =
+    "  0    it served until a signal or the end of --for, and printed its counts
   1    it could not serve, or not go on
   2    bad usage, or a bad file
   129  ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's number), before it
