@@ -32,8 +32,8 @@ const STATUSES: &str = "\
   141  nobody reads its output any more, as in `kqps host | head`";
 
 /// What those of servers mean.
-const STATUSES_OF_SERVERS: &str = "\
-  0    it served until a signal or the end of --for, and printed its counts
+const STATUSES_OF_SERVERS: &str =
+    "  0    it served until a signal or the end of --for, and printed its counts
   1    it could not serve, or not go on
   2    bad usage, or a bad file
   129  ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's number), before it

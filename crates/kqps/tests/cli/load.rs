@@ -328,6 +328,37 @@ fn bad_input_is_one_clear_error() {
 }
 
 #[test]
+fn every_command_explains_its_exit_status() {
+    let commands: [&[&str]; 15] = [
+        &[],
+        &["load"],
+        &["find"],
+        &["run"],
+        &["compare"],
+        &["report"],
+        &["host"],
+        &["probe"],
+        &["gen"],
+        &["gen", "zone"],
+        &["gen", "queries"],
+        &["serve"],
+        &["serve", "echo"],
+        &["serve", "auth"],
+        &["serve", "front"],
+    ];
+    for command in commands {
+        let (help, _) = words(&kqps(&[command, &["--help"]].concat()).output().unwrap());
+        assert!(
+            help.contains("Exit status:\n  0 ") && help.contains("143 by SIGTERM"),
+            "{command:?}: {help}"
+        );
+    }
+    for page in [&["man"][..], &["man", "load"], &["man", "serve"]] {
+        assert!(words(&kqps(page).output().unwrap()).0.contains(".SH \"EXIT STATUS\"\n"), "{page:?}");
+    }
+}
+
+#[test]
 fn manual_pages_and_completions_are_printed() {
     for arguments in
         [&["man"] as &[&str], &["man", "load"], &["completions", "bash"], &["completions", "zsh"]]
