@@ -21,8 +21,7 @@ pub(crate) const REFUSED: u8 = 3;
 pub(crate) const HEAD: &str = "Exit status:";
 
 /// What the statuses of all commands mean but those of servers.
-const STATUSES: &str = "\
-  0    it did what it was asked; a load that ran, whatever it measured
+const STATUSES: &str = "  0    it did what it was asked; a load that ran, whatever it measured
   1    it could not: nothing could be sent, nothing answered, or an error; or what it printed
        could not be written
   2    bad usage, or a bad file

@@ -9,6 +9,7 @@ use kqps_kernel::process;
 use kqps_observation::Cell;
 use kqps_observation::question::Path as Kind;
 use kqps_observation::run::{Purpose, Role};
+use kqps_verdict::silence::silence;
 
 use crate::conduct::{NoTrial, Patience, Play};
 use crate::folder::Folder;
@@ -63,14 +64,12 @@ impl Rig<'_> {
                 interrupts,
             };
             let trial = player.play(load)?;
-            let accounts = &trial.accounts;
-            if accounts.correct + accounts.wrong + accounts.late == 0 {
-                let reason = format!(
-                    "nothing came back from {address}: is the server running there, and may packets pass both ways?"
-                );
-                return Err(NoTrial::failed(reason));
+            // A player that came too late to send anything says nothing of the server.
+            let was_tried = trial.accounts.sent + trial.accounts.send_failed > 0;
+            match silence(&trial).filter(|_| was_tried) {
+                Some(why) => Err(NoTrial::failed(why)),
+                None => Ok(trial),
             }
-            Ok(trial)
         })
     }
 

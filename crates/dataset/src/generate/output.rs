@@ -5,6 +5,8 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::unfinished::Unfinished;
+
 /// The file that one written to `path` replaces: where `path` is a link, the file that it leads to, or else a link such as
 /// `/dev/stdout` would be gone. What is there and no regular file is an error.
 pub fn replaced_by(path: &Path) -> io::Result<PathBuf> {
@@ -16,8 +18,6 @@ pub fn replaced_by(path: &Path) -> io::Result<PathBuf> {
         _ => Ok(path.to_owned()),
     }
 }
-
-use crate::unfinished::Unfinished;
 
 /// Writes a file under another name beside `path` and renames it when it is whole. A file that is there is
 /// replaced; a device, a pipe or a directory is left alone, with an error.
@@ -33,9 +33,12 @@ pub(super) fn whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resul
     let made = Unfinished::made(|| name.tempfile_in(directory));
     // What it says names the other file, which the user never heard of.
     let (file, _unfinished) = made.map_err(|error| io::Error::from(error.kind()))?;
-    let mut out = BufWriter::with_capacity(1 << 18, file);
+    // Through the file itself: errors of its handle name the other file as well.
+    let mut out = BufWriter::with_capacity(1 << 18, file.as_file());
     write(&mut out)?;
-    out.into_inner().map_err(io::IntoInnerError::into_error)?.persist(path)?;
+    out.flush()?;
+    drop(out);
+    file.persist(path).map_err(|error| error.error)?;
     Ok(())
 }
 

@@ -47,10 +47,11 @@ impl Telling<'_> {
         match (bounds.lower_qps, bounds.met_qps) {
             (Some(lower_qps), _) => {
                 let again = match bounds.retests {
-                    1 => ", and again at the end",
-                    2.. => ", and in one of two trials at the end",
-                    0 if is_searched => ", and was not tried again",
-                    0 => "",
+                    1 => ", and again at the end".to_owned(),
+                    2 => ", and in one of two trials at the end".to_owned(),
+                    trials @ 3.. => format!(", and in enough of {trials} trials at the end"),
+                    0 if is_searched => ", and was not tried again".to_owned(),
+                    0 => String::new(),
                 };
                 format!("{} {held}{again}", (self.rate)(lower_qps))
             }

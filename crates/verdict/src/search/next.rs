@@ -93,8 +93,9 @@ fn first_hint(goal: &Goal, start: &Start, probes: &[Probe]) -> Option<Pair> {
     Some(Pair { lower_qps: Some(below_qps), upper_qps: None })
 }
 
-/// A re-test is one trial, and a second one where the first is bad and the goal allows bad trials at all.
-const RETESTS_MOST: usize = 2;
+/// A re-test is one trial. Where that is bad, more follow, up to this many, as long as no more of all of them are bad than
+/// the goal allows: noise must not refute with one trial what several have shown.
+const RETESTS_MOST: usize = 6;
 
 /// Whether more of the trials made again at a load were bad than the goal allows.
 fn is_refuted(goal: &Goal, at: &AtLoad<'_>) -> bool {
@@ -173,10 +174,11 @@ impl<'a> Search<'a> {
         uppers.into_iter().find(|upper_qps| lower_qps.is_none_or(|lower_qps| *upper_qps > lower_qps))
     }
 
-    /// The second trial of a re-test of which the first was bad, if there is time.
+    /// One more trial of a re-test that has too many bad ones so far and may still come to few enough, if there is time.
     fn retest_again(&self) -> Option<Next> {
-        let may_be_bad = |at: &&AtLoad<'_>| is_refuted(self.goal, at) && self.goal.exceed > 0.0;
-        let open = self.retests.iter().filter(may_be_bad).find(|at| at.probes.len() < RETESTS_MOST)?;
+        let bad_most = RETESTS_MOST as f64 * self.goal.exceed;
+        let may_recover = |at: &&AtLoad<'_>| at.good_and_bad(self.goal).1 as f64 <= bad_most;
+        let open = self.retests.iter().filter(|at| is_refuted(self.goal, at)).find(may_recover)?;
         let duration_s = self.last_level().goal_at(open.load_qps).final_s;
         let next = Next::Trial { rate_qps: open.load_qps, duration_s, purpose: Purpose::Retest };
         self.may_overrun_for(duration_s).then_some(next)

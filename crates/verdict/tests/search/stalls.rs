@@ -80,7 +80,7 @@ fn found(goal: &Goal, stalls_per_s: f64, stall_s: f64, packets: f64) -> (usize, 
 #[test]
 fn a_bound_is_found_near_the_capacity_though_one_trial_in_three_is_spoiled() {
     // About one trial of half a second in three meets a stall.
-    for (packets, least) in [(277.0, 92), (2_048.0, 99)] {
+    for (packets, least) in [(277.0, 95), (2_048.0, 99)] {
         let (bounds, median_qps) = found(&Preset::Quick.goal(), 1.0, 0.002, packets);
         assert!(bounds >= least && median_qps > 290_000.0, "{packets} packets: {bounds} of {median_qps}");
     }
@@ -93,5 +93,5 @@ fn a_search_that_has_the_time_goes_down_until_a_load_holds() {
     // Three stalls a second, and a buffer that holds what comes in one millisecond: what meets the goal of one query in
     // ten thousand lost is a small part of the capacity.
     let (bounds, median_qps) = found(&Preset::Default.goal(), 3.0, 0.002, 277.0);
-    assert!(bounds >= 95 && median_qps < 100_000.0, "{bounds} of {median_qps}");
+    assert!(bounds >= 99 && median_qps < 100_000.0, "{bounds} of {median_qps}");
 }

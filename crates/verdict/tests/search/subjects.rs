@@ -65,21 +65,16 @@ fn quick_typically_takes_twelve_seconds_and_never_twenty_with_a_steady_subject()
 
 #[test]
 fn noise_costs_time_within_limits_and_the_bounds_stay_near() {
-    // Where the time of a quick search runs out, it falls back on a load a fifth below all that failed. A few have no time
-    // left when their re-test fails, and then nothing is said to hold.
+    // Where the time of a quick search runs out, it falls back on a load a fifth below all that failed.
     for (preset, noise, least, median_s) in
         [(Preset::Quick, 0.1, 0.7, 18.0), (Preset::Default, 0.02, 0.96, 120.0)]
     {
         let goal = preset.goal();
         let found = searches(&goal, Shape::Noisy(noise));
         assert!(seconds(&found)[50] < median_s, "{preset}: {:.1} s", seconds(&found)[50]);
-        let refuted = found.iter().filter(|(_, one)| one.bounds.lower_qps.is_none());
-        assert!(refuted.clone().all(|(_, one)| one.bounds.drifted == Some(true)));
-        assert!(refuted.count() <= if preset == Preset::Quick { 7 } else { 0 }, "{preset}");
         for (subject, searched) in &found {
-            let Some(lower_qps) = searched.bounds.lower_qps else { continue };
+            let lower_qps = searched.bounds.lower_qps.expect("a lower bound is found in spite of noise");
             let truth_qps = subject.truth_qps(&goal);
-            let least = if searched.bounds.drifted == Some(true) { 0.7 } else { least };
             assert!(
                 lower_qps > truth_qps * least && lower_qps < truth_qps * (1.0 + noise),
                 "{:?}",
