@@ -3,7 +3,7 @@
 
 use super::bounds::Pair;
 use super::level::{LONGEST_STEP, Level};
-use super::next::{Next, Search};
+use super::next::{Next, RETESTS_MOST, Search};
 
 /// A search that has no lower bound yet may take this many times its limit.
 const LATEST: f64 = 1.15;
@@ -83,19 +83,23 @@ impl Search<'_> {
         self.finish(found, incomplete)
     }
 
-    /// The lower bound failed its re-test: makes sure of a lesser one while there is time, and has it tried again.
+    /// The lower bound failed its re-test: makes sure of a lesser one while there is time, and has it tried again. What is
+    /// just below would likely fail as well, so a load well below comes first, and else one that was begun.
     pub(super) fn below_refuted(&self, refuted_qps: f64) -> Next {
         let (found, incomplete) = self.bounds_so_far();
-        if found.lower_qps.is_none() {
-            // What is just below would fail as well. A hair more, for loads are rounded.
-            let well_below_qps = refuted_qps / HURRIED_STEP * 1.01;
-            let upper_qps = found.upper_qps.map_or(well_below_qps, |upper_qps| upper_qps.min(well_below_qps));
-            let open = Pair { lower_qps: None, upper_qps: Some(upper_qps) };
-            if let Some(rate_qps) = self.best_hope_qps(open) {
-                return self.ask(self.last_level(), rate_qps);
-            }
+        if found.lower_qps.is_some() {
+            return self.finish(found, incomplete);
         }
-        self.finish(found, incomplete)
+        // A hair more, for loads are rounded.
+        let well_below_qps = refuted_qps / HURRIED_STEP * 1.01;
+        let below = |limit_qps: f64| {
+            let upper_qps = found.upper_qps.map_or(limit_qps, |upper_qps| upper_qps.min(limit_qps));
+            self.best_hope_qps(Pair { lower_qps: None, upper_qps: Some(upper_qps) })
+        };
+        match below(well_below_qps).or_else(|| below(refuted_qps)) {
+            Some(rate_qps) => self.ask(self.last_level(), rate_qps),
+            None => self.retest_again(RETESTS_MOST).unwrap_or_else(|| self.finish(found, incomplete)),
+        }
     }
 
     /// The load that is likeliest a lower bound in the time that is left: one that was begun, or one well below all that

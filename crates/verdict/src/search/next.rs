@@ -62,7 +62,7 @@ pub fn next_trial(goal: &Goal, start: &Start, probes: &[Probe]) -> Next {
         return Next::Overload { duration_s: goal.final_s.min(1.0) };
     };
     if let Some(refuted_qps) = search.refuted_qps {
-        return search.retest_again().unwrap_or_else(|| search.below_refuted(refuted_qps));
+        return search.retest_again(RETESTS).unwrap_or_else(|| search.below_refuted(refuted_qps));
     }
     for level in &search.levels {
         match level.step(&search.loads, hint) {
@@ -93,9 +93,12 @@ fn first_hint(goal: &Goal, start: &Start, probes: &[Probe]) -> Option<Pair> {
     Some(Pair { lower_qps: Some(below_qps), upper_qps: None })
 }
 
-/// A re-test is one trial. Where that is bad, more follow, up to this many, as long as no more of all of them are bad than
-/// the goal allows: noise must not refute with one trial what several have shown.
-const RETESTS_MOST: usize = 6;
+/// A re-test is one trial, and a second one where that is bad.
+const RETESTS: usize = 2;
+
+/// Where both are bad and no lesser load can be made sure of in time, more follow, up to this many, as long as no more of all
+/// of them need be bad than the goal allows: two that noise spoiled may not be the last word.
+pub(super) const RETESTS_MOST: usize = 6;
 
 /// Whether more of the trials made again at a load were bad than the goal allows.
 fn is_refuted(goal: &Goal, at: &AtLoad<'_>) -> bool {
@@ -174,9 +177,10 @@ impl<'a> Search<'a> {
         uppers.into_iter().find(|upper_qps| lower_qps.is_none_or(|lower_qps| *upper_qps > lower_qps))
     }
 
-    /// One more trial of a re-test that has too many bad ones so far and may still come to few enough, if there is time.
-    fn retest_again(&self) -> Option<Next> {
-        let bad_most = RETESTS_MOST as f64 * self.goal.exceed;
+    /// One more trial of a re-test that has too many bad ones so far and, within so many trials, may still come to few enough;
+    /// if there is time.
+    pub(super) fn retest_again(&self, trials_most: usize) -> Option<Next> {
+        let bad_most = trials_most as f64 * self.goal.exceed;
         let may_recover = |at: &&AtLoad<'_>| at.good_and_bad(self.goal).1 as f64 <= bad_most;
         let open = self.retests.iter().filter(|at| is_refuted(self.goal, at)).find(may_recover)?;
         let duration_s = self.last_level().goal_at(open.load_qps).final_s;

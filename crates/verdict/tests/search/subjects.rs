@@ -65,21 +65,24 @@ fn quick_typically_takes_twelve_seconds_and_never_twenty_with_a_steady_subject()
 
 #[test]
 fn noise_costs_time_within_limits_and_the_bounds_stay_near() {
-    // Where the time of a quick search runs out, it falls back on a load a fifth below all that failed.
+    // Where the time of a quick search runs out, it falls back on a load a fifth below all that failed. A few bounds of quick
+    // searches fail their re-test when no time is left for another.
     for (preset, noise, least, median_s) in
         [(Preset::Quick, 0.1, 0.7, 18.0), (Preset::Default, 0.02, 0.96, 120.0)]
     {
         let goal = preset.goal();
         let found = searches(&goal, Shape::Noisy(noise));
         assert!(seconds(&found)[50] < median_s, "{preset}: {:.1} s", seconds(&found)[50]);
+        let standing = found.iter().filter(|(_, searched)| searched.bounds.lower_qps.is_some()).count();
+        assert!(standing >= if preset == Preset::Quick { 95 } else { 100 }, "{preset}: {standing}");
         for (subject, searched) in &found {
-            let lower_qps = searched.bounds.lower_qps.expect("a lower bound is found in spite of noise");
+            let before = searched.probes.iter().take_while(|probe| probe.purpose != Purpose::Retest);
+            let before = bounds_found(&goal, &before.copied().collect::<Vec<_>>());
+            let lower_qps = before.lower_qps.expect("a lower bound is found in spite of noise");
             let truth_qps = subject.truth_qps(&goal);
-            assert!(
-                lower_qps > truth_qps * least && lower_qps < truth_qps * (1.0 + noise),
-                "{:?}",
-                searched.bounds
-            );
+            assert!(lower_qps > truth_qps * least && lower_qps < truth_qps * (1.0 + noise), "{before:?}");
+            let stands_qps = searched.bounds.lower_qps.unwrap_or(lower_qps);
+            assert!(stands_qps > truth_qps * 0.7 && stands_qps <= lower_qps, "{:?}", searched.bounds);
         }
     }
 }
