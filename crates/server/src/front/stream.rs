@@ -21,6 +21,11 @@ const QUEUE_MOST: usize = 1 << 20;
 /// How long opening may take, nanoseconds.
 const OPENING_NS: u64 = 1_000_000_000;
 
+/// How long it may take where the back end is needed and was reached before, nanoseconds, and at least so many times as
+/// long as it took then. The kernel sends a lost SYN again only after a second (RFC 6298, section 2).
+const OPENING_AGAIN_NS: u64 = 200_000_000;
+const OPENING_AGAIN_TIMES: u64 = 4;
+
 /// How long it stays closed after it failed, at first and at most, nanoseconds; doubled each time in between.
 const AGAIN_FIRST_NS: u64 = 50_000_000;
 const AGAIN_MOST_NS: u64 = 1_000_000_000;
@@ -49,6 +54,8 @@ pub(super) struct StreamLink {
     /// How long it stays closed when it ends.
     wait_ns: u64,
     opened_ns: u64,
+    /// How long opening took the last time that it was opened.
+    opening_took_ns: Option<u64>,
     /// When it last brought an answer, nanoseconds.
     pub(super) heard_ns: u64,
 }
@@ -88,6 +95,7 @@ impl StreamLink {
             is_at_end: false,
             wait_ns: 0,
             opened_ns: 0,
+            opening_took_ns: None,
             heard_ns: 0,
         }
     }
@@ -142,15 +150,22 @@ impl StreamLink {
         }
     }
 
-    /// Where it is closed, it is opened again at this time at the latest.
+    /// Where it is closed, it is opened again at this time at the latest. Where it is being opened, that is given up
+    /// sooner if it was open before.
     pub(super) fn hasten(&mut self, at_ns: u64) {
-        if let State::Closed { until_ns } = &mut self.state {
-            *until_ns = at_ns.min(*until_ns);
+        match &mut self.state {
+            State::Closed { until_ns } => *until_ns = at_ns.min(*until_ns),
+            State::Opening { until_ns, .. } => {
+                let Some(took_ns) = self.opening_took_ns else { return };
+                let patience_ns = OPENING_AGAIN_NS.max(took_ns.saturating_mul(OPENING_AGAIN_TIMES));
+                *until_ns = (*until_ns).min(self.opened_ns + patience_ns);
+            }
+            State::Open(_) => {}
         }
     }
 
     /// Something happened to it. True where it is open from now on.
-    pub(super) fn note(&mut self, event: &Event) -> Result<bool, Gone> {
+    pub(super) fn note(&mut self, event: &Event, now_ns: u64) -> Result<bool, Gone> {
         self.is_at_end |= event.is_read_closed() || event.is_error();
         self.is_readable |= event.is_readable() || self.is_at_end;
         if event.is_writable() {
@@ -163,6 +178,7 @@ impl StreamLink {
         let closed = State::Closed { until_ns: 0 };
         if let State::Opening { stream, .. } = std::mem::replace(&mut self.state, closed) {
             self.state = State::Open(stream);
+            self.opening_took_ns = Some(now_ns.saturating_sub(self.opened_ns));
         }
         Ok(true)
     }
@@ -358,7 +374,7 @@ mod tests {
             poll.poll(&mut events, Some(Duration::from_secs(10))).unwrap();
             assert!(!events.is_empty(), "the end was told and is forgotten");
             for event in &events {
-                link.note(event).unwrap();
+                link.note(event, 0).unwrap();
             }
             while link.is_readable() {
                 match link.read(&mut input) {
@@ -367,5 +383,35 @@ mod tests {
                 }
             }
         }
+    }
+    /// Opens a link to a listener, and says when that is to be given up if the back end is needed meanwhile.
+    fn given_up_ns(link: &mut StreamLink, target: &Target, poll: &Poll, now_ns: u64) -> u64 {
+        link.close(poll.registry(), now_ns);
+        link.hasten(now_ns);
+        link.open(target, poll.registry(), now_ns).unwrap();
+        assert!(link.is_opening());
+        link.hasten(now_ns);
+        link.due_ns().unwrap()
+    }
+
+    #[test]
+    fn opening_is_given_up_sooner_where_it_was_open_before() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = Target::Tcp(listener.local_addr().unwrap());
+        let (mut poll, mut events) = (Poll::new().unwrap(), Events::with_capacity(8));
+        let mut link = StreamLink::new(Token(0));
+        let second = 1_000_000_000;
+        assert_eq!(given_up_ns(&mut link, &target, &poll, second), 2 * second, "it was never open");
+        while link.is_opening() {
+            poll.poll(&mut events, Some(Duration::from_secs(10))).unwrap();
+            assert!(!events.is_empty(), "it never opens");
+            for event in &events {
+                link.note(event, second + 1_000).unwrap();
+            }
+        }
+        assert_eq!(given_up_ns(&mut link, &target, &poll, 2 * second), 2 * second + 200_000_000);
+        // Where the way there is long, it gets the time that it takes.
+        link.opening_took_ns = Some(80_000_000);
+        assert_eq!(given_up_ns(&mut link, &target, &poll, 3 * second), 3 * second + 320_000_000);
     }
 }

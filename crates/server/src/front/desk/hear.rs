@@ -19,7 +19,7 @@ impl Desk {
     /// Something happened to a back end's connection.
     pub(in crate::front) fn note_stream(&mut self, number: usize, link: usize, event: &Event) {
         let Some(Some(back_end)) = self.back_ends.get_mut(number) else { return };
-        match back_end.streams[link].note(event) {
+        match back_end.streams[link].note(event, self.now_ns) {
             Ok(false) => {}
             Ok(true) => {
                 back_end.counts.connections += 1;
