@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
+use kqps_observation::visible::visible_line;
 use kqps_player::Plan;
 use kqps_verdict::judge::{SearchVerdict, Telling};
 use kqps_verdict::rate::rate;
@@ -43,7 +44,7 @@ pub(super) fn words(
     let targets: Vec<String> = plan.targets.iter().map(ToString::to_string).collect();
     let mut text = format!("\n{}: grade {}\n", targets.join(", "), verdict.grade);
     let mut line = |label: &str, value: &str| {
-        let _ = writeln!(text, "  {label:<12} {value}");
+        let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
     };
     if let Some(subject) = subject {
         line("subject", subject);
@@ -85,7 +86,7 @@ pub(super) fn words(
     }
     line("bottleneck", &verdict.bottleneck.to_string());
     for reason in &verdict.reasons {
-        let _ = writeln!(text, "  - {reason}");
+        let _ = writeln!(text, "  - {}", visible_line(reason));
     }
     if verdict.throughput_qps.is_some() {
         text += "  - No steady state was waited for, no canary was played, and nothing was measured against itself \

@@ -16,7 +16,7 @@ use super::skipped::skipped;
 use super::subject::{Choice, Subject};
 use super::target::{Allowed, Family, check_sources, resolve_all};
 use crate::exit::bad_input;
-use crate::value::{List, cores, parse_count, parse_duration, parse_list};
+use crate::value::{List, PORTS, cores, parse_count, parse_duration, parse_list, parse_within};
 
 /// Sockets of each thread, where none were asked for: enough that hashing spreads the load.
 const SOCKETS_PER_THREAD: u64 = 32;
@@ -28,6 +28,9 @@ const COALESCE_ON_OWN_CORES: Duration = Duration::from_micros(10);
 
 /// A smaller buffer may drop replies at any rate: it is warned of.
 const BUFFER_SMALL: u64 = 32 << 10;
+
+/// The seed of random arrivals, where none is given.
+pub(super) const SEED: u64 = 1;
 
 /// The most that one thread can make use of.
 const SOCKETS_MOST: u64 = 16_384;
@@ -56,7 +59,7 @@ pub(crate) struct PlayerArgs {
     servers: Vec<String>,
 
     /// The port of targets that have none of their own (default: 53); a bare number after a target is its port, too
-    #[arg(short = 'p', long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Target")]
+    #[arg(short = 'p', long, value_name = "PORT", value_parser = parse_within::<u16>(PORTS), help_heading = "Target")]
     port: Option<u16>,
 
     /// Use addresses of this family, where a target is a name
@@ -100,29 +103,29 @@ pub(crate) struct PlayerArgs {
     dnssec: bool,
 
     /// Sockets of all threads together (default: 32 for each thread)
-    #[arg(short = 'c', long, value_parser = parse_count, help_heading = "Sockets and threads")]
+    #[arg(short = 'c', long, value_name = "N", value_parser = parse_count, help_heading = "Sockets and threads")]
     sockets: Option<u64>,
 
     /// Sending threads (default: as many as --cpus, or 1)
-    #[arg(short = 'T', long, value_parser = parse_count, help_heading = "Sockets and threads")]
+    #[arg(short = 'T', long, value_name = "N", value_parser = parse_count, help_heading = "Sockets and threads")]
     threads: Option<u64>,
 
     /// Count a reply that takes longer than this as late
-    #[arg(short = 't', long, value_parser = parse_duration, default_value = "1s", help_heading = "Times")]
+    #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, default_value = "1s", help_heading = "Times")]
     timeout: Duration,
 
     /// Listen for this long after the last query (default: the timeout)
-    #[arg(long, value_parser = parse_duration, help_heading = "Times")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
     drain: Option<Duration>,
 
     /// Give up a query that cannot be sent within this time after it is due
-    #[arg(long, value_parser = parse_duration, default_value = "10ms", help_heading = "Times")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10ms", help_heading = "Times")]
     lag: Duration,
 
     /// Let a query that is due wait this long for others, which saves CPU and adds lag (default: 20us or 10us)
     ///
     /// The default is 10us where each thread has a core of its own. With more than 20us threads sleep there, too.
-    #[arg(long, value_parser = parse_duration, help_heading = "Times")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
     coalesce: Option<Duration>,
 
     /// Size of each socket's receive buffer, and of its send buffer, such as 4MiB (default: 4MiB)
@@ -136,11 +139,11 @@ pub(crate) struct PlayerArgs {
     local: Option<Sources>,
 
     /// Send from this port, and from those after it; 0 is any port
-    #[arg(short = 'x', long, value_name = "PORT", help_heading = "Sockets and threads")]
+    #[arg(short = 'x', long, value_name = "PORT", value_parser = parse_within::<u16>(0..=65_535), help_heading = "Sockets and threads")]
     local_port: Option<u16>,
 
     /// How to send and receive: auto, plain, mmsg, gso or uring
-    #[arg(long, default_value = "auto", help_heading = "Sockets and threads")]
+    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Sockets and threads")]
     io: Io,
 
     /// Pin the threads to these cores, in turn
@@ -162,12 +165,8 @@ pub(crate) struct PlayerArgs {
     priority: Priority,
 
     /// Queries that leave in one burst at most, 1 to 64
-    #[arg(long, value_parser = parse_count, default_value = "32", help_heading = "Sockets and threads")]
+    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "32", help_heading = "Sockets and threads")]
     burst: u64,
-
-    /// The seed of random arrivals
-    #[arg(long, default_value_t = 1, help_heading = "Load")]
-    seed: u64,
 
     /// Watch the subject's process and its children (CPU, memory, drops): auto, none, or a PID
     ///
@@ -181,8 +180,8 @@ pub(crate) struct PlayerArgs {
     )]
     subject: Choice,
 
-    /// How many workers answer: shows whether they share the work, and sets the ceiling of `kqps find`
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Subject")]
+    /// How many workers the subject has: shows whether they share the work, and what `kqps find` holds it against
+    #[arg(long, value_name = "N", value_parser = parse_within::<u32>(1..=1024), help_heading = "Subject")]
     pub(crate) subject_workers: Option<u32>,
 
     /// The cores that the subject runs on (default: those that its threads keep to, where it is watched)
@@ -190,7 +189,7 @@ pub(crate) struct PlayerArgs {
     subject_cpus: Option<List>,
 
     /// Allow a target on another host: ADDR or ADDR/PREFIX (repeatable)
-    #[arg(long, value_name = "ADDR[/PREFIX]", help_heading = "Load")]
+    #[arg(long, value_name = "ADDR[/PREFIX]", help_heading = "Target")]
     allow_target: Vec<Allowed>,
 }
 
@@ -215,8 +214,8 @@ pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
             path.display()
         )));
     }
-    let told = dataset.check();
-    Ok(dataset.checked(args.check.unwrap_or(told)))
+    let expected = dataset.check();
+    Ok(dataset.checked(args.check.unwrap_or(expected)))
 }
 
 impl PlayerArgs {
@@ -259,7 +258,7 @@ impl PlayerArgs {
             local: self.local,
             // As in dnsperf, 0 is any port.
             local_port: self.local_port.filter(|port| *port > 0),
-            seed: self.seed,
+            seed: SEED,
             subject_pids: subject.pids,
             subject_unknown: subject.unknown,
             subject_cpus,
@@ -284,9 +283,10 @@ impl PlayerArgs {
         }
         let drain = self.drain.unwrap_or(self.timeout);
         if drain < self.timeout {
-            return Err(bad_input(
-                "--drain must be at least the timeout, or replies in time would be missed",
-            ));
+            return Err(bad_input(format!(
+                "--drain {drain:?} is shorter than -t ({:?}): replies in time would be missed",
+                self.timeout
+            )));
         }
         Ok(drain)
     }
@@ -295,9 +295,10 @@ impl PlayerArgs {
     fn coalesce(&self, own_cores: bool) -> anyhow::Result<Duration> {
         let coalesce = self.coalesce.unwrap_or(if own_cores { COALESCE_ON_OWN_CORES } else { COALESCE });
         if coalesce > self.lag {
-            return Err(bad_input(
-                "--coalesce is longer than --lag: queries would be given up before they leave",
-            ));
+            return Err(bad_input(format!(
+                "--coalesce is {coalesce:?}, and --lag only {:?}: queries would be given up before they leave",
+                self.lag
+            )));
         }
         Ok(coalesce)
     }
@@ -344,7 +345,7 @@ impl PlayerArgs {
     fn warn_of_a_small_buffer(&self) {
         if let Some(bytes) = self.buffer.filter(|bytes| *bytes < BUFFER_SMALL) {
             eprintln!(
-                "kqps: warning: -b: buffers of {bytes} bytes hold few replies; what arrives while the player does not read \
+                "kqps: warning: -b: buffers of {bytes} B hold few replies; what arrives while the player does not read \
                  is lost, by the player's fault"
             );
         }
