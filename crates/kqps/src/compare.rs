@@ -197,14 +197,14 @@ fn tell(compared: &Compared, json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     for comparison in &compared.comparisons {
-        print::json(&Told { schema: kqps_observation::SCHEMA, kind: "comparison", comparison })?;
+        print::json(&Printed { schema: kqps_observation::SCHEMA, kind: "comparison", comparison })?;
     }
     Ok(())
 }
 
 /// What `--json` prints of each comparison.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Printed<'a> {
     schema: u32,
     kind: &'static str,
     #[serde(flatten)]

@@ -189,13 +189,13 @@ impl Search<'_> {
 
 /// Prints a trial as soon as it is over, whatever ends the search. When nobody can read it there is no use in more.
 fn tell(trial: &Trial, load: &Load) -> anyhow::Result<()> {
-    print::json(&Told { trial, purpose: load.purpose, spoiled: is_spoiled(trial) })?;
+    print::json(&Printed { trial, purpose: load.purpose, spoiled: is_spoiled(trial) })?;
     Ok(print::check()?)
 }
 
 /// What `--json` prints of each trial, before the verdict.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Printed<'a> {
     #[serde(flatten)]
     trial: &'a Trial,
     /// Why it was made.
@@ -216,7 +216,7 @@ fn interface_of(args: &Args) -> Interface {
     Interface {
         io: args.subject_io.clone().unwrap_or_else(|| USUAL_IO.into()),
         workers: args.player.subject_workers.unwrap_or(1),
-        is_told_workers: args.player.subject_workers.is_some(),
+        are_workers_given: args.player.subject_workers.is_some(),
         is_assumed: args.subject_io.is_none() || args.player.subject_workers.is_none(),
     }
 }

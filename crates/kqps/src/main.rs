@@ -104,6 +104,6 @@ fn run(command: Option<Command>) -> anyhow::Result<ExitCode> {
         Some(Command::Gen(args)) => r#gen::run(args),
         Some(Command::Probe(args)) => probe::run(&args),
         Some(Command::Completions(args)) => Ok(completions::run(&args)),
-        Some(Command::Man(args)) => man::run(args),
+        Some(Command::Man(args)) => man::run(&args),
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Args {
     command: Vec<String>,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut program = crate::command_line();
     program.build();
     let page = page_of(&program, &args.command)?;

@@ -290,7 +290,7 @@ fn tell(
     conducted: Conducted,
 ) -> anyhow::Result<()> {
     if args.json {
-        let told = Told {
+        let printed = Printed {
             schema: kqps_observation::SCHEMA,
             kind: "run",
             interrupted: conducted == Conducted::Interrupted,
@@ -298,7 +298,7 @@ fn tell(
             report,
             verdict,
         };
-        print::json(&told)?;
+        print::json(&printed)?;
     } else {
         print!("{}", words::of(session.run(), verdict, report));
     }
@@ -307,7 +307,7 @@ fn tell(
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Printed<'a> {
     schema: u32,
     kind: &'static str,
     interrupted: bool,

@@ -97,7 +97,7 @@ fn of_subject(interface: &Interface, plan: &Plan) -> Cell {
     let name = targets.join(", ");
     Cell {
         subject: name.clone(),
-        workers: if interface.is_told_workers { interface.workers } else { 0 },
+        workers: if interface.are_workers_given { interface.workers } else { 0 },
         ..echo(Role::Subject, &name, &interface.io, 0, plan)
     }
 }

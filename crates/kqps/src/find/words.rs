@@ -6,7 +6,7 @@ use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_observation::visible::visible_line;
 use kqps_player::Plan;
-use kqps_verdict::judge::{SearchVerdict, Telling};
+use kqps_verdict::judge::{SearchVerdict, Wording};
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::{Goal, Probe};
 
@@ -55,10 +55,10 @@ pub(super) fn words(
     }
     // Of a refused figure it is what was seen, and no claim.
     let with_unit = |qps: f64| format!("{} q/s", rate(qps));
-    let telling = Telling { rate: &with_unit, is_claimed: verdict.throughput_qps.is_some() };
+    let wording = Wording { rate: &with_unit, is_claimed: verdict.throughput_qps.is_some() };
     if !verdict.trials.is_empty() {
-        let label = if telling.is_claimed { "bounds" } else { "bounds, seen" };
-        line(label, &telling.bounds(&verdict.seen, true));
+        let label = if wording.is_claimed { "bounds" } else { "bounds, seen" };
+        line(label, &wording.bounds(&verdict.seen, true));
     }
     let goal = &verdict.goal;
     let p99 = goal.p99_us.map_or_else(String::new, |p99_us| format!(", p99 at most {p99_us} us"));

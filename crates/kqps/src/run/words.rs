@@ -10,7 +10,7 @@ use kqps_observation::run::Outcome;
 use kqps_observation::visible::visible_line;
 use kqps_observation::{Cell, Run};
 use kqps_verdict::interval::Interval;
-use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict, Telling};
+use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict, Wording};
 use kqps_verdict::left_open;
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::Goal;
@@ -94,16 +94,16 @@ fn of_subject(cell: &Cell, subject: &CellVerdict, verdict: &RunVerdict) -> Strin
 
 /// What each start showed, with its label. Of a refused figure it is what was seen, and no claim.
 fn bounds(subject: &CellVerdict) -> Vec<(String, String)> {
-    let telling = Telling { rate: &with_unit, is_claimed: subject.figure_qps.is_some() };
-    let seen = if telling.is_claimed { "" } else { ", seen" };
+    let wording = Wording { rate: &with_unit, is_claimed: subject.figure_qps.is_some() };
+    let seen = if wording.is_claimed { "" } else { ", seen" };
     let label = |block: u32| match subject.starts.len() {
         1 => format!("bounds{seen}"),
         _ => format!("start {}{seen}", block + 1),
     };
     // Why all of them failed is a reason below.
-    let is_told = subject.starts.iter().any(|start| start.failure.is_none());
-    let starts = subject.starts.iter().filter(|_| is_told);
-    starts.map(|start| (label(start.block), start.told(telling))).collect()
+    let is_shown = subject.starts.iter().any(|start| start.failure.is_none());
+    let starts = subject.starts.iter().filter(|_| is_shown);
+    starts.map(|start| (label(start.block), start.in_words(wording))).collect()
 }
 
 fn with_unit(rate_qps: f64) -> String {
