@@ -345,7 +345,7 @@ impl PlayerArgs {
     fn warn_of_a_small_buffer(&self) {
         if let Some(bytes) = self.buffer.filter(|bytes| *bytes < BUFFER_SMALL) {
             eprintln!(
-                "kqps: warning: -b: buffers of {bytes} B hold few replies; what arrives while the player does not read \
+                "kqps: warning: -b: buffers of {bytes} bytes hold few replies; what arrives while the player does not read \
                  is lost, by the player's fault"
             );
         }

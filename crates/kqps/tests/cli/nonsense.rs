@@ -145,12 +145,15 @@ fn a_line_feed_in_a_name_makes_no_second_line() {
 }
 
 #[test]
-fn a_line_feed_in_the_name_of_a_back_end_or_an_origin_stays_in_its_line() {
+fn a_line_feed_in_a_name_stays_in_its_line_where_nothing_is_wrong() {
     let folder = folder();
     let backend = format!("{}=udp://127.0.0.1:9", TWO_LINES.replace(':', ""));
     let front = ["serve", "front", "--for", "0s", "--listen", "127.0.0.1:0", "--backend", &backend];
     let zone = ["gen", "zone", "--records", "1", "-o", "new", "--origin", "a\nforged"];
-    for arguments in [&front[..], &zone] {
+    // Two commands are named by the words in which they differ.
+    let commands = ["a\nforged", "b"].map(|word| format!("sh -c '{word}' {{port}}"));
+    let plan = ["run", "--dry-run", "--echo", "mmsg", "--command", &commands[0], "--command", &commands[1]];
+    for arguments in [&front[..], &zone, &plan] {
         let output = kqps(arguments).current_dir(folder.path()).output().unwrap();
         let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         assert!(output.status.success() && said.contains(r"a\x0aforged"), "{said}");
