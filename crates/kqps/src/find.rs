@@ -70,20 +70,23 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SHARE", value_parser = parse_share, help_heading = "Goal")]
     width: Option<f64>,
 
-    /// The least rate to try
+    /// The least rate to try (default: 10)
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Goal")]
     min: Option<f64>,
 
-    /// The greatest rate to try
+    /// The greatest rate to try (default: 100M)
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Goal")]
     max: Option<f64>,
 
-    /// Count a trial as bad, too, whose 99th percentile of latency is above this
+    /// A trial is bad, too, if p99 of its latency is above this
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Goal")]
     p99: Option<Duration>,
 
-    /// Measure the ceiling with the echo's I/O model that is most like the subject's (default: mmsg)
-    #[arg(long, value_name = "MODEL", value_parser = PossibleValuesParser::new(kqps_lab::study::models().collect::<Vec<_>>()), help_heading = "Ceiling")]
+    /// The echo's I/O model that is most like the subject's (default: mmsg)
+    ///
+    /// One of blocking, spin, poll, select, epoll, event, mmsg, segment and uring. The echo's rate is the ceiling, of which
+    /// the figure is a share.
+    #[arg(long, value_name = "MODEL", hide_possible_values = true, value_parser = PossibleValuesParser::new(kqps_lab::study::models().collect::<Vec<_>>()), help_heading = "Ceiling")]
     subject_io: Option<String>,
 
     /// Do not measure the echo, so that the figure is no share of a ceiling
@@ -96,7 +99,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Goal")]
     time_limit: Option<Duration>,
 
-    /// Keep the trials and the page of the search in this folder; `kqps report DIR` makes the page again
+    /// Keep the trials and the page of the search in this folder
+    ///
+    /// `kqps report DIR` makes the page again.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
 

@@ -48,13 +48,13 @@ pub(crate) struct Args {
     #[command(flatten)]
     player: PlayerArgs,
 
-    /// Open loop: send this many queries a second, whatever the subject answers
+    /// Open loop: send this many queries a second
     ///
-    /// With -q as well, what falls due while that many are outstanding is not sent, and is counted as unsent.
+    /// They are sent whatever the subject answers. With -q as well, what falls due while that many are outstanding is not sent, and is counted as unsent.
     #[arg(short = 'Q', long, value_name = "RATE", value_parser = parse_rate, help_heading = "Load")]
     rate: Option<f64>,
 
-    /// Closed loop: keep this many queries outstanding (default, without -Q: 100, as in dnsperf)
+    /// Closed loop: keep this many outstanding (default: 100, without -Q)
     #[arg(short = 'q', long, value_name = "COUNT", value_parser = parse_count, help_heading = "Load")]
     outstanding: Option<u64>,
 
@@ -78,7 +78,7 @@ pub(crate) struct Args {
     #[arg(short = 'S', long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Output")]
     interval: Option<Duration>,
 
-    /// Count the kernel's reasons for dropping packets (takes root, and slows the trial)
+    /// Count the kernel's reasons for its drops (as root; slows the trial)
     #[arg(long, help_heading = "Output")]
     drop_reasons: bool,
 

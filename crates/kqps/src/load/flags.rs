@@ -58,12 +58,21 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 's', long = "server", value_name = "ADDR", help_heading = "Target")]
     servers: Vec<String>,
 
-    /// The port of targets that have none of their own (default: 53); a bare number after a target is its port, too
+    /// The port of targets that have none of their own (default: 53)
+    ///
+    /// A bare number after a target is its port, too.
     #[arg(short = 'p', long, value_name = "PORT", value_parser = parse_within::<u16>(PORTS), help_heading = "Target")]
     port: Option<u16>,
 
-    /// Use addresses of this family, where a target is a name
-    #[arg(short = 'f', long, value_name = "FAMILY", default_value = "any", help_heading = "Target")]
+    /// Addresses that a name stands for: inet, inet6 or any
+    #[arg(
+        short = 'f',
+        long,
+        value_name = "FAMILY",
+        hide_possible_values = true,
+        default_value = "any",
+        help_heading = "Target"
+    )]
     family: Family,
 
     /// The transport: udp, the only one in this version
@@ -73,14 +82,14 @@ pub(crate) struct PlayerArgs {
     #[command(flatten)]
     foreign: Foreign,
 
-    /// Read the queries from this file, one a line: `name type` (default, and with -: standard input)
+    /// Read queries from this file, a line each: `name type` (default: stdin)
     ///
-    /// What may follow, in any order: E (EDNS), D (EDNS and DO), a client subnet such as 192.0.2.0/24, the expected rcode,
+    /// - is standard input, too. What may follow a type, in any order: E (EDNS), D (EDNS and DO), a client subnet such as 192.0.2.0/24, the expected rcode,
     /// and = with the digest of the expected answer.
     #[arg(short = 'd', long, value_name = "FILE", help_heading = "Queries")]
     pub(crate) queries: Option<PathBuf>,
 
-    /// Check replies against what the file expects: rcode, answers or off (default: all that it says)
+    /// Check replies for: rcode, answers or off (default: all the file says)
     ///
     /// With answers it is the rcode and the digest of the answer.
     #[arg(long, value_name = "WHAT", help_heading = "Queries")]
@@ -118,23 +127,25 @@ pub(crate) struct PlayerArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
     drain: Option<Duration>,
 
-    /// Give up a query that cannot be sent within this time after it is due
+    /// Give up a query that is due for longer than this
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10ms", help_heading = "Times")]
     lag: Duration,
 
-    /// Let a query that is due wait this long for others, which saves CPU and adds lag (default: 20us or 10us)
+    /// Let a query that is due wait for others (default: 20us or 10us)
     ///
-    /// The default is 10us where each thread has a core of its own. With more than 20us threads sleep there, too.
+    /// That saves CPU and adds lag. The default is 10us where each thread has a core of its own. With more than 20us threads sleep there, too.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
     coalesce: Option<Duration>,
 
-    /// Size of each socket's receive buffer, and of its send buffer, such as 4MiB (default: 4MiB)
+    /// Size of each socket's receive and send buffers (default: 4MiB)
     ///
     /// A bare number counts KiB, as with dnsperf.
     #[arg(short = 'b', long, value_name = "SIZE", value_parser = parse_buffer, help_heading = "Sockets and threads")]
     buffer: Option<u64>,
 
-    /// Send from this address, or from those of a prefix in turn, such as 127.1.0.0/16
+    /// Send from this address, or from those of a prefix in turn
+    ///
+    /// Such as 127.1.0.0/16.
     #[arg(short = 'a', long, value_name = "ADDR[/PREFIX]", help_heading = "Sockets and threads")]
     local: Option<Sources>,
 
@@ -142,7 +153,7 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 'x', long, value_name = "PORT", value_parser = parse_within::<u16>(0..=65_535), help_heading = "Sockets and threads")]
     local_port: Option<u16>,
 
-    /// How to send and receive: auto, plain, mmsg, gso or uring
+    /// Send and receive by: auto, plain, mmsg, gso or uring
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Sockets and threads")]
     io: Io,
 
@@ -150,7 +161,7 @@ pub(crate) struct PlayerArgs {
     #[arg(long, value_name = "LIST", value_parser = parse_list, help_heading = "Sockets and threads")]
     cpus: Option<List>,
 
-    /// Whether the threads run before all others: auto or usual
+    /// Run the threads before all others: auto or usual
     ///
     /// With auto they do where each has a core of its own (--cpus, none of them in --subject-cpus) and the host permits it.
     /// Then no core sleeps deeply meanwhile, and no thread sleeps for a moment unless --coalesce is more than 20us. With
@@ -168,9 +179,9 @@ pub(crate) struct PlayerArgs {
     #[arg(long, value_name = "N", value_parser = parse_count, default_value = "32", help_heading = "Sockets and threads")]
     burst: u64,
 
-    /// Watch the subject's process and its children (CPU, memory, drops): auto, none, or a PID
+    /// Watch this process, with its children: auto, none, or a PID
     ///
-    /// With auto kqps finds the process on this host that has the target's socket.
+    /// Their CPU time, memory and drops are measured. With auto kqps finds the process on this host that has the target's socket.
     #[arg(
         long,
         visible_alias = "subject-pid",
@@ -180,15 +191,19 @@ pub(crate) struct PlayerArgs {
     )]
     subject: Choice,
 
-    /// How many workers the subject has: shows whether they share the work, and what `kqps find` holds it against
+    /// How many workers the subject has
+    ///
+    /// Shows whether they share the work. The echo that `kqps find` holds the subject against has as many.
     #[arg(long, value_name = "N", value_parser = parse_within::<u32>(1..=1024), help_heading = "Subject")]
     pub(crate) subject_workers: Option<u32>,
 
-    /// The cores that the subject runs on (default: those that its threads keep to, where it is watched)
+    /// The cores that the subject runs on (default: as watched)
+    ///
+    /// Where it is watched, those that its threads keep to are seen.
     #[arg(long, value_name = "LIST", value_parser = parse_list, help_heading = "Subject")]
     subject_cpus: Option<List>,
 
-    /// Allow a target on another host: ADDR or ADDR/PREFIX (repeatable)
+    /// Allow targets on other hosts: ADDR or ADDR/PREFIX (repeatable)
     #[arg(long, value_name = "ADDR[/PREFIX]", help_heading = "Target")]
     allow_target: Vec<Allowed>,
 }
