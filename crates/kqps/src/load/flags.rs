@@ -84,8 +84,8 @@ pub(crate) struct PlayerArgs {
 
     /// Read queries from this file, a line each: `name type` (default: stdin)
     ///
-    /// The name - is standard input, too. What may follow a type, in any order: E (EDNS), D (EDNS and DO), a client subnet such as 192.0.2.0/24, the expected rcode,
-    /// and = with the digest of the expected answer.
+    /// The name - is standard input, too. What may follow a type, in any order: E (EDNS), D (EDNS and DO), a client subnet
+    /// such as 192.0.2.0/24, the expected rcode, and = with the digest of the expected answer.
     #[arg(short = 'd', long, value_name = "FILE", help_heading = "Queries")]
     pub(crate) queries: Option<PathBuf>,
 
