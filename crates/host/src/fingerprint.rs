@@ -118,7 +118,7 @@ fn hypervisor(root: &Root, cpuinfo: &str) -> Option<String> {
         match (named("sys_vendor"), named("product_name")) {
             (Some(vendor), Some(product)) => format!("{vendor} {product}"),
             (Some(name), None) | (None, Some(name)) => name,
-            (None, None) => "one that does not tell its name".into(),
+            (None, None) => "an unknown hypervisor".into(),
         }
     })
 }

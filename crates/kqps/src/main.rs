@@ -29,10 +29,10 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
-  kqps                                                # measure this machine and its name servers
-  kqps run --command 'my-server -p {port} -z {zone}'  # measure a server of your own
-  kqps find 127.0.0.1:5300 -d bench.queries           # the highest rate that a server answers
-  kqps load 127.0.0.1:5300 -d bench.queries -Q 100k   # one load, with every query accounted for";
+  kqps                                                # measure this machine
+  kqps run --command 'my-server -p {port} -z {zone}'  # a server of your own
+  kqps find 127.0.0.1:5300 -d bench.queries           # its highest rate
+  kqps load 127.0.0.1:5300 -d bench.queries -Q 100k   # one load, accounted for";
 
 /// Benchmark DNS reliably on multi-core systems: every query accounted for, every figure with its grade
 ///
@@ -61,7 +61,16 @@ enum Command {
 
 /// The command line with all that its help says.
 fn command_line() -> clap::Command {
-    exit::explained(Cli::command())
+    with_negative_numbers(exit::explained(Cli::command()))
+}
+
+/// Has a negative number taken for a value, so that its flag says what it expects; it would be taken for another flag.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let taken = |arg: clap::Arg| {
+        let takes_values = arg.get_action().takes_values();
+        if takes_values { arg.allow_negative_numbers(true) } else { arg }
+    };
+    command.mut_args(taken).mut_subcommands(with_negative_numbers)
 }
 
 fn main() -> ExitCode {
@@ -95,6 +104,6 @@ fn run(command: Option<Command>) -> anyhow::Result<ExitCode> {
         Some(Command::Gen(args)) => r#gen::run(args),
         Some(Command::Probe(args)) => probe::run(&args),
         Some(Command::Completions(args)) => Ok(completions::run(&args)),
-        Some(Command::Man(args)) => man::run(args),
+        Some(Command::Man(args)) => man::run(&args),
     }
 }

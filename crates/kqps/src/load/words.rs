@@ -3,7 +3,9 @@
 
 use std::fmt::Write as _;
 
+use kqps_lab::words::counted;
 use kqps_observation::trial::{LoadMode, UNSENT_IDS, UNSENT_WINDOW};
+use kqps_observation::visible::visible_line;
 use kqps_observation::{Quantiles, Trial};
 use kqps_verdict::rate::plain;
 use kqps_verdict::silence::silence;
@@ -34,14 +36,14 @@ pub(super) fn words(trial: &Trial, warnings: &[Warning], workers: Option<u32>) -
         let _ = writeln!(text, "\n{silence}.");
     }
     for warning in warnings {
-        let _ = writeln!(text, "\nWarning: {warning}");
+        let _ = writeln!(text, "\nWarning: {}", visible_line(&warning.to_string()));
     }
     text
 }
 
 /// A line with its value in dnsperf's column.
 fn line(text: &mut String, label: &str, value: &str) {
-    let _ = writeln!(text, "  {:<21} {value}", format!("{label}:"));
+    let _ = writeln!(text, "  {:<21} {}", format!("{label}:"), visible_line(value));
 }
 
 fn statistics(trial: &Trial) -> String {
@@ -167,7 +169,9 @@ fn load(trial: &Trial) -> String {
     let player = &trial.player;
     let pinned =
         if player.cpus.is_empty() { "not pinned".into() } else { format!("pinned to {:?}", player.cpus) };
-    let io = format!("{}, {} threads ({pinned}), {} sockets", player.io, player.threads, player.sockets);
+    let (threads, sockets) =
+        (counted(player.threads.into(), "thread"), counted(player.sockets.into(), "socket"));
+    let io = format!("{}, {threads} ({pinned}), {sockets}", player.io);
     line(&mut text, "Player", &io);
     if let Some(subject) = watched(trial) {
         line(&mut text, "Subject", &subject);
