@@ -22,8 +22,8 @@ pub(crate) const HEAD: &str = "Exit status:";
 
 /// What the statuses of all commands mean but those of servers.
 const STATUSES: &str = "  0    it did what it was asked; a load that ran, whatever it measured
-  1    it could not: nothing could be sent, nothing answered, or an error; or
-       what it printed could not be written
+  1    it could not: nothing could be sent, nothing answered (whatever --fail-on
+       asks), or an error; or what it printed could not be written
   2    bad usage, or a bad file
   3    measured, but a figure of `run` or `find` is refused, or a condition of
        --fail-on holds

@@ -4,7 +4,7 @@ mod condition;
 mod dnsperf;
 mod flags;
 mod progress;
-mod skipped;
+pub(crate) mod skipped;
 mod subject;
 mod target;
 mod words;
@@ -136,10 +136,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for (_, said) in &failed {
         eprintln!("kqps: {said}");
     }
-    Ok(match (failed.is_empty(), silence) {
-        (false, _) => ExitCode::from(REFUSED),
-        (true, Some(_)) => ExitCode::from(COULD_NOT),
-        (true, None) => ExitCode::SUCCESS,
+    Ok(match (silence, failed.is_empty()) {
+        (Some(_), _) => ExitCode::from(COULD_NOT),
+        (None, false) => ExitCode::from(REFUSED),
+        (None, true) => ExitCode::SUCCESS,
     })
 }
 

@@ -1,7 +1,9 @@
 //! Flags that dnsperf's users type. Where a letter means the same here it works; where it cannot, the error says what
 //! kqps has in its place. Nothing is silently another thing.
 
+use std::fs::File;
 use std::io::{self, IsTerminal as _};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -12,7 +14,7 @@ use crate::value::{BUFFER_MOST, parse_size};
 /// The window of a load for which neither a rate nor a window was given.
 pub(super) const WINDOW: u64 = 100;
 
-/// Standard input.
+/// What standard input is called. It is read by its descriptor, since a socket cannot be opened by this name.
 const STDIN: &str = "/dev/stdin";
 
 /// A socket's buffer: a size with a unit, or a bare number of KiB.
@@ -29,14 +31,15 @@ pub(super) fn parse_buffer(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Where queries are read from: the file, or standard input for `-` and for none. A terminal has no queries in it.
-pub(super) fn query_file(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+/// Where queries are read from, and what that is called: the file, or standard input for `-` and for none. A terminal has
+/// no queries in it.
+pub(super) fn query_file(given: Option<&Path>) -> anyhow::Result<(Option<File>, PathBuf)> {
     match given {
-        Some(path) if path != "-" => Ok(path.to_owned()),
+        Some(path) if path != "-" && path != STDIN => Ok((None, path.to_owned())),
         None if io::stdin().is_terminal() => Err(bad_input(
             "which queries? Name a file with -d FILE, or pipe them into standard input (a line each: name type)",
         )),
-        _ => Ok(STDIN.into()),
+        _ => Ok((Some(io::stdin().as_fd().try_clone_to_owned()?.into()), STDIN.into())),
     }
 }
 
@@ -208,7 +211,11 @@ mod tests {
     #[test]
     fn queries_come_from_the_file_or_from_standard_input() {
         let file = |given| query_file(Some(Path::new(given))).unwrap();
-        assert_eq!(file("a/b"), Path::new("a/b"));
-        assert_eq!(file("-"), Path::new("/dev/stdin"));
+        let (open, path) = file("a/b");
+        assert!(open.is_none() && path == Path::new("a/b"));
+        for given in ["-", "/dev/stdin"] {
+            let (open, path) = file(given);
+            assert!(open.is_some() && path == Path::new("/dev/stdin"));
+        }
     }
 }

@@ -213,10 +213,14 @@ pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
     let format = if args.binary { Format::Binary } else { Format::Auto };
     let options =
         Options { format, edns: args.edns, dnssec: args.dnssec, skip_bad: args.skip_bad, cache_dir: None };
-    let path = query_file(args.queries.as_deref())?;
+    let (standard_input, path) = query_file(args.queries.as_deref())?;
     let unnamed =
         if args.queries.is_none() { "; there is no -d FILE, so standard input was read" } else { "" };
-    let dataset = Dataset::open(&path, &options).map_err(|error| bad_input(format!("{error}{unnamed}")))?;
+    let dataset = match standard_input {
+        Some(source) => Dataset::read(source, &path, &options),
+        None => Dataset::open(&path, &options),
+    };
+    let dataset = dataset.map_err(|error| bad_input(format!("{error}{unnamed}")))?;
     for note in skipped(&dataset) {
         eprintln!("kqps: {note}");
     }
