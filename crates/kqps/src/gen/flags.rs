@@ -29,7 +29,7 @@ pub(super) struct NamesArgs {
 
     /// The length of the names' first labels, bytes (default: the recipe's, or as spread as names of hosts are)
     #[arg(long, value_name = "N", value_parser = parse_within::<u8>(1..=63))]
-    label_bytes: Option<u8>,
+    label_length: Option<u8>,
 
     /// The seed of the names (default: the recipe's, or 1)
     #[arg(long, value_name = "SEED", value_parser = parse_seed)]
@@ -48,7 +48,7 @@ impl NamesArgs {
             recipe.origin.clone_from(origin);
         }
         recipe.records = self.records.unwrap_or(recipe.records);
-        recipe.names.label_bytes = self.label_bytes.or(recipe.names.label_bytes);
+        recipe.names.label_bytes = self.label_length.or(recipe.names.label_bytes);
         recipe.seed = self.seed.unwrap_or(recipe.seed);
         Ok(recipe)
     }

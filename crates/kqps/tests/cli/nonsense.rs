@@ -67,7 +67,7 @@ fn what_nobody_can_mean_is_refused_with_what_to_write() {
         ("compare", "--target udp://127.0.0.1:9", "expected two, one for each side, found 1"),
         ("gen zone -o new", "--seed x", "expected a whole number from 0 to"),
         ("gen zone -o new", "--recipe folder", "cannot read folder: Is a directory"),
-        ("gen zone -o new", "--label-bytes 300", "expected a whole number from 1 to 63"),
+        ("gen zone -o new", "--label-length 300", "expected a whole number from 1 to 63"),
         ("gen recipe", "foo", "there is no recipe"),
         (echo, "--threads 0", "expected a whole number from 1 to 1024"),
         (echo, "--threads -1", "expected a whole number from 1 to 1024"),

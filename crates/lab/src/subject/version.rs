@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say it
 pub enum NoVersion {
-    #[error("it has no command that tells its version, or the command says something else")]
+    #[error("it has no command that prints its version, or the command prints something else")]
     Unknown,
     #[error("`{words}`: {error}")]
     Unended { words: String, error: Unended },

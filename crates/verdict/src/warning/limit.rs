@@ -27,7 +27,7 @@ pub fn rate_limited(trial: &Trial) -> Option<Warning> {
         lost => format!(" {lost} queries were lost{}.", by_kind(&trial.lost_expected)),
     };
     let advice = format!(
-        "{}{lost} So the subject limits the rate of its responses (RRL), and the figure tells of that limit. {}",
+        "{}{lost} So the subject limits the rate of its responses (RRL), and the figure is that of the limit. {}",
         sign.seen,
         settings(trial)
     );

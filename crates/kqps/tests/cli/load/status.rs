@@ -18,7 +18,7 @@ fn load_of_a_server(bench: &Bench, lost: u64, wrong: u64, flags: &[&str]) -> Out
     std::thread::scope(|scope| {
         scope.spawn(|| answer_some(&socket, lost, wrong, &stop));
         let _stopper = Stopper(&stop);
-        let common = ["-q", "10", "-n", "1", "-t", "0.3s"];
+        let common = ["-q", "10", "-n", "1", "-t", "1s"];
         bench.load_of(&target, &[&common, flags].concat()).output().unwrap()
     })
 }
