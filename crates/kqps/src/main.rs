@@ -38,8 +38,13 @@ Examples:
 ///
 /// Without a command kqps does what `kqps run` does.
 #[derive(Parser)]
-#[command(name = "kqps", version, propagate_version = true, max_term_width = 110, after_help = EXAMPLES)]
+#[command(name = "kqps", version, propagate_version = true, max_term_width = 110, after_help = EXAMPLES,
+          args_conflicts_with_subcommands = true)]
 struct Cli {
+    /// Install no packages of name servers that are missing
+    #[arg(long)]
+    no_install: bool,
+
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -77,7 +82,7 @@ fn main() -> ExitCode {
     let outcome = command_line().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let status = match outcome {
         Ok(cli) => {
-            let outcome = run(cli.command);
+            let outcome = run(cli);
             let interrupted = signals::status();
             let status = outcome.unwrap_or_else(|error| exit::with(&error));
             interrupted.unwrap_or(status)
@@ -87,13 +92,13 @@ fn main() -> ExitCode {
     exit::after_printing(status)
 }
 
-fn run(command: Option<Command>) -> anyhow::Result<ExitCode> {
+fn run(Cli { no_install, command }: Cli) -> anyhow::Result<ExitCode> {
     // Servers take signals before they start a thread.
     if !matches!(command, Some(Command::Serve(_))) {
         signals::watch()?;
     }
     match command {
-        None => run::alone(),
+        None => run::alone(no_install),
         Some(Command::Load(args)) => load::run(&args),
         Some(Command::Find(args)) => find::run(&args),
         Some(Command::Serve(args)) => serve::run(args),

@@ -21,7 +21,8 @@ use kqps_lab::comparison;
 use kqps_lab::conduct::Conducted;
 use kqps_lab::configured::Configured;
 use kqps_lab::layout::lay_out;
-use kqps_lab::session::{LabError, Session, Wish};
+use kqps_lab::packages;
+use kqps_lab::session::{self, LabError, Session, Wish};
 use kqps_lab::study_file::{self, StudyFile};
 use kqps_lab::subject::Definition;
 use kqps_lab::toml_file::{did_you_mean, nearest};
@@ -127,10 +128,10 @@ serve that zone; any other may answer anything.";
 const RECORDS: u64 = 100_000;
 
 /// What `kqps` alone does: it says so first, and where, and what else there is.
-pub(crate) fn alone() -> anyhow::Result<ExitCode> {
+pub(crate) fn alone(no_install: bool) -> anyhow::Result<ExitCode> {
     let folder = default_folder(kqps_lab::study::NAME)?;
     eprintln!("{}", announce::alone(&folder));
-    run(&Args { out: Some(folder), ..Args::default() })
+    run(&Args { out: Some(folder), no_install, ..Args::default() })
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -171,14 +172,18 @@ pub(crate) fn write_page(session: &Session, verdict: &RunVerdict) -> anyhow::Res
 
 fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
     let mut wish = wish(args)?;
-    // Installing is no part of measuring, and not paid for by the budget.
-    let installing = Instant::now();
-    let definitions: Vec<Definition> = wish.subjects.iter().map(|one| one.definition.clone()).collect();
-    install::missing(&definitions, args.no_install)?;
     wish.folder = match &args.out {
         Some(folder) => named(folder)?,
         None => default_folder(wish.study.as_ref().map_or(kqps_lab::study::NAME, |study| &study.name))?,
     };
+    // Installing is no part of measuring, and not paid for by the budget.
+    let installing = Instant::now();
+    let definitions: Vec<Definition> = wish.subjects.iter().map(|one| one.definition.clone()).collect();
+    let missing = packages::missing(&definitions);
+    if !missing.is_empty() {
+        session::check(&wish).map_err(told)?;
+        install::missing(&missing, args.no_install)?;
+    }
     let (session, spending) = Session::begin(&wish, began + installing.elapsed()).map_err(told)?;
     announce::begin(&session, &spending);
     Ok(session)
