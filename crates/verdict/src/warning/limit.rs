@@ -73,7 +73,7 @@ fn refused(trial: &Trial) -> Option<Sign> {
 }
 
 /// Losses that no counter of drops explains.
-fn held_back(trial: &Trial) -> u64 {
+pub(super) fn held_back(trial: &Trial) -> u64 {
     let unexplained = u64::try_from(trial.ledger.unexplained).unwrap_or(0);
     unanswered(trial) + unexplained
 }
