@@ -11,12 +11,11 @@ use kqps_verdict::judge::{facts_of, judge};
 use kqps_verdict::search::Goal;
 
 use super::ceiling::{Ceilings, Interface, Measured};
-use crate::exit::bad_input;
 use crate::run::{named, repeat};
 
 /// The folder that `--out` names, before anything is measured.
 pub(super) fn claim(folder: &Path) -> anyhow::Result<Claimed> {
-    Claimed::new(&named(folder)?).map_err(bad_input)
+    Ok(Claimed::new(&named(folder)?)?)
 }
 
 /// A search that is kept, and which of its cells is the subject's.

@@ -126,7 +126,9 @@ fn a_server_that_does_not_answer_is_told_and_refused() {
     let mut command =
         kqps(&["run", "--budget", "25s", "--echo", "mmsg", "--target", &url, "-d", &bench.queries()]);
     let output = command.arg("--out").arg(&out).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let why = "kqps: nothing could be measured: ";
+    assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
     let run = stored(&out);
     let failed: Vec<&str> = run.trials.iter().filter_map(|one| one.failure()).collect();
     assert_eq!(failed.len(), 1, "{failed:?}");
