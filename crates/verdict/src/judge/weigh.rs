@@ -245,6 +245,10 @@ fn why_futile(futile: Futile) -> String {
                            filter, and ask the server one of these questions by hand."
                 .into()
         }
+        Futile::Late { .. } => format!(
+            "The search ended early: {futile}. Allow the answers more time (--timeout), as the way to a server far away \
+             takes, or look for what delays them."
+        ),
         Futile::Lossy { .. } => format!(
             "The search ended early: {futile}. Look for a packet filter or a rate limit, on the path or in the \
              server, and for queries that it does not answer."
