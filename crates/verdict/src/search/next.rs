@@ -229,10 +229,11 @@ impl<'a> Search<'a> {
             bounds.hidden_share = last.hidden_share(lower_qps);
             let retests = self.retests.iter().find(|at| at.load_qps.total_cmp(&lower_qps).is_eq());
             bounds.retests = retests.map_or(0, |at| at.probes.len());
+            bounds.retests_good = retests.map_or(0, |at| at.good_and_bad(self.goal).0);
         }
         bounds.drifted = match self.refuted_qps {
             Some(_) => Some(true),
-            None => (bounds.retests > 0).then_some(false),
+            None => (bounds.retests > 0).then_some(bounds.is_shaky()),
         };
         (bounds.met_qps, bounds.missed_qps) = self.met_and_missed();
         bounds
