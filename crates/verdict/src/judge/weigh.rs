@@ -153,7 +153,7 @@ impl Doubt {
             );
             add(Some(Effect::Cap(Grade::B)), reason);
         }
-        if case.was_running {
+        if case.was_running && interval.count > 1 {
             let reason = "The server was running before: each start is one session with the same life of it. The range \
                           shows how sessions differ, not how a restarted server would.";
             add(None, reason.into());
