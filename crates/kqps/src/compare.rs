@@ -87,7 +87,9 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 struct LiveArgs {
-    /// Compare servers that run already: this URL twice stands for --a and --b
+    /// Compare servers that run already, each named once: udp://ADDR:PORT or ADDR:PORT
+    ///
+    /// What is given twice stands for --a and --b. It is always an address, never the name of a subject.
     #[arg(long, value_name = "URL", conflicts_with_all = ["runs", "a", "b"], help_heading = "Subjects")]
     target: Vec<String>,
 

@@ -24,7 +24,7 @@ pub(crate) const HEAD: &str = "Exit status:";
 const STATUSES: &str = "  0    it did what it was asked; a load that ran, whatever it measured
   1    it could not: nothing could be sent, nothing answered (whatever --fail-on
        asks), or an error; or what it printed could not be written
-  2    bad usage, or a bad file
+  2    bad usage, a bad file, or a folder for --out that is taken
   3    measured, but a figure of `run` or `find` is refused, or a condition of
        --fail-on holds
   129  ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's
@@ -92,16 +92,25 @@ impl fmt::Display for Lines {
 
 impl std::error::Error for Lines {}
 
-/// Whether an error is about what the user typed or gave, a store that cannot be read among it.
+/// Whether an error is about what the user typed or gave, a store that cannot be read and a folder that is taken among it.
 fn is_about_input(error: &anyhow::Error) -> bool {
     let is_bad = |cause: &StoreError| {
-        use StoreError::{Damaged, Directory, Newer, NotAStore};
-        matches!(cause, Damaged { .. } | Directory { .. } | Newer { .. } | NotAStore { .. })
+        use StoreError::{Damaged, Directory, Exists, Locked, Newer, NotAStore};
+        matches!(
+            cause,
+            Damaged { .. }
+                | Directory { .. }
+                | Exists { .. }
+                | Locked { .. }
+                | Newer { .. }
+                | NotAStore { .. }
+        )
     };
     let of_lab = |cause: &LabError| match cause {
         LabError::Store(store) => is_bad(store),
         LabError::SameName { .. }
         | LabError::File(_)
+        | LabError::Foreign { .. }
         | LabError::Goal(_)
         | LabError::NoRun(_)
         | LabError::Search { .. } => true,

@@ -7,6 +7,7 @@ mod place;
 mod plan;
 mod progress;
 pub(crate) mod repeat;
+mod silent;
 pub(crate) mod subjects;
 pub(crate) mod targets;
 mod words;
@@ -27,6 +28,7 @@ use kqps_lab::study_file::{self, StudyFile};
 use kqps_lab::subject::Definition;
 use kqps_lab::toml_file::{did_you_mean, nearest};
 use kqps_lab::words::counted;
+use kqps_observation::visible::visible_line;
 use kqps_verdict::judge::{RunVerdict, judge};
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -153,6 +155,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match conducted {
         Conducted::Interrupted => {
             eprintln!("Interrupted; what was measured is stored. To go on: {go_on}");
+            Ok(ExitCode::from(exit::COULD_NOT))
+        }
+        Conducted::Whole if let Some(why) = silent::why_nothing(session.run()) => {
+            eprintln!("kqps: nothing could be measured: {}", visible_line(why));
             Ok(ExitCode::from(exit::COULD_NOT))
         }
         Conducted::Whole if words::is_refused(&verdict) => Ok(ExitCode::from(exit::REFUSED)),

@@ -32,8 +32,10 @@ pub fn silence(trial: &Trial) -> Option<String> {
     if accounts.unsolicited > 0 {
         let _ = write!(
             why,
-            ". {} packets came that answer no query: the server may answer from another address or port",
-            accounts.unsolicited
+            ". {} packets came that answer no query: the server may answer from another address or port, or so long after \
+             the timeout of {} ms (-t) that nobody waited any more",
+            accounts.unsolicited,
+            trial.load.timeout_s * 1e3
         );
     }
     if let Some((errno, count)) = most_refused(trial) {
@@ -90,7 +92,8 @@ mod tests {
         };
         let mut closed = trial(lost(10));
         closed.host.udp.no_ports = 10;
-        let stray = trial(Accounts { unsolicited: 7, ..lost(10) });
+        let mut stray = trial(Accounts { unsolicited: 7, ..lost(10) });
+        stray.load.timeout_s = 0.25;
         let mut own = trial(lost(10));
         own.ledger.places =
             vec![Placed { place: Place::PlayerSocketBuffer, count: 12, by: FoundBy::Drops, shared: false }];
@@ -103,6 +106,7 @@ mod tests {
         says(&refused("EPERM"), "packet filter");
         says(&closed, "Nothing listens at 192.0.2.1:53");
         says(&stray, "7 packets came that answer no query");
+        says(&stray, "after the timeout of 250 ms (-t)");
         says(&own, "own sockets dropped every reply");
         says(&late, "too late for all 10 queries");
         says(&trial(lost(10)), "No reply came from 192.0.2.1:53 at all");

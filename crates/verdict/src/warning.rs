@@ -191,6 +191,16 @@ impl Warning {
         );
         Self::new(Code::Drifted, Effect::DownOne, refuted_qps, advice)
     }
+
+    /// The lower bound met the goal in enough trials of its re-test, and missed it in several.
+    pub fn drifted_in_part(lower_qps: f64, good: usize, trials: usize) -> Self {
+        let advice = format!(
+            "At the end of the search {} queries a second met the goal in {good} of {trials} trials only: the subject or \
+             the host changed meanwhile. Search again on a quieter machine, or warm the subject up for longer.",
+            plain(lower_qps)
+        );
+        Self::new(Code::Drifted, Effect::DownOne, lower_qps, advice)
+    }
 }
 
 impl fmt::Display for Warning {

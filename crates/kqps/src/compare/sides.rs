@@ -21,13 +21,14 @@ enum Word {
 
 /// A and B.
 pub(super) fn of(args: &Args) -> anyhow::Result<[Side; 2]> {
-    let targets = args.live.target.as_slice();
-    let texts = args.a.as_ref().zip(args.b.as_ref());
-    let texts = texts.or_else(|| <&[String; 2]>::try_from(targets).ok().map(|[a, b]| (a, b)));
-    let (a, b) = texts.ok_or_else(|| {
-        bad_input(format!("--target: expected two, one for each side, found {}", targets.len()))
-    })?;
-    let words = [word(a, args)?, word(b, args)?];
+    let words = match (args.a.as_ref().zip(args.b.as_ref()), args.live.target.as_slice()) {
+        (Some((a, b)), _) => [word(a, args)?, word(b, args)?],
+        (None, [a, b]) => [running(a, args)?, running(b, args)?],
+        (None, targets) => {
+            let found = targets.len();
+            return Err(bad_input(format!("--target: expected two, one for each side, found {found}")));
+        }
+    };
     let started = named_apart(&words)?;
     let running: Vec<Running> = words.iter().filter_map(Word::running).cloned().collect();
     targets::check(&running, &started, args.live.queries.as_deref())?;
@@ -45,11 +46,16 @@ pub(super) fn of(args: &Args) -> anyhow::Result<[Side; 2]> {
     Ok([a, b])
 }
 
+/// The address of a server that runs already, as `kqps run --target` reads it.
+fn running(text: &str, args: &Args) -> anyhow::Result<Word> {
+    let target = targets::resolve(text, &args.live.allow_target)?;
+    Ok(Word::Running(Running { name: target.address.to_string(), target }))
+}
+
 /// A URL has a scheme, and a command a placeholder; a subject's words after its name are settings.
 fn word(text: &str, args: &Args) -> anyhow::Result<Word> {
     if text.contains("://") {
-        let target = targets::resolve(text, &args.live.allow_target)?;
-        return Ok(Word::Running(Running { name: target.address.to_string(), target }));
+        return running(text, args);
     }
     let are_settings =
         text.split_whitespace().skip(1).all(|word| word.contains('=') && !word.starts_with('-'));

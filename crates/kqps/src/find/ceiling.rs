@@ -34,7 +34,7 @@ pub(super) struct Interface {
 /// What the echo reached here.
 #[derive(Debug, Default)]
 pub(super) struct Ceilings {
-    /// The player's own ceiling (a), against the cheapest echo.
+    /// The player's own ceiling (a), against the cheapest echo; none where that is the echo with the subject's I/O.
     pub(super) player: Option<Measured>,
     /// The standard interface's ceiling (b), against the echo with the subject's I/O.
     pub(super) echo: Option<Measured>,
@@ -85,9 +85,13 @@ pub(super) fn measure(interface: &Interface, plan: &Plan, dataset: &Dataset, wat
         Some(Measured { io: io.to_owned(), trial: trial.ok()? })
     };
     let mut cheapest = study::cheapest_first();
-    Ceilings {
-        player: cheapest.find_map(|io| measured("the player's ceiling", io, 1)),
-        echo: measured("the echo's ceiling", &interface.io, interface.workers),
+    let player = cheapest.find_map(|io| measured("the player's ceiling", io, 1));
+    match player {
+        // One echo is both, and has one figure.
+        Some(both) if both.io == interface.io && interface.workers == 1 => {
+            Ceilings { player: None, echo: Some(both) }
+        }
+        player => Ceilings { player, echo: measured("the echo's ceiling", &interface.io, interface.workers) },
     }
 }
 

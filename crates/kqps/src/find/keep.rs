@@ -3,20 +3,20 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use kqps_kernel::own::is_own;
 use kqps_lab::kept::{Claimed, Kept, NAME};
 use kqps_observation::run::{Cell, Purpose, Role};
-use kqps_observation::{Run, Trial};
+use kqps_observation::{Run, Target, Trial};
 use kqps_player::Plan;
 use kqps_verdict::judge::{facts_of, judge};
 use kqps_verdict::search::Goal;
 
 use super::ceiling::{Ceilings, Interface, Measured};
-use crate::exit::bad_input;
 use crate::run::{named, repeat};
 
 /// The folder that `--out` names, before anything is measured.
 pub(super) fn claim(folder: &Path) -> anyhow::Result<Claimed> {
-    Claimed::new(&named(folder)?).map_err(bad_input)
+    Ok(Claimed::new(&named(folder)?)?)
 }
 
 /// A search that is kept, and which of its cells is the subject's.
@@ -95,7 +95,10 @@ fn run(goal: &Goal, cells: Vec<Cell>) -> Run {
 fn of_subject(interface: &Interface, plan: &Plan) -> Cell {
     let targets: Vec<String> = plan.targets.iter().map(ToString::to_string).collect();
     let name = targets.join(", ");
+    // What is watched is here, whatever its address.
+    let on_this_host = plan.targets.iter().any(|&target| is_own(target)) || !plan.subject_pids.is_empty();
     Cell {
+        target: plan.targets.first().map(|&address| Target { address, on_this_host }),
         subject: name.clone(),
         workers: if interface.are_workers_given { interface.workers } else { 0 },
         ..echo(Role::Subject, &name, &interface.io, 0, plan)

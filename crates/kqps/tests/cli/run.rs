@@ -393,7 +393,7 @@ fn what_the_user_has_in_a_folder_is_not_written_over() {
             [&["run", "--budget", "1h"] as &[&str], &["compare", "--a", "sh {port}", "--b", "sh {port}"]]
         {
             let output = kqps().args(arguments).arg("--out").arg(folder.path()).output().unwrap();
-            assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", stderr(&output));
+            assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
             let told = format!("{name} is there already, and no run wrote it");
             assert!(stderr(&output).contains(&told), "{arguments:?}: {}", stderr(&output));
         }
@@ -427,7 +427,7 @@ fn a_folder_that_holds_a_run_is_not_written_over() {
     drop(Store::create(&path, &Run::default()).unwrap());
     let before = std::fs::read(&path).unwrap();
     let output = kqps().args(["run", "--out"]).arg(folder.path()).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("there is a file already"), "{}", stderr(&output));
     assert_eq!(std::fs::read(Path::new(&path)).unwrap(), before);
 }

@@ -126,7 +126,9 @@ fn a_server_that_does_not_answer_is_told_and_refused() {
     let mut command =
         kqps(&["run", "--budget", "25s", "--echo", "mmsg", "--target", &url, "-d", &bench.queries()]);
     let output = command.arg("--out").arg(&out).output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let why = "kqps: nothing could be measured: ";
+    assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
     let run = stored(&out);
     let failed: Vec<&str> = run.trials.iter().filter_map(|one| one.failure()).collect();
     assert_eq!(failed.len(), 1, "{failed:?}");
@@ -162,6 +164,33 @@ fn two_servers_that_run_are_compared_and_so_is_one_with_a_command() {
             assert_eq!(trial.accounts.wrong, 0, "{:?}", trial.wrong_causes);
         }
         assert_eq!(run.cells[2].target.is_some(), name == "running");
+    }
+}
+
+#[test]
+fn what_target_names_is_an_address_with_a_scheme_or_without_and_never_a_subject() {
+    let bench = Bench::new();
+    let server = bench.server();
+    let address = server.addresses[0].to_string();
+    let out = bench.out("out");
+    let mut command =
+        kqps(&["compare", "--target", &address, "--target", &address, "-d", &bench.queries(), "--json"]);
+    command.args(["--blocks", "1", "--duration", "50ms", "-q", "8", "--out"]).arg(&out);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let run = stored(&out);
+    let targets: Vec<_> = run.cells.iter().map(|cell| cell.target.map(|target| target.address)).collect();
+    assert_eq!(targets, [Some(server.addresses[0]); 3]);
+
+    for word in ["nsd", "./mine.toml", "{kqps} serve echo --listen {endpoint}"] {
+        let out = bench.out("none");
+        let mut command =
+            kqps(&["compare", "--target", word, "--target", &address, "-d", &bench.queries(), "--out"]);
+        let output = command.arg(&out).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{word}: {}", text(&output.stderr));
+        let what = format!("target `{word}`");
+        assert!(text(&output.stderr).contains(&what), "{word}: {}", text(&output.stderr));
+        assert!(!out.exists(), "{word}");
     }
 }
 

@@ -19,6 +19,8 @@ use crate::running::Running;
 use crate::simulated::Simulated;
 use crate::study::{self, Given};
 
+mod failing;
+
 const BLOCKS: u32 = 3;
 
 /// A run of the default study with three subjects, before its first trial.
@@ -378,64 +380,6 @@ fn a_subject_that_dies_in_the_repeated_trial_has_its_figures_still() {
         let failures = |cell: &CellVerdict| cell.starts.iter().filter(|one| one.failure.is_some()).count();
         assert_eq!(failures(whole), failures(died));
     }
-}
-
-#[test]
-fn what_failed_three_times_in_succession_is_not_started_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::create(&folder.path().join("run.sqlite"), &Run { blocks: 5, ..plan() }).unwrap();
-    conduct(&store, None, &|| Ok(()), &mut |_| ()).unwrap();
-    let run = store.run().unwrap();
-    assert_eq!(run.trials.iter().filter(|one| one.failure().is_some()).count(), 3);
-    let why = "its last three starts failed".to_string();
-    let left_out = ["block 4: broken", "block 5: broken"].map(|what| (what.to_string(), why.clone()));
-    assert_eq!(run.skipped, left_out.into());
-}
-
-/// A comparison of two of the subjects, in four pairs of each with A.
-fn comparison(a: &str, b: &str) -> Run {
-    let cell = |name: &str, part: Part| observation::Cell {
-        name: name.into(),
-        load: CellLoad::Closed(0.1),
-        factors: [(Part::FACTOR.to_string(), part.word().to_string())].into(),
-        ..observation::Cell::default()
-    };
-    let cells = vec![cell(a, Part::A), cell(a, Part::Again), cell(b, Part::B)];
-    Run { goal: "quick".into(), blocks: 8, seed: 7, cells, ..Run::default() }
-}
-
-#[test]
-fn a_comparison_with_a_side_that_does_not_start_ends_before_it_begins() {
-    for (a, b, failed) in [("slow", "broken", (2, 4)), ("broken", "slow", (0, 0))] {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::create(&folder.path().join("run.sqlite"), &comparison(a, b)).unwrap();
-        assert_eq!(conduct(&store, None, &|| Ok(()), &mut |_| ()).unwrap(), Conducted::Whole);
-        let run = store.run().unwrap();
-        let made: Vec<_> = run.trials.iter().map(|one| (one.cell, one.block, one.failure())).collect();
-        assert_eq!(made, [(failed.0, failed.1, Some("it is broken"))]);
-        assert!(judge(&run).comparisons.is_empty());
-    }
-}
-
-#[test]
-fn a_comparison_ends_when_a_side_goes_on_failing() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::create(&folder.path().join("run.sqlite"), &comparison("slow", "swift")).unwrap();
-    // The first trial of each side only tries it; all later ones fail.
-    let left = Cell::new(2);
-    let dies = || match left.get() {
-        0 => Err(NoTrial::failed("it died".into())),
-        more => {
-            left.set(more - 1);
-            Ok(())
-        }
-    };
-    conduct(&store, None, &dies, &mut |_| ()).unwrap();
-    let run = store.run().unwrap();
-    assert_eq!(run.trials.iter().filter(|one| one.cell == 0).count(), 3);
-    assert!(run.trials.iter().all(|one| one.cell != 2), "B had no turn");
-    let why = &run.skipped["blocks 4 to 8"];
-    assert_eq!(why, "slow cannot be measured: its last three starts failed");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Subjects that cannot be measured: those of a comparison are tried before it begins, and whatever failed several times
 //! in succession is not started again.
 
-use kqps_observation::run::{Outcome, Purpose, RunTrial};
+use std::collections::BTreeMap;
+
+use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::store::StoreError;
 use kqps_observation::{Cell, Run};
 use kqps_verdict::compare::Pairing;
@@ -18,12 +20,18 @@ pub(super) const HOPELESS: &str = "its last three starts failed";
 /// The number of a start that only tries a subject; starts that are measured count from 1.
 const TRYOUT: u64 = 0;
 
-/// Whether a cell is not to be started in a block, for its last starts failed, all of them.
+/// Whether a cell is not to be started in a block, for its last starts failed, all of them. One that failed under its load
+/// was warmed up before, and one of which only the trial for the reasons of its drops failed has its figure.
 pub(super) fn is_hopeless(run: &Run, cell: usize, block: u32) -> bool {
-    let of_cell = || run.trials.iter().rev().filter(move |one| one.cell as usize == cell);
-    let last: Vec<&RunTrial> = of_cell().take(OFTEN).collect();
-    let failed = last.len() == OFTEN && last.iter().all(|one| one.failure().is_some());
-    failed && of_cell().all(|one| one.block != block)
+    // By the number of the start: whether it failed, and in which block it was.
+    let mut starts: BTreeMap<u64, (bool, u32)> = BTreeMap::new();
+    for one in run.trials_of(cell) {
+        let has_failed = one.failure().is_some() && !one.purpose.is_for_reasons();
+        starts.entry(one.start).or_insert((false, one.block)).0 |= has_failed;
+    }
+    let mut last = starts.values().rev().take(OFTEN);
+    let failed = starts.len() >= OFTEN && last.all(|(has_failed, _)| *has_failed);
+    failed && starts.values().all(|(_, of_block)| *of_block != block)
 }
 
 impl Conductor<'_> {

@@ -153,12 +153,23 @@ fn sentence(subject: &CellVerdict) -> String {
         _ => String::new(),
     };
     let limit = limit(subject).map_or(String::new(), |limit| format!(" Its limit: {limit}."));
+    format!("{}{share}.{limit}", rate(subject, &figure))
+}
+
+/// The figure, and of a single search the load that held: what was lost of it, as far as the goal allows that, makes the
+/// figure less.
+fn rate(subject: &CellVerdict, figure: &Interval) -> String {
     let is_search = subject.starts.iter().any(|start| start.is_searched);
-    let rate = match (figure.count, is_search) {
-        (1, true) => format!("held {} in its one start", format::rate(figure.median)),
-        _ => format!("answered {}", statistic(&figure)),
-    };
-    format!("{rate}{share}.{limit}")
+    let answered = format::rate(figure.median);
+    match subject.lower_bound_qps.map(format::rate) {
+        Some(held) if figure.count == 1 && is_search && held == answered => {
+            format!("held {held} in its one start")
+        }
+        Some(held) if figure.count == 1 && is_search => {
+            format!("held {held} in its one start and answered {answered} of them")
+        }
+        _ => format!("answered {}", statistic(figure)),
+    }
 }
 
 /// Why there is no figure.
@@ -200,4 +211,53 @@ fn busiest(bottleneck: &Bottleneck) -> Option<String> {
     }
     let thread = bottleneck.thread.as_ref()?;
     Some(format!("thread {} {}, {} busy", thread.name, thread.tid, format::busy(thread.busy)))
+}
+
+#[cfg(test)]
+mod tests {
+    use kqps_observation::run::{Outcome, Purpose};
+    use kqps_observation::trial::Load;
+    use kqps_observation::{Accounts, Cell, RunTrial, Trial};
+    use kqps_verdict::judge::{facts_of, judge};
+    use kqps_verdict::search::{Goal, Preset};
+
+    use super::*;
+
+    /// One start with trials at these loads, of which so many queries were lost each time.
+    fn searched(goal: &Goal, loads: &[(f64, u64)]) -> Run {
+        let trial = |number: u64, load_qps: f64, lost: u64| {
+            let intended = load_qps as u64;
+            let accounts =
+                Accounts { intended, sent: intended, correct: intended - lost, lost, ..Accounts::default() };
+            let load = Load { intended_qps: Some(load_qps), duration_s: 1.0, ..Load::default() };
+            let outcome = Outcome::Measured(Box::new(Trial { load, accounts, ..Trial::default() }));
+            RunTrial { number, cell: 0, block: 0, start: 1, purpose: Purpose::Search, outcome }
+        };
+        let loads = loads.iter().flat_map(|facts| [*facts; 3]);
+        Run {
+            goal: goal.name.clone(),
+            goal_facts: Some(facts_of(goal)),
+            cells: vec![Cell { name: "mine".into(), ..Cell::default() }],
+            trials: (1..).zip(loads).map(|(number, (qps, lost))| trial(number, qps, lost)).collect(),
+            ..Run::default()
+        }
+    }
+
+    /// The sentence of the only answer, with plain spaces.
+    fn sentence_of(run: &Run) -> String {
+        let (answers, _) = of_run(run, &judge(run));
+        answers[0].sentence.replace('\u{a0}', " ")
+    }
+
+    #[test]
+    fn what_held_is_the_load_that_was_played_and_not_what_was_answered_of_it() {
+        let goal = Goal { loss: 0.05, ..Preset::Quick.goal() };
+        let lossy = sentence_of(&searched(&goal, &[(100_000.0, 4_000), (102_000.0, 9_000)]));
+        assert!(
+            lossy.starts_with("held 100 kqps in its one start and answered 96.0 kqps of them."),
+            "{lossy}"
+        );
+        let whole = sentence_of(&searched(&goal, &[(100_000.0, 0), (102_000.0, 9_000)]));
+        assert!(whole.starts_with("held 100 kqps in its one start."), "{whole}");
+    }
 }

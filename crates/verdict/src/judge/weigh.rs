@@ -153,7 +153,7 @@ impl Doubt {
             );
             add(Some(Effect::Cap(Grade::B)), reason);
         }
-        if case.was_running {
+        if case.was_running && interval.count > 1 {
             let reason = "The server was running before: each start is one session with the same life of it. The range \
                           shows how sessions differ, not how a restarted server would.";
             add(None, reason.into());
@@ -245,6 +245,10 @@ fn why_futile(futile: Futile) -> String {
                            filter, and ask the server one of these questions by hand."
                 .into()
         }
+        Futile::Late { .. } => format!(
+            "The search ended early: {futile}. Allow the answers more time (--timeout), as the way to a server far away \
+             takes, or look for what delays them."
+        ),
         Futile::Lossy { .. } => format!(
             "The search ended early: {futile}. Look for a packet filter or a rate limit, on the path or in the \
              server, and for queries that it does not answer."
@@ -267,9 +271,14 @@ fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bool) -> Vec<
     // If as many as half did there is a warning.
     let few = all.div_ceil(2).saturating_sub(1);
     tell(
-        |bounds| bounds.drifted == Some(true),
+        |bounds| bounds.refuted_qps.is_some(),
         few,
         "drifted: a load that had met the goal failed when it was tried once more, and does not count as a bound.",
+    );
+    tell(
+        |bounds| bounds.refuted_qps.is_none() && bounds.is_shaky(),
+        few,
+        "drifted: their lower bound missed the goal in several trials at the end, though in no more than the goal allows.",
     );
     let irregular_most = if is_refused { 0 } else { few };
     tell(
@@ -378,9 +387,9 @@ fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f6
     case.starts.iter().find_map(|start| warning::no_steady_state(start.warm_up)).map(&mut replace);
 
     let searched: Vec<_> = case.starts.iter().filter_map(Start::bounds).collect();
-    let drifted: Vec<f64> = searched.iter().filter_map(|bounds| bounds.refuted_qps).collect();
+    let drifted: Vec<Warning> = searched.iter().filter_map(|bounds| drifted(bounds)).collect();
     if is_half(drifted.len(), searched.len()) {
-        replace(Warning::drifted(drifted[0]));
+        replace(drifted[0].clone());
     }
     let irregular: Vec<f64> =
         searched.iter().filter(|bounds| bounds.irregular).filter_map(|bounds| bounds.lower_qps).collect();
@@ -389,6 +398,15 @@ fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f6
     }
     case.canary.clone().map(&mut replace);
     warnings
+}
+
+/// What a search that drifted gives cause to warn of.
+fn drifted(bounds: &Bounds) -> Option<Warning> {
+    let in_part = |lower_qps: &f64| Warning::drifted_in_part(*lower_qps, bounds.retests_good, bounds.retests);
+    bounds
+        .refuted_qps
+        .map(Warning::drifted)
+        .or_else(|| bounds.lower_qps.as_ref().filter(|_| bounds.is_shaky()).map(in_part))
 }
 
 fn is_graver(one: &Warning, other: &Warning) -> bool {

@@ -46,12 +46,11 @@ impl Wording<'_> {
         let held = if self.is_claimed { "held" } else { "met the goal" };
         match (bounds.lower_qps, bounds.met_qps) {
             (Some(lower_qps), _) => {
-                let again = match bounds.retests {
-                    1 => ", and again at the end".to_owned(),
-                    2 => ", and in one of two trials at the end".to_owned(),
-                    trials @ 3.. => format!(", and in enough of {trials} trials at the end"),
-                    0 if is_searched => ", and was not tried again".to_owned(),
-                    0 => String::new(),
+                let again = match (bounds.retests, bounds.retests_bad()) {
+                    (0, _) if is_searched => ", and was not tried again".to_owned(),
+                    (0, _) => String::new(),
+                    (1, 0) => ", and again at the end".to_owned(),
+                    (trials, _) => format!(", and in {} of {trials} trials at the end", bounds.retests_good),
                 };
                 format!("{} {held}{again}", (self.rate)(lower_qps))
             }

@@ -21,8 +21,8 @@ pub struct Bounds {
     /// The greatest load is a lower bound, or there is no upper bound, and the lower one was not refuted: the subject may
     /// be faster than what was tried.
     pub irregular: bool,
-    /// Whether a load that had met the goal failed when it was tried again at the end; none where nothing was tried
-    /// again.
+    /// Whether a load that had met the goal failed when it was tried again at the end, or the lower bound missed the goal in
+    /// more than one trial of its re-test; none where nothing was tried again.
     pub drifted: Option<bool>,
     /// The load that failed so, queries a second: neither it nor a greater one is known to hold. The least where several
     /// failed.
@@ -32,6 +32,9 @@ pub struct Bounds {
     /// bad, and 0 where it was not tried again.
     #[serde(default)]
     pub retests: usize,
+    /// In how many of them it met the goal.
+    #[serde(default)]
+    pub retests_good: usize,
     /// The greatest load up to which no trial was bad, queries a second. That may be fewer trials than a bound takes.
     #[serde(default)]
     pub met_qps: Option<f64>,
@@ -53,6 +56,22 @@ pub struct Bounds {
     /// Trials that the search made, the overload included.
     pub trials: u32,
 }
+
+impl Bounds {
+    /// In how many trials of its re-test the lower bound missed the goal.
+    pub fn retests_bad(&self) -> usize {
+        self.retests.saturating_sub(self.retests_good)
+    }
+
+    /// Whether the lower bound passed its re-test, but missed the goal in more than one trial of it.
+    pub fn is_shaky(&self) -> bool {
+        self.retests_bad() > BAD_RETESTS_MOST
+    }
+}
+
+/// One bad trial of a re-test may be a moment's noise; where more are bad the load drifted, whether or not the goal allows
+/// them.
+const BAD_RETESTS_MOST: usize = 1;
 
 /// Trials at one load.
 pub(super) struct AtLoad<'a> {

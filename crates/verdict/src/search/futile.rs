@@ -22,6 +22,17 @@ pub enum Futile {
     },
     /// Not one query of the overload was answered.
     Silent,
+    /// Answers came after the timeout, and at a much smaller load as many of them.
+    Late {
+        /// The smaller load, queries a second.
+        less_qps: f64,
+        /// Share of its queries without a correct answer in time, 0 to 1.
+        less_ratio: f64,
+        /// The greater load, queries a second.
+        load_qps: f64,
+        /// Seconds after which a reply is late.
+        timeout_s: f64,
+    },
     /// As large a share of the queries went without a correct answer at a much smaller load.
     Lossy {
         /// The greater load, queries a second.
@@ -44,6 +55,17 @@ impl fmt::Display for Futile {
                 write!(formatter, "{:.places$} % of the queries were answered wrongly", percent(*ratio))
             }
             Self::Silent => formatter.write_str("not one query was answered"),
+            Self::Late { less_qps, less_ratio, load_qps, timeout_s } => {
+                let which = match *less_ratio {
+                    1.0.. => "all answers".to_owned(),
+                    ratio => format!("{:.1} % of the answers", percent(ratio)),
+                };
+                write!(
+                    formatter,
+                    "{which} came late (timeout {} ms), at {less_qps:.0} q/s as at {load_qps:.0} q/s",
+                    timeout_s * 1e3
+                )
+            }
             Self::Lossy { load_qps, ratio, less_qps, less_ratio } => write!(
                 formatter,
                 "the loss does not fall with the load: {:.1} % of the queries had no correct answer in time at \
@@ -78,6 +100,9 @@ const SHARE_GROWS: f64 = 1.25;
 /// With fewer bad queries than this at the smaller load their share is not known well enough.
 const BAD_LEAST: f64 = 10.0;
 
+/// Where at least this share of the queries without an answer in time was answered late, the timeout is why.
+const MOSTLY_LATE: f64 = 0.5;
+
 /// Why the search should end, if it should. `loads` are the loads of its search trials.
 pub(super) fn futile(goal: &Goal, probes: &[Probe], loads: &[AtLoad<'_>]) -> Option<Futile> {
     let bears =
@@ -86,7 +111,9 @@ pub(super) fn futile(goal: &Goal, probes: &[Probe], loads: &[AtLoad<'_>]) -> Opt
     if let Some(ratio) = wrong.into_iter().find(|ratio| *ratio > goal.loss.min(WRONG_MOST)) {
         return Some(Futile::Wrong { ratio });
     }
-    let is_silent = |probe: &&Probe| probe.purpose == Purpose::Ceiling && probe.answered_qps <= 0.0;
+    let is_silent = |probe: &&Probe| {
+        probe.purpose == Purpose::Ceiling && probe.answered_qps <= 0.0 && probe.late_qps <= 0.0
+    };
     if loads.is_empty() && probes.iter().any(|probe| is_silent(&probe)) {
         return Some(Futile::Silent);
     }
@@ -106,5 +133,14 @@ fn lossy(goal: &Goal, loads: &[AtLoad<'_>]) -> Option<Futile> {
     let (load_qps, ratio) = (greater.load_qps, greater.best()?.bad_ratio);
     let is_known = less_qps * best.duration_s * less_ratio >= BAD_LEAST;
     let is_as_large = less_ratio >= ratio * AS_LARGE && 1.0 - less_ratio <= (1.0 - ratio) * SHARE_GROWS;
-    (is_known && is_as_large).then_some(Futile::Lossy { load_qps, ratio, less_qps, less_ratio })
+    if !is_known || !is_as_large {
+        return None;
+    }
+    // While a trial lasts what is too late may come after its end, so that it counts as lost.
+    let are_late = best.late_qps > 0.0
+        && (best.answered_qps <= 0.0 || best.late_qps >= less_qps * less_ratio * MOSTLY_LATE);
+    Some(match are_late {
+        true => Futile::Late { less_qps, less_ratio, load_qps, timeout_s: best.timeout_s },
+        false => Futile::Lossy { load_qps, ratio, less_qps, less_ratio },
+    })
 }

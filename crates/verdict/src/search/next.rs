@@ -89,7 +89,9 @@ fn first_hint(goal: &Goal, start: &Start, probes: &[Probe]) -> Option<Pair> {
         return Some(Pair { lower_qps: Some(lower_qps), upper_qps: Some(upper_qps) });
     }
     let overload = probes.iter().find(|probe| probe.purpose == Purpose::Ceiling)?;
-    let below_qps = goal.round_load(overload.answered_qps * (1.0 - 2.0 * goal.width));
+    // A subject that has much to do answers late under overload, and in time below it.
+    let answered_qps = if overload.answered_qps > 0.0 { overload.answered_qps } else { overload.late_qps };
+    let below_qps = goal.round_load(answered_qps * (1.0 - 2.0 * goal.width));
     Some(Pair { lower_qps: Some(below_qps), upper_qps: None })
 }
 
@@ -227,10 +229,11 @@ impl<'a> Search<'a> {
             bounds.hidden_share = last.hidden_share(lower_qps);
             let retests = self.retests.iter().find(|at| at.load_qps.total_cmp(&lower_qps).is_eq());
             bounds.retests = retests.map_or(0, |at| at.probes.len());
+            bounds.retests_good = retests.map_or(0, |at| at.good_and_bad(self.goal).0);
         }
         bounds.drifted = match self.refuted_qps {
             Some(_) => Some(true),
-            None => (bounds.retests > 0).then_some(false),
+            None => (bounds.retests > 0).then_some(bounds.is_shaky()),
         };
         (bounds.met_qps, bounds.missed_qps) = self.met_and_missed();
         bounds

@@ -25,6 +25,12 @@ pub struct Probe {
     pub too_slow: bool,
     /// Correct replies a second.
     pub answered_qps: f64,
+    /// Right replies a second that came after the timeout.
+    #[serde(default)]
+    pub late_qps: f64,
+    /// Seconds after which a reply is late.
+    #[serde(default)]
+    pub timeout_s: f64,
     /// Queries under way at once, in the median: latency times answered rate (Little's law). None without
     /// latencies.
     #[serde(default)]
@@ -54,6 +60,12 @@ impl Probe {
             wrong_ratio: trial.accounts.wrong as f64 / trial.accounts.intended.max(1) as f64,
             too_slow: goal.p99_us.is_some_and(|limit_us| is_slow(trial, limit_us)),
             answered_qps: trial.load.answered_qps,
+            late_qps: if trial.load.duration_s > 0.0 {
+                trial.accounts.late as f64 / trial.load.duration_s
+            } else {
+                0.0
+            },
+            timeout_s: trial.load.timeout_s,
             under_way: trial.latency_us.p50.map(|p50_us| p50_us as f64 / 1e6 * trial.load.answered_qps),
             purpose,
         }

@@ -62,6 +62,27 @@ fn a_start_whose_lower_bound_was_refuted_has_no_part_in_the_figure() {
 }
 
 #[test]
+fn a_bound_that_missed_the_goal_in_half_of_its_re_tests_says_so_and_drifted() {
+    for (retests, told_of, has_drifted) in [
+        (&[0][..], "and again at the end", false),
+        (&[5_000, 0], "and in 1 of 2 trials at the end", false),
+        (&[5_000, 5_000, 0, 5_000, 0, 0], "and in 3 of 6 trials at the end", true),
+    ] {
+        let mut rig = Rig::new(2e6);
+        settle(&mut rig, 0, 81_660.0, 0);
+        settle(&mut rig, 0, 83_250.0, 5_000);
+        for lost in retests {
+            retest(&mut rig, 0, 81_660.0, *lost);
+        }
+        let verdict = subject(&rig);
+        assert_eq!(told(&verdict), [format!("81660 held, {told_of}; 83250 did not hold")]);
+        let drifted = verdict.warnings.iter().find(|warning| warning.code == Code::Drifted);
+        assert_eq!(drifted.is_some(), has_drifted, "{:?}", verdict.warnings);
+        assert!(drifted.is_none_or(|warning| warning.advice.contains("in 3 of 6 trials only")));
+    }
+}
+
+#[test]
 fn what_held_below_a_refuted_load_counts() {
     let mut rig = disagreeing();
     settle(&mut rig, 0, 65_300.0, 0);

@@ -3,7 +3,9 @@
 use kqps_observation::run::Purpose;
 use kqps_verdict::search::{Futile, Goal, Next, Preset, Probe, Start, bounds_found, next_trial};
 
-use crate::simulate::{Searched, Shape, Subject, chance, probe_of, search, search_probing, search_with};
+use crate::simulate::{
+    Searched, Shape, Subject, chance, probe_of, search, search_after, search_probing, search_with,
+};
 
 fn presets() -> impl Iterator<Item = Goal> {
     Preset::ALL.into_iter().map(Preset::goal)
@@ -86,6 +88,44 @@ fn a_loss_that_does_not_fall_with_the_load_ends_the_search_far_above_the_least_l
             assert!(!searched.bounds.incomplete, "it was not the time");
         }
     }
+}
+
+/// An overload without one answer in time, and so many late ones a second.
+fn late_overload(late_qps: f64) -> Probe {
+    Probe { answered_qps: 0.0, late_qps, ..probe_of(0.0, 0.5, 1.0) }
+}
+
+#[test]
+fn answers_that_are_all_late_at_any_load_end_the_search_with_the_timeout() {
+    for goal in [Preset::Quick.goal(), Preset::Default.goal()] {
+        // What comes after the end of a trial counts as lost.
+        let far = |rate_qps, duration_s, _| Probe {
+            late_qps: rate_qps * 0.4,
+            timeout_s: 0.25,
+            ..probe_of(rate_qps, duration_s, 1.0)
+        };
+        let searched = search_after(&goal, &Start::default(), far, late_overload(1_600.0));
+        let Some(futile @ Futile::Late { less_qps, load_qps, .. }) = searched.bounds.futile else {
+            panic!("{:?}", searched.bounds)
+        };
+        assert!(load_qps >= 4.0 * less_qps && searched.probes.len() < 10, "{:?}", searched.bounds);
+        let said = futile.to_string();
+        assert!(said.starts_with("all answers came late (timeout 250 ms), at "), "{said}");
+    }
+}
+
+#[test]
+fn a_subject_that_is_late_under_overload_only_is_searched() {
+    // Its queue holds what it needs more than the timeout for.
+    let slow = |rate_qps, duration_s, _| {
+        let is_over = rate_qps > 1_000.0;
+        let late_qps = if is_over { 1_000.0 } else { 0.0 };
+        Probe { late_qps, ..probe_of(rate_qps, duration_s, if is_over { 1.0 } else { 0.0 }) }
+    };
+    let goal = Preset::Quick.goal();
+    let searched = search_after(&goal, &Start::default(), slow, late_overload(1_000.0));
+    assert_eq!(searched.bounds.futile, None);
+    assert!(searched.encloses(1_000.0), "{:?}", searched.bounds);
 }
 
 #[test]

@@ -51,6 +51,8 @@ fn one_bad_trial_of_two_is_as_much_as_the_goal_allows() {
     assert_eq!(of(&goal, &[0.1, 0.0]), (Some(81_660.0), Some(false), 2));
     assert_eq!(of(&goal, &[0.1]), (None, Some(true), 0), "there was no time for the second");
     assert_eq!(of(&goal, &[0.1, 0.1]), (None, Some(true), 0));
+    // Where it comes to be no more than the goal allows it is a bound, and the subject drifted.
+    assert_eq!(of(&goal, &[0.1, 0.1, 0.0, 0.0]), (Some(81_660.0), Some(true), 4));
     let strict = Preset::Rfc2544.goal();
     assert_eq!(of(&strict, &[0.1, 0.0]), (None, Some(true), 0), "no trial may be bad");
 }

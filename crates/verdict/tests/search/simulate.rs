@@ -82,6 +82,8 @@ pub(crate) fn probe_of(load_qps: f64, duration_s: f64, bad_ratio: f64) -> Probe 
         wrong_ratio: 0.0,
         too_slow: false,
         answered_qps: load_qps * (1.0 - bad_ratio),
+        late_qps: 0.0,
+        timeout_s: 0.25,
         under_way: None,
         purpose: Purpose::Search,
     }
@@ -143,8 +145,19 @@ fn search_seen(
 pub(crate) fn search_probing(
     goal: &Goal,
     start: &Start,
-    mut made: impl FnMut(f64, f64, u64) -> Probe,
+    made: impl FnMut(f64, f64, u64) -> Probe,
     overload_qps: f64,
+) -> Searched {
+    let overload = Probe { answered_qps: overload_qps, ..probe_of(0.0, 0.0, 0.0) };
+    search_after(goal, start, made, overload)
+}
+
+/// The same, after an overload of which this came, whatever its duration.
+pub(crate) fn search_after(
+    goal: &Goal,
+    start: &Start,
+    mut made: impl FnMut(f64, f64, u64) -> Probe,
+    overload: Probe,
 ) -> Searched {
     let mut probes = Vec::new();
     let mut wall_s = 0.0;
@@ -156,8 +169,7 @@ pub(crate) fn search_probing(
                 return Searched { bounds, probes, wall_s };
             }
             Next::Overload { duration_s } => {
-                let answered = probe_of(0.0, duration_s, 0.0);
-                Probe { answered_qps: overload_qps, purpose: Purpose::Ceiling, ..answered }
+                Probe { duration_s, wall_s: duration_s + 0.05, purpose: Purpose::Ceiling, ..overload }
             }
             Next::Trial { rate_qps, duration_s, purpose } => {
                 Probe { purpose, ..made(rate_qps, duration_s, probes.len() as u64) }

@@ -1,11 +1,13 @@
-//! Searches that end early, and say why: a server with another zone, and one that answers a part of the queries only.
+//! Searches that end early, and say why: a server with another zone, one that answers a part of the queries only,
+//! and one whose answers are all late.
 
+use std::collections::VecDeque;
 use std::net::UdpSocket;
 use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -13,36 +15,61 @@ use tempfile::TempDir;
 use crate::auth::Rig;
 use crate::load::bench::{kqps, words};
 
-/// Answers seven queries of ten, however many there are, and drops the rest, as a packet filter does.
-struct Filter {
+/// Something that answers until it is dropped.
+struct Server {
     address: String,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Filter {
-    fn new() -> Self {
+impl Server {
+    /// Answers by `turn`, again and again; a receive waits this long.
+    fn new(wait: Duration, mut turn: impl FnMut(&UdpSocket) + Send + 'static) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        socket.set_read_timeout(Some(wait)).unwrap();
         let (address, over) = (socket.local_addr().unwrap().to_string(), Arc::new(AtomicBool::new(false)));
         let until = Arc::clone(&over);
         let thread = thread::spawn(move || {
-            let mut message = [0; 512];
-            let mut count = 0_u64;
             while !until.load(Relaxed) {
-                let Ok((length, from)) = socket.recv_from(&mut message) else { continue };
-                count += 1;
-                if count % 10 < 7 {
-                    message[2] |= 0x80;
-                    socket.send_to(&message[..length], from).unwrap();
-                }
+                turn(&socket);
             }
         });
         Self { address, over, thread: Some(thread) }
     }
+
+    /// Answers seven queries of ten, however many there are, and drops the rest, as a packet filter does.
+    fn filter() -> Self {
+        let mut message = [0; 512];
+        let mut count = 0_u64;
+        Self::new(Duration::from_millis(50), move |socket| {
+            let Ok((length, from)) = socket.recv_from(&mut message) else { return };
+            count += 1;
+            if count % 10 < 7 {
+                message[2] |= 0x80;
+                socket.send_to(&message[..length], from).unwrap();
+            }
+        })
+    }
+
+    /// Answers everything, and each query this long after it came, as one far away does.
+    fn far(delay: Duration) -> Self {
+        let mut message = [0; 512];
+        let mut waiting = VecDeque::new();
+        Self::new(Duration::from_millis(1), move |socket| {
+            if let Ok((length, from)) = socket.recv_from(&mut message) {
+                message[2] |= 0x80;
+                waiting.push_back((Instant::now() + delay, message[..length].to_vec(), from));
+            }
+            while waiting.front().is_some_and(|(due, ..)| *due <= Instant::now()) {
+                let (_, reply, from) = waiting.pop_front().unwrap();
+                // Of the player's sockets some are closed by now.
+                let _ = socket.send_to(&reply, from);
+            }
+        })
+    }
 }
 
-impl Drop for Filter {
+impl Drop for Server {
     fn drop(&mut self) {
         self.over.store(true, Relaxed);
         self.thread.take().unwrap().join().unwrap();
@@ -94,7 +121,7 @@ fn a_server_with_another_zone_is_named_after_one_trial() {
 
 #[test]
 fn a_loss_that_no_lesser_load_is_spared_ends_the_search() {
-    let filter = Filter::new();
+    let filter = Server::filter();
     let (output, verdict) = search(&filter.address, &names("any.test").replace(" NOERROR", ""), "quick");
     assert_eq!(output.status.code(), Some(3), "{verdict}");
     let reasons = verdict["reasons"].to_string();
@@ -102,4 +129,17 @@ fn a_loss_that_no_lesser_load_is_spared_ends_the_search() {
     assert!(reasons.contains("packet filter or a rate limit") && !reasons.contains("used up"), "{reasons}");
     let least_qps = verdict["seen"]["missed_qps"].as_f64().unwrap();
     assert!(least_qps > 20.0, "it did not creep to the least load: {least_qps}");
+}
+
+#[test]
+fn a_server_that_is_farther_away_than_the_timeout_is_not_called_silent() {
+    // Late is what comes after the timeout, and while the player still listens for it: up to twice the timeout.
+    let server = Server::far(Duration::from_millis(130));
+    let (output, verdict) = search(&server.address, &names("far.test"), "quick");
+    assert_eq!(output.status.code(), Some(3), "{}", words(&output).1);
+    let late = &verdict["seen"]["futile"]["late"];
+    assert_eq!((&late["timeout_s"], &late["less_ratio"]), (&0.1.into(), &1.0.into()), "{verdict}");
+    let reasons = verdict["reasons"].to_string();
+    assert!(reasons.contains("all answers came late (timeout 100 ms)"), "{reasons}");
+    assert!(reasons.contains("--timeout") && !reasons.contains("packet filter"), "{reasons}");
 }

@@ -1,14 +1,17 @@
 //! `kqps find --out` and `--time-limit`: what is kept of a search, and how long it may take.
 
 use std::fs;
+use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::{Run, Store};
+use kqps_verdict::judge::judge;
+use serde_json::Value;
 
 use super::interrupted_at;
-use crate::load::bench::{Bench, kqps, words};
+use crate::load::bench::{Bench, Echo, kqps, words};
 use crate::load::find;
 
 fn stored(folder: &Path) -> Run {
@@ -63,6 +66,44 @@ fn a_search_is_kept_with_its_ceilings_its_trials_and_its_page() {
     assert_eq!(fs::read_to_string(&report).unwrap(), first);
 }
 
+/// An address of this host that is not the loopback's; none on a host without a network, which is said.
+fn own_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    // Nothing is sent: the kernel chooses the address that it would send from.
+    let address = socket.connect("198.51.100.1:53").and_then(|()| socket.local_addr());
+    if address.is_err() {
+        eprintln!("not tried: a target at an own address beside the loopback's, since there is no route");
+    }
+    address.ok().map(|address| address.ip())
+}
+
+/// The page is made from the store, and the terminal's words from what was just measured.
+#[test]
+fn what_is_kept_gives_the_verdict_that_was_printed() {
+    let Some(own) = own_address() else { return };
+    let mut bench = Bench::new();
+    bench.echo = Echo::listening(&format!("{own}:0"), &[]);
+    let output = keeping(&bench, &["--goal", "quick", "--subject", "none", "--subject-io", "segment"])
+        .output()
+        .unwrap();
+    let (printed, err) = words(&output);
+    let printed: Value = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
+    let run = stored(&out(&bench));
+    let kept = judge(&run).subjects.remove(0);
+    let warned = |warning: &Value| warning["code"].as_str().unwrap().to_owned();
+    let printed_codes: Vec<String> = printed["warnings"].as_array().unwrap().iter().map(warned).collect();
+    let codes: Vec<String> = kept.warnings.iter().map(|warning| warning.code.to_string()).collect();
+    assert_eq!(printed_codes, codes, "{err}");
+    assert!(codes.contains(&"single-host".to_owned()), "{codes:?}");
+    assert_eq!(printed["grade"], kept.grade.to_string());
+    assert_eq!(printed["ceiling_share"].as_f64(), kept.ceiling_share);
+    assert_eq!(printed["throughput_qps"].as_f64(), kept.figure_qps.map(|figure| figure.median));
+    let roles: Vec<Role> = run.cells.iter().map(|cell| cell.role).collect();
+    assert_eq!(roles, [Role::EchoCeiling, Role::Subject], "one echo is both ceilings");
+    // That the server was running says nothing more of one start than that it was one.
+    assert!(!kept.reasons.concat().contains("running before"), "{:?}", kept.reasons);
+}
+
 fn resumed(folder: &Path) -> Command {
     let mut command = kqps(&["run", "--resume", "--out"]);
     command.arg(folder);
@@ -104,7 +145,7 @@ fn an_interrupted_search_keeps_what_was_measured_until_then() {
 #[test]
 fn why_a_search_broke_off_is_kept_too() {
     let bench = Bench::new();
-    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let mut find = kqps(&["find", &nobody, "--goal", "quick", "--no-ceiling", "-t", "0.1s", "-d"]);
     find.arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path()).arg("--out").arg(out(&bench));
     let output = find.output().unwrap();
@@ -137,6 +178,6 @@ fn a_time_limit_is_held_and_one_that_leaves_no_time_is_refused() {
     let mut child = find(&bench, &flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     interrupted_at("overload", &mut child);
     let output = child.wait_with_output().unwrap();
-    let verdict: serde_json::Value = serde_json::from_str(words(&output).0.lines().last().unwrap()).unwrap();
+    let verdict: Value = serde_json::from_str(words(&output).0.lines().last().unwrap()).unwrap();
     assert_eq!(verdict["goal"]["limit_s"], 13.5, "{verdict}");
 }

@@ -1,0 +1,108 @@
+//! Subjects that cannot be measured, and comparisons with one.
+
+use super::*;
+
+#[test]
+fn what_failed_three_times_in_succession_is_not_started_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(&folder.path().join("run.sqlite"), &Run { blocks: 5, ..plan() }).unwrap();
+    conduct(&store, None, &|| Ok(()), &mut |_| ()).unwrap();
+    let run = store.run().unwrap();
+    assert_eq!(run.trials.iter().filter(|one| one.failure().is_some()).count(), 3);
+    let why = "its last three starts failed".to_string();
+    let left_out = ["block 4: broken", "block 5: broken"].map(|what| (what.to_string(), why.clone()));
+    assert_eq!(run.skipped, left_out.into());
+}
+
+/// A comparison of two of the subjects, in four pairs of each with A.
+fn comparison(a: &str, b: &str) -> Run {
+    let cell = |name: &str, part: Part| observation::Cell {
+        name: name.into(),
+        load: CellLoad::Closed(0.1),
+        factors: [(Part::FACTOR.to_string(), part.word().to_string())].into(),
+        ..observation::Cell::default()
+    };
+    let cells = vec![cell(a, Part::A), cell(a, Part::Again), cell(b, Part::B)];
+    Run { goal: "quick".into(), blocks: 8, seed: 7, cells, ..Run::default() }
+}
+
+#[test]
+fn a_comparison_with_a_side_that_does_not_start_ends_before_it_begins() {
+    for (a, b, failed) in [("slow", "broken", (2, 4)), ("broken", "slow", (0, 0))] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::create(&folder.path().join("run.sqlite"), &comparison(a, b)).unwrap();
+        assert_eq!(conduct(&store, None, &|| Ok(()), &mut |_| ()).unwrap(), Conducted::Whole);
+        let run = store.run().unwrap();
+        let made: Vec<_> = run.trials.iter().map(|one| (one.cell, one.block, one.failure())).collect();
+        assert_eq!(made, [(failed.0, failed.1, Some("it is broken"))]);
+        assert!(judge(&run).comparisons.is_empty());
+    }
+}
+
+#[test]
+fn a_comparison_ends_when_a_side_goes_on_failing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(&folder.path().join("run.sqlite"), &comparison("slow", "swift")).unwrap();
+    // The first trial of each side only tries it; all later ones fail.
+    let left = Cell::new(2);
+    let dies = || match left.get() {
+        0 => Err(NoTrial::failed("it died".into())),
+        more => {
+            left.set(more - 1);
+            Ok(())
+        }
+    };
+    conduct(&store, None, &dies, &mut |_| ()).unwrap();
+    let run = store.run().unwrap();
+    assert_eq!(run.trials.iter().filter(|one| one.cell == 0).count(), 3);
+    assert!(run.trials.iter().all(|one| one.cell != 2), "B had no turn");
+    let why = &run.skipped["blocks 4 to 8"];
+    assert_eq!(why, "slow cannot be measured: its last three starts failed");
+}
+
+/// A run of the default study over a subject that fails in trials of this kind, in as many blocks.
+fn with_trials_that_fail(is_failing: impl Fn(Purpose) -> bool) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(&folder.path().join("run.sqlite"), &Run { blocks: 5, ..plan() }).unwrap();
+    let dies = |purpose: Purpose| match is_failing(purpose) {
+        true => Err(NoTrial::failed("it died".into())),
+        false => Ok(()),
+    };
+    conduct_with(&store, None, Ok(()), &dies, &mut |_| ()).unwrap();
+    store.run().unwrap()
+}
+
+/// In how many blocks a cell was started.
+fn blocks_of(run: &Run, name: &str) -> usize {
+    let is_its = |one: &&RunTrial| run.cells[one.cell as usize].name == name;
+    let mut blocks: Vec<u32> = run.trials.iter().filter(is_its).map(|one| one.block).collect();
+    blocks.dedup();
+    blocks.len()
+}
+
+#[test]
+fn what_survives_its_warm_up_and_dies_under_its_load_is_not_started_a_fourth_time() {
+    let run = with_trials_that_fail(|purpose| matches!(purpose, Purpose::Search | Purpose::Ceiling));
+    let warmed = run.trials.iter().filter(|one| one.purpose == Purpose::WarmUp);
+    assert!(warmed.clone().count() > 0 && warmed.into_iter().all(|one| one.measured().is_some()));
+    assert_eq!(blocks_of(&run, "slow"), 3);
+    assert_eq!(run.skipped["block 4: slow"], "its last three starts failed");
+}
+
+#[test]
+fn a_start_of_which_only_the_reasons_failed_has_not_failed() {
+    let run = with_trials_that_fail(|purpose| purpose.is_for_reasons());
+    assert!(run.trials.iter().any(|one| one.failure().is_some() && one.purpose.is_for_reasons()));
+    assert_eq!((blocks_of(&run, "slow"), blocks_of(&run, "broken")), (5, 3));
+    // Not even where it comes last in each of three starts.
+    let failed = |number: u64| RunTrial {
+        number,
+        cell: 0,
+        block: number as u32,
+        start: number,
+        purpose: Purpose::Reasons { of: 1 },
+        outcome: Outcome::Failed { reason: "it died".into(), output: Vec::new() },
+    };
+    let run = Run { trials: (1..=3).map(failed).collect(), ..Run::default() };
+    assert!(!tryout::is_hopeless(&run, 0, 9));
+}
