@@ -139,8 +139,9 @@ fn lossy(goal: &Goal, loads: &[AtLoad<'_>]) -> Option<Futile> {
     // While a trial lasts what is too late may come after its end, so that it counts as lost.
     let are_late = best.late_qps > 0.0
         && (best.answered_qps <= 0.0 || best.late_qps >= less_qps * less_ratio * MOSTLY_LATE);
-    Some(match are_late {
-        true => Futile::Late { less_qps, less_ratio, load_qps, timeout_s: best.timeout_s },
-        false => Futile::Lossy { load_qps, ratio, less_qps, less_ratio },
+    Some(if are_late {
+        Futile::Late { less_qps, less_ratio, load_qps, timeout_s: best.timeout_s }
+    } else {
+        Futile::Lossy { load_qps, ratio, less_qps, less_ratio }
     })
 }
