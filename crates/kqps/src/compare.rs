@@ -103,6 +103,14 @@ struct LiveArgs {
     #[arg(long, value_name = "ADDR[/PREFIX]", conflicts_with = "runs", help_heading = "Subjects")]
     allow_target: Vec<Allowed>,
 
+    /// Threads that play at a --target, each on a core of its own where there are enough (default: 1)
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, conflicts_with = "runs", help_heading = "Load")]
+    senders: Option<u64>,
+
+    /// Count a reply of a --target that takes longer than this as late (default: 250ms)
+    #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "runs", help_heading = "Load")]
+    timeout: Option<Duration>,
+
     /// How long it may take: as many blocks as fit, 6 at least (default: what --blocks take)
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with_all = ["runs", "blocks"], help_heading = "The run")]
     budget: Option<Duration>,
@@ -143,7 +151,7 @@ struct LiveArgs {
     #[arg(
         long,
         requires = "out",
-        conflicts_with_all = ["runs", "a", "blocks", "duration", "outstanding", "rate", "workers", "records", "seed", "target", "queries", "budget"],
+        conflicts_with_all = ["runs", "a", "blocks", "duration", "outstanding", "rate", "workers", "records", "seed", "target", "queries", "budget", "senders", "timeout"],
         help_heading = "The run"
     )]
     resume: bool,

@@ -232,7 +232,7 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
         None if args.targets.is_given() && args.subject.is_empty() && args.command.is_empty() => Vec::new(),
         None => subjects::chosen(&args.subject, &args.command)?,
     };
-    let Targets { running, echo, queries, senders } = args.targets.read(&subjects)?;
+    let Targets { running, echo, queries, player } = args.targets.read(&subjects)?;
     let seed = args.seed.unwrap_or_else(random_seed);
     Ok(Wish {
         folder: PathBuf::new(),
@@ -241,7 +241,7 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
         running,
         echo_target: echo,
         queries,
-        senders,
+        player,
         models: subjects::models(&args.echo)?,
         budget_s: args.budget.map(|budget| budget.as_secs_f64()),
         seed,

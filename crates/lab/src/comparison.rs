@@ -17,7 +17,7 @@ use crate::configured::Configured;
 use crate::layout::file_name;
 use crate::materials::{FILE_FACTOR, Materials, RECORDS_FACTOR};
 use crate::record;
-use crate::running::Running;
+use crate::running::{PlayerWish, Running};
 use crate::session::{LabError, Session, claim, unix_ms};
 use crate::setup::Setup;
 use crate::subject::version::NoVersion;
@@ -78,6 +78,8 @@ pub struct Wish {
     pub load: CellLoad,
     /// Queries outstanding at most, in a closed loop.
     pub window: u32,
+    /// How the player is set up beside that.
+    pub player: PlayerWish,
     /// Workers of each subject, each on a core of its own where there are as many.
     pub workers: u32,
     /// The seed of every random choice.
@@ -185,8 +187,8 @@ fn plan(wish: &Wish) -> Result<Run, ComparisonError> {
 
 fn cells(wish: &Wish, versions: &[Option<String>]) -> Result<Vec<Cell>, ComparisonError> {
     let topology = Topology::read();
-    let cores = split(&topology, 1, wish.workers as usize);
-    let mut factors = Setup { window: wish.window, ..Setup::MANY_FLOWS }.factors();
+    let cores = split(&topology, wish.player.cores(), wish.workers as usize);
+    let mut factors = wish.player.setup(Setup { window: wish.window, ..Setup::MANY_FLOWS }).factors();
     match &wish.queries {
         Some(file) => factors.insert(FILE_FACTOR.into(), file_name(file)),
         None => factors.insert(RECORDS_FACTOR.into(), wish.records.to_string()),
@@ -249,6 +251,7 @@ mod tests {
             blocks: 6,
             load: CellLoad::Closed(1.0),
             window: 8,
+            player: PlayerWish::default(),
             workers: 1,
             seed: 1,
             records: 10,

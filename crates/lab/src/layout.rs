@@ -14,7 +14,7 @@ use kqps_verdict::search::Preset;
 use crate::budget::{self, Spending, Work};
 use crate::configured::Configured;
 use crate::materials::{self, RECIPE_FACTOR, RECORDS_FACTOR};
-use crate::running::Running;
+use crate::running::{PlayerWish, Running};
 use crate::session::{LabError, unix_ms};
 use crate::study;
 use crate::study_file::{StudyFile, cells};
@@ -37,8 +37,8 @@ pub struct Wish {
     pub echo_target: Option<Target>,
     /// The user's query file, which all cells then play.
     pub queries: Option<PathBuf>,
-    /// The player's threads, where there are to be more than one.
-    pub senders: Option<u32>,
+    /// How the player is set up.
+    pub player: PlayerWish,
     /// The I/O models of the echo that the default study is to have; empty for all.
     pub models: Vec<String>,
     /// Seconds that it may take; none for what the study takes.
@@ -164,7 +164,7 @@ fn default_study(
     lacking: BTreeMap<String, String>,
 ) -> Result<LaidOut, LabError> {
     let topology = Topology::read();
-    let split = split(&topology, wish.senders.unwrap_or(1) as usize, 1);
+    let split = split(&topology, wish.player.cores(), 1);
     let mut given = study::Given {
         lacking,
         topology,
@@ -172,7 +172,7 @@ fn default_study(
         running: wish.running.clone(),
         echo_target: wish.echo_target,
         queries: wish.queries.as_deref().map(file_name),
-        senders: wish.senders,
+        player: wish.player,
         echo_version: Some(wish.version.clone()),
         player_cpus: split.player_cpus,
         subject_cpus: split.subject_cpus,

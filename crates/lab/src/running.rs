@@ -4,6 +4,8 @@
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Target};
 
+use crate::setup::Setup;
+
 /// A server that runs already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
@@ -11,6 +13,32 @@ pub struct Running {
     pub name: String,
     /// Where it answers.
     pub target: Target,
+}
+
+/// How the player is set up at such servers, where the user says it: the way to them may be longer, and one thread too few.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PlayerWish {
+    /// Sending threads, each on a core of its own where there are enough; none for one.
+    pub senders: Option<u32>,
+    /// Seconds after which a reply is late; none for what is enough on one host.
+    pub timeout_s: Option<f64>,
+}
+
+impl PlayerWish {
+    /// How many cores the player is to have.
+    pub(crate) fn cores(self) -> usize {
+        self.senders.unwrap_or(1) as usize
+    }
+
+    /// The setup that this makes of another. Each thread has a window of one query at least.
+    pub(crate) fn setup(self, like: Setup) -> Setup {
+        Setup {
+            senders: self.senders.or(like.senders),
+            timeout_s: self.timeout_s.unwrap_or(like.timeout_s),
+            window: like.window.max(self.senders.unwrap_or(1)),
+            ..like
+        }
+    }
 }
 
 /// The echo's I/O model that most name servers come nearest to, taken for one of which nothing is known.

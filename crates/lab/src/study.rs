@@ -8,7 +8,7 @@ use kqps_observation::{Cell, Target};
 
 use crate::configured::Configured;
 use crate::materials::{FILE_FACTOR, RECORDS_FACTOR};
-use crate::running::{self, Running};
+use crate::running::{self, PlayerWish, Running};
 use crate::setup::Setup;
 use crate::unit::LATENCY_FACTOR;
 
@@ -89,8 +89,8 @@ pub struct Given {
     pub echo_target: Option<Target>,
     /// The user's query file, by its name; none where queries are generated.
     pub queries: Option<String>,
-    /// The player's threads, where there are to be more than one.
-    pub senders: Option<u32>,
+    /// How the player is set up.
+    pub player: PlayerWish,
     /// The version of the reference echo.
     pub echo_version: Option<String>,
     /// The player's cores.
@@ -184,7 +184,7 @@ fn echo(given: &Given, model: &str) -> Cell {
 
 /// How the player is set up, and what it plays.
 fn factors(given: &Given) -> BTreeMap<String, String> {
-    let mut factors = Setup { senders: given.senders, ..Setup::MANY_FLOWS }.factors();
+    let mut factors = given.player.setup(Setup::MANY_FLOWS).factors();
     match &given.queries {
         Some(name) => factors.insert(FILE_FACTOR.into(), name.clone()),
         None => factors.insert(RECORDS_FACTOR.into(), given.zone_records.to_string()),
@@ -255,7 +255,8 @@ mod tests {
 
     #[test]
     fn a_server_elsewhere_has_the_echo_there_as_the_ceiling_or_none() {
-        let without = Given { running: vec![running(false)], senders: Some(2), ..Given::default() };
+        let wish = PlayerWish { senders: Some(2), timeout_s: Some(1.5) };
+        let without = Given { running: vec![running(false)], player: wish, ..Given::default() };
         let layout_without = layout(&without);
         assert_eq!(names(&layout_without), ["theirs"]);
         assert!(layout_without.skipped["player ceiling"].contains("--echo-target"));
@@ -266,6 +267,7 @@ mod tests {
         assert_eq!((ceiling.role, ceiling.target), (Role::PlayerCeiling, Some(echo)));
         assert!(ceiling.player_factors().eq(theirs.player_factors()), "the player is set up alike");
         assert_eq!(theirs.factors["player.senders"], "2");
+        assert_eq!(ceiling.factors["player.timeout_s"], "1.5");
     }
 
     #[test]

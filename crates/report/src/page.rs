@@ -38,7 +38,7 @@ pub fn page(run: &Run, verdict: &RunVerdict) -> String {
         unfinished: Prose(unfinished(run).to_owned()),
         terms: glossary::TERMS,
         warnings: glossary::warnings(),
-        player_ceiling: answer::player_ceiling(verdict),
+        player_ceiling: answer::player_ceiling(run, verdict),
         has_ceiling: rates::has_ceiling(verdict),
         // The charts of a study's experiments show the same.
         rates: if run.question.is_some() { String::new() } else { rates::subjects(verdict) },
@@ -64,7 +64,7 @@ fn headline(run: &Run, verdict: &RunVerdict) -> String {
         return comparison.to_string();
     }
     let title = run.question.as_ref().map(|question| question.title.clone());
-    title.filter(|title| !title.is_empty()).unwrap_or_else(|| answer::headline(verdict))
+    title.filter(|title| !title.is_empty()).unwrap_or_else(|| answer::headline(run, verdict))
 }
 
 /// Only a run that kqps can go on with names the way to do so: the server of a search was not started by kqps.

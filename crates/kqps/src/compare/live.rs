@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use kqps_dataset::generate::RECORDS_MAX;
-use kqps_lab::comparison::{self, ComparisonError, Wish};
+use kqps_lab::comparison::{self, ComparisonError, Side, Wish};
 use kqps_lab::conduct::{Conducted, Event};
 use kqps_lab::session::Session;
 use kqps_lab::words::{counted, time};
@@ -17,7 +17,7 @@ use kqps_verdict::rate::plain;
 
 use super::{Args, Compared, sides};
 use crate::exit::{Lines, bad_input};
-use crate::run::{default_folder, named, random_seed, repeat, write_page};
+use crate::run::{default_folder, named, random_seed, repeat, targets, write_page};
 use crate::signals;
 
 const BLOCKS: u64 = 6;
@@ -152,6 +152,11 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
         None => within("--blocks", live.blocks.unwrap_or(BLOCKS), BLOCKS_MOST)? as u32,
     };
     let [a, b] = sides::of(args)?;
+    let is_set_up = live.senders.is_some() || live.timeout.is_some();
+    if is_set_up && ![&a, &b].into_iter().any(|side| matches!(side, Side::Running(_))) {
+        return Err(bad_input("--senders and --timeout are for servers that run already, named by --target"));
+    }
+    let player = targets::player(live.senders, live.timeout)?;
     Ok(Wish {
         folder: live.out.clone().map_or_else(|| default_folder(comparison::NAME), |out| named(&out))?,
         a,
@@ -161,6 +166,7 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
         blocks,
         load,
         window: within("--outstanding", live.outstanding.unwrap_or(WINDOW), WINDOW_MOST)? as u32,
+        player,
         workers: within("--workers", live.workers.unwrap_or(1), WORKERS_MOST)? as u32,
         seed,
         records: within("--records", live.records.unwrap_or(RECORDS), RECORDS_MAX)?,

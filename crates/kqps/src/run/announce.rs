@@ -8,6 +8,7 @@ use kqps_lab::session::Session;
 use kqps_lab::setup::Setup;
 use kqps_lab::words::{counted, time};
 use kqps_observation::Run;
+use kqps_observation::run::Role;
 
 /// What the default study writes: its zone and queries above all.
 const WRITES: &str = "16 MB";
@@ -40,12 +41,18 @@ pub(super) fn begin(session: &Session, spending: &Spending) {
         "{} in random order, goal `{}`, replies late after {} ms{}: about {}{}.",
         counted(spending.blocks.into(), "block"),
         spending.goal,
-        Setup::MANY_FLOWS.timeout_s * 1e3,
+        timeout_s(run) * 1e3,
         if spending.latency { ", then latency by load" } else { "" },
         time(spending.estimate_s),
         budget_words(run)
     );
     eprintln!("Everything of this run lies in {}.", session.folder().path().display());
+}
+
+/// The timeout of the subjects, which all have the same where no study says otherwise.
+fn timeout_s(run: &Run) -> f64 {
+    let subject = run.cells.iter().find(|cell| cell.role == Role::Subject);
+    subject.map_or(Setup::MANY_FLOWS, Setup::of).timeout_s
 }
 
 fn budget_words(run: &Run) -> String {

@@ -1,20 +1,24 @@
 //! Servers that run already, on this host or another: where they are, and what they are asked.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kqps_dataset::{Dataset, Format, Options};
 use kqps_kernel::own::is_own;
 use kqps_lab::configured::Configured;
-use kqps_lab::running::Running;
+use kqps_lab::running::{PlayerWish, Running};
 use kqps_observation::Target;
 
 use crate::exit::bad_input;
 use crate::load::skipped::skipped;
 use crate::load::{Allowed, Family, resolve_all};
-use crate::value::parse_count;
+use crate::value::{parse_count, parse_duration};
 
 /// Threads of the player at most.
 const SENDERS_MOST: u64 = 1024;
+
+/// The longest time for a reply: every trial that loses queries waits so long at its end.
+const TIMEOUT_MOST: Duration = Duration::from_secs(10);
 
 /// What a user types of servers that run already.
 #[derive(clap::Args, Default)]
@@ -55,6 +59,10 @@ pub(crate) struct TargetArgs {
     /// Threads that play at a --target, each on a core of its own where there are enough (default: 1)
     #[arg(long, value_name = "COUNT", value_parser = parse_count, requires = "target", help_heading = "What is measured")]
     senders: Option<u64>,
+
+    /// Count a reply of a --target that takes longer than this as late (default: 250ms)
+    #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, requires = "target", help_heading = "What is measured")]
+    timeout: Option<Duration>,
 }
 
 /// Servers that run already, and what is played at them.
@@ -63,7 +71,7 @@ pub(super) struct Targets {
     pub(super) running: Vec<Running>,
     pub(super) echo: Option<Target>,
     pub(super) queries: Option<PathBuf>,
-    pub(super) senders: Option<u32>,
+    pub(super) player: PlayerWish,
 }
 
 impl TargetArgs {
@@ -104,14 +112,25 @@ impl TargetArgs {
                 echo.address
             )));
         }
-        let senders = self.senders.unwrap_or(1);
-        if !(1..=SENDERS_MOST).contains(&senders) {
-            return Err(bad_input(format!("--senders {senders}: expected 1 to {SENDERS_MOST}")));
-        }
+        let player = player(self.senders, self.timeout)?;
         check(&running, subjects, self.queries.as_deref())?;
-        let senders = self.senders.map(|senders| senders as u32);
-        Ok(Targets { running, echo, queries: self.queries.clone(), senders })
+        Ok(Targets { running, echo, queries: self.queries.clone(), player })
     }
+}
+
+/// How the player is to be set up at servers that run already.
+pub(crate) fn player(senders: Option<u64>, timeout: Option<Duration>) -> anyhow::Result<PlayerWish> {
+    if let Some(senders) = senders.filter(|senders| !(1..=SENDERS_MOST).contains(senders)) {
+        return Err(bad_input(format!("--senders {senders}: expected 1 to {SENDERS_MOST}")));
+    }
+    if let Some(timeout) = timeout.filter(|timeout| timeout.is_zero() || *timeout > TIMEOUT_MOST) {
+        let (given_s, most_s) = (timeout.as_secs_f64(), TIMEOUT_MOST.as_secs());
+        return Err(bad_input(format!("--timeout {given_s}s: expected more than 0, and {most_s}s at most")));
+    }
+    Ok(PlayerWish {
+        senders: senders.map(|senders| senders as u32),
+        timeout_s: timeout.map(|timeout| timeout.as_secs_f64()),
+    })
 }
 
 /// Where a server answers. The rules of `kqps load` hold: whom a load may go to is said in `load/target.rs`.

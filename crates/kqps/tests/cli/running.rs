@@ -194,6 +194,47 @@ fn what_target_names_is_an_address_with_a_scheme_or_without_and_never_a_subject(
     }
 }
 
+#[test]
+fn the_player_is_set_up_at_running_servers_as_the_user_says() {
+    let bench = Bench::new();
+    let server = bench.server();
+    let address = server.addresses[0].to_string();
+    let flags = ["--target", &address, "-d", &bench.queries(), "-t", "500ms", "--senders", "2"];
+    let out = bench.out("out");
+    let mut command =
+        kqps(&["compare", "--target", &address, "--blocks", "1", "--duration", "50ms", "-q", "8"]);
+    let output = command.args(flags).arg("--out").arg(&out).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let run = stored(&out);
+    let is_set = |timeout: &str, senders: &str| (timeout, senders) == ("0.5", "2");
+    assert!(
+        run.cells
+            .iter()
+            .all(|cell| is_set(&cell.factors["player.timeout_s"], &cell.factors["player.senders"]))
+    );
+    let timeouts: Vec<f64> =
+        run.trials.iter().filter_map(|one| one.measured()).map(|trial| trial.load.timeout_s).collect();
+    assert!(!timeouts.is_empty() && timeouts.iter().all(|timeout_s| *timeout_s == 0.5), "{timeouts:?}");
+
+    let planned = kqps(&["run", "--dry-run", "--json"]).args(flags).output().unwrap();
+    let plan: Value = serde_json::from_slice(&planned.stdout).unwrap();
+    let cells = plan["cells"].as_array().unwrap();
+    assert!(cells.iter().all(|cell| is_set(
+        cell["factors"]["player.timeout_s"].as_str().unwrap(),
+        cell["factors"]["player.senders"].as_str().unwrap()
+    )));
+
+    for (arguments, why) in [
+        (&["run", "-t", "1s"][..], "--target"),
+        (&["compare", "--a", "echo", "--b", "echo", "-t", "1s"], "named by --target"),
+        (&["run", "--target", &address, "-d", &bench.queries(), "--timeout", "1m"], "10s at most"),
+    ] {
+        let output = kqps(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(why), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
 /// Both ends of a veth pair, each in a namespace of its own.
 struct Far {
     path: LaidPath,
@@ -265,6 +306,8 @@ fn a_server_on_another_host_is_not_on_one_host_and_has_the_echo_there_as_the_cei
     assert!(!warnings.contains("single-host"), "{warnings}");
     let reasons = subject["reasons"].to_string();
     assert!(!reasons.contains("own ceiling was not measured"), "{reasons}");
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(!page.contains("on this host"), "the server is not");
 }
 
 #[test]

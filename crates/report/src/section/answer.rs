@@ -1,7 +1,7 @@
 //! The answer, which comes first: a sentence and a row for every subject. A figure that is refused is nowhere
 //! replaced by a number.
 
-use kqps_observation::Run;
+use kqps_observation::{Cell, Run};
 use kqps_verdict::bottleneck::{Bottleneck, Resource};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::interval::Interval;
@@ -42,15 +42,22 @@ pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> (Vec<Answer>, Vec<Strin
 }
 
 /// What the page is called: what it tells, not where it comes from.
-pub(crate) fn headline(verdict: &RunVerdict) -> String {
+pub(crate) fn headline(run: &Run, verdict: &RunVerdict) -> String {
+    // Servers elsewhere are measured without any on this host.
+    let is_elsewhere = verdict.subjects.iter().any(|subject| is_elsewhere(run, subject.cell));
+    let place = if is_elsewhere { "on another host" } else { "on this host" };
     match verdict.subjects.as_slice() {
         [] => "What the echo reaches on this host".to_owned(),
         [one] => match one.figure_qps {
-            Some(figure) => format!("{}: {} on this host", one.name, statistic(&figure)),
+            Some(figure) => format!("{}: {} {place}", one.name, statistic(&figure)),
             None => format!("No number for {}", one.name),
         },
-        several => format!("The rates of {} name servers on this host", several.len()),
+        several => format!("The rates of {} name servers {place}", several.len()),
     }
+}
+
+fn is_elsewhere(run: &Run, cell: u32) -> bool {
+    run.cells.get(cell as usize).is_some_and(Cell::is_elsewhere)
 }
 
 /// A figure, and what it is: a statistic where there are several starts.
@@ -63,17 +70,23 @@ fn statistic(figure: &Interval) -> String {
 }
 
 /// What the player reached, set up as for the figure that comes nearest to it, and how far above that is.
-pub(crate) fn player_ceiling(verdict: &RunVerdict) -> Option<String> {
+pub(crate) fn player_ceiling(run: &Run, verdict: &RunVerdict) -> Option<String> {
+    let place = |cell: u32| if is_elsewhere(run, cell) { "from the server's host" } else { "here" };
     let figures = verdict.subjects.iter().filter_map(|one| Some((one.player_headroom?, one)));
     Some(if let Some((times, nearest)) = figures.min_by(|(a, _), (b, _)| a.total_cmp(b)) {
         let answered = format::rate(nearest.player_ceiling_qps?);
         format!(
-            "The echo answered the player at {answered} here, {times:.1} times the figure of {}.",
+            "The echo answered the player at {answered} {}, {times:.1} times the figure of {}.",
+            place(nearest.cell),
             nearest.name
         )
     } else {
-        let answered = format::rate(verdict.ceilings.player.as_ref()?.median_qps()?);
-        format!("The echo answered the player at {answered} here.")
+        let player = verdict.ceilings.player.as_ref()?;
+        format!(
+            "The echo answered the player at {} {}.",
+            format::rate(player.median_qps()?),
+            place(player.cell)
+        )
     })
 }
 
@@ -215,9 +228,9 @@ fn busiest(bottleneck: &Bottleneck) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use kqps_observation::run::{Outcome, Purpose};
+    use kqps_observation::run::{Outcome, Purpose, Role};
     use kqps_observation::trial::Load;
-    use kqps_observation::{Accounts, Cell, RunTrial, Trial};
+    use kqps_observation::{Accounts, RunTrial, Target, Trial};
     use kqps_verdict::judge::{facts_of, judge};
     use kqps_verdict::search::{Goal, Preset};
 
@@ -259,5 +272,29 @@ mod tests {
         );
         let whole = sentence_of(&searched(&goal, &[(100_000.0, 0), (102_000.0, 9_000)]));
         assert!(whole.starts_with("held 100 kqps in its one start."), "{whole}");
+    }
+
+    #[test]
+    fn a_server_elsewhere_is_not_said_to_be_on_this_host_nor_its_echo_here() {
+        let mut run = searched(&Preset::Quick.goal(), &[(100_000.0, 0), (102_000.0, 9_000)]);
+        let mut ceiling = run.trials[0].clone();
+        (ceiling.number, ceiling.cell, ceiling.purpose) = (99, 1, Purpose::Ceiling);
+        let Outcome::Measured(trial) = &mut ceiling.outcome else { panic!() };
+        trial.load.answered_qps = 900_000.0;
+        run.trials.push(ceiling);
+        run.cells.push(Cell { role: Role::PlayerCeiling, ..Cell::default() });
+        for (on_this_host, place, echo) in [
+            (true, "on this host", "at 900 kqps here, "),
+            (false, "on another host", "at 900 kqps from the server's host, "),
+        ] {
+            let target = Target { address: "192.0.2.1:53".parse().unwrap(), on_this_host };
+            for cell in &mut run.cells {
+                cell.target = Some(target);
+            }
+            let verdict = judge(&run);
+            assert!(headline(&run, &verdict).ends_with(place), "{}", headline(&run, &verdict));
+            let ceiling = player_ceiling(&run, &verdict).unwrap().replace('\u{a0}', " ");
+            assert!(ceiling.contains(echo), "{ceiling}");
+        }
     }
 }

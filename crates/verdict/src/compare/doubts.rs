@@ -2,7 +2,7 @@
 //! the ratios are not those of subjects, and doubts, which are only told. Every warning of the cell is one of both, once.
 
 use kqps_observation::run::{Role, RunTrial};
-use kqps_observation::{Run, Trial};
+use kqps_observation::{Cell, Run, Trial};
 
 use super::facts::{is_compared, told};
 use super::{Case, Figure};
@@ -17,6 +17,14 @@ const OFTEN: f64 = 0.5;
 /// What is to be said where a side was not started for the comparison.
 const RAN_BEFORE: &str = "a server that ran before was not started for this: its starts are sessions with one life of it, and \
      how its lives differ is in neither the interval nor the MDE";
+
+/// What to do where the player was the limit: how a server that ran before is set up is not kqps' to change.
+fn way_out(cell: &Cell, name: &str) -> String {
+    match cell.target {
+        Some(_) => "Give the player more threads (--senders)".to_owned(),
+        None => format!("Give the player more cores, or {name} fewer workers or more work"),
+    }
+}
 
 /// Why a comparison cannot be made, and what else is to be said of it; each a sentence without its full stop.
 #[derive(Debug, Default)]
@@ -100,8 +108,8 @@ impl Objections {
             if let Some((busy, all)) = busy {
                 refusals.push(format!(
                     "the player was the limit in {busy} of {all} starts of {name}: it was busy all the time and {name} \
-                     was not, so a difference would not show. Give the player more cores, or the subject fewer workers or \
-                     more work"
+                     was not, so a difference would not show. {}",
+                    way_out(&run.cells[cell], name)
                 ));
             } else if let Some((full, all)) = full {
                 doubts.push(format!(
