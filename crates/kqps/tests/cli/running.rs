@@ -214,7 +214,10 @@ fn the_player_is_set_up_at_running_servers_as_the_user_says() {
     );
     let timeouts: Vec<f64> =
         run.trials.iter().filter_map(|one| one.measured()).map(|trial| trial.load.timeout_s).collect();
-    assert!(!timeouts.is_empty() && timeouts.iter().all(|timeout_s| *timeout_s == 0.5), "{timeouts:?}");
+    assert!(
+        !timeouts.is_empty() && timeouts.iter().all(|timeout_s| (timeout_s - 0.5).abs() < 1e-9),
+        "{timeouts:?}"
+    );
 
     let planned = kqps(&["run", "--dry-run", "--json"]).args(flags).output().unwrap();
     let plan: Value = serde_json::from_slice(&planned.stdout).unwrap();
