@@ -64,9 +64,8 @@ fn a_comparison_ends_when_a_side_goes_on_failing() {
 fn with_trials_that_fail(is_failing: impl Fn(Purpose) -> bool) -> Run {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::create(&folder.path().join("run.sqlite"), &Run { blocks: 5, ..plan() }).unwrap();
-    let dies = |purpose: Purpose| match is_failing(purpose) {
-        true => Err(NoTrial::failed("it died".into())),
-        false => Ok(()),
+    let dies = |purpose: Purpose| {
+        if is_failing(purpose) { Err(NoTrial::failed("it died".into())) } else { Ok(()) }
     };
     conduct_with(&store, None, Ok(()), &dies, &mut |_| ()).unwrap();
     store.run().unwrap()
@@ -91,7 +90,7 @@ fn what_survives_its_warm_up_and_dies_under_its_load_is_not_started_a_fourth_tim
 
 #[test]
 fn a_start_of_which_only_the_reasons_failed_has_not_failed() {
-    let run = with_trials_that_fail(|purpose| purpose.is_for_reasons());
+    let run = with_trials_that_fail(Purpose::is_for_reasons);
     assert!(run.trials.iter().any(|one| one.failure().is_some() && one.purpose.is_for_reasons()));
     assert_eq!((blocks_of(&run, "slow"), blocks_of(&run, "broken")), (5, 3));
     // Not even where it comes last in each of three starts.
