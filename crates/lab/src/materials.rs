@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use kqps_dataset::generate::{self, Asked, Expect, GenerateError, Labels, Outcomes, Recipe, RecipeError};
+use kqps_dataset::unfinished::Unfinished;
 use kqps_observation::Cell;
 
 use crate::folder::{Folder, FolderError};
@@ -200,7 +201,13 @@ impl Materials {
         folder.make_folder(&folder.dataset())?;
         let kept = folder.dataset().join(KEPT);
         let beside = kept.with_extension("part");
-        let copied = std::fs::copy(queries, &beside).and_then(|_| std::fs::rename(&beside, &kept));
+        let unfinished = Unfinished::at(&beside);
+        let copied = copy(queries, &beside).and_then(|()| std::fs::rename(&beside, &kept));
+        if copied.is_err() {
+            // It may not be there.
+            let _ = std::fs::remove_file(&beside);
+        }
+        drop(unfinished);
         copied.map_err(|error| FolderError { act: "write", path: kept, error }.into())
     }
 
@@ -233,8 +240,15 @@ fn unread(path: &Path) -> impl FnOnce(io::Error) -> MaterialsError {
     move |error| FolderError { act: "read", path: path.to_owned(), error }.into()
 }
 
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let (mut from, mut to) = (File::open(from)?, File::create(to)?);
+    io::copy(&mut from, &mut to).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
+    use kqps_dataset::unfinished;
+
     use super::*;
 
     fn factors(words: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -296,5 +310,41 @@ mod tests {
     fn a_recipe_that_nobody_knows_is_refused() {
         let error = Wanted::of(&factors(&[(RECIPE_FACTOR, "windows-mxi")])).recipe(1).unwrap_err();
         assert!(error.to_string().contains("windows-mix"), "{error}");
+    }
+
+    /// Names the folder in which this test program, started again, keeps a query file that never ends.
+    const FOLDER: &str = "KQPS_KEEP_IN";
+
+    /// Not a test unless a folder was named: then it ends as after a signal, in the midst of the copy.
+    #[test]
+    fn keeps_in_a_child() {
+        let Some(path) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
+        let folder = Folder::make(&path).unwrap();
+        let part = folder.dataset().join(KEPT).with_extension("part");
+        let source = path.join("endless");
+        std::thread::spawn(move || Materials::keep(&folder, &source));
+        // The copy waits for a writer.
+        let _writer = File::options().write(true).open(path.join("endless")).unwrap();
+        while !part.exists() {
+            std::thread::yield_now();
+        }
+        unfinished::remove_all();
+        std::process::exit(0);
+    }
+
+    #[test]
+    fn a_copy_that_a_signal_ends_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = std::process::Command::new("mkfifo").arg(folder.path().join("endless")).status().unwrap();
+        assert!(made.success());
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "materials::tests::keeps_in_a_child"])
+            .env(FOLDER, folder.path())
+            .status()
+            .unwrap();
+        assert!(child.success());
+        let dataset = folder.path().join("dataset");
+        let left: Vec<_> = std::fs::read_dir(dataset).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(left.is_empty(), "{left:?}");
     }
 }
