@@ -9,7 +9,7 @@ use kqps_observation::trial::Interval;
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{counted, counted_at_last, is_spoiled};
-use crate::search::{Bounds, Goal, Probe, bounds_found};
+use crate::search::{self, Bounds, Goal, Next, Probe, bounds_found, next_trial};
 use crate::steady::full_bins;
 
 /// What one start of a subject gave.
@@ -160,12 +160,30 @@ pub(super) fn of_cell<'a>(run: &'a Run, cell: usize, goal: &Goal) -> Vec<Start<'
             start.verdict.start = trials[0].start;
             start.verdict.block = trials[0].block;
             start.verdict.failure = trials.iter().find_map(|one| one.failure()).map(str::to_owned);
-            if start.verdict.is_searched && is_interrupted(run, trials) {
+            if start.verdict.is_searched
+                && is_interrupted(run, trials)
+                && !is_over(goal, &played, start.bounds())
+            {
                 start.interrupt();
             }
             start
         })
         .collect()
+}
+
+/// Whether a search had come to its end by itself, so that nobody could interrupt it any more: a run may end while the next
+/// subject is starting.
+fn is_over(goal: &Goal, played: &[Played<'_>], found: Option<&Bounds>) -> bool {
+    let played = without_warm_ups(played);
+    let counted = counted(&played, Played::facts);
+    let probes: Vec<Probe> = counted.into_iter().map(|one| Probe::of(one.trial, goal, one.purpose)).collect();
+    // Without an overload it began with the bounds of another start.
+    let bounds_qps = match probes.iter().any(|probe| probe.purpose == Purpose::Ceiling) {
+        true => None,
+        false => found.and_then(|found| Some((found.lower_qps?, found.upper_qps?))),
+    };
+    let next = next_trial(goal, &search::Start { bounds_qps }, &probes);
+    matches!(next, Next::Done(_))
 }
 
 /// Whether a run ended with the last of these trials, and not because all was done, or a search took too long.

@@ -1,7 +1,7 @@
 //! Verdicts on single searches.
 
 use kqps_observation::Trial;
-use kqps_observation::run::Purpose;
+use kqps_observation::run::{Outcome, Purpose};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::judge::{Known, SearchVerdict, judge, judge_search};
 use kqps_verdict::search::Preset;
@@ -101,6 +101,25 @@ fn the_last_search_of_a_run_that_did_not_end_was_interrupted() {
     assert!(!reasons.contains("ran out of time"), "{reasons}");
     let whole = judged(Some(1)).reasons.join(" ");
     assert!(whole.contains("1 of 6 searches ran out of time") && !whole.contains("interrupted"), "{whole}");
+}
+
+/// A user may end the run while the next subject is starting, and then no trial is newer.
+#[test]
+fn a_search_that_ran_out_of_its_time_was_not_interrupted_though_the_run_did_not_end() {
+    let mut rig = six_starts(2e6, |_| {});
+    let sixth = rig.run.trials.iter().position(|trial| trial.start == 105).unwrap();
+    rig.run.trials.truncate(sixth + 4);
+    rig.run.finished_unix_ms = None;
+    let Outcome::Measured(last) = &mut rig.run.trials.last_mut().unwrap().outcome else { panic!() };
+    last.load.drain_s = 100.0;
+    let verdict = judge(&rig.run).subjects.remove(0);
+    let bounds = verdict.starts[5].bounds.as_ref().unwrap();
+    assert_eq!((bounds.interrupted, bounds.incomplete), (false, true), "{bounds:?}");
+    let reasons = verdict.reasons.join(" ");
+    assert!(
+        reasons.contains("1 of 6 searches ran out of time") && !reasons.contains("interrupted"),
+        "{reasons}"
+    );
 }
 
 #[test]
