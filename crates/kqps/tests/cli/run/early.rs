@@ -67,7 +67,9 @@ fn an_interrupted_run_says_how_far_its_search_came() {
     let output = child.wait_with_output().unwrap();
     assert!(asked.elapsed() < Duration::from_secs(20));
     let said = String::from_utf8(output.stdout.clone()).unwrap();
-    assert!(said.contains("  bounds, seen no load "), "{said}");
+    // It may have come further by the time that the signal arrives.
+    assert!(said.contains("  bounds, seen ") && said.contains("interrupted"), "{said}");
+    assert!(!said.contains("ran out of time"), "{said}");
     let page = std::fs::read_to_string(lab.out().join("report.html")).unwrap();
-    assert!(page.contains("did not come to its end") && page.contains("start 1, seen: no load "), "{page}");
+    assert!(page.contains("did not come to its end") && page.contains("start 1, seen: "), "{page}");
 }
