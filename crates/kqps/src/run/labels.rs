@@ -1,4 +1,4 @@
-//! Names of commands by what tells them apart: two builds by their folders, two settings of one program by their flags.
+//! Names of commands by their differences: two builds by their folders, two settings of one program by their flags.
 
 /// A name for each command, given as its words; commands that do not differ have the same.
 pub(crate) fn of(commands: &[Vec<String>]) -> Vec<String> {

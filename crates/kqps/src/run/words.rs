@@ -314,7 +314,7 @@ mod tests {
         (trial.accounts.wrong, trial.accounts.correct) = (1, 59_829);
         let said = of(&run, &judge(&run), None);
         let seen =
-            "  bounds, seen 59,830 q/s met the goal, and again at the end; 60,950 q/s did not meet it\n";
+            "  bounds, seen 59,830 q/s met the goal, and again at the end; 60,950 q/s missed the goal\n";
         assert!(said.contains("  figure       refused\n") && said.contains(seen), "{said}");
         assert!(!said.contains(" held"), "{said}");
     }

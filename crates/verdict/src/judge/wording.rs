@@ -55,7 +55,7 @@ impl Wording<'_> {
                 format!("{} {held}{again}", (self.rate)(lower_qps))
             }
             (None, Some(met_qps)) => format!(
-                "no load was tried often enough to hold, though no trial up to {} missed the goal",
+                "no load is known to hold: up to {} all trials met the goal, but they were too few",
                 (self.rate)(met_qps)
             ),
             (None, None) if bounds.refuted_qps.is_some() => "no load is known to hold".to_owned(),
@@ -70,12 +70,14 @@ impl Wording<'_> {
     fn upper(self, bounds: &Bounds) -> Option<String> {
         // Where no load met the goal that says it all.
         bounds.lower_qps.or(bounds.met_qps).or(bounds.refuted_qps)?;
-        let missed = if self.is_claimed { "did not hold" } else { "did not meet it" };
+        let missed = if self.is_claimed { "did not hold" } else { "missed the goal" };
         let other_than_refuted =
             bounds.missed_qps.filter(|missed_qps| Some(*missed_qps) != bounds.refuted_qps);
         match (bounds.upper_qps, other_than_refuted) {
             (Some(upper_qps), _) => Some(format!("{} {missed}", (self.rate)(upper_qps))),
-            (None, Some(missed_qps)) => Some(format!("a trial at {} missed it", (self.rate)(missed_qps))),
+            (None, Some(missed_qps)) => {
+                Some(format!("a trial at {} missed the goal", (self.rate)(missed_qps)))
+            }
             (None, None) if bounds.lower_qps.is_some() => Some("no greater load was too much".to_owned()),
             (None, None) => None,
         }

@@ -143,7 +143,7 @@ fn of_a_refused_figure_the_bounds_are_told_as_what_was_seen() {
     rig.add(SUBJECT, 1, 101, Purpose::Latency, wrong);
     let verdict = subject(&rig);
     assert_eq!((verdict.grade, verdict.figure_qps), (Grade::F, None));
-    assert_eq!(told(&verdict)[1], "59830 met the goal, and again at the end; 60950 did not meet it");
+    assert_eq!(told(&verdict)[1], "59830 met the goal, and again at the end; 60950 missed the goal");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_search_that_was_cut_short_tells_how_far_it_came() {
     assert_eq!(
         told(&verdict),
         [
-            "no load was tried often enough to hold, though no trial up to 60000 missed the goal; 70000 did not meet it"
+            "no load is known to hold: up to 60000 all trials met the goal, but they were too few; 70000 missed the goal"
         ]
     );
 }
