@@ -32,6 +32,19 @@ const GOAL: &str = "quick";
 /// Pairs of starts in an ABBA block.
 const PAIRS: u32 = 2;
 
+/// Pairs of starts of a run for each of its ABBA blocks: those of A against itself, and those of A and B.
+pub(crate) const PAIRS_OF_BLOCK: u32 = 2 * PAIRS;
+
+/// With fewer blocks there is no verdict.
+pub const BLOCKS_LEAST: u32 = 6;
+
+/// How many of the planned blocks fit the time that is left, where a start takes so long; those that a verdict takes in any
+/// case.
+pub(crate) fn fitting(planned: u32, left_s: f64, start_s: f64) -> u32 {
+    let block_s = f64::from(2 * PAIRS_OF_BLOCK) * start_s;
+    planned.min(((left_s / block_s) as u32).max(BLOCKS_LEAST))
+}
+
 /// One side of a comparison.
 #[derive(Clone, Debug)]
 pub enum Side {
@@ -176,7 +189,7 @@ fn plan(wish: &Wish) -> Result<Run, ComparisonError> {
         kqps_version: wish.version.clone(),
         goal: GOAL.into(),
         budget_s: wish.budget_s,
-        blocks: 2 * PAIRS * wish.blocks,
+        blocks: PAIRS_OF_BLOCK * wish.blocks,
         seed: wish.seed,
         fingerprint,
         cells: cells(wish, &versions)?,
@@ -266,6 +279,16 @@ mod tests {
         assert_eq!(binaries["sh"].version.as_deref(), Some("1.2"));
         assert_eq!(binaries["cat"].version.as_deref(), Some("1.3"));
         assert!(binaries["sh"].blake3.is_some() && binaries["cat"].blake3.is_some());
+    }
+
+    #[test]
+    fn blocks_are_left_out_for_which_starts_take_too_long() {
+        // Two minutes for eight blocks of starts with 1.8 s each, less 5 s that are gone.
+        assert_eq!(fitting(8, 115.2, 1.8), 8);
+        assert_eq!(fitting(8, 115.0, 1.8), 7);
+        assert_eq!(fitting(8, 115.0, 2.5), 6, "with fewer there is no verdict");
+        assert_eq!((fitting(8, 0.0, 2.5), fitting(20, 1e3, 0.0)), (6, 20));
+        assert_eq!(fitting(1, 0.0, 9.0), 1, "no more than was planned");
     }
 
     #[test]

@@ -149,6 +149,15 @@ impl Store {
         })
     }
 
+    /// Changes how many blocks the run is to have.
+    pub fn set_blocks(&self, blocks: u32) -> Result<(), StoreError> {
+        self.transact(|transaction| {
+            record::change(transaction, Table::Runs, THE_RUN, |run: &mut Run| {
+                run.blocks = blocks;
+            })
+        })
+    }
+
     /// Marks the run as finished and folds the log into the file, so that the one file can be moved or put
     /// where nothing can be written.
     pub fn finish(&self, unix_ms: u64) -> Result<(), StoreError> {

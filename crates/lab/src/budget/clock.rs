@@ -31,6 +31,11 @@ impl Clock {
         Self { limit_s: budget_s }
     }
 
+    /// Seconds that are left.
+    pub fn left_s(&self, spent_s: f64) -> f64 {
+        (self.limit_s - spent_s).max(0.0)
+    }
+
     /// The share of a start that costs `own_s`, where all that is left to do costs `all_s`, and `block_s` of it in the same
     /// block. When time is short, later blocks go without before this one does.
     pub fn share(&self, spent_s: f64, own_s: f64, block_s: f64, all_s: f64) -> Share {

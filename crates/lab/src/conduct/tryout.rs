@@ -2,13 +2,15 @@
 //! in succession is not started again.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::store::StoreError;
-use kqps_observation::{Cell, Run};
+use kqps_observation::{Cell, CellLoad, Run};
 use kqps_verdict::compare::Pairing;
 
-use super::{Conducted, Conductor, Event, NoTrial, Place};
+use super::{Conducted, Conductor, Event, NoTrial, Place, seconds};
+use crate::comparison;
 use crate::warm_up::WarmUp;
 
 /// A subject that failed this often in succession is hopeless.
@@ -43,6 +45,7 @@ impl Conductor<'_> {
         pairing: Pairing,
     ) -> Result<Option<Conducted>, StoreError> {
         let firsts = [(pairing.a, 0), (pairing.b, run.blocks / 2)];
+        let (is_new, began) = (run.trials.is_empty(), Instant::now());
         for (cell, block) in firsts {
             if run.trials_of(cell).any(|one| one.measured().is_some()) {
                 continue;
@@ -57,7 +60,26 @@ impl Conductor<'_> {
             self.commit(run, place, Purpose::WarmUp, Outcome::Failed { reason, output })?;
             return Ok(Some(Conducted::Whole));
         }
+        if is_new {
+            self.fit_blocks(run, seconds(began) / firsts.len() as f64)?;
+        }
         Ok(None)
+    }
+
+    /// Leaves out the blocks for which there is no time, now that it is known how long a subject takes to start, to be
+    /// warmed up and to stop. Those of A against itself come first, so that otherwise too few of A and B might be left.
+    fn fit_blocks(&mut self, run: &mut Run, tried_s: f64) -> Result<(), StoreError> {
+        let Some((clock, began)) = self.clock else { return Ok(()) };
+        let start_s = tried_s + run.cells.first().map_or(0.0, |cell| load_s(&cell.load));
+        let planned = run.blocks / comparison::PAIRS_OF_BLOCK;
+        let fitting = comparison::fitting(planned, clock.left_s(seconds(began)), start_s);
+        if fitting < planned {
+            run.blocks = fitting * comparison::PAIRS_OF_BLOCK;
+            self.store.set_blocks(run.blocks)?;
+            let what = format!("{} of {planned} blocks", planned - fitting);
+            self.drop(run, &what, &format!("each start takes {start_s:.1} s, more than was planned"))?;
+        }
+        Ok(())
     }
 
     fn tried(&mut self, run: &Run, cell: usize) -> Result<(), NoTrial> {
@@ -80,5 +102,14 @@ impl Conductor<'_> {
         let why = format!("{} cannot be measured: {HOPELESS}", run.cells[cell].name);
         self.drop_blocks(run, block, &why)?;
         Ok(true)
+    }
+}
+
+/// Seconds for which a start of a comparison is loaded.
+fn load_s(load: &CellLoad) -> f64 {
+    match load {
+        CellLoad::Closed(duration_s) => *duration_s,
+        CellLoad::Rates { rates_qps, duration_s } => duration_s * rates_qps.len() as f64,
+        CellLoad::Search => 0.0,
     }
 }

@@ -60,6 +60,19 @@ fn a_comparison_ends_when_a_side_goes_on_failing() {
     assert_eq!(why, "slow cannot be measured: its last three starts failed");
 }
 
+#[test]
+fn a_comparison_whose_starts_take_longer_than_its_budget_has_as_many_blocks_as_a_verdict_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = Run { blocks: 40, ..comparison("slow", "swift") };
+    let store = Store::create(&folder.path().join("run.sqlite"), &plan).unwrap();
+    // No time is left whatever a start takes.
+    let clock = Some((Clock::new(0.0), Instant::now()));
+    conduct(&store, clock, &|| Ok(()), &mut |_| ()).unwrap();
+    let run = store.run().unwrap();
+    assert_eq!(run.blocks, 24, "it is stored, so that a run which goes on has the same");
+    assert!(run.skipped["4 of 10 blocks"].starts_with("each start takes "), "{:?}", run.skipped);
+}
+
 /// A run of the default study over a subject that fails in trials of this kind, in as many blocks.
 fn with_trials_that_fail(is_failing: impl Fn(Purpose) -> bool) -> Run {
     let folder = tempfile::tempdir().unwrap();
