@@ -178,10 +178,9 @@ fn is_over(goal: &Goal, played: &[Played<'_>], found: Option<&Bounds>) -> bool {
     let counted = counted(&played, Played::facts);
     let probes: Vec<Probe> = counted.into_iter().map(|one| Probe::of(one.trial, goal, one.purpose)).collect();
     // Without an overload it began with the bounds of another start.
-    let bounds_qps = match probes.iter().any(|probe| probe.purpose == Purpose::Ceiling) {
-        true => None,
-        false => found.and_then(|found| Some((found.lower_qps?, found.upper_qps?))),
-    };
+    let has_overload = probes.iter().any(|probe| probe.purpose == Purpose::Ceiling);
+    let begun_with = found.filter(|_| !has_overload);
+    let bounds_qps = begun_with.and_then(|found| Some((found.lower_qps?, found.upper_qps?)));
     let next = next_trial(goal, &search::Start { bounds_qps }, &probes);
     matches!(next, Next::Done(_))
 }
