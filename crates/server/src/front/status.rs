@@ -209,7 +209,7 @@ mod tests {
             "kqps_front_dropped_total{transport=\"udp\",cause=\"stopped\"} 1",
             "kqps_front_back_end_up{back_end=\"nsd\"} 1",
             "kqps_front_back_end_sent_total{back_end=\"nsd\"} 9",
-            r#"kqps_front_back_end_up{back_end="a\"b\\c\\x1b[31m\n}"} 0"#,
+            r#"kqps_front_back_end_up{back_end="a\"b\\c\\x1b[31m\\x0a}"} 0"#,
             "# EOF",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in {text}");
