@@ -158,7 +158,7 @@ fn why_a_search_broke_off_is_kept_too() {
 }
 
 #[test]
-fn a_time_limit_is_held_and_one_that_leaves_no_time_is_refused() {
+fn a_time_limit_wins_over_the_goals_and_one_that_leaves_no_time_is_refused() {
     let bench = Bench::new();
     for (goal, limit, reason) in [
         ("quick", "2s", "--time-limit 2s: the goal quick takes 2.5 s at least"),
@@ -180,4 +180,22 @@ fn a_time_limit_is_held_and_one_that_leaves_no_time_is_refused() {
     let output = child.wait_with_output().unwrap();
     let verdict: Value = serde_json::from_str(words(&output).0.lines().last().unwrap()).unwrap();
     assert_eq!(verdict["goal"]["limit_s"], 13.5, "{verdict}");
+}
+
+/// A search whose bounds cannot come as close as is wanted in that time.
+#[test]
+fn a_search_ends_when_its_time_limit_says() {
+    let mut bench = Bench::new();
+    bench.echo = Echo::with(&["--io", "mmsg", "--work", "50us"]);
+    let mut command =
+        kqps(&["find", &bench.echo.address, "--goal", "quick", "--time-limit", "4s", "--no-ceiling"]);
+    command.args(["--width", "0.01%", "--lag", "10s", "-t", "100ms", "--json", "-d"]).arg(bench.queries());
+    let output = command.env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap();
+    let (printed, err) = words(&output);
+    let verdict: Value = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
+    assert_eq!(verdict["incomplete"], true, "{err}");
+    let took_s: f64 =
+        verdict["trials"].as_array().unwrap().iter().map(|probe| probe["wall_s"].as_f64().unwrap()).sum();
+    // What it keeps back for a bound may end a trial late, and the goal's own limit is 14 s.
+    assert!(took_s < 4.0 * 1.15 + 2.0, "{took_s} s: {err}");
 }
