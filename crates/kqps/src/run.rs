@@ -187,10 +187,10 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
     let definitions: Vec<Definition> = wish.subjects.iter().map(|one| one.definition.clone()).collect();
     let missing = packages::missing(&definitions);
     if !missing.is_empty() {
-        session::check(&wish).map_err(told)?;
+        session::check(&wish).map_err(input_or_not)?;
         install::missing(&missing, args.no_install)?;
     }
-    let (session, spending) = Session::begin(&wish, began + installing.elapsed()).map_err(told)?;
+    let (session, spending) = Session::begin(&wish, began + installing.elapsed()).map_err(input_or_not)?;
     announce::begin(&session, &spending);
     Ok(session)
 }
@@ -198,13 +198,13 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
 /// Lays out what would be measured, and prints it.
 fn dry_run(args: &Args) -> anyhow::Result<ExitCode> {
     let wish = wish(args)?;
-    let laid_out = lay_out(&wish).map_err(told)?;
+    let laid_out = lay_out(&wish).map_err(input_or_not)?;
     print!("{}", plan::of(&wish, &laid_out, args.json)?);
     Ok(ExitCode::SUCCESS)
 }
 
 /// A slip in a file or in the arguments is bad input; anything else could not be run.
-fn told(error: LabError) -> anyhow::Error {
+fn input_or_not(error: LabError) -> anyhow::Error {
     match error {
         LabError::Study(_) | LabError::File(_) | LabError::SameName { .. } | LabError::Budget { .. } => {
             bad_input(error)

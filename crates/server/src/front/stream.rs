@@ -384,6 +384,7 @@ mod tests {
             }
         }
     }
+
     /// Opens a link to a listener, and says when that is to be given up if the back end is needed meanwhile.
     fn given_up_ns(link: &mut StreamLink, target: &Target, poll: &Poll, now_ns: u64) -> u64 {
         link.close(poll.registry(), now_ns);
