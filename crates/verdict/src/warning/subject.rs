@@ -113,7 +113,7 @@ pub fn unexplained_loss(trial: &Trial) -> Option<Warning> {
     let (seen, look) = if is_unwatched {
         ("the subject was not watched, so it may have been too busy", "If it was not, look")
     } else {
-        ("while the subject was not busy", "Look")
+        ("the subject was not busy", "Look")
     };
     let advice = format!(
         "{lost} queries vanished and no counter says where; {seen}. {look} for a packet filter on the path, or a rate \
