@@ -253,7 +253,7 @@ mod tests {
     fn a_core_that_is_not_there_is_named_and_the_others_end() {
         let known = affinity::allowed().unwrap()[0];
         for unknown in [1023, 5000] {
-            let error = gauge(&[known, unknown], Duration::from_secs(3600)).unwrap_err().to_string();
+            let error = gauge(&[known, unknown], Duration::from_hours(1)).unwrap_err().to_string();
             assert!(error.starts_with(&format!("cannot gauge core {unknown}: ")), "{error}");
         }
     }
