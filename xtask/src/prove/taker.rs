@@ -20,8 +20,8 @@ pub(super) struct Taker {
 }
 
 impl Taker {
-    /// Begins to take pieces of CPU time of this length, one in each of these times. It runs when this returns. Fails
-    /// without the right to run before others (`CAP_SYS_NICE`, or a limit of `RLIMIT_RTPRIO`).
+    /// Begins to take pieces of CPU time of this length, one in each of these times. It has taken two when this returns, so
+    /// that from then on it takes its part evenly. Fails without the right to run before others (`CAP_SYS_NICE`, or a limit of `RLIMIT_RTPRIO`).
     pub(super) fn start(cpu: u32, piece: Duration, every: Duration) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let must_stop = Arc::clone(&stop);
@@ -29,9 +29,20 @@ impl Taker {
         let run = move || {
             affinity::pin_thread(cpu)?;
             priority::run_first()?;
-            // Who started it may have given up waiting, and then stops it.
-            let _ = begins.send(affinity::thread_id());
-            Ok(take(&must_stop, piece.as_nanos() as u64, every.as_nanos() as u64))
+            let (piece_ns, every_ns) = (piece.as_nanos() as u64, every.as_nanos() as u64);
+            let mut at_ns = clock::now_ns() + every_ns;
+            let mut taken = Vec::new();
+            while !must_stop.load(Ordering::Relaxed) {
+                let piece = take(at_ns, piece_ns);
+                // What it missed while the core was withheld is not made up for.
+                at_ns = (at_ns + every_ns).max(piece.end);
+                taken.push(piece);
+                if taken.len() == 2 {
+                    // Who started it may have given up waiting, and then stops it.
+                    let _ = begins.send(affinity::thread_id());
+                }
+            }
+            Ok(taken)
         };
         let thread = std::thread::Builder::new().name("taker".into()).spawn(run)?;
         let mut taker = Self { id: 0, stop, thread: Some(thread) };
@@ -68,19 +79,12 @@ impl Drop for Taker {
     }
 }
 
-fn take(must_stop: &AtomicBool, piece_ns: u64, every_ns: u64) -> Vec<Range<u64>> {
-    let mut taken = Vec::new();
-    let mut at_ns = clock::now_ns() + every_ns;
-    while !must_stop.load(Ordering::Relaxed) {
-        clock::sleep_until_ns(at_ns);
-        let (began_ns, cpu_ns) = (clock::now_ns(), clock::thread_cpu_ns());
-        while clock::thread_cpu_ns() < cpu_ns + piece_ns {
-            std::hint::spin_loop();
-        }
-        let ended_ns = clock::now_ns();
-        taken.push(began_ns..ended_ns);
-        // What it missed while the core was withheld is not made up for.
-        at_ns = (at_ns + every_ns).max(ended_ns);
+/// Takes a piece of CPU time at its moment, and returns from when to when.
+fn take(at_ns: u64, piece_ns: u64) -> Range<u64> {
+    clock::sleep_until_ns(at_ns);
+    let (began_ns, cpu_ns) = (clock::now_ns(), clock::thread_cpu_ns());
+    while clock::thread_cpu_ns() < cpu_ns + piece_ns {
+        std::hint::spin_loop();
     }
-    taken
+    began_ns..clock::now_ns()
 }
