@@ -40,6 +40,15 @@ pub fn thread_cpu_ns() -> u64 {
     read_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// CPU time of another thread of this process, by its number ([`crate::affinity::thread_id`]), up to now also while it
+/// runs. Fails when it has ended.
+pub fn thread_cpu_ns_of(thread: u32) -> io::Result<u64> {
+    // How the kernel numbers this clock (include/linux/posix-timers.h, `make_thread_cpuclock`): the complement of the
+    // thread's number, a bit for a thread and not a process, and 2 for the time that the scheduler books.
+    let clock = (!(thread as libc::clockid_t) << 3) | 4 | 2;
+    read_ns_of(clock)
+}
+
 /// CPU time of all threads of this process.
 pub fn process_cpu_ns() -> u64 {
     read_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
@@ -54,8 +63,13 @@ pub fn process_cpu_ns_of(pid: u32) -> io::Result<u64> {
     if error != 0 {
         return Err(io::Error::from_raw_os_error(error));
     }
+    read_ns_of(clock)
+}
+
+/// Reads the clock of another process or thread, which may be gone.
+fn read_ns_of(clock: libc::clockid_t) -> io::Result<u64> {
     let mut now = timespec(0);
-    // SAFETY: the pointer is to a live timespec. The process may have gone since: then the call says so.
+    // SAFETY: the pointer is to a live timespec. A clock that is not there is an error.
     check(unsafe { libc::clock_gettime(clock, &raw mut now) })?;
     Ok(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }
@@ -105,6 +119,25 @@ mod tests {
         assert!((before_ns..=process_cpu_ns()).contains(&told_ns));
         // Linux numbers processes up to 2²².
         assert!(process_cpu_ns_of((1 << 22) + 1).is_err());
+    }
+
+    #[test]
+    fn cpu_time_of_another_thread_by_its_number() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, may_end) = std::sync::mpsc::channel::<()>();
+        let spin = move || {
+            while thread_cpu_ns() < 2_000_000 {}
+            tell.send((crate::affinity::thread_id(), thread_cpu_ns())).unwrap();
+            may_end.recv().unwrap();
+            thread_cpu_ns()
+        };
+        let other = std::thread::spawn(spin);
+        let (thread, least_ns) = told.recv().unwrap();
+        let told_ns = thread_cpu_ns_of(thread).unwrap();
+        end.send(()).unwrap();
+        assert!((least_ns..=other.join().unwrap()).contains(&told_ns));
+        // Linux numbers threads up to 2²².
+        assert!(thread_cpu_ns_of((1 << 22) + 1).is_err());
     }
 
     #[test]

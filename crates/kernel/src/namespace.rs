@@ -74,8 +74,7 @@ pub fn enter<'a>(command: &'a mut Command, namespace: &NetNs) -> io::Result<&'a 
 /// interface is loopback, up. Needs the right to administer the system (`CAP_SYS_ADMIN`). The namespace ends
 /// with its last thread and socket.
 pub fn enter_new_network() -> io::Result<()> {
-    // SAFETY: the call touches no memory, and changes the calling thread only.
-    check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
+    enter_silent_network()?;
     // SAFETY: an interface request is plain old data.
     let mut request: libc::ifreq = unsafe { zeroed() };
     request.ifr_name[0] = b'l' as libc::c_char;
@@ -84,6 +83,12 @@ pub fn enter_new_network() -> io::Result<()> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
     // SAFETY: the request is live and of the kind that this call reads.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }).map(drop)
+}
+
+/// The same with loopback down, so that nothing can be sent at all.
+pub fn enter_silent_network() -> io::Result<()> {
+    // SAFETY: the call touches no memory, and changes the calling thread only.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
 }
 
 fn set(namespace: BorrowedFd<'_>) -> io::Result<()> {

@@ -45,3 +45,8 @@ fn a_flood_costs_an_authoritative_server_little() -> Result<()> {
 fn a_front_gives_every_query_one_end() -> Result<()> {
     alone(Proof::Front)
 }
+
+#[test]
+fn a_core_that_stands_still_is_witnessed() -> Result<()> {
+    alone(Proof::Gauge)
+}

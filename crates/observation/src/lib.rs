@@ -1,6 +1,6 @@
 //! What was seen: the records that measuring writes and judging reads.
 //!
-//! For: the trial, the run, the histogram and the store, each versioned. Not for: deciding what a record
+//! For: the trial, the run, the histogram, readings of cores and the store, each versioned. Not for: deciding what a record
 //! means (`verdict`), nor for how it looks (`report`).
 //!
 //! Invariant: facts only. A record holds what was counted and timed, and the reason where something could
@@ -8,6 +8,7 @@
 
 pub mod accounts;
 pub mod fingerprint;
+pub mod gauge;
 pub mod goal;
 pub mod histogram;
 pub mod host;
@@ -22,6 +23,7 @@ pub mod visible;
 
 pub use accounts::{Accounts, IdentityViolated};
 pub use fingerprint::Fingerprint;
+pub use gauge::{CoreGauge, GaugeFacts, Stall, StallFacts};
 pub use goal::GoalFacts;
 pub use histogram::{Histogram, Quantiles};
 pub use host::HostFacts;

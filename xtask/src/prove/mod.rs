@@ -6,6 +6,7 @@ mod delay;
 mod differential;
 mod freeze;
 mod front;
+mod gauge;
 mod judgement;
 mod kill;
 mod ledger;
@@ -13,6 +14,7 @@ mod overload;
 mod quota;
 mod soak;
 mod starved;
+mod taker;
 mod witnessed;
 
 use std::path::{Path, PathBuf};
@@ -51,6 +53,8 @@ pub enum Proof {
     Differential,
     /// Twice what an authoritative server can answer costs it little, and nothing afterwards
     Overload,
+    /// A part of a core that is taken away shows in the gauge, and a core that stands still is witnessed
+    Gauge,
     /// Whatever back ends and clients do, a front gives every query one end, and a reply to nobody else
     Front,
 }
@@ -222,6 +226,7 @@ fn prove_on(bench: &Bench, proof: Proof) -> Result<()> {
         Proof::Soak => soak::prove(bench),
         Proof::Differential => differential::prove(bench),
         Proof::Overload => overload::prove(bench),
+        Proof::Gauge => gauge::prove(bench),
         Proof::Front => front::prove(bench),
     }
 }

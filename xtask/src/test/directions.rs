@@ -22,10 +22,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-lab", &["kqps-dataset", "kqps-kernel", "kqps-host", "kqps-observation", "kqps-verdict"]),
     ("kqps", &[ANY]),
     ("kqps-fuzz", &["kqps-message", "kqps-zone", "kqps-dataset", "kqps-server"]),
-    // A proof of judgement judges, name servers are started as the lab starts them, and a relay makes wrong answers.
+    // A proof of judgement judges, one of the gauge reads cores, name servers are started as the lab starts them, and a
+    // relay makes wrong answers.
     (
         "xtask",
-        &["kqps-dataset", "kqps-kernel", "kqps-lab", "kqps-message", "kqps-observation", "kqps-verdict"],
+        &[
+            "kqps-dataset",
+            "kqps-host",
+            "kqps-kernel",
+            "kqps-lab",
+            "kqps-message",
+            "kqps-observation",
+            "kqps-verdict",
+        ],
     ),
 ];
 

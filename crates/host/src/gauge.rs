@@ -1,0 +1,282 @@
+//! How fast cores are at what name servers do: system calls over loopback. What changes the speed of a virtual core is
+//! often whether another one shares its physical core, so all cores in use are read at the same time.
+//!
+//! A reading loads its cores fully, at the priority of any server, so whatever is to be compared with it should rest. Its
+//! datagrams are in the UDP counters of the network namespace that it is called in.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use kqps_kernel::udp::{Peer, UdpOptions, UdpSocket};
+use kqps_kernel::{Wait, affinity, clock};
+use kqps_observation::{CoreGauge, GaugeFacts};
+
+/// A turn that takes longer is not slow but was interrupted: it takes some microseconds, and interrupts seldom more than
+/// a tenth of this.
+const STALL_NS: u64 = 500_000;
+
+/// What a reading may take beyond its duration, stalls included. A core that others hold for longer has no speed.
+const GIVE_UP_NS: u64 = 10_000_000_000;
+
+/// How long a datagram may take, and how often it is looked for at least.
+const ARRIVES_NS: u64 = 1_000_000_000;
+const LOOKS_LEAST: u32 = 1000;
+
+/// A datagram as long as a usual query, bytes.
+const DATAGRAM: [u8; 64] = [0; 64];
+
+/// Has each of these cores, or all that the calling thread may use where the list is empty, do turns for `duration`, 10 ms
+/// as a rule: one datagram is sent over loopback to its own socket and received. Turns count from when all cores do them
+/// until each has done them for that long; a turn in which the core stood still for more than half a millisecond does not
+/// count, nor its time. Beyond its duration a call takes a few tenths of a millisecond.
+///
+/// Fails where a core does not exist or is not allowed here, where loopback is down, and where a core does not get to it
+/// within 10 s.
+pub fn gauge(cpus: &[u32], duration: Duration) -> io::Result<GaugeFacts> {
+    let cpus = cores(cpus)?;
+    // Made before the start, and by the calling thread, whose network it is.
+    let sockets = cpus.iter().map(|_| own_socket()).collect::<io::Result<Vec<_>>>()?;
+    let together = Together::new(cpus.len(), duration);
+    let cores = thread::scope(|scope| {
+        let begin = |(&cpu, turn)| {
+            let together = &together;
+            let work = move || together.unless_failed(work(cpu, turn, together));
+            let begun = thread::Builder::new().name(format!("gauge-{cpu}")).spawn_scoped(scope, work);
+            together.unless_failed(begun)
+        };
+        let threads: Vec<_> = cpus.iter().zip(sockets).map(begin).collect();
+        let end = |thread: io::Result<thread::ScopedJoinHandle<'_, io::Result<CoreGauge>>>| {
+            thread?.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the gauge panicked")))
+        };
+        threads.into_iter().map(end).collect::<io::Result<Vec<_>>>()
+    });
+    cores.map(|cores| GaugeFacts { cores })
+}
+
+/// These cores, each once, ascending; all that the calling thread may use where the list is empty.
+pub(crate) fn cores(cpus: &[u32]) -> io::Result<Vec<u32>> {
+    let mut cpus = if cpus.is_empty() { affinity::allowed()? } else { cpus.to_vec() };
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(cpus)
+}
+
+/// One core's part. Where another core fails, what it returns is nothing to go by.
+fn work(cpu: u32, mut turn: Turn, together: &Together) -> io::Result<CoreGauge> {
+    let of = |error: io::Error| io::Error::new(error.kind(), format!("cannot gauge core {cpu}: {error}"));
+    affinity::pin_thread(cpu).map_err(of)?;
+    turn.take().map_err(of)?;
+    together.ready.fetch_add(1, Ordering::Relaxed);
+    // Turns here do not count; the core is warm when those begin that do.
+    while !together.all(&together.ready) {
+        turn.take().map_err(of)?;
+        together.still_has_time(clock::now_ns()).map_err(of)?;
+    }
+    let mut tally = Tally::begin(clock::now_ns());
+    let mut is_done = false;
+    while !together.all(&together.done) {
+        turn.take().map_err(of)?;
+        let now_ns = clock::now_ns();
+        tally.add(now_ns);
+        if !is_done && tally.worked_ns >= together.duration_ns && tally.turns > 0 {
+            is_done = true;
+            together.done.fetch_add(1, Ordering::Relaxed);
+        }
+        together.still_has_time(now_ns).map_err(of)?;
+    }
+    Ok(tally.facts(cpu))
+}
+
+/// What the threads of a reading share, so that they begin and end at the same time.
+struct Together {
+    threads: usize,
+    duration_ns: u64,
+    ends_at_latest_ns: u64,
+    /// Threads that do turns on their cores, and those that have done them for the whole duration.
+    ready: AtomicUsize,
+    done: AtomicUsize,
+    failed: AtomicBool,
+}
+
+impl Together {
+    fn new(threads: usize, duration: Duration) -> Self {
+        let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let ends_at_latest_ns = clock::now_ns().saturating_add(duration_ns).saturating_add(GIVE_UP_NS);
+        let (ready, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { threads, duration_ns, ends_at_latest_ns, ready, done, failed: AtomicBool::new(false) }
+    }
+
+    /// Whether all threads have come so far, or need not be waited for since one has failed.
+    fn all(&self, count: &AtomicUsize) -> bool {
+        count.load(Ordering::Relaxed) >= self.threads || self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Has the other threads end if one has failed.
+    fn unless_failed<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
+        outcome.inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
+    }
+
+    fn still_has_time(&self, now_ns: u64) -> io::Result<()> {
+        if now_ns <= self.ends_at_latest_ns {
+            return Ok(());
+        }
+        let words = "it, or one that is gauged with it, was held by others nearly all the time";
+        Err(io::Error::new(io::ErrorKind::TimedOut, words))
+    }
+}
+
+/// A socket that sends to itself.
+struct Turn {
+    socket: UdpSocket,
+    myself: Peer,
+    buffer: [u8; DATAGRAM.len()],
+}
+
+fn own_socket() -> io::Result<Turn> {
+    let open = || {
+        let options = UdpOptions { nonblocking: true, ..UdpOptions::default() };
+        let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &options)?;
+        let address = socket.local_addr()?;
+        // What others send there is not received.
+        socket.connect(address)?;
+        Ok(Turn {
+            socket,
+            myself: Peer { address: address.into(), asked: None },
+            buffer: [0; DATAGRAM.len()],
+        })
+    };
+    open().map_err(|error: io::Error| {
+        let words =
+            format!("cannot gauge cores, since nothing can be sent to 127.0.0.1; is loopback up? {error}");
+        io::Error::new(error.kind(), words)
+    })
+}
+
+impl Turn {
+    /// Sends a datagram, by its address as servers do, and receives it.
+    #[inline]
+    fn take(&mut self) -> io::Result<()> {
+        self.socket.send(&DATAGRAM, &self.myself)?;
+        // The kernel delivers it within the call that sends it, unless a thread of its own has work of that kind left.
+        match self.socket.recv(&mut self.buffer, &mut Peer::default(), Wait::No)? {
+            Some(_) => Ok(()),
+            None => self.wait(),
+        }
+    }
+
+    #[cold]
+    fn wait(&mut self) -> io::Result<()> {
+        let (began_ns, mut looks) = (clock::now_ns(), 0);
+        while self.socket.recv(&mut self.buffer, &mut Peer::default(), Wait::No)?.is_none() {
+            looks += 1;
+            if looks > LOOKS_LEAST && clock::now_ns() > began_ns + ARRIVES_NS {
+                return Err(io::Error::other("a datagram over loopback did not arrive within 1 s"));
+            }
+            thread::yield_now();
+        }
+        Ok(())
+    }
+}
+
+/// What one core has done.
+struct Tally {
+    /// When the last turn ended.
+    looked_ns: u64,
+    turns: u64,
+    worked_ns: u64,
+    stalled_ns: u64,
+}
+
+impl Tally {
+    fn begin(now_ns: u64) -> Self {
+        Self { looked_ns: now_ns, turns: 0, worked_ns: 0, stalled_ns: 0 }
+    }
+
+    /// A turn ends.
+    #[inline]
+    fn add(&mut self, now_ns: u64) {
+        let took_ns = now_ns - self.looked_ns;
+        self.looked_ns = now_ns;
+        if took_ns > STALL_NS {
+            self.stalled_ns += took_ns;
+        } else {
+            self.turns += 1;
+            self.worked_ns += took_ns;
+        }
+    }
+
+    fn facts(&self, cpu: u32) -> CoreGauge {
+        let turns_per_s = self.turns as f64 / (self.worked_ns.max(1) as f64 / 1e9);
+        CoreGauge { cpu, turns_per_s, stalled_s: self.stalled_ns as f64 / 1e9 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kqps_kernel::namespace;
+
+    use super::*;
+
+    #[test]
+    fn a_stall_is_no_slowness() {
+        let mut tally = Tally::begin(1_000_000);
+        // Four turns of 5 µs, one slow one of 0.5 ms, and one with a stall of 3 ms, which does not count.
+        for now_ns in [1_005_000, 1_010_000, 1_015_000, 1_020_000, 1_520_000, 4_525_000] {
+            tally.add(now_ns);
+        }
+        let facts = tally.facts(7);
+        assert!((facts.turns_per_s - 5.0 / 520e-6).abs() < 1e-6, "{facts:?}");
+        assert!((facts.stalled_s - 3.005e-3).abs() < 1e-12, "{facts:?}");
+        assert_eq!(facts.cpu, 7);
+    }
+
+    #[test]
+    fn every_core_that_is_named_is_gauged_once() {
+        let allowed = affinity::allowed().unwrap();
+        let duration = Duration::from_millis(2);
+        let all = gauge(&[], duration).unwrap();
+        assert_eq!(all.cores.iter().map(|core| core.cpu).collect::<Vec<_>>(), allowed);
+        let last = *allowed.last().unwrap();
+        let one = gauge(&[last, last], duration).unwrap();
+        assert_eq!(one.cores.iter().map(|core| core.cpu).collect::<Vec<_>>(), [last]);
+        for facts in [all, one] {
+            for core in &facts.cores {
+                // A turn counts only if it took half a millisecond at most.
+                assert!(core.turns_per_s >= 2000.0 && core.stalled_s >= 0.0, "{core:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_core_that_is_not_there_is_named_and_the_others_end() {
+        let known = affinity::allowed().unwrap()[0];
+        for unknown in [1023, 5000] {
+            let error = gauge(&[known, unknown], Duration::from_hours(1)).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("cannot gauge core {unknown}: ")), "{error}");
+        }
+    }
+
+    #[test]
+    fn some_cores_are_enough() {
+        let first = affinity::allowed().unwrap()[0];
+        let within = move || {
+            affinity::pin_thread(first).unwrap();
+            gauge(&[], Duration::from_millis(1)).unwrap()
+        };
+        let facts = thread::spawn(within).join().unwrap();
+        assert_eq!(facts.cores.iter().map(|core| core.cpu).collect::<Vec<_>>(), [first]);
+    }
+
+    #[test]
+    fn without_loopback_the_error_says_so() {
+        let within = || match namespace::enter_silent_network() {
+            Ok(()) => gauge(&[], Duration::from_millis(1)).unwrap_err().to_string(),
+            Err(error) => format!("skipped: a network of one's own needs CAP_SYS_ADMIN: {error}"),
+        };
+        let words = thread::spawn(within).join().unwrap();
+        println!("{words}");
+        assert!(words.starts_with("skipped: ") || words.contains("is loopback up?"), "{words}");
+    }
+}

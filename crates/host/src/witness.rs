@@ -1,0 +1,228 @@
+//! A witness of standstills: on each core a thread that runs before all ordinary ones wakes more than 400 times a second,
+//! and notes by how much it came late. Who sleeps, spins, or waits for a lock does not keep it from waking; what does is a core
+//! that is withheld, as hypervisors do, and a kernel that is busy there with something that it does not interrupt.
+//!
+//! A thread that runs first itself, as a player's may, keeps it from waking too: watch a subject's cores, not a player's.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use kqps_kernel::{affinity, clock, priority};
+use kqps_observation::{Stall, StallFacts};
+
+use crate::gauge::cores;
+
+/// How often it wakes on a core. A stall that is longer than this and [`STALL_NS`] together is seen for certain, so one of
+/// 3 ms is, and a shorter one if it happens to meet a wake. A wake costs 7 to 12 µs on a virtual machine, and twice that
+/// where others keep the caches busy, so it is no shorter; and it is no round number, so as not to meet what happens every
+/// so many milliseconds always at the same point.
+const PERIOD_NS: u64 = 2_300_000;
+
+/// Coming later than this is a stall. A sleeper comes some tens of microseconds late on a virtual machine. The kernel does
+/// not interrupt a system call for it, and one that sends 64 long segments took up to 0.5 ms on a small one: that is work
+/// of the server, and shows as lateness up to that. What lasts no longer harms no server.
+const STALL_NS: u64 = 500_000;
+
+/// Threads that watch cores. Dropped, it ends them.
+#[derive(Debug)]
+pub struct Witness {
+    watch: Arc<Watch>,
+    threads: Vec<(u32, JoinHandle<io::Result<Seen>>)>,
+}
+
+/// What the threads share.
+#[derive(Debug)]
+struct Watch {
+    began_ns: u64,
+    is_over: AtomicBool,
+}
+
+/// What one thread saw.
+#[derive(Debug, Default)]
+struct Seen {
+    wakes: u64,
+    stalls: u64,
+    /// The longest of them, with how late each was, and when it was to wake. The shortest is on top.
+    longest: BinaryHeap<Reverse<(u64, u64)>>,
+    cost_ns: u64,
+}
+
+impl Witness {
+    /// Begins to watch these cores, or all that the calling thread may use where the list is empty. It watches when this
+    /// returns. Fails where a core does not exist or is not allowed here, and without the right to run before others.
+    pub fn begin(cpus: &[u32]) -> io::Result<Self> {
+        let cpus = cores(cpus)?;
+        let (tell, told) = channel();
+        let watch = Arc::new(Watch { began_ns: clock::now_ns(), is_over: AtomicBool::new(false) });
+        // Threads that were begun when something fails are ended when this is dropped.
+        let mut witness = Self { watch, threads: Vec::with_capacity(cpus.len()) };
+        for (place, &cpu) in cpus.iter().enumerate() {
+            // One after the other, so that not all cores wake up at the same moment.
+            let offset_ns = PERIOD_NS * place as u64 / cpus.len() as u64;
+            let (watch, tell) = (Arc::clone(&witness.watch), tell.clone());
+            let run = move || watch.on(cpu, offset_ns, tell);
+            let thread = std::thread::Builder::new().name(format!("witness-{cpu}")).spawn(run)?;
+            witness.threads.push((cpu, thread));
+        }
+        drop(tell);
+        let watching = told.iter().take(cpus.len()).count();
+        if watching == cpus.len() { Ok(witness) } else { Err(witness.failure()) }
+    }
+
+    /// Ends it, in a period or less where no core stands still, and returns what it saw. A core whose thread failed is not
+    /// among the cores.
+    pub fn end(mut self) -> StallFacts {
+        self.watch.is_over.store(true, Ordering::Relaxed);
+        let mut facts = StallFacts {
+            began_ns: self.watch.began_ns,
+            period_us: PERIOD_NS / 1000,
+            ..StallFacts::default()
+        };
+        let (mut stalls, mut seen, mut cost_ns) = (Vec::new(), 0, 0);
+        for (cpu, thread) in self.threads.drain(..) {
+            let Ok(Ok(of_core)) = thread.join() else { continue };
+            facts.cores.push(cpu);
+            facts.wakes += of_core.wakes;
+            (seen, cost_ns) = (seen + of_core.stalls, cost_ns + of_core.cost_ns);
+            let stall = |Reverse((late_ns, at_ns))| Stall { cpu, at_ns, late_us: late_ns / 1000 };
+            stalls.extend(of_core.longest.into_iter().map(stall));
+        }
+        facts.keep(stalls, seen);
+        (facts.ended_ns, facts.cost_s) = (clock::now_ns(), cost_ns as f64 / 1e9);
+        facts
+    }
+
+    /// Why not all threads watch.
+    fn failure(mut self) -> io::Error {
+        self.watch.is_over.store(true, Ordering::Relaxed);
+        let end = |(_, thread): (u32, JoinHandle<io::Result<Seen>>)| match thread.join() {
+            Ok(outcome) => outcome.err(),
+            Err(_) => Some(io::Error::other("a thread of the witness panicked")),
+        };
+        let errors: Vec<_> = self.threads.drain(..).filter_map(end).collect();
+        errors.into_iter().next().unwrap_or_else(|| io::Error::other("the witness does not watch"))
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        self.watch.is_over.store(true, Ordering::Relaxed);
+        for (_, thread) in self.threads.drain(..) {
+            // What it saw, or why it ended, interests nobody any more.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Watch {
+    /// Watches one core until the watch is over. Something is sent when it begins.
+    fn on(&self, cpu: u32, offset_ns: u64, begins: Sender<()>) -> io::Result<Seen> {
+        let of = |error: io::Error, words: &str| io::Error::new(error.kind(), format!("{words}: {error}"));
+        affinity::pin_thread(cpu).map_err(|error| of(error, "cannot watch for stalls"))?;
+        priority::run_first().map_err(|error| {
+            let words = "cannot watch for stalls: a thread that runs before others needs CAP_SYS_NICE, or a limit of RLIMIT_RTPRIO";
+            of(error, words)
+        })?;
+        let mut seen =
+            Seen { longest: BinaryHeap::with_capacity(StallFacts::STALLS_MOST), ..Seen::default() };
+        let first_ns = self.began_ns + offset_ns;
+        let mut at_ns = next_ns(first_ns, clock::now_ns());
+        // Nobody waits for it where another core's thread has failed.
+        let _ = begins.send(());
+        drop(begins);
+        // The last wake counts like all others: what keeps it from ending is a stall as well.
+        while !self.is_over.load(Ordering::Relaxed) {
+            clock::sleep_until_ns(at_ns);
+            let now_ns = clock::now_ns();
+            seen.wake(at_ns, now_ns);
+            at_ns = next_ns(first_ns, now_ns);
+        }
+        seen.cost_ns = clock::thread_cpu_ns();
+        Ok(seen)
+    }
+}
+
+impl Seen {
+    /// It was to wake at `at_ns`, and woke at `now_ns`.
+    fn wake(&mut self, at_ns: u64, now_ns: u64) {
+        self.wakes += 1;
+        let late_ns = now_ns - at_ns;
+        if late_ns > STALL_NS {
+            self.stalls += 1;
+            if self.longest.len() == StallFacts::STALLS_MOST {
+                if self.longest.peek().is_some_and(|&Reverse((shortest_ns, _))| shortest_ns >= late_ns) {
+                    return;
+                }
+                self.longest.pop();
+            }
+            self.longest.push(Reverse((late_ns, at_ns)));
+        }
+    }
+}
+
+/// The next moment after `now_ns` that is a whole number of periods after `first_ns`, or that one. Moments are multiplied
+/// out, so they do not drift, and those that were slept through in a stall are passed over: a stall is noted once.
+fn next_ns(first_ns: u64, now_ns: u64) -> u64 {
+    match now_ns.checked_sub(first_ns) {
+        Some(since_ns) => first_ns + (since_ns / PERIOD_NS + 1) * PERIOD_NS,
+        None => first_ns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_do_not_drift_and_those_slept_through_are_passed_over() {
+        let first_ns = 5_000_000;
+        for (now_ns, then_ns) in [
+            (1_000_000, 5_000_000),
+            (5_000_000, 7_300_000),
+            (7_299_999, 7_300_000),
+            (7_300_000, 9_600_000),
+            (7_330_000, 9_600_000),
+            (12_100_000, 14_200_000),
+        ] {
+            assert_eq!(next_ns(first_ns, now_ns), then_ns, "{now_ns}");
+        }
+    }
+
+    #[test]
+    fn the_longest_stalls_are_kept_and_all_are_counted() {
+        let mut seen = Seen::default();
+        for number in 0..3000 {
+            // One in two is a stall, and longer than the one before.
+            let late_ns = if number % 2 == 0 { STALL_NS } else { STALL_NS + number };
+            seen.wake(number * PERIOD_NS, number * PERIOD_NS + late_ns);
+        }
+        assert_eq!((seen.wakes, seen.stalls, seen.longest.len()), (3000, 1500, StallFacts::STALLS_MOST));
+        // The shortest of the last thousand.
+        let Reverse(shortest) = *seen.longest.peek().unwrap();
+        assert_eq!(shortest, (STALL_NS + 1001, 1001 * PERIOD_NS));
+    }
+
+    #[test]
+    fn no_thread_outlives_its_witness() {
+        let begun = Witness::begin(&[]).map_err(|error| println!("skipped: {error}"));
+        let Ok(witness) = begun else { return };
+        // Each thread has a share in it.
+        let watch = Arc::downgrade(&witness.watch);
+        let panicked = std::thread::spawn(move || {
+            let _witness = witness;
+            panic!("so that it is dropped");
+        });
+        assert!(panicked.join().is_err());
+        assert!(watch.upgrade().is_none());
+
+        let witness = Witness::begin(&[]).unwrap();
+        let watch = Arc::downgrade(&witness.watch);
+        witness.end();
+        assert!(watch.upgrade().is_none());
+    }
+}

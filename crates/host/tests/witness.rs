@@ -1,0 +1,142 @@
+//! The witness of standstills beside threads that hold its core: one that runs first, and so stands for a core that is
+//! withheld, and one that only has much to do. Both note themselves when they ran, so that a busy machine decides nothing.
+
+use std::io;
+use std::thread;
+
+use kqps_host::Witness;
+use kqps_kernel::{affinity, clock, priority};
+use kqps_observation::{Stall, StallFacts};
+
+/// How long a thread that runs first holds the core, how often, and from one begin to the next.
+const HOLD_NS: u64 = 3_000_000;
+const HOLDS: u64 = 8;
+const EVERY_NS: u64 = 20_000_000;
+
+/// How long a thread of a server has something to do.
+const SPIN_NS: u64 = 200_000_000;
+
+/// Between two looks at the clock in a row no more time goes by than this, unless something else ran.
+const LOOK_NS: u64 = 10_000;
+
+/// A core that may be used. The last one has least to do with interrupts.
+fn core() -> u32 {
+    *affinity::allowed().unwrap().last().unwrap()
+}
+
+/// A witness of one core; none where that is not permitted here, and then that is printed.
+fn witness(cpu: u32) -> Option<Witness> {
+    match Witness::begin(&[cpu]) {
+        Ok(witness) => Some(witness),
+        Err(error) => {
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
+            assert!(error.to_string().contains("CAP_SYS_NICE"), "{error}");
+            println!("skipped: {error}");
+            None
+        }
+    }
+}
+
+/// Does something on one core, on a thread of its own.
+fn on<T: Send + 'static>(cpu: u32, act: impl FnOnce() -> T + Send + 'static) -> T {
+    let run = move || {
+        affinity::pin_thread(cpu).unwrap();
+        act()
+    };
+    thread::spawn(run).join().unwrap()
+}
+
+/// Holds the core now and then, before all ordinary threads, and returns from when to when.
+fn hold() -> Vec<(u64, u64)> {
+    priority::run_first().unwrap();
+    let start_ns = clock::now_ns();
+    let hold = |number| {
+        clock::sleep_until_ns(start_ns + number * EVERY_NS);
+        let began_ns = clock::now_ns();
+        while clock::now_ns() < began_ns + HOLD_NS {}
+        (began_ns, clock::now_ns())
+    };
+    (1..=HOLDS).map(hold).collect()
+}
+
+#[test]
+fn a_core_that_is_held_before_all_others_is_seen_to_stand_still() {
+    let cpu = core();
+    let Some(witness) = witness(cpu) else { return };
+    let held = on(cpu, hold);
+    let facts = witness.end();
+    let period_ns = facts.period_us * 1000;
+    for (from_ns, to_ns) in held {
+        // It was to wake within a period, and could not before the end. Microseconds are cut off, not rounded.
+        let is_it = |stall: &&Stall| stall.at_ns <= from_ns + period_ns && stall.end_ns() + 1000 > to_ns;
+        let seen = facts.stalls.iter().find(is_it);
+        let seen = seen.unwrap_or_else(|| panic!("held from {from_ns} to {to_ns}, and seen: {facts:?}"));
+        assert!((seen.late_us + 1) * 1000 + period_ns >= to_ns - from_ns, "{seen:?}");
+        assert_eq!(seen.cpu, cpu);
+        assert!(!facts.within(&(from_ns..to_ns)).is_empty());
+    }
+    plausible(&facts, cpu);
+}
+
+/// Spins as a thread of a server may, and returns from when to when, and the times in which something else ran.
+fn spin() -> (u64, u64, Vec<(u64, u64)>) {
+    let began_ns = clock::now_ns();
+    let (mut looked_ns, mut gaps) = (began_ns, Vec::new());
+    while looked_ns < began_ns + SPIN_NS {
+        let now_ns = clock::now_ns();
+        if now_ns > looked_ns + LOOK_NS {
+            gaps.push((looked_ns, now_ns));
+        }
+        looked_ns = now_ns;
+    }
+    (began_ns, looked_ns, gaps)
+}
+
+#[test]
+fn a_core_that_is_busy_with_a_server_is_not_seen_to_stand_still() {
+    let cpu = core();
+    let Some(witness) = witness(cpu) else { return };
+    let (from_ns, to_ns, gaps) = on(cpu, spin);
+    let facts = witness.end();
+    plausible(&facts, cpu);
+    // Where the core itself was withheld, the spinner did not run either.
+    let overlap = |stall: &Stall, &(gap_from_ns, gap_to_ns): &(u64, u64)| {
+        gap_to_ns.min(stall.end_ns()).saturating_sub(gap_from_ns.max(stall.at_ns))
+    };
+    let is_wrong = |stall: &&Stall| {
+        let withheld_ns: u64 = gaps.iter().map(|gap| overlap(stall, gap)).sum();
+        withheld_ns < stall.late_us * 1000 / 2
+    };
+    let wrong = facts.within(&(from_ns..to_ns)).iter().filter(is_wrong).count() as u64;
+    // A witness that had to wait for the spinner would nearly always come late. A hypervisor's timer may be late.
+    let wakes = (to_ns - from_ns) / 1000 / facts.period_us;
+    assert!(wrong * 2 < wakes, "{wrong} of about {wakes}: {facts:?}");
+}
+
+/// What holds for whatever a witness of this core saw.
+fn plausible(facts: &StallFacts, cpu: u32) {
+    assert_eq!(facts.cores, [cpu]);
+    let periods = (facts.ended_ns - facts.began_ns) / 1000 / facts.period_us;
+    assert!((1..=periods + 1).contains(&facts.wakes), "{facts:?}");
+    assert!(facts.seen <= facts.wakes && facts.stalls.len() as u64 <= facts.seen, "{facts:?}");
+    assert!(facts.cost_s > 0.0 && facts.covers(&(facts.began_ns..facts.ended_ns)), "{facts:?}");
+    for stall in &facts.stalls {
+        assert!((facts.began_ns..facts.ended_ns).contains(&stall.at_ns), "{stall:?}");
+        assert!(stall.late_us >= 500 && stall.end_ns() <= facts.ended_ns, "{stall:?}");
+    }
+}
+
+#[test]
+fn all_allowed_cores_are_watched_unless_some_are_named() {
+    match Witness::begin(&[]) {
+        Ok(witness) => assert_eq!(witness.end().cores, affinity::allowed().unwrap()),
+        Err(error) => println!("skipped: {error}"),
+    }
+}
+
+#[test]
+fn a_core_that_is_not_there_is_named() {
+    let error = Witness::begin(&[core(), 1023]).unwrap_err().to_string();
+    let lacks_the_right = error.contains("CAP_SYS_NICE");
+    assert!(lacks_the_right || error.contains("core 1023"), "{error}");
+}

@@ -1,0 +1,180 @@
+//! How fast the cores were, and when they stood still: readings of a gauge, and what a witness saw.
+//!
+//! All moments are nanoseconds of `CLOCK_MONOTONIC`, as a trial's `started_monotonic_ns` is.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+/// One reading: how fast cores worked that were all given the same work at the same time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GaugeFacts {
+    /// Each core once, ascending.
+    pub cores: Vec<CoreGauge>,
+}
+
+/// One core in a reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CoreGauge {
+    /// Which core.
+    pub cpu: u32,
+    /// Turns a second, in the time that was not stalled: one datagram sent over loopback to oneself and received.
+    pub turns_per_s: f64,
+    /// Seconds of the reading in which the core stood still, or worked for others, for longer than slowness explains.
+    pub stalled_s: f64,
+}
+
+/// What a witness saw: when cores did not run a thread that runs before all ordinary ones.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StallFacts {
+    /// When it began to watch.
+    pub began_ns: u64,
+    /// When it had ended.
+    pub ended_ns: u64,
+    /// How often it woke on each core, microseconds. A core that stood still for less than this may not have been seen.
+    pub period_us: u64,
+    /// The cores that it watched, ascending.
+    pub cores: Vec<u32>,
+    /// How often it woke, on all cores together.
+    pub wakes: u64,
+    /// How often it came late.
+    pub seen: u64,
+    /// These times, or the longest of them where there were too many, by moment.
+    pub stalls: Vec<Stall>,
+    /// CPU seconds that the witness took itself, on all cores together.
+    pub cost_s: f64,
+}
+
+/// One time that a witness came late. The core stood still for as long as it was late, or for up to a period longer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stall {
+    /// Which core.
+    pub cpu: u32,
+    /// When the witness was to wake.
+    pub at_ns: u64,
+    /// By how much later it woke, microseconds.
+    pub late_us: u64,
+}
+
+impl GaugeFacts {
+    /// Mean turns a second of these cores, or of all that were gauged where the list is empty; each counts as often as it
+    /// is named. None where one of them was not gauged.
+    pub fn of(&self, cpus: &[u32]) -> Option<f64> {
+        let all: Vec<u32> = self.cores.iter().map(|core| core.cpu).collect();
+        let named = if cpus.is_empty() { &all } else { cpus };
+        let speed = |cpu: &u32| Some(self.cores.iter().find(|core| core.cpu == *cpu)?.turns_per_s);
+        let speeds = named.iter().map(speed).collect::<Option<Vec<f64>>>()?;
+        (!speeds.is_empty()).then(|| speeds.iter().sum::<f64>() / speeds.len() as f64)
+    }
+
+    /// The longest time that one of the cores stood still in the reading, seconds; 0 without cores.
+    pub fn stalled_s(&self) -> f64 {
+        self.cores.iter().map(|core| core.stalled_s).fold(0.0, f64::max)
+    }
+}
+
+impl StallFacts {
+    /// The most stalls that are kept.
+    pub const STALLS_MOST: usize = 1000;
+
+    /// Keeps the longest of these, and counts them all.
+    pub fn keep(&mut self, mut stalls: Vec<Stall>, seen: u64) {
+        stalls.sort_unstable_by_key(|stall| std::cmp::Reverse(stall.late_us));
+        stalls.truncate(Self::STALLS_MOST);
+        stalls.sort_unstable_by_key(|stall| (stall.at_ns, stall.cpu));
+        (self.stalls, self.seen) = (stalls, seen);
+    }
+
+    /// Whether it watched all of a span.
+    pub fn covers(&self, span: &Range<u64>) -> bool {
+        self.began_ns <= span.start && span.end <= self.ended_ns
+    }
+
+    /// What fell into a span: stalls that reach beyond it with the part that lies within, and those that lie outside not
+    /// at all. A stall that was not kept is missing.
+    pub fn within(&self, span: &Range<u64>) -> Vec<Stall> {
+        self.stalls.iter().filter_map(|stall| stall.within(span)).collect()
+    }
+}
+
+impl Stall {
+    /// When the witness woke.
+    pub fn end_ns(&self) -> u64 {
+        self.at_ns + self.late_us * 1000
+    }
+
+    /// The part of it that lies in a span; none where that is less than a microsecond.
+    fn within(&self, span: &Range<u64>) -> Option<Self> {
+        let at_ns = self.at_ns.max(span.start);
+        let late_us = self.end_ns().min(span.end).saturating_sub(at_ns) / 1000;
+        (late_us > 0).then_some(Self { at_ns, late_us, ..*self })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(speeds: &[(u32, f64)]) -> GaugeFacts {
+        let core = |&(cpu, turns_per_s): &(u32, f64)| CoreGauge { cpu, turns_per_s, ..CoreGauge::default() };
+        GaugeFacts { cores: speeds.iter().map(core).collect() }
+    }
+
+    #[test]
+    fn speed_is_the_mean_of_the_cores_that_are_named_or_of_all() {
+        let facts = reading(&[(1, 100.0), (3, 200.0), (4, 600.0)]);
+        assert_eq!(facts.of(&[3]), Some(200.0));
+        assert_eq!(facts.of(&[1, 3]), Some(150.0));
+        assert_eq!(facts.of(&[]), Some(300.0));
+        assert_eq!(facts.of(&[1, 2]), None);
+        assert_eq!(GaugeFacts::default().of(&[]), None);
+    }
+
+    #[test]
+    fn the_core_that_stood_still_for_longest_is_that_of_the_reading() {
+        let mut facts = reading(&[(0, 1.0), (1, 1.0)]);
+        facts.cores[1].stalled_s = 0.003;
+        assert_eq!(facts.stalled_s().to_bits(), 0.003_f64.to_bits());
+        assert_eq!(GaugeFacts::default().stalled_s().to_bits(), 0.0_f64.to_bits());
+    }
+
+    fn stall(at_ns: u64, late_us: u64) -> Stall {
+        Stall { cpu: 1, at_ns, late_us }
+    }
+
+    #[test]
+    fn the_longest_are_kept_by_moment_and_all_are_counted() {
+        let mut facts = StallFacts::default();
+        // The later, the longer, and told backwards: the first 500 are the shortest.
+        facts.keep((0..1500).rev().map(|number| stall(number * 10, 300 + number)).collect(), 2000);
+        assert_eq!((facts.stalls.len(), facts.seen), (StallFacts::STALLS_MOST, 2000));
+        assert_eq!(facts.stalls[0], stall(5000, 800));
+        assert!(facts.stalls.is_sorted_by_key(|stall| stall.at_ns));
+    }
+
+    #[test]
+    fn a_span_has_what_fell_into_it() {
+        let stalls = vec![stall(1_000_000, 300), stall(5_000_000, 4000), stall(20_000_000, 1000)];
+        let facts = StallFacts { began_ns: 500_000, ended_ns: 30_000_000, stalls, ..StallFacts::default() };
+        assert_eq!(facts.within(&(2_000_000..10_000_000)), [stall(5_000_000, 4000)]);
+        assert_eq!(facts.within(&(6_000_000..8_000_000)), [stall(6_000_000, 2000)]);
+        assert_eq!(
+            facts.within(&(0..20_000_500)),
+            [stall(1_000_000, 300), stall(5_000_000, 4000)],
+            "half a microsecond is none"
+        );
+        assert_eq!(facts.within(&(9_000_000..20_000_000)), []);
+        assert!(facts.covers(&(500_000..30_000_000)));
+        assert!(!facts.covers(&(499_999..600_000)) && !facts.covers(&(600_000..30_000_001)));
+    }
+
+    #[test]
+    fn facts_are_read_back_as_they_were_written() {
+        let gauge = reading(&[(0, 412_345.678_9)]);
+        let text = serde_json::to_string(&gauge).unwrap();
+        assert_eq!(serde_json::from_str::<GaugeFacts>(&text).unwrap(), gauge);
+        let witness = StallFacts { cores: vec![1], stalls: vec![stall(7, 300)], ..StallFacts::default() };
+        let text = serde_json::to_string(&witness).unwrap();
+        assert_eq!(serde_json::from_str::<StallFacts>(&text).unwrap(), witness);
+    }
+}

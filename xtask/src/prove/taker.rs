@@ -1,0 +1,90 @@
+//! A thread that takes a known part of a core away from all ordinary ones: again and again it runs first for a while.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use kqps_kernel::{affinity, clock, priority};
+
+/// The thread. Dropped, it ends.
+pub(super) struct Taker {
+    /// Its number, by which its CPU time is known.
+    id: u32,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<io::Result<Vec<Range<u64>>>>>,
+}
+
+impl Taker {
+    /// Begins to take pieces of CPU time of this length, one in each of these times. It has taken two when this returns, so
+    /// that from then on it takes its part evenly. Fails without the right to run before others (`CAP_SYS_NICE`, or a limit of `RLIMIT_RTPRIO`).
+    pub(super) fn start(cpu: u32, piece: Duration, every: Duration) -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let must_stop = Arc::clone(&stop);
+        let (begins, begun) = channel();
+        let run = move || {
+            affinity::pin_thread(cpu)?;
+            priority::run_first()?;
+            let (piece_ns, every_ns) = (piece.as_nanos() as u64, every.as_nanos() as u64);
+            let mut at_ns = clock::now_ns() + every_ns;
+            let mut taken = Vec::new();
+            while !must_stop.load(Ordering::Relaxed) {
+                let piece = take(at_ns, piece_ns);
+                // What it missed while the core was withheld is not made up for.
+                at_ns = (at_ns + every_ns).max(piece.end);
+                taken.push(piece);
+                if taken.len() == 2 {
+                    // Who started it may have given up waiting, and then stops it.
+                    let _ = begins.send(affinity::thread_id());
+                }
+            }
+            Ok(taken)
+        };
+        let thread = std::thread::Builder::new().name("taker".into()).spawn(run)?;
+        let mut taker = Self { id: 0, stop, thread: Some(thread) };
+        match begun.recv() {
+            Ok(id) => {
+                taker.id = id;
+                Ok(taker)
+            }
+            Err(_) => taker.stop().and(Err(anyhow!("it ended at once"))),
+        }
+    }
+
+    /// CPU time that it took since it began, nanoseconds, what it needs to wake up and to look at clocks included.
+    pub(super) fn taken_ns(&self) -> Result<u64> {
+        clock::thread_cpu_ns_of(self.id).context("cannot read the CPU time of the thread that takes a core")
+    }
+
+    /// Ends it after the piece that it takes now, and returns from when to when it took each one, by `CLOCK_MONOTONIC`.
+    pub(super) fn stop(mut self) -> Result<Vec<Range<u64>>> {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().context("it is stopped once")?;
+        let taken = thread.join().map_err(|_| anyhow!("the thread that takes a core panicked"))?;
+        taken.context("a thread that runs first needs CAP_SYS_NICE, or a limit of RLIMIT_RTPRIO")
+    }
+}
+
+impl Drop for Taker {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // Something else failed, which is what is reported.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Takes a piece of CPU time at its moment, and returns from when to when.
+fn take(at_ns: u64, piece_ns: u64) -> Range<u64> {
+    clock::sleep_until_ns(at_ns);
+    let (began_ns, cpu_ns) = (clock::now_ns(), clock::thread_cpu_ns());
+    while clock::thread_cpu_ns() < cpu_ns + piece_ns {
+        std::hint::spin_loop();
+    }
+    began_ns..clock::now_ns()
+}
