@@ -9,6 +9,7 @@
 
 pub mod bottleneck;
 pub mod compare;
+pub mod estimate;
 pub mod evidence;
 pub mod figure;
 pub mod grade;
