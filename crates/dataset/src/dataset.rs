@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -160,7 +160,12 @@ impl Dataset {
     /// Opens a query file: hashes it, and maps its encoded form, which is made first where it is not yet kept.
     /// A source that is no regular file, a pipe say, is read once.
     pub fn open(path: &Path, options: &Options) -> Result<Self, DatasetError> {
-        let mut source = File::open(path).map_err(|error| DatasetError::io("open", path, error))?;
+        let source = File::open(path).map_err(|error| DatasetError::io("open", path, error))?;
+        Self::read(source, path, options)
+    }
+
+    /// The same of a file, pipe or socket that is open, from where it stands; `path` is what it is called.
+    pub fn read(mut source: File, path: &Path, options: &Options) -> Result<Self, DatasetError> {
         let facts = source.metadata().map_err(|error| DatasetError::io("read", path, error))?;
         if facts.is_dir() {
             return Err(DatasetError::Directory { path: path.to_owned() });
@@ -336,13 +341,16 @@ fn build(
     mut source: &File,
     directory: Option<&Path>,
 ) -> Result<(MappedFile, Header, Option<String>), DatasetError> {
+    let begin = source.stream_position().ok();
     let why = match directory.map(|directory| (directory, cache::begin(directory))) {
         None => "neither XDG_CACHE_HOME nor HOME is set".to_owned(),
         Some((directory, Err(error))) => format!("cannot write {}: {error}", directory.display()),
         Some((directory, Ok((out, _unfinished)))) => match keep(path, options, source, directory, out) {
             Ok((file, header)) => return Ok((file, header, None)),
             Err(CompileError::Source(error)) => return Err(error),
-            Err(CompileError::Output(error)) if source.rewind().is_ok() => {
+            Err(CompileError::Output(error))
+                if begin.is_some_and(|at| source.seek(SeekFrom::Start(at)).is_ok()) =>
+            {
                 format!("cannot write {}: {error}", directory.display())
             }
             Err(CompileError::Output(error)) => return Err(DatasetError::io("write", directory, error)),
@@ -378,8 +386,9 @@ fn keep(
     Ok((file, header))
 }
 
-/// BLAKE3 of a whole file, which is left at its start.
+/// BLAKE3 of a file from where it stands, and there it is left.
 fn hash(source: &mut File) -> io::Result<[u8; 32]> {
+    let begin = source.stream_position()?;
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; 1 << 18];
     loop {
@@ -388,6 +397,6 @@ fn hash(source: &mut File) -> io::Result<[u8; 32]> {
             taken => hasher.update(&buffer[..taken]),
         };
     }
-    source.rewind()?;
+    source.seek(SeekFrom::Start(begin))?;
     Ok(*hasher.finalize().as_bytes())
 }

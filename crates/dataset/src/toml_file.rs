@@ -88,7 +88,9 @@ pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let distance = |candidate: &str| strsim::damerau_levenshtein(&meant, &candidate.to_lowercase());
     let ranked = known.iter().map(|&candidate| (distance(candidate), candidate));
     let (distance, candidate) = ranked.min()?;
-    (distance <= 1 + word.chars().count() / 3).then_some(candidate)
+    let letters = word.chars().count();
+    // Of three letters two others make any word.
+    (distance <= if letters > 3 { 1 + letters / 3 } else { 1 }).then_some(candidate)
 }
 
 /// What a message about an unknown word goes on with: which one was probably meant, if any.

@@ -36,7 +36,9 @@ impl DropReasons {
         let event = read("id")?.trim().parse().map_err(|_| format!("{EVENT}/id is no number"))?;
         let reasons = parse_reasons(&read("format")?)?;
         let cpus = fs::read_to_string("/sys/devices/system/cpu/online").ok();
-        let cpus = cpus.and_then(|text| parse_list(&text)).ok_or("the cores of this host are not told")?;
+        let cpus = cpus
+            .and_then(|text| parse_list(&text))
+            .ok_or("the kernel does not say which cores this host has")?;
         // All first, and then those with each reason.
         let each = reasons.keys().map(|number| format!("reason == {number} && {OF_IP}"));
         let filters: Vec<String> = std::iter::once(OF_IP.to_string()).chain(each).collect();

@@ -118,7 +118,7 @@ fn hypervisor(root: &Root, cpuinfo: &str) -> Option<String> {
         match (named("sys_vendor"), named("product_name")) {
             (Some(vendor), Some(product)) => format!("{vendor} {product}"),
             (Some(name), None) | (None, Some(name)) => name,
-            (None, None) => "one that does not tell its name".into(),
+            (None, None) => "an unknown hypervisor".into(),
         }
     })
 }
@@ -162,7 +162,7 @@ fn turbo(reader: &mut Reader<'_>) -> Option<bool> {
         return Some(off == 0);
     }
     let on = reader.root.number(&format!("{folder}/cpufreq/boost"));
-    on.map(|on| on != 0).map_err(|_| reader.missing("turbo", "no driver tells whether cores may boost")).ok()
+    on.map(|on| on != 0).map_err(|_| reader.missing("turbo", "no driver says whether cores may boost")).ok()
 }
 
 /// Every readable file of a folder whose name is wanted.
@@ -249,7 +249,7 @@ fn spreading_words(told: &Spreading) -> String {
         1 => "Toeplitz",
         2 => "exclusive or",
         4 => "CRC-32",
-        _ => "hash not told",
+        _ => "hash unknown",
     };
     if told.queues.is_empty() {
         return "no table".into();

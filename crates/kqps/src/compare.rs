@@ -19,13 +19,13 @@ use serde::Serialize;
 use crate::exit::{self, bad_input};
 use crate::load::Allowed;
 use crate::print;
-use crate::value::{parse_count, parse_duration, parse_rate};
+use crate::value::{parse_count, parse_duration, parse_rate, parse_seed};
 use condition::Condition;
 
 const EXAMPLES: &str = "\
 Examples:
-  kqps compare --a nsd --b knot
-  kqps compare --a 'old-server -p {port} -z {zone}' --b 'new-server -p {port} -z {zone}' --fail-on slower:2%
+  kqps compare --a nsd --b knot --fail-on slower:2%
+  kqps compare --a './old -p {port} -z {zone}' --b './new -p {port} -z {zone}'
   kqps compare kqps-runs/mine --factor io=blocking,mmsg
   kqps compare kqps-runs/before kqps-runs/after";
 
@@ -71,7 +71,7 @@ pub(crate) struct Args {
     ///
     /// With a share, such as slower:2%, only if it is certainly so by that much: the whole interval lies beyond it. Where a
     /// comparison is inconclusive, a condition on it cannot be judged, which counts as failed.
-    #[arg(long, value_name = "VERDICT[:PERCENT]", help_heading = "Output")]
+    #[arg(long, value_name = "VERDICT[:SHARE]", help_heading = "Output")]
     fail_on: Vec<Condition>,
 
     /// Let inconclusive comparisons pass --fail-on
@@ -102,11 +102,11 @@ struct LiveArgs {
     allow_target: Vec<Allowed>,
 
     /// How long it may take: as many blocks as fit, 6 at least (default: what --blocks take)
-    #[arg(long, value_parser = parse_duration, conflicts_with_all = ["runs", "blocks"], help_heading = "The run")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with_all = ["runs", "blocks"], help_heading = "The run")]
     budget: Option<Duration>,
 
     /// ABBA blocks, each four starts; as many of A against itself come first (default: 6)
-    #[arg(long, value_parser = parse_count, conflicts_with = "runs", help_heading = "Load")]
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, conflicts_with = "runs", help_heading = "Load")]
     blocks: Option<u64>,
 
     /// Load each start for this long (default: 1s)
@@ -122,15 +122,15 @@ struct LiveArgs {
     rate: Option<f64>,
 
     /// Workers of each subject (default: 1)
-    #[arg(long, value_parser = parse_count, conflicts_with = "runs", help_heading = "Subjects")]
+    #[arg(long, value_name = "N", value_parser = parse_count, conflicts_with = "runs", help_heading = "Subjects")]
     workers: Option<u64>,
 
     /// Records of the generated zone (default: 10k)
-    #[arg(long, value_parser = parse_count, conflicts_with = "runs", help_heading = "Subjects")]
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, conflicts_with = "runs", help_heading = "Subjects")]
     records: Option<u64>,
 
     /// The seed of every random choice (default: another one every time)
-    #[arg(long, conflicts_with = "runs", help_heading = "The run")]
+    #[arg(long, value_name = "SEED", value_parser = parse_seed, conflicts_with = "runs", help_heading = "The run")]
     seed: Option<u64>,
 
     /// The folder of the run (default: TIME-compare among the user's data, or in kqps-runs/ where that is there)
@@ -197,14 +197,14 @@ fn tell(compared: &Compared, json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     for comparison in &compared.comparisons {
-        print::json(&Told { schema: kqps_observation::SCHEMA, kind: "comparison", comparison })?;
+        print::json(&Printed { schema: kqps_observation::SCHEMA, kind: "comparison", comparison })?;
     }
     Ok(())
 }
 
 /// What `--json` prints of each comparison.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Printed<'a> {
     schema: u32,
     kind: &'static str,
     #[serde(flatten)]

@@ -22,12 +22,14 @@ pub(crate) const HEAD: &str = "Exit status:";
 
 /// What the statuses of all commands mean but those of servers.
 const STATUSES: &str = "  0    it did what it was asked; a load that ran, whatever it measured
-  1    it could not: nothing could be sent, nothing answered, or an error; or what it printed
-       could not be written
+  1    it could not: nothing could be sent, nothing answered (whatever --fail-on
+       asks), or an error; or what it printed could not be written
   2    bad usage, or a bad file
-  3    measured, but a figure of `run` or `find` is refused, or a condition of --fail-on holds
-  129  ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's number), after it
-       printed what it had: the first signal ends a measurement early, the second at once
+  3    measured, but a figure of `run` or `find` is refused, or a condition of
+       --fail-on holds
+  129  ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's
+       number), after it printed what it had: the first signal ends a
+       measurement early, the second at once
   141  nobody reads its output any more, as in `kqps host | head`";
 
 /// What those of servers mean.
@@ -35,8 +37,8 @@ const STATUSES_OF_SERVERS: &str =
     "  0    it served until a signal or the end of --for, and printed its counts
   1    it could not serve, or not go on
   2    bad usage, or a bad file
-  129  ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's number), before it
-       could answer";
+  129  ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's
+       number), before it could answer";
 
 /// Adds to the help of a command, and of those below it, what its exit status means.
 pub(crate) fn explained(command: Command) -> Command {
@@ -75,6 +77,21 @@ pub(crate) fn bad_input(error: impl fmt::Display) -> anyhow::Error {
     anyhow::Error::new(BadInput(error.to_string()))
 }
 
+/// An error of several lines, in which no name from outside holds a line feed any more. Every other error is one line.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    pub(crate) text: String,
+    pub(crate) is_about_input: bool,
+}
+
+impl fmt::Display for Lines {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Lines {}
+
 /// Whether an error is about what the user typed or gave, a store that cannot be read among it.
 fn is_about_input(error: &anyhow::Error) -> bool {
     let is_bad = |cause: &StoreError| {
@@ -91,6 +108,7 @@ fn is_about_input(error: &anyhow::Error) -> bool {
         _ => false,
     };
     error.is::<BadInput>()
+        || error.downcast_ref::<Lines>().is_some_and(|lines| lines.is_about_input)
         || error.chain().filter_map(|cause| cause.downcast_ref()).any(is_bad)
         || error.chain().filter_map(|cause| cause.downcast_ref()).any(of_lab)
 }
@@ -101,7 +119,10 @@ pub(crate) fn with(error: &anyhow::Error) -> ExitCode {
         // It was reported, and [`after_printing`] has the status.
         return ExitCode::SUCCESS;
     }
-    eprintln!("kqps: {error:#}");
+    match error.downcast_ref::<Lines>() {
+        Some(lines) => eprint!("kqps: {lines}\n"),
+        None => eprintln!("kqps: {error:#}"),
+    }
     if is_about_input(error) { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 

@@ -26,11 +26,14 @@ use kqps_verdict::warning::Setting;
 use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
-use crate::load::{PlayerArgs, Shown, Watcher, open_dataset, setting, watched};
+use crate::load::{NotOfSearches, PlayerArgs, Shown, Watcher, open_dataset, setting, watched};
 use crate::print;
 use crate::value::{parse_duration, parse_rate, parse_share};
 use ceiling::{Ceilings, Interface};
 use keep::Keeping;
+
+/// How close bounds can be at most: loads that are closer are the same load.
+const WIDTH_LEAST: f64 = 0.0001;
 
 /// Queries outstanding in the short closed loop that tells where to begin.
 const WINDOW: u64 = 500;
@@ -41,8 +44,8 @@ const USUAL_IO: &str = "mmsg";
 const EXAMPLES: &str = "\
 Examples:
   kqps find 127.0.0.1:5300 -d bench.queries
-  kqps find 127.0.0.1:5300 -d bench.queries --goal quick --subject-io epoll --subject-workers 2
-  kqps find 127.0.0.1:5300 -d bench.queries --loss 0.1% --width 2% --p99 5ms --min 10k --max 1M
+  kqps find 127.0.0.1:5300 -d bench.queries --goal quick --subject-workers 2
+  kqps find 127.0.0.1:5300 -d bench.queries --loss 0.1% --p99 5ms --max 1M
   kqps find 127.0.0.1:5300 -d bench.queries --no-ceiling --json";
 
 /// Find the highest rate that a target answers reliably
@@ -52,35 +55,41 @@ pub(crate) struct Args {
     #[command(flatten)]
     player: PlayerArgs,
 
+    #[command(flatten)]
+    not_of_searches: NotOfSearches,
+
     /// What counts as reliable: quick, default, lossless or rfc2544
-    #[arg(long, default_value = "default", help_heading = "Goal")]
+    #[arg(long, value_name = "NAME", default_value = "default", help_heading = "Goal")]
     goal: Preset,
 
     /// The share of the queries that may go unanswered, such as 0.01%
-    #[arg(long, value_parser = parse_share, help_heading = "Goal")]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share, help_heading = "Goal")]
     loss: Option<f64>,
 
     /// How close the bounds must come, such as 1%
-    #[arg(long, value_parser = parse_share, help_heading = "Goal")]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share, help_heading = "Goal")]
     width: Option<f64>,
 
-    /// The least rate to try
+    /// The least rate to try (default: 10)
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Goal")]
     min: Option<f64>,
 
-    /// The greatest rate to try
+    /// The greatest rate to try (default: 100M)
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Goal")]
     max: Option<f64>,
 
-    /// Count a trial as bad, too, whose 99th percentile of latency is above this
+    /// A trial is bad, too, if p99 of its latency is above this
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Goal")]
     p99: Option<Duration>,
 
-    /// Measure the ceiling with the echo's I/O model that is most like the subject's (default: mmsg)
-    #[arg(long, value_name = "MODEL", value_parser = PossibleValuesParser::new(kqps_lab::study::models().collect::<Vec<_>>()), help_heading = "Ceiling")]
+    /// The echo's I/O model that is most like the subject's (default: mmsg)
+    ///
+    /// One of blocking, spin, poll, select, epoll, event, mmsg, segment and uring. The echo's rate is the ceiling, of which
+    /// the figure is a share.
+    #[arg(long, value_name = "MODEL", hide_possible_values = true, value_parser = PossibleValuesParser::new(kqps_lab::study::models().collect::<Vec<_>>()), help_heading = "Ceiling")]
     subject_io: Option<String>,
 
-    /// Do not measure the echo's ceiling, of which the figure is a share
+    /// Do not measure the echo, so that the figure is no share of a ceiling
     #[arg(long, help_heading = "Ceiling")]
     no_ceiling: bool,
 
@@ -90,7 +99,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Goal")]
     time_limit: Option<Duration>,
 
-    /// Keep the trials and the page of the search in this folder; `kqps report DIR` makes the page again
+    /// Keep the trials and the page of the search in this folder
+    ///
+    /// `kqps report DIR` makes the page again.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
 
@@ -101,12 +112,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let goal = goal_of(args)?;
-    let dataset = open_dataset(&args.player)?;
     // Every plan of the search is this one under another load.
     let mut plan = args.player.plan(
         LoadPlan::Closed { outstanding: WINDOW },
         Stop { after: Some(Duration::from_secs_f64(goal.final_s)), passes: None },
     )?;
+    let dataset = open_dataset(&args.player)?;
     plan.load = LoadPlan::Closed { outstanding: WINDOW.max(plan.threads as u64) };
     let claimed = args.out.as_deref().map(keep::claim).transpose()?;
     let watcher = Watcher::new();
@@ -183,13 +194,13 @@ impl Search<'_> {
 
 /// Prints a trial as soon as it is over, whatever ends the search. When nobody can read it there is no use in more.
 fn tell(trial: &Trial, load: &Load) -> anyhow::Result<()> {
-    print::json(&Told { trial, purpose: load.purpose, spoiled: is_spoiled(trial) })?;
+    print::json(&Printed { trial, purpose: load.purpose, spoiled: is_spoiled(trial) })?;
     Ok(print::check()?)
 }
 
 /// What `--json` prints of each trial, before the verdict.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Printed<'a> {
     #[serde(flatten)]
     trial: &'a Trial,
     /// Why it was made.
@@ -210,7 +221,7 @@ fn interface_of(args: &Args) -> Interface {
     Interface {
         io: args.subject_io.clone().unwrap_or_else(|| USUAL_IO.into()),
         workers: args.player.subject_workers.unwrap_or(1),
-        is_told_workers: args.player.subject_workers.is_some(),
+        are_workers_given: args.player.subject_workers.is_some(),
         is_assumed: args.subject_io.is_none() || args.player.subject_workers.is_none(),
     }
 }
@@ -221,6 +232,13 @@ fn goal_of(args: &Args) -> anyhow::Result<Goal> {
     goal.width = args.width.unwrap_or(goal.width);
     goal.min_qps = args.min.unwrap_or(goal.min_qps);
     goal.max_qps = args.max.unwrap_or(goal.max_qps);
+    if goal.width < WIDTH_LEAST {
+        return Err(bad_input(format!("--width {}%: expected 0.01% at least", goal.width * 100.0)));
+    }
+    if goal.min_qps >= goal.max_qps {
+        let (min, max) = (plain(goal.min_qps), plain(goal.max_qps));
+        return Err(bad_input(format!("--min is {min}, and --max {max}: expected a --min below --max")));
+    }
     if args.p99.is_some_and(|p99| p99 < Duration::from_micros(1)) {
         return Err(bad_input("--p99: every trial would be above it; expected 1us at least"));
     }

@@ -6,11 +6,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use kqps_dataset::generate::{self, Expect, GenerateError, Recipe, RecipeError};
-use kqps_dataset::toml_file::FileError;
 use kqps_lab::signing::{self, SigningError};
 
 use crate::exit::bad_input;
-use crate::value::{parse_count, parse_share};
+use crate::value::{parse_count, parse_seed, parse_share};
 use flags::{NamesArgs, Popular, WeightedType};
 
 const EXAMPLES: &str = "\
@@ -28,9 +27,9 @@ Examples:
 const QUERIES_EXAMPLES: &str = "\
 Examples:
   kqps gen queries -n 1M -o example.queries
-  kqps gen queries --origin bench.test --types A:60,AAAA:40 --nxdomain 1% -o bench.queries
-  kqps gen queries --recipe windows-mix --popularity zipf:1.0 --expect answers -n 500k -o mix.queries
-  kqps gen queries --no-expected -n 100k -o echo.queries";
+  kqps gen queries --origin bench.test --types A:60,AAAA:40 -o bench.queries
+  kqps gen queries --recipe windows-mix --expect answers -n 500k -o mix.queries
+  kqps gen queries --no-expected --popularity zipf:1.0 -n 100k -o echo.queries";
 
 const RECIPE_EXAMPLES: &str = "\
 Examples:
@@ -101,7 +100,7 @@ struct QueriesArgs {
     no_expected: bool,
 
     /// The seed of the queries (default: the recipe's, or 1)
-    #[arg(long, value_name = "SEED")]
+    #[arg(long, value_name = "SEED", value_parser = parse_seed)]
     query_seed: Option<u64>,
 
     /// Write this file; it appears whole or not at all
@@ -135,7 +134,7 @@ fn zone(args: &ZoneArgs) -> anyhow::Result<ExitCode> {
         signing::zone(&recipe, output)
     };
     written.map_err(|error| match error {
-        SigningError::Generate(error) => told_generate(error),
+        SigningError::Generate(error) => with_its_status(error),
         error => error.into(),
     })?;
     eprintln!("{}: {}", output.display(), words(&recipe));
@@ -175,7 +174,7 @@ fn queries(args: QueriesArgs) -> anyhow::Result<ExitCode> {
     let nothing = args.no_expected.then_some(Expect::Nothing);
     asked.expect = args.expect.or(nothing).unwrap_or(asked.expect);
     asked.seed = args.query_seed.unwrap_or(asked.seed);
-    generate::queries(&recipe, args.count, &args.output).map_err(told_generate)?;
+    generate::queries(&recipe, args.count, &args.output).map_err(with_its_status)?;
     eprintln!("{}: {} queries for names under {}", args.output.display(), args.count, recipe.origin);
     Ok(ExitCode::SUCCESS)
 }
@@ -194,16 +193,9 @@ fn recipe(name: Option<&str>) -> anyhow::Result<ExitCode> {
 }
 
 /// What the system refused is status 1, what the user asked for in vain 2.
-fn told_generate(error: GenerateError) -> anyhow::Error {
+fn with_its_status(error: GenerateError) -> anyhow::Error {
     match error {
         GenerateError::Io { .. } => error.into(),
-        error => bad_input(error),
-    }
-}
-
-fn told_recipe(error: RecipeError) -> anyhow::Error {
-    match error {
-        RecipeError::File(FileError::Unreadable { .. }) => error.into(),
         error => bad_input(error),
     }
 }

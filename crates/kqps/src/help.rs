@@ -11,9 +11,12 @@ const UNGROUPED_MOST: usize = 9;
 /// Characters of a flag's line in `-h`.
 const LINE_MOST: usize = 110;
 
+/// Characters of a line that stands at the end of the help.
+const EXAMPLE_MOST: usize = 80;
+
 /// Every command that a user sees, with the words that lead to it.
 fn commands() -> Vec<(String, Command)> {
-    let mut program = Cli::command();
+    let mut program = crate::command_line();
     program.build();
     let mut found = Vec::new();
     let mut to_see = vec![("kqps".to_owned(), program)];
@@ -43,6 +46,10 @@ fn flags(command: &Command) -> impl Iterator<Item = &Arg> {
 fn every_command_has_examples_that_can_be_typed() {
     for (words, command) in commands() {
         let examples = examples(&command);
+        // A longer line is broken where a terminal is 80 columns wide, and could not be typed as it stands.
+        let after = command.get_after_long_help().expect("it has at least the statuses").to_string();
+        let too_long = after.lines().find(|line| line.chars().count() > EXAMPLE_MOST);
+        assert_eq!(too_long, None, "{words}");
         // `kqps host show` is `kqps host`.
         let least = if words == "kqps host show" { 0 } else { 2 };
         assert!((least..=4).contains(&examples.len()), "{words} has {} examples", examples.len());

@@ -4,7 +4,7 @@ mod condition;
 mod dnsperf;
 mod flags;
 mod progress;
-mod skipped;
+pub(crate) mod skipped;
 mod subject;
 mod target;
 mod words;
@@ -25,9 +25,10 @@ use serde::Serialize;
 use crate::exit::{COULD_NOT, REFUSED, bad_input};
 use crate::print;
 use crate::signals;
-use crate::value::{parse_count, parse_duration, parse_rate};
+use crate::value::{parse_count, parse_duration, parse_rate, parse_seed};
 use condition::{Condition, Outcome};
 
+pub(crate) use dnsperf::NotOfSearches;
 pub(crate) use flags::{PlayerArgs, open_dataset};
 pub(crate) use progress::Shown;
 pub(crate) use subject::watched;
@@ -37,8 +38,8 @@ const EXAMPLES: &str = "\
 Examples:
   kqps load 127.0.0.1:5300 -d bench.queries -Q 100k -l 10s
   kqps load 127.0.0.1:5300 -d bench.queries -q 500 -l 5s --json
-  kqps load 127.0.0.1:5300 -d bench.queries -Q 50k -n 1 -S 1s --cpus 0 --subject-cpus 1
-  kqps load 192.0.2.1 -d bench.queries -Q 10k --allow-target 192.0.2.1 -b 1MiB -t 250ms";
+  kqps load 127.0.0.1:5300 -d bench.queries -Q 50k -n 1 -S 1s --cpus 0
+  kqps load 192.0.2.1 --allow-target 192.0.2.1 -d bench.queries -Q 10k -t 250ms";
 
 /// Play queries at a target and account for each
 #[derive(clap::Args)]
@@ -47,33 +48,37 @@ pub(crate) struct Args {
     #[command(flatten)]
     player: PlayerArgs,
 
-    /// Open loop: send this many queries a second, whatever the subject answers
+    /// Open loop: send this many queries a second
     ///
-    /// With -q as well, what falls due while that many are outstanding is not sent, and is counted as unsent.
-    #[arg(short = 'Q', long, value_parser = parse_rate, help_heading = "Load")]
+    /// They are sent whatever the subject answers. With -q as well, what falls due while that many are outstanding is not sent, and is counted as unsent.
+    #[arg(short = 'Q', long, value_name = "RATE", value_parser = parse_rate, help_heading = "Load")]
     rate: Option<f64>,
 
-    /// Closed loop: keep this many queries outstanding (default, without -Q: 100, as in dnsperf)
-    #[arg(short = 'q', long, value_parser = parse_count, help_heading = "Load")]
+    /// Closed loop: keep this many outstanding (default: 100, without -Q)
+    #[arg(short = 'q', long, value_name = "COUNT", value_parser = parse_count, help_heading = "Load")]
     outstanding: Option<u64>,
 
     /// Spacing of an open loop's queries: even (the default) or poisson
-    #[arg(long, requires = "rate", help_heading = "Load")]
+    #[arg(long, value_name = "HOW", requires = "rate", help_heading = "Load")]
     arrivals: Option<Arrivals>,
+
+    /// The seed of random arrivals (poisson)
+    #[arg(long, value_name = "SEED", value_parser = parse_seed, default_value_t = flags::SEED, help_heading = "Load")]
+    seed: u64,
 
     /// Send for this long (default: once through the queries)
     #[arg(short = 'l', long, value_parser = parse_duration, help_heading = "Load")]
     duration: Option<Duration>,
 
     /// Send all queries this many times
-    #[arg(short = 'n', long, value_parser = parse_count, help_heading = "Load")]
+    #[arg(short = 'n', long, value_name = "COUNT", value_parser = parse_count, help_heading = "Load")]
     repeat: Option<u64>,
 
     /// Print a line of statistics this often
-    #[arg(short = 'S', long, value_parser = parse_duration, help_heading = "Output")]
+    #[arg(short = 'S', long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Output")]
     interval: Option<Duration>,
 
-    /// Count the kernel's reasons for dropping packets (takes root, and slows the trial)
+    /// Count the kernel's reasons for its drops (as root; slows the trial)
     #[arg(long, help_heading = "Output")]
     drop_reasons: bool,
 
@@ -104,7 +109,8 @@ struct Judged<'a> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let load = load_of(args)?;
-    let mut plan = Plan { drop_reasons: args.drop_reasons, ..args.player.plan(load, stop_of(args)?)? };
+    let mut plan =
+        Plan { seed: args.seed, drop_reasons: args.drop_reasons, ..args.player.plan(load, stop_of(args)?)? };
     if args.rate.is_none() && args.outstanding.is_none() {
         plan.load = LoadPlan::Closed { outstanding: dnsperf::WINDOW.max(plan.threads as u64) };
     }
@@ -130,10 +136,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for (_, said) in &failed {
         eprintln!("kqps: {said}");
     }
-    Ok(match (failed.is_empty(), silence) {
-        (false, _) => ExitCode::from(REFUSED),
-        (true, Some(_)) => ExitCode::from(COULD_NOT),
-        (true, None) => ExitCode::SUCCESS,
+    Ok(match (silence, failed.is_empty()) {
+        (Some(_), _) => ExitCode::from(COULD_NOT),
+        (None, false) => ExitCode::from(REFUSED),
+        (None, true) => ExitCode::SUCCESS,
     })
 }
 

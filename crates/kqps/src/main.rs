@@ -29,17 +29,22 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
-  kqps                                                # measure this machine and its name servers
-  kqps run --command 'my-server -p {port} -z {zone}'  # measure a server of your own
-  kqps find 127.0.0.1:5300 -d bench.queries           # the highest rate that a server answers
-  kqps load 127.0.0.1:5300 -d bench.queries -Q 100k   # one load, with every query accounted for";
+  kqps                                                # measure this machine
+  kqps run --command 'my-server -p {port} -z {zone}'  # a server of your own
+  kqps find 127.0.0.1:5300 -d bench.queries           # its highest rate
+  kqps load 127.0.0.1:5300 -d bench.queries -Q 100k   # one load, accounted for";
 
 /// Benchmark DNS reliably on multi-core systems: every query accounted for, every figure with its grade
 ///
 /// Without a command kqps does what `kqps run` does.
 #[derive(Parser)]
-#[command(name = "kqps", version, propagate_version = true, max_term_width = 110, after_help = EXAMPLES)]
+#[command(name = "kqps", version, propagate_version = true, max_term_width = 110, after_help = EXAMPLES,
+          args_conflicts_with_subcommands = true)]
 struct Cli {
+    /// Install no packages of name servers that are missing
+    #[arg(long)]
+    no_install: bool,
+
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -61,14 +66,23 @@ enum Command {
 
 /// The command line with all that its help says.
 fn command_line() -> clap::Command {
-    exit::explained(Cli::command())
+    with_negative_numbers(exit::explained(Cli::command()))
+}
+
+/// Has a negative number taken for a value, so that its flag says what it expects; it would be taken for another flag.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let taken = |arg: clap::Arg| {
+        let takes_values = arg.get_action().takes_values();
+        if takes_values { arg.allow_negative_numbers(true) } else { arg }
+    };
+    command.mut_args(taken).mut_subcommands(with_negative_numbers)
 }
 
 fn main() -> ExitCode {
     let outcome = command_line().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let status = match outcome {
         Ok(cli) => {
-            let outcome = run(cli.command);
+            let outcome = run(cli);
             let interrupted = signals::status();
             let status = outcome.unwrap_or_else(|error| exit::with(&error));
             interrupted.unwrap_or(status)
@@ -78,13 +92,13 @@ fn main() -> ExitCode {
     exit::after_printing(status)
 }
 
-fn run(command: Option<Command>) -> anyhow::Result<ExitCode> {
+fn run(Cli { no_install, command }: Cli) -> anyhow::Result<ExitCode> {
     // Servers take signals before they start a thread.
     if !matches!(command, Some(Command::Serve(_))) {
         signals::watch()?;
     }
     match command {
-        None => run::alone(),
+        None => run::alone(no_install),
         Some(Command::Load(args)) => load::run(&args),
         Some(Command::Find(args)) => find::run(&args),
         Some(Command::Serve(args)) => serve::run(args),
@@ -95,6 +109,6 @@ fn run(command: Option<Command>) -> anyhow::Result<ExitCode> {
         Some(Command::Gen(args)) => r#gen::run(args),
         Some(Command::Probe(args)) => probe::run(&args),
         Some(Command::Completions(args)) => Ok(completions::run(&args)),
-        Some(Command::Man(args)) => man::run(args),
+        Some(Command::Man(args)) => man::run(&args),
     }
 }

@@ -2,35 +2,112 @@
 
 use std::process::ExitCode;
 
+use clap::Command;
+use kqps_lab::toml_file::{did_you_mean, nearest};
+
 use crate::exit::{HEAD, bad_input};
+
+/// What stands above the examples.
+const EXAMPLES_HEAD: &str = "Examples:";
 
 const EXAMPLES: &str = "\
 Examples:
   kqps man
-  kqps man load >kqps-load.1";
+  kqps man load >kqps-load.1
+  kqps man serve echo >kqps-serve-echo.1";
 
 /// Print the manual page of kqps, or of one command
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The command
-    command: Option<String>,
+    /// The command, such as load, or serve echo
+    #[arg(value_name = "COMMAND")]
+    command: Vec<String>,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let program = crate::command_line();
-    let page = match args.command {
-        None => program,
-        Some(name) => {
-            let command =
-                program.find_subcommand(&name).ok_or_else(|| bad_input(format!("no command `{name}`")))?;
-            command.clone().name(format!("kqps-{name}"))
-        }
-    };
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut program = crate::command_line();
+    program.build();
+    let page = page_of(&program, &args.command)?;
     let mut text = Vec::new();
     clap_mangen::Man::new(page).render(&mut text)?;
-    // The statuses stand at the end of the help, and have a section of their own here (man-pages(7)).
-    let head = format!("\n{HEAD}\n");
-    print!("{}", String::from_utf8(text)?.replace(&head, "\n.SH \"EXIT STATUS\"\n"));
+    // Examples and statuses stand at the end of the help, and have sections of their own here (man-pages(7)).
+    let text = String::from_utf8(text)?
+        .replace(&format!(".SH EXTRA\n{EXAMPLES_HEAD}\n"), ".SH EXAMPLES\n")
+        .replace(&format!("\n{HEAD}\n"), "\n.SH \"EXIT STATUS\"\n");
+    print!("{text}");
     Ok(ExitCode::SUCCESS)
+}
+
+/// The command that these words lead to, called as its page is.
+fn page_of(program: &Command, words: &[String]) -> anyhow::Result<Command> {
+    let mut command = program;
+    let mut name = program.get_name().to_owned();
+    for word in words {
+        let below = command.get_subcommands().find(|below| below.get_name() == word && is_shown(below));
+        command = below.ok_or_else(|| unknown(command, &name, word))?;
+        name = format!("{name}-{word}");
+    }
+    let (shown, spoken) = (name.clone(), name.replace('-', " "));
+    Ok(command.clone().name(name).display_name(shown).bin_name(spoken))
+}
+
+/// Whether a command has a page: `help` has none, and what kqps starts itself has none.
+fn is_shown(command: &Command) -> bool {
+    !command.is_hide_set() && command.get_name() != "help"
+}
+
+/// That there is no such command, and which there are.
+fn unknown(command: &Command, name: &str, word: &str) -> anyhow::Error {
+    let known = command.get_subcommands().filter(|below| is_shown(below)).map(Command::get_name);
+    let known: Vec<&str> = known.collect();
+    let spoken = name.replace('-', " ");
+    if known.is_empty() {
+        return bad_input(format!("`{spoken}` has no command `{word}`, nor any other below it"));
+    }
+    let near = did_you_mean(nearest(word, &known));
+    bad_input(format!("`{spoken}` has no command `{word}`{near} (known: {})", known.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(words: &[&str]) -> anyhow::Result<Command> {
+        let mut program = crate::command_line();
+        program.build();
+        page_of(&program, &words.iter().map(ToString::to_string).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn every_command_has_a_page_by_its_words() {
+        let mut program = crate::command_line();
+        program.build();
+        let mut to_see = vec![(Vec::new(), program)];
+        while let Some((words, command)) = to_see.pop() {
+            let found = page(&words.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+            assert_eq!(
+                found.get_about().map(ToString::to_string),
+                command.get_about().map(ToString::to_string)
+            );
+            assert_eq!(found.get_bin_name().unwrap(), [&["kqps".to_owned()][..], &words].concat().join(" "));
+            let below = command.get_subcommands().filter(|below| is_shown(below));
+            to_see
+                .extend(below.map(|one| ([&words[..], &[one.get_name().to_owned()]].concat(), one.clone())));
+        }
+    }
+
+    #[test]
+    fn an_unknown_command_is_answered_with_those_that_there_are() {
+        for (words, wanted) in [
+            (&["lod"][..], "did you mean `load`?"),
+            (&["help"], "(known: load, find"),
+            (&["serve", "eco"], "`kqps serve` has no command `eco`; did you mean `echo`?"),
+            (&["serve", "worker"], "(known: echo, auth, front, status)"),
+            (&["load", "echo"], "`kqps load` has no command `echo`, nor any other"),
+        ] {
+            let error = page(words).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
 }

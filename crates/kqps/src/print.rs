@@ -2,7 +2,8 @@
 //! `kqps host | head`, or its disk may be full: the first failure to write to stdout is remembered, nothing more is
 //! written there, and [`crate::exit::after_printing`] makes it the exit status. What cannot be written to stderr is
 //! lost, and a measurement goes on. And text from outside may hold characters that a terminal obeys: each shows as its
-//! number instead.
+//! number instead. So does a line feed within what is printed as one line (`println!`, `eprintln!`); text of several lines
+//! is for `print!` and `eprint!`.
 
 use std::fmt::{self, Arguments};
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
@@ -10,12 +11,12 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use kqps_kernel::inherited::stdout_is_closed;
-use kqps_observation::visible::{visible, visible_json};
+use kqps_observation::visible::{visible, visible_json, visible_line};
 use serde::Serialize;
 
 // These shadow the standard macros in the whole program, which panic where they cannot write.
 macro_rules! eprintln {
-    ($($said:tt)*) => { $crate::print::to_stderr(format_args!("{}\n", format_args!($($said)*))) };
+    ($($said:tt)*) => { $crate::print::line_to_stderr(format_args!($($said)*)) };
 }
 
 macro_rules! eprint {
@@ -27,7 +28,7 @@ macro_rules! print {
 }
 
 macro_rules! println {
-    ($($said:tt)*) => { $crate::print::to_stdout(format_args!("{}\n", format_args!($($said)*))) };
+    ($($said:tt)*) => { $crate::print::line_to_stdout(format_args!($($said)*)) };
 }
 
 /// Why writing to stdout failed, if it did.
@@ -38,9 +39,19 @@ pub(crate) fn to_stderr(said: Arguments<'_>) {
     let _ = io::stderr().write_all(visible(&said.to_string()).as_bytes());
 }
 
+/// Writes one line to stderr, whatever is quoted in it.
+pub(crate) fn line_to_stderr(said: Arguments<'_>) {
+    let _ = io::stderr().write_all(format!("{}\n", visible_line(&said.to_string())).as_bytes());
+}
+
 /// Writes text to stdout, or remembers that this failed.
 pub(crate) fn to_stdout(said: Arguments<'_>) {
     write(visible(&said.to_string()).as_bytes());
+}
+
+/// Writes one line to stdout, whatever is quoted in it.
+pub(crate) fn line_to_stdout(said: Arguments<'_>) {
+    write(format!("{}\n", visible_line(&said.to_string())).as_bytes());
 }
 
 /// Prints a value as one line of JSON.
@@ -75,16 +86,29 @@ impl io::Write for Out {
 pub(crate) fn by_clap(said: &clap::Error) -> ExitCode {
     let status = ExitCode::from(said.exit_code() as u8);
     let is_plain =
-        || std::env::args_os().all(|word| visible(&word.to_string_lossy()) == word.to_string_lossy());
+        || std::env::args_os().all(|word| visible_line(&word.to_string_lossy()) == word.to_string_lossy());
     match (said.use_stderr(), is_plain()) {
         (true, true) if io::stderr().is_terminal() => {
             let _ = said.print();
         }
-        (true, _) => to_stderr(format_args!("{}", said.render())),
+        (true, _) => to_stderr(format_args!("{}", in_one_line(said.render().to_string()))),
         (false, true) if stdout().is_terminal() => remember(said.print()),
         (false, _) => print!("{}", said.render()),
     }
     status
+}
+
+/// What clap says, with each line feed that the user typed as its number.
+fn in_one_line(mut said: String) -> String {
+    for word in std::env::args_os().map(|word| word.to_string_lossy().into_owned()) {
+        // Clap may quote the value of --flag=VALUE alone.
+        for typed in word.split_once('=').into_iter().map(|(_, value)| value).chain([&*word]) {
+            if typed.contains('\n') {
+                said = said.replace(typed, &visible_line(typed));
+            }
+        }
+    }
+    said
 }
 
 /// What was printed is lost, as [`failure`] says: reason enough to end what only prints more.

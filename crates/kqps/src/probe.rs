@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if *json {
         print::json(&probe)?;
     } else {
-        println!("{}", table(&probe));
+        print!("{}\n", table(&probe));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -21,7 +21,8 @@ use kqps_lab::comparison;
 use kqps_lab::conduct::Conducted;
 use kqps_lab::configured::Configured;
 use kqps_lab::layout::lay_out;
-use kqps_lab::session::{LabError, Session, Wish};
+use kqps_lab::packages;
+use kqps_lab::session::{self, LabError, Session, Wish};
 use kqps_lab::study_file::{self, StudyFile};
 use kqps_lab::subject::Definition;
 use kqps_lab::toml_file::{did_you_mean, nearest};
@@ -33,18 +34,18 @@ use time::OffsetDateTime;
 use crate::exit::{self, bad_input};
 use crate::print;
 use crate::signals;
-use crate::value::{parse_count, parse_duration};
+use crate::value::{parse_count, parse_duration, parse_seed};
 use progress::Progress;
 use targets::{TargetArgs, Targets};
 
-pub(crate) use place::default_folder;
+pub(crate) use place::{default_folder, named};
 
 const EXAMPLES: &str = "\
 Examples:
   kqps run --budget 5m
   kqps run --subject nsd --subject ./mine.toml --echo mmsg,segment
-  kqps run --command 'my-server -p {port} -z {zone}' --records 1M --out kqps-runs/mine
-  kqps run --resume --out kqps-runs/mine";
+  kqps run --command 'my-server -p {port} -z {zone}' --records 1M --out mine
+  kqps run --resume --out mine";
 
 /// Measure this machine: the echo, and every name server that is installed; or a study
 ///
@@ -70,11 +71,11 @@ pub(crate) struct Args {
     resume: bool,
 
     /// How long it may take (default: 2m, or what the study takes)
-    #[arg(long, value_parser = parse_duration, help_heading = "The run")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "The run")]
     budget: Option<Duration>,
 
     /// The seed of every random choice (default: another one every time)
-    #[arg(long, help_heading = "The run")]
+    #[arg(long, value_name = "SEED", value_parser = parse_seed, help_heading = "The run")]
     seed: Option<u64>,
 
     /// Measure only this subject, such as nsd or ./mine.toml (repeatable; default: nsd, knot, bind)
@@ -102,7 +103,7 @@ pub(crate) struct Args {
     echo: Vec<String>,
 
     /// Records of the generated zone (default: 100k, or what the study says)
-    #[arg(long, value_parser = parse_count, help_heading = "What is measured")]
+    #[arg(long, value_name = "COUNT", value_parser = parse_count, help_heading = "What is measured")]
     records: Option<u64>,
 
     /// Do not install missing name servers
@@ -119,18 +120,18 @@ pub(crate) struct Args {
 const COMMAND_HELP: &str = "\
 Measure a server that is started like this: 'my-server -p {port} -z {zone}' (repeatable)
 
-The words are split as a shell would, and it must stay in the foreground. {address} and {port} are where it
-listens and {endpoint} both in one, {zone} is the zone's master file and {origin} its name, {workers} how many
-workers it has, {cpus} its cores, {dir} a folder for its state. One that is told the zone must serve it; any other
-may answer anything.";
+The words are split as a shell would, and the server must stay in the foreground. {address} and {port} are where it \
+listens, {endpoint} is both in one; {zone} is the zone's master file and {origin} its name; {workers} is how many \
+workers it has, {cpus} its cores, and {dir} a folder for its state. A server whose command has {zone} or {origin} must \
+serve that zone; any other may answer anything.";
 
 const RECORDS: u64 = 100_000;
 
 /// What `kqps` alone does: it says so first, and where, and what else there is.
-pub(crate) fn alone() -> anyhow::Result<ExitCode> {
+pub(crate) fn alone(no_install: bool) -> anyhow::Result<ExitCode> {
     let folder = default_folder(kqps_lab::study::NAME)?;
     eprintln!("{}", announce::alone(&folder));
-    run(&Args { out: Some(folder), ..Args::default() })
+    run(&Args { out: Some(folder), no_install, ..Args::default() })
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -171,14 +172,18 @@ pub(crate) fn write_page(session: &Session, verdict: &RunVerdict) -> anyhow::Res
 
 fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
     let mut wish = wish(args)?;
+    wish.folder = match &args.out {
+        Some(folder) => named(folder)?,
+        None => default_folder(wish.study.as_ref().map_or(kqps_lab::study::NAME, |study| &study.name))?,
+    };
     // Installing is no part of measuring, and not paid for by the budget.
     let installing = Instant::now();
     let definitions: Vec<Definition> = wish.subjects.iter().map(|one| one.definition.clone()).collect();
-    install::missing(&definitions, args.no_install)?;
-    wish.folder = match &args.out {
-        Some(folder) => folder.clone(),
-        None => default_folder(wish.study.as_ref().map_or(kqps_lab::study::NAME, |study| &study.name))?,
-    };
+    let missing = packages::missing(&definitions);
+    if !missing.is_empty() {
+        session::check(&wish).map_err(told)?;
+        install::missing(&missing, args.no_install)?;
+    }
     let (session, spending) = Session::begin(&wish, began + installing.elapsed()).map_err(told)?;
     announce::begin(&session, &spending);
     Ok(session)
@@ -290,7 +295,7 @@ fn tell(
     conducted: Conducted,
 ) -> anyhow::Result<()> {
     if args.json {
-        let told = Told {
+        let printed = Printed {
             schema: kqps_observation::SCHEMA,
             kind: "run",
             interrupted: conducted == Conducted::Interrupted,
@@ -298,7 +303,7 @@ fn tell(
             report,
             verdict,
         };
-        print::json(&told)?;
+        print::json(&printed)?;
     } else {
         print!("{}", words::of(session.run(), verdict, report));
     }
@@ -307,7 +312,7 @@ fn tell(
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Told<'a> {
+struct Printed<'a> {
     schema: u32,
     kind: &'static str,
     interrupted: bool,

@@ -15,7 +15,7 @@ use clap::Subcommand;
 use kqps_server::auth::Load;
 use kqps_server::{ServeError, Server, Service};
 
-use crate::exit::bad_input;
+use crate::exit::{Lines, bad_input};
 use crate::print;
 use crate::signals;
 use loader::Loader;
@@ -77,7 +77,11 @@ fn serve(serving: &Serving, service: Service, loader: Loader) -> anyhow::Result<
     };
     let server = match Server::start(&setup, service, &shared(loader)) {
         Ok(server) => server,
-        Err(ServeError::Setup(why) | ServeError::Zones(why)) => return Err(bad_input(why)),
+        Err(ServeError::Setup(why)) => return Err(bad_input(why)),
+        // Several files may be named in it, each in a line.
+        Err(ServeError::Zones(text)) => {
+            return Err(anyhow::Error::new(Lines { text, is_about_input: true }));
+        }
         Err(error @ ServeError::Stopped { signal }) => {
             eprintln!("kqps: {error}");
             return Ok(ExitCode::from(signals::status_of(signal)));

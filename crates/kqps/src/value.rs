@@ -3,8 +3,11 @@
 //! `0.01%`, lists such as `0,2-5`. Each parser is a `clap` value parser: its error says what was expected, with an
 //! example, and what was probably meant.
 
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use kqps_host::topology;
 use kqps_kernel::affinity;
 
 use crate::exit::bad_input;
@@ -14,6 +17,9 @@ const RATE_MOST: f64 = 1e8;
 
 /// The greatest whole number that is taken: a `f64` holds it and all below it.
 const WHOLE_MOST: f64 = 9e15;
+
+/// The largest buffer that is taken, bytes: more is surely a slip.
+pub(crate) const BUFFER_MOST: u64 = 1 << 30;
 
 /// What multiplies a plain number. The empty unit stands last, since units are tried in order.
 const NUMBERS: [(&str, f64); 4] = [("k", 1e3), ("M", 1e6), ("G", 1e9), ("", 1.0)];
@@ -57,6 +63,49 @@ pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
 /// A whole count with an optional `k`, `M` or `G`.
 pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
     whole(text, &NUMBERS, "expected a whole number, such as 8, 100k or 1M")
+}
+
+/// A parser of a count that lies between two others, for a flag whose type holds them.
+pub(crate) fn parse_within<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let expected = || format!("expected a whole number from {} to {}", range.start(), range.end());
+        match scaled(text, &NUMBERS) {
+            None => Err(expected() + &hint(text, &NUMBERS)),
+            Some(number) => {
+                let whole = (number.fract() == 0.0 && number <= WHOLE_MOST).then_some(number as u64);
+                let inside = whole.filter(|number| range.contains(number));
+                inside.and_then(|number| T::try_from(number).ok()).ok_or_else(expected)
+            }
+        }
+    }
+}
+
+/// The least and the most of a count that is only not to be nothing.
+pub(crate) const SOME: RangeInclusive<u64> = 1..=u32::MAX as u64;
+
+/// The ports that there are.
+pub(crate) const PORTS: RangeInclusive<u64> = 1..=u16::MAX as u64;
+
+/// A seed, which is any whole number of 64 bits.
+pub(crate) fn parse_seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 0 to {}, such as 1", u64::MAX))
+}
+
+/// Where to listen: an address and a port, and no name.
+pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    let expected = "expected ADDR:PORT, such as 127.0.0.1:5300 or [::1]:5300, with a port from 0 to 65535";
+    text.parse().map_err(|_| expected.into())
+}
+
+/// The size of a socket's buffer, bytes.
+pub(crate) fn parse_buffer_size(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        0 => Err("expected a size above 0, such as 1MiB".into()),
+        bytes if bytes > BUFFER_MOST => Err("expected 1GiB at most".into()),
+        bytes => Ok(bytes),
+    }
 }
 
 /// A size in bytes with an optional `k`, `M`, `G`, `KiB`, `MiB` or `GiB`.
@@ -128,7 +177,8 @@ pub(crate) fn cores(list: Option<&List>) -> anyhow::Result<Vec<u32>> {
     match cpus.iter().find(|cpu| !allowed.contains(cpu)) {
         None => Ok(cpus),
         Some(cpu) => {
-            Err(bad_input(format!("--cpus: this process may not run on core {cpu}; it may on {allowed:?}")))
+            let allowed = topology::write_list(&allowed);
+            Err(bad_input(format!("--cpus: this process may not run on core {cpu}; it may run on {allowed}")))
         }
     }
 }
@@ -137,6 +187,7 @@ pub(crate) fn cores(list: Option<&List>) -> anyhow::Result<Vec<u32>> {
 fn whole(text: &str, units: &[(&str, f64)], expected: &str) -> Result<u64, String> {
     match scaled(text, units) {
         Some(number) if number.fract() == 0.0 && number <= WHOLE_MOST => Ok(number as u64),
+        Some(number) if number > WHOLE_MOST => Err(format!("{expected}, and {WHOLE_MOST} at most")),
         Some(_) => Err(expected.into()),
         None => Err(expected.to_owned() + &hint(text, units)),
     }
@@ -202,6 +253,29 @@ mod tests {
             assert!(parse_rate(bad).is_err(), "{bad}");
         }
         assert!(parse_count("1.5").is_err());
+    }
+
+    #[test]
+    fn what_lies_outside_is_answered_with_the_bounds() {
+        let few = parse_within::<u32>(1..=1024);
+        assert_eq!((few("1"), few("1k"), few("1024")), (Ok(1), Ok(1000), Ok(1024)));
+        for bad in ["0", "1025", "1.5", "-1", "x", "", "99999999999999999999"] {
+            assert!(few(bad).unwrap_err().starts_with("expected a whole number from 1 to 1024"), "{bad}");
+        }
+        assert!(few("1K").unwrap_err().ends_with("did you mean 1k?"));
+        assert_eq!(parse_within::<u16>(PORTS)("53"), Ok(53));
+        assert!(parse_within::<u16>(PORTS)("65536").unwrap_err().ends_with("from 1 to 65535"));
+        assert!(parse_count("9999999999999999999").unwrap_err().ends_with("9000000000000000 at most"));
+        assert_eq!(parse_seed("18446744073709551615"), Ok(u64::MAX));
+        for bad in ["x", "-1", "1.5", "1k", "18446744073709551616"] {
+            assert!(parse_seed(bad).unwrap_err().contains("such as 1"), "{bad}");
+        }
+        assert_eq!(parse_listen("[::1]:53"), Ok("[::1]:53".parse().unwrap()));
+        for bad in ["", "127.0.0.1", "localhost:53", "127.0.0.1:65536", "::1:53:"] {
+            assert!(parse_listen(bad).unwrap_err().starts_with("expected ADDR:PORT"), "{bad}");
+        }
+        assert_eq!(parse_buffer_size("4KiB"), Ok(4096));
+        assert!(parse_buffer_size("0").is_err() && parse_buffer_size("2GiB").is_err());
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Folder {
             _ => {
                 let error = io::Error::new(
                     io::ErrorKind::InvalidInput,
-                    "name servers cannot be told of a folder whose path is not plain text",
+                    "name servers take no folder whose path is not plain text",
                 );
                 Err(FolderError { act: "use", path: path.into(), error })
             }

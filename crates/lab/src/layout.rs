@@ -94,7 +94,7 @@ struct Subjects {
     /// The others, and why not.
     absent: BTreeMap<String, String>,
     /// What is not known of those that can be started, and why not.
-    untold: BTreeMap<String, String>,
+    without_version: BTreeMap<String, String>,
 }
 
 impl Subjects {
@@ -121,7 +121,9 @@ fn find_subjects(wish: &Wish) -> Result<Subjects, LabError> {
         if !versions.contains_key(definition.name.as_str()) {
             let version = version::ask(definition, &wish.kqps);
             if let Err(error @ NoVersion::Unended { .. }) = &version {
-                subjects.untold.insert(format!("the version of {}", definition.name), error.to_string());
+                subjects
+                    .without_version
+                    .insert(format!("the version of {}", definition.name), error.to_string());
             }
             versions.insert(&definition.name, version.ok());
         }
@@ -190,7 +192,7 @@ fn default_study(
     given.latency = spending.latency;
     let study::Layout { cells, mut skipped } = study::layout(&given);
     skipped.extend(subjects.absent.clone());
-    skipped.extend(subjects.untold.clone());
+    skipped.extend(subjects.without_version.clone());
     enough(wish, &spending)?;
     Ok(LaidOut { cells, skipped, question: None, definitions: subjects.definitions(), spending })
 }
@@ -235,7 +237,7 @@ fn study_file(
         given.definitions.insert(configured.name, configured.definition);
     }
     let mut layout = cells::lay_out(study, &given)?;
-    layout.skipped.extend(subjects.untold);
+    layout.skipped.extend(subjects.without_version);
     for cell in &mut layout.cells {
         if !cell.factors.contains_key(RECIPE_FACTOR) {
             cell.factors.entry(RECORDS_FACTOR.into()).or_insert_with(|| wish.records.to_string());

@@ -2,7 +2,8 @@
 
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
-use kqps_verdict::search::{Bounds, Goal, Next, Probe, Start, next_trial};
+use kqps_verdict::evidence::counted_at_last;
+use kqps_verdict::search::{Bounds, Goal, Next, Probe, Start, bounds_found, next_trial};
 
 use crate::load::{Load, Pace, Played, counted};
 
@@ -32,7 +33,12 @@ pub fn wanted(goal: &Goal, start: &Start, played: &[Played]) -> Wanted {
         Next::Trial { rate_qps, duration_s, purpose } => {
             Wanted::Trial(Load { pace: Pace::Open { rate_qps }, duration_s, purpose })
         }
-        Next::Done(bounds) => Wanted::Done(bounds),
+        // What it found is by the trials that count at last, as the verdict has it: a spoiled one that there was no time to
+        // make anew is among them.
+        Next::Done(_) => {
+            let at_last = counted_at_last(played, |one| (one.purpose, &one.trial));
+            Wanted::Done(bounds_found(goal, &at_last.into_iter().map(probe).collect::<Vec<_>>()))
+        }
     }
 }
 
@@ -59,7 +65,9 @@ pub fn run<E>(
 mod tests {
     use super::*;
     use crate::simulated::Simulated;
+    use kqps_verdict::judge::{Known, judge_search};
     use kqps_verdict::search::Preset;
+    use kqps_verdict::warning::Setting;
 
     #[test]
     fn it_finds_the_knee_of_a_simulated_subject() {
@@ -83,6 +91,29 @@ mod tests {
         let resumed = run(&goal, &Start::default(), &mut left, |load| subject.play(load)).unwrap();
         assert_eq!(resumed, at_once);
         assert_eq!(left.len(), whole.len());
+    }
+
+    #[test]
+    fn what_it_found_is_what_the_verdict_says() {
+        let goal = Preset::Quick.goal();
+        let subject = Simulated { knee_qps: 50_000.0, ..Simulated::default() };
+        let mut whole = Vec::new();
+        run(&goal, &Start::default(), &mut whole, |load| subject.play(load)).unwrap();
+        // From each trial on the player spoils all, until the time is over in the midst of making one anew.
+        for first in 1..whole.len() {
+            let (mut played, mut count) = (Vec::new(), 0);
+            let found = run(&goal, &Start::default(), &mut played, |load| {
+                count += 1;
+                subject.play(load).map(|mut trial| {
+                    trial.player.socket_drops = u64::from(count > first);
+                    trial
+                })
+            });
+            let trials: Vec<(Purpose, &Trial)> = played.iter().map(|one| (one.purpose, &one.trial)).collect();
+            let known =
+                Known { setting: Setting::default(), player_qps: None, echo_qps: None, interrupted: false };
+            assert_eq!(found.unwrap(), judge_search(&goal, &trials, &known).seen, "from trial {first} on");
+        }
     }
 
     #[test]

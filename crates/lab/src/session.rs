@@ -73,6 +73,18 @@ pub(crate) fn claim(folder: &Path) -> Result<(Folder, Claim), LabError> {
     Ok((folder, claim))
 }
 
+/// Finds what makes a run impossible whatever else is installed: a budget that is too short even for the subjects that are
+/// there, or a folder that is taken.
+pub fn check(wish: &Wish) -> Result<(), LabError> {
+    if wish.folder.exists() {
+        claim(&wish.folder)?;
+    }
+    match lay_out(wish) {
+        Err(LabError::NothingToMeasure(_)) | Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// A run that can be conducted.
 #[derive(Debug)]
 pub struct Session {

@@ -14,6 +14,15 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     })
 }
 
+/// The same for text that is to stay one line: a name from outside may hold a line feed, and must not make what is printed
+/// look like two lines of the program's own.
+pub fn visible_line(text: &str) -> Cow<'_, str> {
+    match visible(text) {
+        safe if safe.contains('\n') => Cow::Owned(safe.replace('\n', "\\x0a")),
+        safe => safe,
+    }
+}
+
 /// The same for JSON: such characters stand only within its strings, where `\u001b` means the same as the character.
 pub fn visible_json(json: &str) -> Cow<'_, str> {
     escaped(json, |safe, c| write!(safe, "\\u{:04x}", u32::from(c)))
@@ -49,12 +58,13 @@ mod tests {
     use super::*;
 
     /// What acts, and how it shows in text and in JSON.
-    const ACTING: [(&str, &str, &str); 8] = [
+    const ACTING: [(&str, &str, &str); 9] = [
         ("\x1b[31m", r"\x1b[31m", r"\u001b[31m"),
         ("\0", r"\x00", r"\u0000"),
         ("a\rb", r"a\x0db", r"a\u000db"),
         ("\x07\x08", r"\x07\x08", r"\u0007\u0008"),
         ("\x7f", r"\x7f", r"\u007f"),
+        ("\u{80}\u{9f}", r"\u{80}\u{9f}", r"\u0080\u009f"),
         ("\u{9b}31m", r"\u{9b}31m", r"\u009b31m"),
         ("\u{202e}", r"\u{202e}", r"\u202e"),
         ("\u{2066}\u{200f}", r"\u{2066}\u{200f}", r"\u2066\u200f"),
@@ -64,6 +74,15 @@ mod tests {
     fn what_a_terminal_obeys_shows_as_its_number() {
         for (text, shown, in_json) in ACTING {
             assert_eq!((&*visible(text), &*visible_json(text)), (shown, in_json));
+        }
+    }
+
+    #[test]
+    fn a_line_stays_one_line() {
+        assert_eq!(visible_line("a\nb\x1b\u{85}"), r"a\x0ab\x1b\u{85}");
+        assert!(matches!(visible_line("a\tb"), Cow::Borrowed("a\tb")));
+        for (text, shown, _) in ACTING {
+            assert_eq!(visible_line(text), shown);
         }
     }
 

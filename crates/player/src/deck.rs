@@ -243,6 +243,11 @@ impl<'a> Deck<'a> {
         self.pace.leaves_after_ns(ns, most)
     }
 
+    /// For how long a thread may sleep while the window is full: what falls due meanwhile must not seem late.
+    pub fn nap_most_ns(&self) -> u64 {
+        self.lag_allowed_ns / 2
+    }
+
     /// Decides when an open loop's next burst is to leave: once its first query is due.
     pub fn leave_at(&mut self, at_ns: u64) {
         self.pace.leave_at(at_ns);
@@ -272,13 +277,14 @@ impl<'a> Deck<'a> {
     #[inline]
     pub fn deal(&mut self, now_ns: u64, most: usize, burst: &mut Vec<Due>) -> usize {
         burst.clear();
-        if self.is_held_back() {
-            self.tally.unsent_for_window += self.give_up(now_ns + 1);
-            return self.next_socket;
-        }
+        // First what this thread comes to too late: that is its own fault, whatever the window would have said.
         let too_late_ns = now_ns.saturating_sub(self.lag_allowed_ns);
         if self.pace.is_due_before(too_late_ns) {
             self.give_up(too_late_ns);
+        }
+        if self.is_held_back() {
+            self.tally.unsent_for_window += self.give_up(now_ns + 1);
+            return self.next_socket;
         }
         let socket = self.socket_with_room();
         if self.sockets[socket].inflight.is_full() {

@@ -215,6 +215,7 @@ fn scaled(value: f64) -> Option<(String, &'static str)> {
         return None;
     }
     Some(match value.abs() {
+        size if size > 0.0 && size < 0.0995 => (small(value), ""),
         size if size < 999.5 => {
             let text = significant(value);
             (text.trim_end_matches(".00").trim_end_matches(".0").to_owned(), "")
@@ -223,6 +224,15 @@ fn scaled(value: f64) -> Option<(String, &'static str)> {
         size if size < 999_500_000.0 => (significant(value / 1e6), "M"),
         _ => (significant(value / 1e9), "G"),
     })
+}
+
+/// Three significant digits of a number below a tenth, however small, without zeros at the end.
+fn small(value: f64) -> String {
+    let decimals = 2 - value.abs().log10().floor() as i32;
+    let text = format!("{value:.0$}", decimals.clamp(3, 12) as usize);
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    // Below that nothing is measured.
+    if text.trim_start_matches('-') == "0" { "0".to_owned() } else { text.to_owned() }
 }
 
 /// Three significant digits of a number below a thousand.
@@ -246,6 +256,12 @@ mod tests {
     fn rates_have_three_digits_and_a_unit() {
         for (qps, expected) in [
             (0.0, "0 qps"),
+            (0.004, "0.004 qps"),
+            (0.000_123_45, "0.000123 qps"),
+            (0.0999, "0.10 qps"),
+            (0.05, "0.05 qps"),
+            (1e-15, "0 qps"),
+            (0.5, "0.50 qps"),
             (980.0, "980 qps"),
             (999.6, "1.00 kqps"),
             (21_340.0, "21.3 kqps"),

@@ -11,7 +11,7 @@ use kqps_observation::run::{Outcome, Purpose};
 use kqps_verdict::judge::{LoadPoint, RunVerdict, judge};
 use serde_json::{Value, json};
 use support::browser::{Browser, Screen};
-use support::told::{expect_bounds, lines_of};
+use support::starts::{expect_bounds, lines_of};
 use support::{comparison, sample, study};
 
 /// Looks over the page and returns `{wrong: [fault], charts: {id: {kind of mark: count}}}`.

@@ -8,8 +8,8 @@ mod reasons;
 mod search;
 mod sought;
 mod start;
-mod told;
 mod weigh;
+mod wording;
 
 use kqps_observation::Run;
 use kqps_observation::run::Role;
@@ -29,7 +29,7 @@ pub use reasons::DropReasons;
 pub use search::{Known, SearchVerdict, judge_search};
 pub use sought::{facts_of, goal_of};
 pub use start::StartVerdict;
-pub use told::Telling;
+pub use wording::Wording;
 
 /// What a run means.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

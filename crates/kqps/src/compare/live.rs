@@ -9,14 +9,15 @@ use kqps_lab::conduct::{Conducted, Event};
 use kqps_lab::session::Session;
 use kqps_lab::words::{counted, time};
 use kqps_observation::run::{Outcome, Purpose};
+use kqps_observation::visible::visible_line;
 use kqps_observation::{CellLoad, Run};
 use kqps_verdict::compare::Part;
 use kqps_verdict::judge::judge;
 use kqps_verdict::rate::plain;
 
 use super::{Args, Compared, sides};
-use crate::exit::bad_input;
-use crate::run::{default_folder, random_seed, repeat, write_page};
+use crate::exit::{Lines, bad_input};
+use crate::run::{default_folder, named, random_seed, repeat, write_page};
 use crate::signals;
 
 const BLOCKS: u64 = 6;
@@ -44,7 +45,8 @@ pub(super) fn compare(args: &Args) -> anyhow::Result<Compared> {
         if conducted == Conducted::Interrupted {
             anyhow::bail!("nothing can be compared yet: no block of A and B is complete");
         }
-        anyhow::bail!("nothing could be compared: {}", why_nothing(session.run()));
+        let text = format!("nothing could be compared: {}", why_nothing(session.run()));
+        return Err(anyhow::Error::new(Lines { text, is_about_input: false }));
     }
     Ok(Compared { comparisons: verdict.comparisons, report: Some(page), ..Compared::default() })
 }
@@ -60,11 +62,10 @@ fn why_nothing(run: &Run) -> String {
     };
     let side =
         if cell.factors.get(Part::FACTOR).is_some_and(|part| part == Part::B.word()) { "B" } else { "A" };
-    let words = output
-        .iter()
-        .fold(String::new(), |words, line| words + "\n    " + &line.replace(char::is_control, " "));
+    let words = output.iter().fold(String::new(), |words, line| words + "\n    " + &visible_line(line));
     let head = if words.is_empty() { "" } else { "; its last words:" };
-    format!("{side}, {}, could not be measured: {reason}{head}{words}", cell.name)
+    let (name, reason) = (visible_line(&cell.name), visible_line(reason));
+    format!("{side}, {name}, could not be measured: {reason}{head}{words}")
 }
 
 fn resume(args: &Args) -> anyhow::Result<Session> {
@@ -152,7 +153,7 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
     };
     let [a, b] = sides::of(args)?;
     Ok(Wish {
-        folder: live.out.clone().map_or_else(|| default_folder(comparison::NAME), Ok)?,
+        folder: live.out.clone().map_or_else(|| default_folder(comparison::NAME), |out| named(&out))?,
         a,
         b,
         queries: live.queries.clone(),

@@ -25,7 +25,7 @@ pub(super) fn of(args: &Args) -> anyhow::Result<[Side; 2]> {
     let texts = args.a.as_ref().zip(args.b.as_ref());
     let texts = texts.or_else(|| <&[String; 2]>::try_from(targets).ok().map(|[a, b]| (a, b)));
     let (a, b) = texts.ok_or_else(|| {
-        bad_input(format!("--target is given {} times: expected two, one for each side", targets.len()))
+        bad_input(format!("--target: expected two, one for each side, found {}", targets.len()))
     })?;
     let words = [word(a, args)?, word(b, args)?];
     let started = named_apart(&words)?;

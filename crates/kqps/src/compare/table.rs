@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
+use kqps_observation::visible::visible_line;
 use kqps_verdict::compare::Comparison;
 
 /// The table, with what its columns mean below it.
@@ -14,7 +15,11 @@ pub(super) fn of(comparisons: &[Comparison]) -> String {
     let header = pair.iter().chain(&["figure", "B is", "B/A", "interval", "MDE"]);
     table.load_style(presets::NOTHING).set_header(header);
     for one in comparisons {
-        let pair = if is_one_pair { Vec::new() } else { vec![one.case.a.clone(), one.case.b.clone()] };
+        let pair = if is_one_pair {
+            Vec::new()
+        } else {
+            vec![visible_line(&one.case.a).into_owned(), visible_line(&one.case.b).into_owned()]
+        };
         table.add_row(pair.into_iter().chain(figures(one)));
     }
     if let Some(column) = table.column_mut(pair.len() + 2) {
@@ -22,7 +27,8 @@ pub(super) fn of(comparisons: &[Comparison]) -> String {
     }
     let mut text = String::new();
     if is_one_pair {
-        let _ = writeln!(text, "A is {}, B is {}.\n", first.case.a, first.case.b);
+        let (a, b) = (visible_line(&first.case.a), visible_line(&first.case.b));
+        let _ = writeln!(text, "A is {a}, B is {b}.\n");
     }
     text.extend(table.lines().map(|line| line.trim_end().to_string() + "\n"));
     let who = if comparisons.iter().all(|one| one.case.same_of_both) { "each side" } else { "A" };

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use kqps_observation::visible::visible_line;
 use kqps_verdict::compare::{Comparison, Outcome};
 
 use super::condition::{Condition, percent};
@@ -20,7 +21,7 @@ pub(super) fn of(comparisons: &[Comparison], report: Option<&Path>) -> String {
     let doubts = comparisons.iter().flat_map(|one| &one.case.doubts[one.case.refusals as usize..]);
     let mut warnings = String::new();
     for news in doubts.filter_map(|doubt| said.news(doubt)) {
-        let _ = writeln!(warnings, "Warning: {news}.");
+        let _ = writeln!(warnings, "Warning: {}.", visible_line(&news));
     }
     if !warnings.is_empty() {
         let _ = write!(text, "\n{warnings}");
@@ -34,7 +35,8 @@ pub(super) fn of(comparisons: &[Comparison], report: Option<&Path>) -> String {
         );
     }
     if let Some(report) = report {
-        let _ = writeln!(text, "\nThe whole of it, with every trial: {}", report.display());
+        let report = report.to_string_lossy();
+        let _ = writeln!(text, "\nThe whole of it, with every trial: {}", visible_line(&report));
     }
     text
 }

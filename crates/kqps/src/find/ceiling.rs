@@ -26,7 +26,7 @@ pub(super) struct Interface {
     /// Workers that answer queries.
     pub(super) workers: u32,
     /// Whether the workers were named with the command.
-    pub(super) is_told_workers: bool,
+    pub(super) are_workers_given: bool,
     /// Whether any of it was left out.
     pub(super) is_assumed: bool,
 }

@@ -12,11 +12,11 @@ use kqps_verdict::search::Goal;
 
 use super::ceiling::{Ceilings, Interface, Measured};
 use crate::exit::bad_input;
-use crate::run::repeat;
+use crate::run::{named, repeat};
 
 /// The folder that `--out` names, before anything is measured.
 pub(super) fn claim(folder: &Path) -> anyhow::Result<Claimed> {
-    Claimed::new(folder).map_err(bad_input)
+    Claimed::new(&named(folder)?).map_err(bad_input)
 }
 
 /// A search that is kept, and which of its cells is the subject's.
@@ -97,7 +97,7 @@ fn of_subject(interface: &Interface, plan: &Plan) -> Cell {
     let name = targets.join(", ");
     Cell {
         subject: name.clone(),
-        workers: if interface.is_told_workers { interface.workers } else { 0 },
+        workers: if interface.are_workers_given { interface.workers } else { 0 },
         ..echo(Role::Subject, &name, &interface.io, 0, plan)
     }
 }

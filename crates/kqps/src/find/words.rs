@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
+use kqps_observation::visible::visible_line;
 use kqps_player::Plan;
-use kqps_verdict::judge::{SearchVerdict, Telling};
+use kqps_verdict::judge::{SearchVerdict, Wording};
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::{Goal, Probe};
 
@@ -43,7 +44,7 @@ pub(super) fn words(
     let targets: Vec<String> = plan.targets.iter().map(ToString::to_string).collect();
     let mut text = format!("\n{}: grade {}\n", targets.join(", "), verdict.grade);
     let mut line = |label: &str, value: &str| {
-        let _ = writeln!(text, "  {label:<12} {value}");
+        let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
     };
     if let Some(subject) = subject {
         line("subject", subject);
@@ -54,10 +55,10 @@ pub(super) fn words(
     }
     // Of a refused figure it is what was seen, and no claim.
     let with_unit = |qps: f64| format!("{} q/s", rate(qps));
-    let telling = Telling { rate: &with_unit, is_claimed: verdict.throughput_qps.is_some() };
+    let wording = Wording { rate: &with_unit, is_claimed: verdict.throughput_qps.is_some() };
     if !verdict.trials.is_empty() {
-        let label = if telling.is_claimed { "bounds" } else { "bounds, seen" };
-        line(label, &telling.bounds(&verdict.seen, true));
+        let label = if wording.is_claimed { "bounds" } else { "bounds, seen" };
+        line(label, &wording.bounds(&verdict.seen, true));
     }
     let goal = &verdict.goal;
     let p99 = goal.p99_us.map_or_else(String::new, |p99_us| format!(", p99 at most {p99_us} us"));
@@ -85,7 +86,7 @@ pub(super) fn words(
     }
     line("bottleneck", &verdict.bottleneck.to_string());
     for reason in &verdict.reasons {
-        let _ = writeln!(text, "  - {reason}");
+        let _ = writeln!(text, "  - {}", visible_line(reason));
     }
     if verdict.throughput_qps.is_some() {
         text += "  - No steady state was waited for, no canary was played, and nothing was measured against itself \

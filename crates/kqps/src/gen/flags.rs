@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use kqps_dataset::generate::{Expect, Popularity, Recipe, Type};
 
-use super::told_recipe;
-use crate::value::{parse_count, parse_share};
+use crate::exit::bad_input;
+use crate::value::{parse_count, parse_seed, parse_share, parse_within};
 
 /// Which zones: a recipe, and what is to be different from it.
 #[derive(clap::Args)]
@@ -28,11 +28,11 @@ pub(super) struct NamesArgs {
     records: Option<u64>,
 
     /// The length of the names' first labels, bytes (default: the recipe's, or as spread as names of hosts are)
-    #[arg(long, value_name = "N")]
-    label_bytes: Option<u8>,
+    #[arg(long, value_name = "N", value_parser = parse_within::<u8>(1..=63))]
+    label_length: Option<u8>,
 
     /// The seed of the names (default: the recipe's, or 1)
-    #[arg(long)]
+    #[arg(long, value_name = "SEED", value_parser = parse_seed)]
     seed: Option<u64>,
 }
 
@@ -41,14 +41,14 @@ impl NamesArgs {
     pub(super) fn recipe(&self) -> anyhow::Result<Recipe> {
         let settings: Vec<String> = self.set.iter().map(|setting| plain(setting)).collect();
         let mut recipe = match &self.recipe {
-            Some(name) => Recipe::named(name, &settings).map_err(told_recipe)?,
+            Some(name) => Recipe::named(name, &settings).map_err(bad_input)?,
             None => Recipe::default(),
         };
         if let Some(origin) = &self.origin {
             recipe.origin.clone_from(origin);
         }
         recipe.records = self.records.unwrap_or(recipe.records);
-        recipe.names.label_bytes = self.label_bytes.or(recipe.names.label_bytes);
+        recipe.names.label_bytes = self.label_length.or(recipe.names.label_bytes);
         recipe.seed = self.seed.unwrap_or(recipe.seed);
         Ok(recipe)
     }

@@ -18,7 +18,7 @@ pub(super) struct Condition {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Wanted {
-    /// More than this share of the sent queries was lost, or answered late.
+    /// More than this share of the sent queries was lost, answered late, or answered by a slip.
     Loss(f64),
     /// More than this share of the sent queries was answered wrongly.
     Wrong(f64),
@@ -55,12 +55,14 @@ impl Condition {
     }
 }
 
-/// What the player lost itself is no loss of the server; how many of those the server would have lost nobody knows.
+/// What the player lost itself is no loss of the server; how many of those the server would have lost nobody knows. A slip
+/// is no answer to what was asked, so a server that limits its responses fails by it as by what it drops.
 fn loss(trial: &Trial, most: f64) -> Outcome {
     let (accounts, own) = (&trial.accounts, trial.lost_by_player());
-    let of_server = accounts.late + accounts.lost - own;
-    let outcome = above(of_server, accounts.sent, most, "lost or late");
-    let with_own = above(of_server + own, accounts.sent, most, "lost or late");
+    let of_server = accounts.late + accounts.lost - own + accounts.slipped;
+    let what = if accounts.slipped > 0 { "lost, late or slipped" } else { "lost or late" };
+    let outcome = above(of_server, accounts.sent, most, what);
+    let with_own = above(of_server + own, accounts.sent, most, what);
     match (outcome, with_own) {
         (Outcome::Holds(seen), _) if own > 0 => {
             Outcome::Holds(format!("{seen}, beside {own} that the player lost itself"))
@@ -99,7 +101,8 @@ fn latency(trial: &Trial, most: Duration) -> Outcome {
 fn noise(trial: &Trial, warnings: &[Warning], setting: &Setting) -> Outcome {
     let spoils = |warning: &&Warning| {
         let is_grave = matches!(warning.effect(), Effect::Refuse | Effect::RedoThenRefuse);
-        is_grave && warning.code != Code::WrongAnswers || warning.code == Code::NoisyHost
+        let is_of_server = matches!(warning.code, Code::WrongAnswers | Code::RateLimited);
+        is_grave && !is_of_server || warning.code == Code::NoisyHost
     };
     match warnings.iter().find(spoils) {
         Some(warning) => Outcome::Holds(warning.to_string()),
@@ -192,6 +195,25 @@ mod tests {
             seen.starts_with("1 of 1000 queries") && seen.contains("9 that the player lost itself"),
             "{seen}"
         );
+    }
+
+    #[test]
+    fn a_server_that_limits_its_responses_fails_by_its_losses_and_is_no_noise() {
+        let accounts = Accounts {
+            intended: 1_000,
+            sent: 1_000,
+            correct: 1_000,
+            truncated: 400,
+            slipped: 400,
+            ..Accounts::default()
+        };
+        let trial = Trial { accounts, ..Trial::default() };
+        let Outcome::Holds(seen) = outcome("loss:30%", &trial) else { panic!() };
+        assert_eq!(seen, "400 of 1000 queries were lost, late or slipped (40.000 %)");
+        let warnings = warning::of_trial(&trial, &Setting::default());
+        assert!(warnings.iter().any(|warning| warning.code == Code::RateLimited), "{warnings:?}");
+        let noise = "noise".parse::<Condition>().unwrap().judge(&trial, &warnings, &Setting::default());
+        assert!(matches!(noise, Outcome::Unknown(_)), "{noise:?}");
     }
 
     #[test]

@@ -1,21 +1,20 @@
 //! Flags that dnsperf's users type. Where a letter means the same here it works; where it cannot, the error says what
 //! kqps has in its place. Nothing is silently another thing.
 
+use std::fs::File;
 use std::io::{self, IsTerminal as _};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::exit::bad_input;
-use crate::value::parse_size;
+use crate::value::{BUFFER_MOST, parse_size};
 
 /// The window of a load for which neither a rate nor a window was given.
 pub(super) const WINDOW: u64 = 100;
 
-/// The largest buffer that is taken, bytes: more is surely a slip.
-const BUFFER_MOST: u64 = 1 << 30;
-
-/// Standard input.
+/// What standard input is called. It is read by its descriptor, since a socket cannot be opened by this name.
 const STDIN: &str = "/dev/stdin";
 
 /// A socket's buffer: a size with a unit, or a bare number of KiB.
@@ -32,14 +31,15 @@ pub(super) fn parse_buffer(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Where queries are read from: the file, or standard input for `-` and for none. A terminal has no queries in it.
-pub(super) fn query_file(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+/// Where queries are read from, and what that is called: the file, or standard input for `-` and for none. A terminal has
+/// no queries in it.
+pub(super) fn query_file(given: Option<&Path>) -> anyhow::Result<(Option<File>, PathBuf)> {
     match given {
-        Some(path) if path != "-" => Ok(path.to_owned()),
+        Some(path) if path != "-" && path != STDIN => Ok((None, path.to_owned())),
         None if io::stdin().is_terminal() => Err(bad_input(
             "which queries? Name a file with -d FILE, or pipe them into standard input (a line each: name type)",
         )),
-        _ => Ok(STDIN.into()),
+        _ => Ok((Some(io::stdin().as_fd().try_clone_to_owned()?.into()), STDIN.into())),
     }
 }
 
@@ -91,45 +91,90 @@ const MISSING: [Missing; 9] = [
     Missing { letter: 'H', takes: Takes::Nothing, instead: "the long help is --help" },
 ];
 
+/// Flags of `kqps load` that a search does not have, since it chooses its loads itself.
+const NOT_OF_SEARCHES: [Missing; 4] = [
+    Missing {
+        letter: 'Q',
+        takes: Takes::Value,
+        instead: "kqps find chooses the rates itself, between --min and --max; kqps load plays one",
+    },
+    Missing {
+        letter: 'q',
+        takes: Takes::Value,
+        instead: "kqps find plays rates, and no window; kqps load has -q",
+    },
+    Missing {
+        letter: 'l',
+        takes: Takes::Value,
+        instead: "the length of a trial is the --goal's, and --time-limit is that of the search",
+    },
+    Missing {
+        letter: 'n',
+        takes: Takes::Value,
+        instead: "kqps find goes through the queries as often as it must; --time-limit says how long",
+    },
+];
+
 /// Stands for the flags of dnsperf that kqps does not have: each is an error that says what to write.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Foreign;
 
-impl Args for Foreign {
-    fn augment_args(command: Command) -> Command {
-        command.args(MISSING.iter().map(|missing| {
-            let arg = Arg::new(id(missing)).short(missing.letter).hide(true);
-            match missing.takes {
-                Takes::Nothing => arg.action(ArgAction::SetTrue),
-                Takes::Value => arg.action(ArgAction::Append).allow_hyphen_values(true),
-                Takes::Maybe => arg.action(ArgAction::Append).num_args(0..=1),
-            }
-        }))
-    }
+/// Stands for the flags that `kqps find` does not have.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NotOfSearches;
 
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
+/// Hidden flags, which are there to be refused.
+fn augmented(command: Command, missing: &[Missing]) -> Command {
+    command.args(missing.iter().map(|missing| {
+        let arg = Arg::new(id(missing)).short(missing.letter).hide(true);
+        match missing.takes {
+            Takes::Nothing => arg.action(ArgAction::SetTrue),
+            Takes::Value => arg.action(ArgAction::Append).allow_hyphen_values(true),
+            Takes::Maybe => arg.action(ArgAction::Append).num_args(0..=1),
+        }
+    }))
 }
 
-impl FromArgMatches for Foreign {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let is_given = |missing: &&Missing| {
-            matches.value_source(&id(missing)) == Some(clap::parser::ValueSource::CommandLine)
-        };
-        match MISSING.iter().find(is_given) {
-            None => Ok(Self),
-            Some(missing) => {
-                let message = format!("-{}: {}\n", missing.letter, missing.instead);
-                Err(clap::Error::raw(clap::error::ErrorKind::UnknownArgument, message))
-            }
+/// Refuses the first of these flags that is given.
+fn refused(matches: &ArgMatches, missing: &[Missing]) -> Result<(), clap::Error> {
+    let is_given = |missing: &&Missing| {
+        matches.value_source(&id(missing)) == Some(clap::parser::ValueSource::CommandLine)
+    };
+    match missing.iter().find(is_given) {
+        None => Ok(()),
+        Some(missing) => {
+            let message = format!("-{}: {}\n", missing.letter, missing.instead);
+            Err(clap::Error::raw(clap::error::ErrorKind::UnknownArgument, message))
         }
     }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        Self::from_arg_matches(matches).map(drop)
-    }
 }
+
+macro_rules! refuses {
+    ($flags:ty, $missing:expr) => {
+        impl Args for $flags {
+            fn augment_args(command: Command) -> Command {
+                augmented(command, &$missing)
+            }
+
+            fn augment_args_for_update(command: Command) -> Command {
+                Self::augment_args(command)
+            }
+        }
+
+        impl FromArgMatches for $flags {
+            fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+                refused(matches, &$missing).map(|()| Self)
+            }
+
+            fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+                Self::from_arg_matches(matches).map(drop)
+            }
+        }
+    };
+}
+
+refuses!(Foreign, MISSING);
+refuses!(NotOfSearches, NOT_OF_SEARCHES);
 
 fn id(missing: &Missing) -> String {
     format!("dnsperf-{}", missing.letter)
@@ -166,7 +211,11 @@ mod tests {
     #[test]
     fn queries_come_from_the_file_or_from_standard_input() {
         let file = |given| query_file(Some(Path::new(given))).unwrap();
-        assert_eq!(file("a/b"), Path::new("a/b"));
-        assert_eq!(file("-"), Path::new("/dev/stdin"));
+        let (open, path) = file("a/b");
+        assert!(open.is_none() && path == Path::new("a/b"));
+        for given in ["-", "/dev/stdin"] {
+            let (open, path) = file(given);
+            assert!(open.is_some() && path == Path::new("/dev/stdin"));
+        }
     }
 }

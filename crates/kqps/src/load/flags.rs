@@ -16,7 +16,7 @@ use super::skipped::skipped;
 use super::subject::{Choice, Subject};
 use super::target::{Allowed, Family, check_sources, resolve_all};
 use crate::exit::bad_input;
-use crate::value::{List, cores, parse_count, parse_duration, parse_list};
+use crate::value::{List, PORTS, cores, parse_count, parse_duration, parse_list, parse_within};
 
 /// Sockets of each thread, where none were asked for: enough that hashing spreads the load.
 const SOCKETS_PER_THREAD: u64 = 32;
@@ -28,6 +28,9 @@ const COALESCE_ON_OWN_CORES: Duration = Duration::from_micros(10);
 
 /// A smaller buffer may drop replies at any rate: it is warned of.
 const BUFFER_SMALL: u64 = 32 << 10;
+
+/// The seed of random arrivals, where none is given.
+pub(super) const SEED: u64 = 1;
 
 /// The most that one thread can make use of.
 const SOCKETS_MOST: u64 = 16_384;
@@ -55,12 +58,21 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 's', long = "server", value_name = "ADDR", help_heading = "Target")]
     servers: Vec<String>,
 
-    /// The port of targets that have none of their own (default: 53); a bare number after a target is its port, too
-    #[arg(short = 'p', long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Target")]
+    /// The port of targets that have none of their own (default: 53)
+    ///
+    /// A bare number after a target is its port, too.
+    #[arg(short = 'p', long, value_name = "PORT", value_parser = parse_within::<u16>(PORTS), help_heading = "Target")]
     port: Option<u16>,
 
-    /// Use addresses of this family, where a target is a name
-    #[arg(short = 'f', long, value_name = "FAMILY", default_value = "any", help_heading = "Target")]
+    /// Addresses that a name stands for: inet, inet6 or any
+    #[arg(
+        short = 'f',
+        long,
+        value_name = "FAMILY",
+        hide_possible_values = true,
+        default_value = "any",
+        help_heading = "Target"
+    )]
     family: Family,
 
     /// The transport: udp, the only one in this version
@@ -70,14 +82,14 @@ pub(crate) struct PlayerArgs {
     #[command(flatten)]
     foreign: Foreign,
 
-    /// Read the queries from this file, one a line: `name type` (default, and with -: standard input)
+    /// Read queries from this file, a line each: `name type` (default: stdin)
     ///
-    /// What may follow, in any order: E (EDNS), D (EDNS and DO), a client subnet such as 192.0.2.0/24, the expected rcode,
-    /// and = with the digest of the expected answer.
+    /// The name - is standard input, too. What may follow a type, in any order: E (EDNS), D (EDNS and DO), a client subnet
+    /// such as 192.0.2.0/24, the expected rcode, and = with the digest of the expected answer.
     #[arg(short = 'd', long, value_name = "FILE", help_heading = "Queries")]
     pub(crate) queries: Option<PathBuf>,
 
-    /// Check replies against what the file expects: rcode, answers or off (default: all that it says)
+    /// Check replies for: rcode, answers or off (default: all the file says)
     ///
     /// With answers it is the rcode and the digest of the answer.
     #[arg(long, value_name = "WHAT", help_heading = "Queries")]
@@ -100,54 +112,56 @@ pub(crate) struct PlayerArgs {
     dnssec: bool,
 
     /// Sockets of all threads together (default: 32 for each thread)
-    #[arg(short = 'c', long, value_parser = parse_count, help_heading = "Sockets and threads")]
+    #[arg(short = 'c', long, value_name = "N", value_parser = parse_count, help_heading = "Sockets and threads")]
     sockets: Option<u64>,
 
     /// Sending threads (default: as many as --cpus, or 1)
-    #[arg(short = 'T', long, value_parser = parse_count, help_heading = "Sockets and threads")]
+    #[arg(short = 'T', long, value_name = "N", value_parser = parse_count, help_heading = "Sockets and threads")]
     threads: Option<u64>,
 
     /// Count a reply that takes longer than this as late
-    #[arg(short = 't', long, value_parser = parse_duration, default_value = "1s", help_heading = "Times")]
+    #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, default_value = "1s", help_heading = "Times")]
     timeout: Duration,
 
     /// Listen for this long after the last query (default: the timeout)
-    #[arg(long, value_parser = parse_duration, help_heading = "Times")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
     drain: Option<Duration>,
 
-    /// Give up a query that cannot be sent within this time after it is due
-    #[arg(long, value_parser = parse_duration, default_value = "10ms", help_heading = "Times")]
+    /// Give up a query that is due for longer than this
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10ms", help_heading = "Times")]
     lag: Duration,
 
-    /// Let a query that is due wait this long for others, which saves CPU and adds lag (default: 20us or 10us)
+    /// Let a query that is due wait for others (default: 20us or 10us)
     ///
-    /// The default is 10us where each thread has a core of its own. With more than 20us threads sleep there, too.
-    #[arg(long, value_parser = parse_duration, help_heading = "Times")]
+    /// That saves CPU and adds lag. The default is 10us where each thread has a core of its own. With more than 20us threads sleep there, too.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
     coalesce: Option<Duration>,
 
-    /// Size of each socket's receive buffer, and of its send buffer, such as 4MiB (default: 4MiB)
+    /// Size of each socket's receive and send buffers (default: 4MiB)
     ///
     /// A bare number counts KiB, as with dnsperf.
     #[arg(short = 'b', long, value_name = "SIZE", value_parser = parse_buffer, help_heading = "Sockets and threads")]
     buffer: Option<u64>,
 
-    /// Send from this address, or from those of a prefix in turn, such as 127.1.0.0/16
+    /// Send from this address, or from those of a prefix in turn
+    ///
+    /// Such as 127.1.0.0/16.
     #[arg(short = 'a', long, value_name = "ADDR[/PREFIX]", help_heading = "Sockets and threads")]
     local: Option<Sources>,
 
     /// Send from this port, and from those after it; 0 is any port
-    #[arg(short = 'x', long, value_name = "PORT", help_heading = "Sockets and threads")]
+    #[arg(short = 'x', long, value_name = "PORT", value_parser = parse_within::<u16>(0..=65_535), help_heading = "Sockets and threads")]
     local_port: Option<u16>,
 
-    /// How to send and receive: auto, plain, mmsg, gso or uring
-    #[arg(long, default_value = "auto", help_heading = "Sockets and threads")]
+    /// Send and receive by: auto, plain, mmsg, gso or uring
+    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Sockets and threads")]
     io: Io,
 
     /// Pin the threads to these cores, in turn
     #[arg(long, value_name = "LIST", value_parser = parse_list, help_heading = "Sockets and threads")]
     cpus: Option<List>,
 
-    /// Whether the threads run before all others: auto or usual
+    /// Run the threads before all others: auto or usual
     ///
     /// With auto they do where each has a core of its own (--cpus, none of them in --subject-cpus) and the host permits it.
     /// Then no core sleeps deeply meanwhile, and no thread sleeps for a moment unless --coalesce is more than 20us. With
@@ -162,16 +176,12 @@ pub(crate) struct PlayerArgs {
     priority: Priority,
 
     /// Queries that leave in one burst at most, 1 to 64
-    #[arg(long, value_parser = parse_count, default_value = "32", help_heading = "Sockets and threads")]
+    #[arg(long, value_name = "N", value_parser = parse_count, default_value = "32", help_heading = "Sockets and threads")]
     burst: u64,
 
-    /// The seed of random arrivals
-    #[arg(long, default_value_t = 1, help_heading = "Load")]
-    seed: u64,
-
-    /// Watch the subject's process and its children (CPU, memory, drops): auto, none, or a PID
+    /// Watch this process, with its children: auto, none, or a PID
     ///
-    /// With auto kqps finds the process on this host that has the target's socket.
+    /// Their CPU time, memory and drops are measured. With auto kqps finds the process on this host that has the target's socket.
     #[arg(
         long,
         visible_alias = "subject-pid",
@@ -181,16 +191,20 @@ pub(crate) struct PlayerArgs {
     )]
     subject: Choice,
 
-    /// How many workers answer: shows whether they share the work, and sets the ceiling of `kqps find`
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Subject")]
+    /// How many workers the subject has
+    ///
+    /// Shows whether they share the work. The echo that `kqps find` holds the subject against has as many.
+    #[arg(long, value_name = "N", value_parser = parse_within::<u32>(1..=1024), help_heading = "Subject")]
     pub(crate) subject_workers: Option<u32>,
 
-    /// The cores that the subject runs on (default: those that its threads keep to, where it is watched)
+    /// The cores that the subject runs on (default: as watched)
+    ///
+    /// Where it is watched, those that its threads keep to are seen.
     #[arg(long, value_name = "LIST", value_parser = parse_list, help_heading = "Subject")]
     subject_cpus: Option<List>,
 
-    /// Allow a target on another host: ADDR or ADDR/PREFIX (repeatable)
-    #[arg(long, value_name = "ADDR[/PREFIX]", help_heading = "Load")]
+    /// Allow targets on other hosts: ADDR or ADDR/PREFIX (repeatable)
+    #[arg(long, value_name = "ADDR[/PREFIX]", help_heading = "Target")]
     allow_target: Vec<Allowed>,
 }
 
@@ -199,10 +213,14 @@ pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
     let format = if args.binary { Format::Binary } else { Format::Auto };
     let options =
         Options { format, edns: args.edns, dnssec: args.dnssec, skip_bad: args.skip_bad, cache_dir: None };
-    let path = query_file(args.queries.as_deref())?;
+    let (standard_input, path) = query_file(args.queries.as_deref())?;
     let unnamed =
         if args.queries.is_none() { "; there is no -d FILE, so standard input was read" } else { "" };
-    let dataset = Dataset::open(&path, &options).map_err(|error| bad_input(format!("{error}{unnamed}")))?;
+    let dataset = match standard_input {
+        Some(source) => Dataset::read(source, &path, &options),
+        None => Dataset::open(&path, &options),
+    };
+    let dataset = dataset.map_err(|error| bad_input(format!("{error}{unnamed}")))?;
     for note in skipped(&dataset) {
         eprintln!("kqps: {note}");
     }
@@ -215,8 +233,8 @@ pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
             path.display()
         )));
     }
-    let told = dataset.check();
-    Ok(dataset.checked(args.check.unwrap_or(told)))
+    let expected = dataset.check();
+    Ok(dataset.checked(args.check.unwrap_or(expected)))
 }
 
 impl PlayerArgs {
@@ -259,7 +277,7 @@ impl PlayerArgs {
             local: self.local,
             // As in dnsperf, 0 is any port.
             local_port: self.local_port.filter(|port| *port > 0),
-            seed: self.seed,
+            seed: SEED,
             subject_pids: subject.pids,
             subject_unknown: subject.unknown,
             subject_cpus,
@@ -284,9 +302,10 @@ impl PlayerArgs {
         }
         let drain = self.drain.unwrap_or(self.timeout);
         if drain < self.timeout {
-            return Err(bad_input(
-                "--drain must be at least the timeout, or replies in time would be missed",
-            ));
+            return Err(bad_input(format!(
+                "--drain {drain:?} is shorter than -t ({:?}): replies in time would be missed",
+                self.timeout
+            )));
         }
         Ok(drain)
     }
@@ -295,9 +314,10 @@ impl PlayerArgs {
     fn coalesce(&self, own_cores: bool) -> anyhow::Result<Duration> {
         let coalesce = self.coalesce.unwrap_or(if own_cores { COALESCE_ON_OWN_CORES } else { COALESCE });
         if coalesce > self.lag {
-            return Err(bad_input(
-                "--coalesce is longer than --lag: queries would be given up before they leave",
-            ));
+            return Err(bad_input(format!(
+                "--coalesce is {coalesce:?}, and --lag only {:?}: queries would be given up before they leave",
+                self.lag
+            )));
         }
         Ok(coalesce)
     }

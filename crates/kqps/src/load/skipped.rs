@@ -1,32 +1,38 @@
 //! What of a query file was left out, or may not be what it was meant to be.
 
 use kqps_dataset::Dataset;
+use kqps_lab::words::counted;
 
 /// A sentence for each.
-pub(super) fn skipped(dataset: &Dataset) -> Vec<String> {
+pub(crate) fn skipped(dataset: &Dataset) -> Vec<String> {
     let file = dataset.path().display();
-    let mut told = Vec::new();
+    let mut said = Vec::new();
     if dataset.skipped() > 0 {
         let causes: Vec<String> =
             dataset.skipped_causes().map(|(cause, count)| format!("{cause}: {count}")).collect();
-        told.push(format!(
-            "{} bad queries of {file} were skipped ({})",
-            dataset.skipped(),
-            causes.join(", ")
-        ));
+        let bad = if dataset.skipped() == 1 {
+            "1 bad query was".to_owned()
+        } else {
+            format!("{} bad queries were", dataset.skipped())
+        };
+        said.push(format!("{bad} skipped in {file} ({})", causes.join(", ")));
     }
     if dataset.hash_queries() > 0 {
         let count = dataset.hash_queries();
-        told.push(format!(
-            "{count} names in {file} begin with # and are asked, as dnsperf does; a comment begins with ; or with # and \
-             a blank"
+        let (begin, are) = if count == 1 { ("begins", "is") } else { ("begin", "are") };
+        said.push(format!(
+            "{} in {file} {begin} with # and {are} asked, as dnsperf does; a comment begins with ; or with # and a blank",
+            counted(count, "name")
         ));
     }
     if dataset.hash_comments() > 0 {
         let count = dataset.hash_comments();
-        told.push(format!(
-            "{count} lines of {file} begin with #, are no queries, and were taken for comments"
-        ));
+        let what = if count == 1 {
+            "begins with #, is no query, and was taken for a comment"
+        } else {
+            "begin with #, are no queries, and were taken for comments"
+        };
+        said.push(format!("{} of {file} {what}", counted(count, "line")));
     }
-    told
+    said
 }

@@ -136,9 +136,11 @@ fn resolve((target, port): Typed<'_>, family: Family, allowed: &[Allowed]) -> an
     }
     let benchmarking = Allowed { address: IpAddr::from([198, 18, 0, 0]), prefix: 15 };
     let ip = address.ip();
-    let unspecified = ip.is_unspecified() || ip.is_multicast();
-    if unspecified || address.port() == 0 {
-        return Err(bad_input(format!("target `{target}`: {address} is nobody's address")));
+    if address.port() == 0 {
+        return Err(bad_input(format!("target `{target}`: port 0: expected 1 to 65535")));
+    }
+    if ip.is_unspecified() || ip.is_multicast() {
+        return Err(bad_input(format!("target `{target}`: {ip} is the address of no single server")));
     }
     if is_own(address) || benchmarking.contains(ip) || allowed.iter().any(|network| network.contains(ip)) {
         return Ok(address);
@@ -189,11 +191,18 @@ fn parse(target: &str, typed: Option<u16>, family: Family) -> anyhow::Result<Soc
         has_one(address.port())?;
         return Ok(address);
     }
-    if let Ok(ip) = rest.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+    let bracketed = rest.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let ip = bracketed.map_or_else(|| rest.parse().ok(), |v6| v6.parse().ok().map(IpAddr::V6));
+    if let Some(ip) = ip {
         return Ok(SocketAddr::new(ip, typed.unwrap_or(PORT)));
     }
+    let is_number = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     let (host, port) = match rest.rsplit_once(':') {
-        Some((host, port)) => (host, has_one(port.parse().map_err(|_| expected())?)?),
+        Some((host, port)) if is_number(port) && !host.contains(':') => {
+            let own = port_of(port).map_err(|error| bad_input(format!("target `{target}`: {error}")))?;
+            (host, has_one(own)?)
+        }
+        Some(_) => return Err(expected()),
         None => (rest, typed.unwrap_or(PORT)),
     };
     if host.is_empty()
@@ -269,10 +278,19 @@ mod tests {
         assert_eq!(address("127.0.0.2:5300"), "127.0.0.2:5300");
         assert_eq!(address("udp://[::1]:5300"), "[::1]:5300");
         assert_eq!(address("::1"), "[::1]:53");
+        assert_eq!(address("[::1]"), "[::1]:53");
+        for port in ["127.0.0.1:0", "127.0.0.1:65536", "[::1]:0", "localhost:99999", "localhost:0"] {
+            let error = one(port, &[]).unwrap_err().to_string();
+            assert!(error.ends_with("expected 1 to 65535") || port.starts_with('['), "{error}");
+        }
         assert_eq!(address("198.19.255.255"), "198.19.255.255:53");
         for bad in [
             "",
             "::1:",
+            "[::1",
+            "::1]",
+            "[[::1]]",
+            "[127.0.0.1]",
             "tcp://127.0.0.1",
             "gopher://127.0.0.1",
             "127.0.0.1:99999",

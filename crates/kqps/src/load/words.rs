@@ -3,7 +3,9 @@
 
 use std::fmt::Write as _;
 
+use kqps_lab::words::counted;
 use kqps_observation::trial::{LoadMode, UNSENT_IDS, UNSENT_WINDOW};
+use kqps_observation::visible::visible_line;
 use kqps_observation::{Quantiles, Trial};
 use kqps_verdict::rate::plain;
 use kqps_verdict::silence::silence;
@@ -13,12 +15,11 @@ use super::subject::watched;
 
 /// Everything that is printed of a trial. `workers` is how many the subject has, where that is known.
 pub(super) fn words(trial: &Trial, warnings: &[Warning], workers: Option<u32>) -> String {
-    let mut text = statistics(trial);
+    let mut text = statistics(trial, warnings);
     text += "\nAccounts:\n\n";
     text += &accounts(trial);
     text += "\nLoad:\n\n";
     text += &load(trial);
-    line(&mut text, "Capacity", &capacity(warnings));
     if let Some(workers) = workers {
         text += &balance(trial, workers);
     }
@@ -34,17 +35,17 @@ pub(super) fn words(trial: &Trial, warnings: &[Warning], workers: Option<u32>) -
         let _ = writeln!(text, "\n{silence}.");
     }
     for warning in warnings {
-        let _ = writeln!(text, "\nWarning: {warning}");
+        let _ = writeln!(text, "\nWarning: {}", visible_line(&warning.to_string()));
     }
     text
 }
 
 /// A line with its value in dnsperf's column.
 fn line(text: &mut String, label: &str, value: &str) {
-    let _ = writeln!(text, "  {:<21} {value}", format!("{label}:"));
+    let _ = writeln!(text, "  {:<21} {}", format!("{label}:"), visible_line(value));
 }
 
-fn statistics(trial: &Trial) -> String {
+fn statistics(trial: &Trial, warnings: &[Warning]) -> String {
     let accounts = &trial.accounts;
     let completed = accounts.correct + accounts.wrong;
     let mut text = String::from("Statistics:\n\n");
@@ -70,6 +71,7 @@ fn statistics(trial: &Trial) -> String {
     line(&mut text, "Average packet size", &sizes);
     line(&mut text, "Run time (s)", &format!("{:.6}", trial.load.duration_s));
     line(&mut text, "Queries per second", &format!("{:.6}", trial.load.answered_qps));
+    line(&mut text, "Capacity", &capacity(warnings));
     text.push('\n');
     let latency = &trial.latency_us;
     let seconds = |time_us: Option<f64>| format!("{:.6}", time_us.unwrap_or(0.0) / 1e6);
@@ -108,6 +110,9 @@ fn accounts(trial: &Trial) -> String {
         "  beside these: truncated {} (of the correct), slipped {} (of the truncated), duplicate {}, unsolicited {}",
         accounts.truncated, accounts.slipped, accounts.duplicate, accounts.unsolicited
     );
+    if accounts.slipped > 0 {
+        text += "  slipped: cut to nothing though the answer would have fitted, as servers do that limit responses\n";
+    }
     for (cause, count) in &trial.unsent_causes {
         let _ = writeln!(text, "  unsent: {count} ({})", unsent_for(cause, trial));
     }
@@ -167,7 +172,9 @@ fn load(trial: &Trial) -> String {
     let player = &trial.player;
     let pinned =
         if player.cpus.is_empty() { "not pinned".into() } else { format!("pinned to {:?}", player.cpus) };
-    let io = format!("{}, {} threads ({pinned}), {} sockets", player.io, player.threads, player.sockets);
+    let (threads, sockets) =
+        (counted(player.threads.into(), "thread"), counted(player.sockets.into(), "socket"));
+    let io = format!("{}, {threads} ({pinned}), {sockets}", player.io);
     line(&mut text, "Player", &io);
     if let Some(subject) = watched(trial) {
         line(&mut text, "Subject", &subject);

@@ -5,20 +5,15 @@ use std::io::{self, IsTerminal as _};
 
 use anyhow::ensure;
 use kqps_lab::packages;
-use kqps_lab::subject::Definition;
 
 use crate::signals;
 
 /// Installs what is missing where that is allowed and wanted, and says what it does. An error when the user interrupts it.
-pub(super) fn missing(subjects: &[Definition], is_refused: bool) -> anyhow::Result<()> {
-    let missing = packages::missing(subjects);
-    if missing.is_empty() {
-        return Ok(());
-    }
+pub(super) fn missing(missing: &[String], is_refused: bool) -> anyhow::Result<()> {
     let reason = match packages::allowed() {
         Ok(()) if is_refused => "--no-install".into(),
-        Ok(()) if !is_wanted(&missing) => "you said no".into(),
-        Ok(()) => return install(&missing),
+        Ok(()) if !is_wanted(missing) => "you said no".into(),
+        Ok(()) => return install(missing),
         Err(reason) => reason,
     };
     eprintln!(

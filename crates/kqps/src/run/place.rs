@@ -9,6 +9,8 @@ use kqps_lab::{comparison, kept};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
+use crate::exit::bad_input;
+
 /// In the current folder.
 const HERE: &str = "kqps-runs";
 
@@ -33,6 +35,14 @@ pub(crate) fn default_folder(study: &str) -> anyhow::Result<PathBuf> {
     let form = format_description!("[year][month][day]T[hour][minute][second]Z");
     let now = OffsetDateTime::now_utc().format(form).context("writing the time")?;
     Ok(runs().join(format!("{now}-{study}")))
+}
+
+/// The folder that `--out` names; a file of that name is bad usage.
+pub(crate) fn named(folder: &Path) -> anyhow::Result<PathBuf> {
+    if folder.exists() && !folder.is_dir() {
+        return Err(bad_input(format!("--out {}: expected a folder, and this is a file", folder.display())));
+    }
+    Ok(folder.to_owned())
 }
 
 /// The newest run that is unfinished, comparisons and searches apart; names of default folders sort by time.

@@ -7,6 +7,7 @@ use kqps_lab::session::Wish;
 use kqps_lab::words::{counted, time};
 use kqps_lab::{canary, order};
 use kqps_observation::run::Role;
+use kqps_observation::visible::visible_line;
 use kqps_observation::{Cell, CellLoad};
 use kqps_verdict::search::Preset;
 use serde::Serialize;
@@ -66,10 +67,10 @@ fn in_words(wish: &Wish, laid_out: &LaidOut, order: &[Vec<usize>]) -> String {
         text.push('\n');
     }
     for cell in cells {
-        let _ = writeln!(text, "  {}: {}; {}", cell.name, load(cell), places(cell));
+        let _ = writeln!(text, "  {}: {}; {}", visible_line(&cell.name), load(cell), places(cell));
     }
     for (what, why) in skipped {
-        let _ = writeln!(text, "Left out: {what}: {why}");
+        let _ = writeln!(text, "{}", visible_line(&format!("Left out: {what}: {why}")));
     }
     text.push('\n');
     for (block, of_block) in order.iter().enumerate() {

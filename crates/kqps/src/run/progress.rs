@@ -9,9 +9,9 @@ use kqps_lab::conduct::Event;
 use kqps_lab::unit::Ending;
 use kqps_lab::words::counted;
 use kqps_observation::run::{Outcome, Purpose};
-use kqps_observation::visible::visible;
+use kqps_observation::visible::visible_line;
 use kqps_observation::{Cell, Run, RunTrial};
-use kqps_verdict::judge::Telling;
+use kqps_verdict::judge::Wording;
 use kqps_verdict::rate::rate;
 
 /// Shows what happens.
@@ -72,13 +72,13 @@ impl Progress {
 
     fn message(&self, message: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(visible(message).into_owned());
+            bar.set_message(visible_line(message).into_owned());
         }
     }
 
     fn line(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.println(visible(line)),
+            Some(bar) => bar.println(visible_line(line)),
             None => eprintln!("{line}"),
         }
     }
@@ -90,7 +90,7 @@ fn found(ending: &Ending) -> String {
         Ending::Played => "played".into(),
         Ending::Found(bounds) => {
             let with_unit = |rate_qps: f64| format!("{} q/s", rate(rate_qps));
-            let found = Telling { rate: &with_unit, is_claimed: true }.bounds(bounds, true);
+            let found = Wording { rate: &with_unit, is_claimed: true }.bounds(bounds, true);
             format!("{found} ({})", counted(bounds.trials.into(), "trial"))
         }
         Ending::Failed(reason) => reason.clone(),

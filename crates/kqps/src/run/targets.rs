@@ -9,6 +9,7 @@ use kqps_lab::running::Running;
 use kqps_observation::Target;
 
 use crate::exit::bad_input;
+use crate::load::skipped::skipped;
 use crate::load::{Allowed, Family, resolve_all};
 use crate::value::parse_count;
 
@@ -175,7 +176,7 @@ fn readable(queries: &Path) -> anyhow::Result<()> {
     let options =
         Options { format: Format::Auto, edns: false, dnssec: false, skip_bad: false, cache_dir: None };
     let dataset = Dataset::open(queries, &options).map_err(bad_input)?;
-    if let Some(note) = dataset.note() {
+    for note in skipped(&dataset).iter().map(String::as_str).chain(dataset.note()) {
         eprintln!("kqps: {note}");
     }
     Ok(())

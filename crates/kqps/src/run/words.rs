@@ -7,9 +7,10 @@ use std::path::Path;
 
 use comfy_table::{CellAlignment, Table, presets};
 use kqps_observation::run::Outcome;
+use kqps_observation::visible::visible_line;
 use kqps_observation::{Cell, Run};
 use kqps_verdict::interval::Interval;
-use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict, Telling};
+use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict, Wording};
 use kqps_verdict::left_open;
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::Goal;
@@ -46,11 +47,17 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>) -> Stri
         text += &of_ceilings(verdict);
     }
     for (what, reason) in &run.skipped {
-        let _ = writeln!(text, "Left out: {what}: {reason}");
+        let _ = writeln!(text, "{}", visible_line(&format!("Left out: {what}: {reason}")));
     }
     if let Some(report) = report {
+        // One blank line before it, whatever stands above.
+        if !text.is_empty() {
+            text.truncate(text.trim_end_matches('\n').len());
+            text += "\n\n";
+        }
+        let place = report.to_string_lossy();
         let _ =
-            writeln!(text, "\nThe whole of it, with the trials behind every figure: {}", report.display());
+            writeln!(text, "The whole of it, with the trials behind every figure: {}", visible_line(&place));
     }
     text
 }
@@ -58,9 +65,10 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>) -> Stri
 fn of_subject(cell: &Cell, subject: &CellVerdict, verdict: &RunVerdict) -> String {
     let unknown = if cell.target.is_some() { "(running before)" } else { "of unknown version" };
     let version = cell.version.as_deref().unwrap_or(unknown);
-    let mut text = format!("{} {version}: grade {}\n", subject.name, subject.grade);
+    let title = format!("{} {version}: grade {}", subject.name, subject.grade);
+    let mut text = format!("{}\n", visible_line(&title));
     let mut line = |label: &str, value: &str| {
-        let _ = writeln!(text, "  {label:<12} {value}");
+        let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
     };
     match subject.figure_qps {
         Some(figure) => line("figure", &in_words(&figure)),
@@ -86,16 +94,16 @@ fn of_subject(cell: &Cell, subject: &CellVerdict, verdict: &RunVerdict) -> Strin
 
 /// What each start showed, with its label. Of a refused figure it is what was seen, and no claim.
 fn bounds(subject: &CellVerdict) -> Vec<(String, String)> {
-    let telling = Telling { rate: &with_unit, is_claimed: subject.figure_qps.is_some() };
-    let seen = if telling.is_claimed { "" } else { ", seen" };
+    let wording = Wording { rate: &with_unit, is_claimed: subject.figure_qps.is_some() };
+    let seen = if wording.is_claimed { "" } else { ", seen" };
     let label = |block: u32| match subject.starts.len() {
         1 => format!("bounds{seen}"),
         _ => format!("start {}{seen}", block + 1),
     };
     // Why all of them failed is a reason below.
-    let is_told = subject.starts.iter().any(|start| start.failure.is_none());
-    let starts = subject.starts.iter().filter(|_| is_told);
-    starts.map(|start| (label(start.block), start.told(telling))).collect()
+    let is_shown = subject.starts.iter().any(|start| start.failure.is_none());
+    let starts = subject.starts.iter().filter(|_| is_shown);
+    starts.map(|start| (label(start.block), start.in_words(wording))).collect()
 }
 
 fn with_unit(rate_qps: f64) -> String {
@@ -109,8 +117,7 @@ fn last_words(run: &Run, cell: u32) -> String {
         Outcome::Measured(_) => None,
     });
     let lines = outputs.into_iter().find(|output| !output.is_empty()).into_iter().flatten();
-    let lines: Vec<String> =
-        lines.map(|line| format!("      {}\n", line.replace(char::is_control, " "))).collect();
+    let lines: Vec<String> = lines.map(|line| format!("      {}\n", visible_line(line))).collect();
     if lines.is_empty() { String::new() } else { format!("    Its last words:\n{}", lines.concat()) }
 }
 
@@ -310,6 +317,19 @@ mod tests {
             "  bounds, seen 59,830 q/s met the goal, and again at the end; 60,950 q/s did not meet it\n";
         assert!(said.contains("  figure       refused\n") && said.contains(seen), "{said}");
         assert!(!said.contains(" held"), "{said}");
+    }
+
+    #[test]
+    fn one_blank_line_stands_before_the_last_section() {
+        let mut run = searched();
+        let page = Some(Path::new("out/a\nb.html"));
+        for skipped in [&[][..], &["a"]] {
+            run.skipped = skipped.iter().map(|what| (what.to_string(), "no time".into())).collect();
+            let said = of(&run, &judge(&run), page);
+            let (before, last) = said.rsplit_once("\n\n").unwrap();
+            assert!(!before.ends_with('\n') && !said.contains("\n\n\n"), "{said:?}");
+            assert!(last.starts_with("The whole of it") && last.ends_with("out/a\\x0ab.html\n"), "{last:?}");
+        }
     }
 
     #[test]

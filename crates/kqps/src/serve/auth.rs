@@ -10,7 +10,7 @@ use kqps_server::{Service, auth, tcp};
 
 use super::options::Serving;
 use crate::exit::bad_input;
-use crate::value::{parse_size, parse_some_time};
+use crate::value::{SOME, parse_size, parse_some_time, parse_within};
 
 /// How long a connection may make no progress, unless it is said.
 const IDLE: Duration = Duration::from_secs(10);
@@ -22,8 +22,8 @@ const EXAMPLES: &str = "\
 Examples:
   kqps serve auth --zone bench.test=bench.zone
   kqps serve auth --zones /etc/nsd/zones --io segment --threads 4
-  kqps serve auth --zones generated/zones.list --listen 127.0.0.1:5300 --cpus 2,3 --threads 2
-  kqps serve auth --zone bench.zone --transfers --cookies --nsid server-1 --unix /run/kqps.sock";
+  kqps serve auth --zones generated/zones.list --cpus 2,3 --threads 2
+  kqps serve auth --zone bench.zone --transfers --cookies --unix /run/kqps.sock";
 
 /// Answer from zones: an authoritative name server
 ///
@@ -81,11 +81,11 @@ pub(super) struct Args {
     tcp_idle: Option<Duration>,
 
     /// Connections of each process at one time; more replace idle ones (default: 4096)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Connections")]
+    #[arg(long, value_name = "N", value_parser = parse_within::<u32>(SOME), help_heading = "Connections")]
     tcp_connections: Option<u32>,
 
     /// Connections of one client at one time, in each process; more are closed
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..),
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = parse_within::<u32>(SOME),
           help_heading = "Connections")]
     tcp_per_client: u32,
 
@@ -108,6 +108,10 @@ impl Args {
     pub(super) fn service(&self) -> anyhow::Result<Service> {
         let bytes = |text: &Option<String>| text.as_ref().map(|text| text.clone().into_bytes());
         self.check_connections()?;
+        if let Some(zone) = self.zone.iter().find(|zone| zone.as_os_str().as_encoded_bytes().ends_with(b"="))
+        {
+            return Err(bad_input(format!("--zone {}: the file is missing after the =", zone.display())));
+        }
         let limits = tcp::Limits {
             idle: self.tcp_idle.unwrap_or(IDLE),
             connections: self.tcp_connections.unwrap_or(CONNECTIONS) as usize,

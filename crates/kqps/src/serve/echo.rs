@@ -13,8 +13,8 @@ const WORK_MOST: Duration = Duration::from_millis(10);
 const EXAMPLES: &str = "\
 Examples:
   kqps serve echo
-  kqps serve echo --listen 127.0.0.1:5300 --listen '[::1]:5300' --io uring --threads 4
-  kqps serve echo --sockets reuseport --processes 2 --cpus 2,3 --steer cpu --json
+  kqps serve echo --listen 127.0.0.1:5300 --listen '[::1]:5300' --io uring
+  kqps serve echo --sockets reuseport --threads 2 --cpus 2,3 --steer cpu
   kqps serve echo --work 2us --for 10m";
 
 /// Return every query as its own reply: the ceiling of an I/O model

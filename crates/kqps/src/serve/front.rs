@@ -17,7 +17,7 @@ use kqps_server::{Service, tcp};
 use super::loader::Loader;
 use super::options::Serving;
 use crate::exit::bad_input;
-use crate::value::{parse_duration, parse_size, parse_some_time};
+use crate::value::{SOME, parse_buffer_size, parse_duration, parse_listen, parse_some_time, parse_within};
 
 pub(super) use file::read;
 
@@ -27,8 +27,8 @@ const CHOICE: Choice = Choice::LeastOutstanding;
 const EXAMPLES: &str = "\
 Examples:
   kqps serve front --backend udp://127.0.0.1:5301
-  kqps serve front --backend a=tcp://127.0.0.1:5301 --backend b=unix:/run/b.sock,weight=2 --policy hash
-  kqps serve front --config front.toml --threads 4 --status /run/front.sock --metrics 127.0.0.1:9153
+  kqps serve front --backend tcp://127.0.0.1:5301 --backend unix:b.sock,weight=2
+  kqps serve front --config front.toml --threads 4 --metrics 127.0.0.1:9153
   kqps serve status /run/front.sock";
 
 /// Hand queries to name servers in batches, and their answers back: a receptionist in front of them
@@ -61,21 +61,21 @@ pub(super) struct Args {
     config: Option<PathBuf>,
 
     /// Connections of each worker to each back end that is reached by connections
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256),
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_within::<u32>(1..=256),
           help_heading = "Back ends")]
     backend_connections: u32,
 
     /// Sockets of each worker to each back end that is reached by datagrams
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256),
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = parse_within::<u32>(1..=256),
           help_heading = "Back ends")]
     backend_sockets: u32,
 
-    /// Bytes of the receive buffer, and of the send buffer, of each of those sockets
-    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_size, help_heading = "Back ends")]
+    /// Size of the receive buffer, and of the send buffer, of each of those sockets
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_buffer_size, help_heading = "Back ends")]
     backend_buffer: u64,
 
     /// Queries handed to a back end in one call at most, and replies to clients
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024),
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = parse_within::<u32>(1..=1024),
           help_heading = "Batches")]
     batch: u32,
 
@@ -97,12 +97,12 @@ pub(super) struct Args {
     timeout: Duration,
 
     /// Queries under way at most, of each worker, checks among them
-    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..=65_000),
+    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = parse_within::<u32>(1..=65_000),
           help_heading = "Queries under way")]
     outstanding: u32,
 
     /// Queries under way at one back end at most, of each worker; beyond that others are chosen
-    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(1..=65_000),
+    #[arg(long, value_name = "N", default_value_t = 8192, value_parser = parse_within::<u32>(1..=65_000),
           help_heading = "Queries under way")]
     backend_outstanding: u32,
 
@@ -121,12 +121,12 @@ pub(super) struct Args {
     check_interval: Duration,
 
     /// Checks in a row that fail before a back end is down
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..),
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = parse_within::<u32>(SOME),
           help_heading = "Checks")]
     fall: u32,
 
     /// Checks in a row that pass before a back end is up again
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..),
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = parse_within::<u32>(SOME),
           help_heading = "Checks")]
     rise: u32,
 
@@ -140,12 +140,12 @@ pub(super) struct Args {
     tcp_idle: Duration,
 
     /// Connections of clients at one time, of each worker; more replace idle ones
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..),
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = parse_within::<u32>(SOME),
           help_heading = "Connections of clients")]
     tcp_connections: u32,
 
     /// Connections of one client at one time, of each worker; more are closed
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..),
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = parse_within::<u32>(SOME),
           help_heading = "Connections of clients")]
     tcp_per_client: u32,
 
@@ -159,7 +159,7 @@ pub(super) struct Args {
     status: Option<PathBuf>,
 
     /// Offer the counts to Prometheus, at /metrics of this address
-    #[arg(long, value_name = "ADDR:PORT", help_heading = "Counts")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_listen, help_heading = "Counts")]
     metrics: Option<SocketAddr>,
 
     #[command(flatten)]

@@ -38,7 +38,8 @@ impl Load for Loader {
             && speaks
             && is_again
         {
-            eprintln!("kqps: {why}; all zones stay as they were");
+            // Several files may be named in it, each in a line.
+            eprint!("kqps: {why}; all zones stay as they were\n");
         }
         loaded
     }

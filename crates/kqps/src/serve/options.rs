@@ -8,14 +8,14 @@ use clap::builder::PossibleValuesParser;
 use kqps_server::{Model, Setup, setup};
 
 use crate::exit::bad_input;
-use crate::value::{List, cores, parse_duration, parse_list, parse_size};
+use crate::value::{List, cores, parse_buffer_size, parse_duration, parse_list, parse_listen, parse_within};
 
 /// Options of all servers.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Sockets and workers")]
 pub(super) struct Serving {
     /// Listen at this address; port 0 picks a free one (repeatable)
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:5300")]
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:5300", value_parser = parse_listen)]
     listen: Vec<SocketAddr>,
 
     /// Receive and send datagrams by this I/O model
@@ -23,11 +23,11 @@ pub(super) struct Serving {
     io: String,
 
     /// Worker processes
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_within::<u32>(1..=1024))]
     processes: u32,
 
     /// Worker threads in each process
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_within::<u32>(1..=1024))]
     threads: u32,
 
     /// Which sockets the workers have
@@ -46,8 +46,8 @@ pub(super) struct Serving {
     #[arg(long, value_enum)]
     steer: Option<Steer>,
 
-    /// Bytes of each socket's receive buffer, and of its send buffer
-    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_size)]
+    /// Size of each socket's receive buffer, and of its send buffer
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_buffer_size)]
     buffer: u64,
 
     /// Stop this long after the server can answer

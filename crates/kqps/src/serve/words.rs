@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 
+use kqps_observation::visible::visible_line;
 use kqps_server::auth::{Changes, Told};
 use kqps_server::front::{BackEndReport, Policy, Settings};
 use kqps_server::tcp::TcpReport;
@@ -71,7 +72,7 @@ pub(super) fn ready(
         writeln!(out, "Listening on {address} ({}, {workers})", setup.io.name())?;
     }
     for path in server.unix() {
-        writeln!(out, "Listening on {} (Unix stream)", path.display())?;
+        writeln!(out, "Listening on {} (Unix stream)", visible_line(&path.to_string_lossy()))?;
     }
     let Some(settings) = front else { return Ok(()) };
     back_ends(out, &settings.policy)?;
@@ -79,7 +80,9 @@ pub(super) fn ready(
         writeln!(out, "Counts at http://{address}/metrics")?;
     }
     let path = settings.status.as_deref();
-    path.map_or(Ok(()), |path| writeln!(out, "Counts by kqps serve status {}", path.display()))
+    path.map_or(Ok(()), |path| {
+        writeln!(out, "Counts by kqps serve status {}", visible_line(&path.to_string_lossy()))
+    })
 }
 
 /// The back ends of a policy, and the rules before them.
@@ -100,7 +103,8 @@ fn urls(policy: &Policy) -> BTreeMap<&str, String> {
 
 /// A back end that may be named for its URL.
 fn titled(name: &str, url: &str) -> String {
-    if name == url { name.to_owned() } else { format!("{name} ({url})") }
+    let titled = if name == url { name.to_owned() } else { format!("{name} ({url})") };
+    visible_line(&titled).into_owned()
 }
 
 /// A count of things: `1 zone`, `2 zones`.

@@ -107,12 +107,30 @@ within_s = 1
     std::fs::write(&apt_get, format!("#!/bin/sh\ntouch {}\n", called.display())).unwrap();
     std::fs::set_permissions(&apt_get, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap_or_default());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
-    command.args(["run", "--subject", "./absent.toml", "--echo", "mmsg", "--records", "200", "--no-install"]);
-    command.args(["--budget", "20s", "--out", "out"]).current_dir(folder.path()).stdin(Stdio::null());
-    let output = command.env("KQPS_INSTALL_SUBJECTS", "debian").env("PATH", path).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let run = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
+        command.args(["run", "--subject", "./absent.toml", "--echo", "mmsg", "--records", "200"]).args(more);
+        command.current_dir(folder.path()).stdin(Stdio::null());
+        let output = command.env("KQPS_INSTALL_SUBJECTS", "debian").env("PATH", &path).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (_, said) = run(&["--budget", "20s", "--out", "out", "--no-install"]);
     assert!(said.contains("Not measured, since not installed: no-such-package-of-kqps"), "{said}");
     assert!(said.contains("apt install no-such-package-of-kqps"), "{said}");
     assert!(!called.exists(), "apt-get was started: {said}");
+    // Nothing is installed for a run that cannot begin.
+    for (budget, folder) in [("1s", "other"), ("20s", "out")] {
+        let (status, said) = run(&["--budget", budget, "--out", folder]);
+        assert!(matches!(status, Some(1 | 2)) && !called.exists(), "{budget} {folder}: {status:?} {said}");
+    }
+    let (_, said) = run(&["--budget", "20s", "--out", "third"]);
+    if std::path::Path::new("/etc/debian_version").exists() && crate::load::trouble::is_root() {
+        assert!(called.exists(), "{said}");
+        assert!(said.contains("These packages are missing: no-such-package-of-kqps"), "{said}");
+        assert!(said.contains("--no-install goes without"), "{said}");
+    } else {
+        println!(
+            "skipped: what is announced before packages are installed, which only root on Debian may do"
+        );
+    }
 }

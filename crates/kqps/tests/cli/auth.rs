@@ -2,6 +2,7 @@
 
 pub(crate) mod connections;
 pub(crate) mod dns;
+mod hostile;
 mod rcodes;
 mod reload;
 mod said;

@@ -179,7 +179,7 @@ fn bad_usage_is_one_clear_error() {
     let cases: [(&[&str], &str); 17] = [
         (&["--a", "knot workers=1", "--b", "knot worker=2"], "did you mean `workers`?"),
         (&["--a", "nsd", "--b", "sh {port}", "--budget", "5s"], "a budget of 5 s is too short: six blocks"),
-        (&["--target", "udp://127.0.0.1:1", "-d", "/etc/passwd"], "given 1 times: expected two"),
+        (&["--target", "udp://127.0.0.1:1", "-d", "/etc/passwd"], "expected two, one for each side, found 1"),
         (&["--a", "udp://127.0.0.1:1", "--b", "udp://127.0.0.1:2"], "say what it is asked with -d FILE"),
         (
             &["--a", "udp://127.0.0.1:1", "--b", "kqps-auth", "-d", "/etc/passwd"],

@@ -51,7 +51,7 @@ fn name_servers_load_a_generated_zone() {
 fn queries_ask_for_names_of_the_zone() {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path();
-    let names = ["--origin", "bench.test", "--records", "50", "--label-bytes", "8", "--seed", "9"];
+    let names = ["--origin", "bench.test", "--records", "50", "--label-length", "8", "--seed", "9"];
     assert!(generate(at, &[&["zone"], &names[..], &["-o", "zone"]].concat()).status.success());
     let wanted = ["-n", "2k", "--nxdomain", "10%", "--types", "A:60,AAAA:40", "--popularity", "zipf:1.0"];
     let output = generate(at, &[&["queries"], &names[..], &wanted, &["-o", "queries"]].concat());
@@ -81,7 +81,7 @@ fn bad_usage_is_told_and_leaves_nothing() {
             "bad origin \"a..b\", column 3: a label is empty",
         ),
         (&["zone", "--records", "0", "-o", "out"], 2, "0 records; expected 1 to 100000000"),
-        (&["zone", "--label-bytes", "3", "-o", "out"], 2, "labels of 3 bytes; expected 7 to 63"),
+        (&["zone", "--label-length", "3", "-o", "out"], 2, "labels of 3 bytes; expected 7 to 63"),
         (&["zone"], 2, "--output <FILE|DIR>"),
         (&["zone", "--recipe", "tinny", "-o", "out"], 2, "did you mean `tiny`?"),
         (&["zone", "--recipe", "tiny", "--set", "zonse=2", "-o", "out"], 2, "did you mean `zones`?"),
@@ -146,7 +146,7 @@ fn a_signal_leaves_nothing_unfinished() {
     for (arguments, how, status) in [
         (&["zone", "--records", "50M", "-o", "zone"][..], Signal::Interrupt, 130),
         (&["zone", "--records", "50M", "-o", "zone"], Signal::HangUp, 129),
-        (&["zone", "--recipe", "windows-mix", "-o", "zones"], Signal::Terminate, 143),
+        (&["zone", "--recipe", "windows-mix", "--records", "5M", "-o", "zones"], Signal::Terminate, 143),
         (&["queries", "--records", "1k", "-n", "500M", "-o", "queries"], Signal::Interrupt, 130),
     ] {
         let directory = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ mod answers;
 mod connections;
 mod edns;
 mod faults;
-mod hostile;
+pub(crate) mod hostile;
 mod limits;
 mod outage;
 mod peer;

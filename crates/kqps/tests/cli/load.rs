@@ -11,7 +11,7 @@ mod odd_lines;
 mod progress;
 mod sent;
 mod status;
-mod trouble;
+pub(crate) mod trouble;
 mod watched;
 mod window;
 mod words;

@@ -13,6 +13,7 @@ mod find;
 mod front;
 mod host;
 mod load;
+mod nonsense;
 mod outside;
 mod printing;
 mod published;

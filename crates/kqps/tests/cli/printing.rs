@@ -19,7 +19,7 @@ use crate::load::bench::{Bench, kqps};
 const SIGPIPE: i32 = 128 + 13;
 
 /// Commands that print without a server.
-const ALONE: [&str; 20] = [
+const ALONE: [&str; 21] = [
     "--help",
     "-h",
     "--version",
@@ -32,6 +32,7 @@ const ALONE: [&str; 20] = [
     "completions zsh",
     "man",
     "man load",
+    "man serve echo",
     "host",
     "host --json",
     "probe",

@@ -343,7 +343,7 @@ fn what_cannot_be_is_refused_in_one_line() {
     assert_eq!((status, &*error), (Some(2), why));
     let (status, error) = refused(&["--listen", "127.0.0.1:0", "--cpus", "1000"]);
     assert_eq!(status, Some(2));
-    assert!(error.contains("--cpus: this process may not run on core 1000; it may on ["), "{error}");
+    assert!(error.contains("--cpus: this process may not run on core 1000; it may run on "), "{error}");
     let (status, error) = refused(&["--listen", "127.0.0.1:0", "--sockets", "reuseport", "--steer", "cpu"]);
     assert_eq!(status, Some(2));
     assert!(error.ends_with("give the workers cores with --cpus"), "{error}");

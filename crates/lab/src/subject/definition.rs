@@ -365,7 +365,7 @@ within_s = 1
             (
                 "io = \"plain\"",
                 "io = \"plain\"\neach_zone = \"zone {origin} {zone}\"",
-                "fake.toml:6:1: each_zone is told nowhere: expected {zones} in a file or a command",
+                "fake.toml:6:1: each_zone is used nowhere: expected {zones} in a file or a command",
             ),
             (
                 "io = \"plain\"",

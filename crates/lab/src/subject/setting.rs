@@ -52,9 +52,9 @@ pub enum SettingError {
     Name { title: String, name: String, near: Option<String>, names: Vec<String> },
     #[error("{title}: {name} = \"{value}\"{}: expected {expected}", did_you_mean(.near.as_deref()))]
     Value { title: String, name: String, value: String, near: Option<String>, expected: String },
-    #[error("{title} cannot be told how many workers it has, so it cannot have {workers}")]
+    #[error("{title} takes no number of workers, so it cannot have {workers}")]
     Workers { title: String, workers: u32 },
-    #[error("{title} cannot be told of several zones, so it cannot have {zones}: its file has no each_zone")]
+    #[error("{title} takes one zone, so it cannot have {zones}: its file has no each_zone")]
     Zones { title: String, zones: usize },
     #[error("{title} wants \"{text}\" ports: expected a number from 1 to {max}, or a product of numbers", max = super::port::MANY)]
     Ports { title: String, text: String },
@@ -245,7 +245,7 @@ within_s = 1
         assert!(!fake.takes_workers());
         assert!(fake.ports(&given(&[]), 1).is_ok());
         let error = fake.ports(&given(&[]), 2).unwrap_err().to_string();
-        assert_eq!(error, "Fake cannot be told how many workers it has, so it cannot have 2");
+        assert_eq!(error, "Fake takes no number of workers, so it cannot have 2");
     }
 
     #[test]

@@ -16,22 +16,22 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say it
 pub enum NoVersion {
-    #[error("it has no command that tells its version, or the command says something else")]
-    Untold,
+    #[error("it has no command that prints its version, or the command prints something else")]
+    Unknown,
     #[error("`{words}`: {error}")]
     Unended { words: String, error: Unended },
 }
 
 /// The version that a subject tells. `kqps` is the program that is running.
 pub fn ask(definition: &Definition, kqps: &Path) -> Result<String, NoVersion> {
-    let version = definition.version.as_ref().ok_or(NoVersion::Untold)?;
+    let version = definition.version.as_ref().ok_or(NoVersion::Unknown)?;
     let values = Values::default().with("kqps", &kqps.display());
     let words: Vec<String> = version.command.iter().map(|word| values.fill(word)).collect();
-    let program = words.first().and_then(|program| programs::find(program)).ok_or(NoVersion::Untold)?;
+    let program = words.first().and_then(|program| programs::find(program)).ok_or(NoVersion::Unknown)?;
     let output = bounded::output(Command::new(program).args(&words[1..]), Some(PATIENCE))
         .map_err(|error| NoVersion::Unended { words: words.join(" "), error })?;
     let said = [output.stdout, output.stderr].concat();
-    word_after(&String::from_utf8_lossy(&said), &version.after).ok_or(NoVersion::Untold)
+    word_after(&String::from_utf8_lossy(&said), &version.after).ok_or(NoVersion::Unknown)
 }
 
 fn word_after(text: &str, after: &str) -> Option<String> {

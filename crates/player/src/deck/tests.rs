@@ -294,6 +294,21 @@ fn what_falls_due_while_the_window_is_full_is_not_sent() {
 }
 
 #[test]
+fn what_a_player_that_stood_still_comes_to_too_late_is_not_the_windows() {
+    const MS: u64 = 1_000_000;
+    let desk = Desk::new();
+    // It may lag by 10 ms.
+    let mut deck = desk.deck_with_window(1, 64, 10 * MS, Arrivals::Even, Some(5));
+    assert_eq!(deal_all(&mut deck, 4 * MS).len(), 5);
+    assert!(deck.is_held_back());
+    assert_eq!(deal_all(&mut deck, 9 * MS).len(), 0);
+    assert_eq!(deck.tally.unsent_for_window, 5, "those of 5 to 9 ms");
+    assert_eq!(deal_all(&mut deck, 209 * MS).len(), 0);
+    // Of the 200 that fell due meanwhile 11 are no later than they may be.
+    assert_eq!((deck.tally.unsent_for_window, deck.tally.accounts.unsent), (16, 205));
+}
+
+#[test]
 fn a_full_window_holds_nothing_back_beyond_the_end_of_the_load() {
     let desk = Desk::new();
     let mut deck = desk.deck_with_window(1, 64, u64::MAX, Arrivals::Even, Some(5));

@@ -174,7 +174,7 @@ impl<'a> Stage<'a> {
             return Ok(());
         }
         if self.deck.is_held_back() {
-            return self.readable.wait(NAP_LONGEST_NS).map(drop);
+            return self.readable.wait(NAP_LONGEST_NS.min(self.deck.nap_most_ns())).map(drop);
         }
         if let (Some(wait), Some(leaves)) = (&mut self.wait, self.deck.leaves_ns(self.burst_most)) {
             wait.withheld.runs_first = self.precedence.runs_first();

@@ -5,7 +5,7 @@ use kqps_observation::Run;
 use kqps_verdict::bottleneck::{Bottleneck, Resource};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::interval::Interval;
-use kqps_verdict::judge::{CellVerdict, RunVerdict, StartVerdict, Telling};
+use kqps_verdict::judge::{CellVerdict, RunVerdict, StartVerdict, Wording};
 
 use crate::format;
 use crate::prose::Prose;
@@ -136,9 +136,9 @@ fn starts(subject: &CellVerdict) -> Vec<String> {
     if subject.starts.iter().all(|start| start.failure.is_some()) {
         return Vec::new();
     }
-    let telling = Telling { rate: &format::rate, is_claimed: subject.figure_qps.is_some() };
-    let seen = if telling.is_claimed { "" } else { ", seen" };
-    let told = |start: &StartVerdict| format!("start {}{seen}: {}", start.block + 1, start.told(telling));
+    let wording = Wording { rate: &format::rate, is_claimed: subject.figure_qps.is_some() };
+    let seen = if wording.is_claimed { "" } else { ", seen" };
+    let told = |start: &StartVerdict| format!("start {}{seen}: {}", start.block + 1, start.in_words(wording));
     subject.starts.iter().map(told).collect()
 }
 

@@ -106,7 +106,7 @@ fn meaning(code: Code) -> &'static str {
             "queries left late, or not at all. Such trials are made again, and a figure that rests on one is refused."
         }
         Code::SendFailed => {
-            "the kernel refused to send many of the queries: the player's host was the limit."
+            "the kernel refused to send many of the queries, for the reason that is named: those say nothing of the server."
         }
         Code::ClientDrops => {
             "the player's own sockets dropped replies. Such trials are made again, and a figure that rests on one is refused."
@@ -122,7 +122,7 @@ fn meaning(code: Code) -> &'static str {
         Code::Uneven => "one of the server's workers did much more than the mean of all.",
         Code::WrongAnswers => "replies were wrong. A fast wrong answer is no answer, so there is no figure.",
         Code::RateLimited => {
-            "the server, or what stands before it, limits the rate of its responses: the limit was measured, so there is no figure."
+            "the server, or what stands before it, limits the rate of its responses. Where the limit itself was measured there is no figure."
         }
         Code::Drifted => {
             "a load that had met the goal failed when it was tried again at the end of the search: it does not count as a bound."

@@ -101,7 +101,7 @@ fn datasets(run: &Run) -> Vec<Fact> {
 /// The programs that took part.
 pub(crate) fn binaries(host: &Fingerprint) -> Vec<Fact> {
     let told = |(name, binary): (&String, &kqps_observation::fingerprint::BinaryFacts)| {
-        let version = binary.version.as_deref().unwrap_or("version not told");
+        let version = binary.version.as_deref().unwrap_or("version unknown");
         let hash = binary
             .blake3
             .as_deref()

@@ -4,5 +4,5 @@ pub(crate) mod browser;
 pub(crate) mod comparison;
 pub(crate) mod sample;
 pub(crate) mod simulated;
+pub(crate) mod starts;
 pub(crate) mod study;
-pub(crate) mod told;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kqps_kernel::tcp;
-use kqps_observation::visible::{visible, visible_json};
+use kqps_observation::visible::{visible_json, visible_line};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
@@ -97,7 +97,7 @@ fn serve_http(server: &Server, shared: &Shared) {
 
 /// A report as Prometheus reads it. Names of back ends are the user's, and may hold anything.
 fn text(mut report: Report) -> String {
-    let shown = |(name, counts): (String, BackEndReport)| (visible(&name).into_owned(), counts);
+    let shown = |(name, counts): (String, BackEndReport)| (visible_line(&name).into_owned(), counts);
     report.back_ends = report.back_ends.into_iter().map(shown).collect();
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Told(report)));

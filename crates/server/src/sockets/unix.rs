@@ -50,6 +50,10 @@ pub(crate) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), BindErro
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(refused("the folder does not exist".to_owned()))
         }
+        // The standard library says so without a system call.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            Err(refused("the path of a Unix socket has 107 bytes at most, and no zero byte".to_owned()))
+        }
         Err(error) => Err(refused(error.to_string())),
     }
 }
@@ -58,7 +62,7 @@ pub(crate) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), BindErro
 fn remove_stale(path: &Path) -> Result<(), String> {
     let found = symlink_metadata(path).map_err(|error| error.to_string())?;
     if !found.file_type().is_socket() {
-        return Err("a file that is no socket is there; remove it, or choose another --unix".to_owned());
+        return Err("a file that is no socket is there; remove it, or choose another path".to_owned());
     }
     // It does not wait, even where nobody accepts.
     match UnixStream::connect(path) {
@@ -68,7 +72,7 @@ fn remove_stale(path: &Path) -> Result<(), String> {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             Err(format!("whether another program listens there cannot be seen: {error}"))
         }
-        _ => Err("another program listens there; choose another --unix".to_owned()),
+        _ => Err("another program listens there; choose another path".to_owned()),
     }
 }
 

@@ -23,7 +23,7 @@ impl fmt::Display for Comparison {
                 let percent = self.mde.unwrap_or(f64::INFINITY) * 100.0;
                 write!(
                     f,
-                    "equivalent: {b} differs from {a} in {figure} by less than the {percent:.1} % that could be told."
+                    "equivalent: {b} differs from {a} in {figure} by less than the {percent:.1} % that could be seen."
                 )
             }
             Outcome::Inconclusive => {

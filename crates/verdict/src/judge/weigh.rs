@@ -208,7 +208,7 @@ fn why_no_figure(starts: &[Start<'_>]) -> String {
         return match all {
             1 => format!("Its only start failed, so there is no figure: {first}"),
             _ if failed == all => format!("All of its {all} starts failed, so there is no figure: {first}"),
-            _ => format!("{failed} of {all} starts failed and the others gave no figure: {first}"),
+            _ => format!("No start gave a figure, and {failed} of {all} failed: {first}"),
         };
     }
     let searches: Vec<&Bounds> = starts.iter().filter_map(Start::bounds).collect();

@@ -72,6 +72,12 @@ pub fn single_host(trial: &Trial, setting: &Setting) -> Option<Warning> {
     })
 }
 
+/// The share of the cores in use that other programs may take, and that the clock of a busy core may move.
+const FOREIGN_MOST: f64 = 0.02;
+
+/// The share that a hypervisor may withhold.
+const STOLEN_MOST: f64 = 0.001;
+
 /// A core that is less busy than this may clock down as it likes.
 const BUSY_CORE: f64 = 0.5;
 
@@ -81,25 +87,32 @@ const BUSY_CORE: f64 = 0.5;
 pub fn noisy_host<'a>(trials: impl IntoIterator<Item = &'a Trial>, setting: &Setting) -> Option<Warning> {
     let noise = Noise::of(trials, setting)?;
     let worst = noise.foreign.max(noise.frequency);
-    if worst <= 0.02 && noise.stolen <= 0.001 {
+    if worst <= FOREIGN_MOST && noise.stolen <= STOLEN_MOST {
         return None;
     }
     let effect = if worst > 0.1 || noise.stolen > 0.01 { Effect::Refuse } else { Effect::DownOne };
     let mut advice = format!(
-        "Other programs took {:.1} % of the cores in use, and {:.2} % were withheld by the hypervisor \
-         (the limits are 2 % and 0.1 %). Stop what else runs, or use a machine of your own.",
-        noise.foreign * 100.0,
-        noise.stolen * 100.0
+        "Other programs took {} % of the cores in use, and {} % were withheld by the hypervisor (the limits are 2 % \
+         and 0.1 %). Stop what else runs, or use a machine of your own.",
+        beside_limit(noise.foreign, FOREIGN_MOST, 1),
+        beside_limit(noise.stolen, STOLEN_MOST, 2)
     );
-    if noise.frequency > 0.02 {
-        let percent = noise.frequency * 100.0;
+    if noise.frequency > FOREIGN_MOST {
+        let percent = beside_limit(noise.frequency, FOREIGN_MOST, 1);
         let _ = write!(
             advice,
-            " A busy core's clock differed by {percent:.1} % between trials (the limit is 2 %). Fix it: governor \
+            " A busy core's clock differed by {percent} % between trials (the limit is 2 %). Fix it: governor \
              performance, no turbo."
         );
     }
     Some(Warning::new(Code::NoisyHost, effect, worst.max(noise.stolen), advice))
+}
+
+/// A share in percent with so many decimals, or with more where it would look like the limit that stands beside it.
+fn beside_limit(share: f64, limit: f64, decimals: usize) -> String {
+    let percent = |share: f64, decimals: usize| format!("{:.decimals$}", share * 100.0);
+    let tells = |decimals: &usize| percent(share, *decimals) != percent(limit, *decimals);
+    percent(share, (decimals..decimals + 4).find(tells).unwrap_or(decimals))
 }
 
 /// Whether a trial is long enough to show what else ran on the cores in use.
@@ -164,4 +177,18 @@ fn is_used(trial: &Trial, setting: &Setting, cpu: u32) -> bool {
         || setting.subject_cpus.is_empty()
         || trial.player.cpus.contains(&cpu)
         || setting.subject_cpus.contains(&cpu)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_over_a_limit_does_not_look_like_the_limit() {
+        let stolen = |share| beside_limit(share, STOLEN_MOST, 2);
+        assert_eq!([0.002, 0.001_04, 0.001_004, 0.000_96].map(stolen), ["0.20", "0.104", "0.1004", "0.096"]);
+        assert_eq!([0.0, 0.001].map(stolen), ["0.00", "0.10"]);
+        assert_eq!(beside_limit(0.020_3, FOREIGN_MOST, 1), "2.03");
+        assert_eq!(beside_limit(0.5, FOREIGN_MOST, 1), "50.0");
+    }
 }

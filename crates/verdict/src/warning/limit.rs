@@ -27,7 +27,7 @@ pub fn rate_limited(trial: &Trial) -> Option<Warning> {
         lost => format!(" {lost} queries were lost{}.", by_kind(&trial.lost_expected)),
     };
     let advice = format!(
-        "{}{lost} So the subject limits the rate of its responses (RRL), and the figure tells of that limit. {}",
+        "{}{lost} So the subject limits the rate of its responses (RRL), and the figure is that of the limit. {}",
         sign.seen,
         settings(trial)
     );
@@ -73,7 +73,7 @@ fn refused(trial: &Trial) -> Option<Sign> {
 }
 
 /// Losses that no counter of drops explains.
-fn held_back(trial: &Trial) -> u64 {
+pub(super) fn held_back(trial: &Trial) -> u64 {
     let unexplained = u64::try_from(trial.ledger.unexplained).unwrap_or(0);
     unanswered(trial) + unexplained
 }

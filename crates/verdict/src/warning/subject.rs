@@ -5,7 +5,7 @@ use kqps_observation::trial::Interval;
 
 use crate::steady::{Steadiness, steadiness};
 
-use super::limit::{had_time, is_many, rate_limited, settings};
+use super::limit::{had_time, held_back, is_many, rate_limited, settings};
 use super::{Code, Effect, Setting, Warning};
 
 /// Workers that use less of a core than this are too idle to compare.
@@ -93,22 +93,34 @@ fn rcode_question(got: &str) -> &'static str {
     }
 }
 
-/// Queries were lost that no counter accounts for, although the subject had time to spare. Where the subject
-/// was not watched, or was busy, it may have dropped them itself, and nothing is said; nor where a limit on its
-/// responses is seen to be why.
+/// Of a subject that was not watched it takes this share of the sent queries: it may have been too busy for the others.
+const UNWATCHED_LEAST: f64 = 0.01;
+
+/// Queries were lost that no counter accounts for, although the subject had time to spare, or may have had: where it was
+/// not watched that is said, and only of many. A subject that was busy may have dropped them itself, and nothing is said;
+/// nor where a limit on its responses is seen to be why.
 pub fn unexplained_loss(trial: &Trial) -> Option<Warning> {
-    if !had_time(trial) || rate_limited(trial).is_some() {
+    let is_unwatched = trial.subject.is_none();
+    let (lost, least) = if is_unwatched {
+        (held_back(trial), trial.accounts.sent as f64 * UNWATCHED_LEAST)
+    } else {
+        (u64::try_from(trial.ledger.unexplained).unwrap_or(0), 0.0)
+    };
+    let may_have_had_time = is_unwatched && trial.accounts.correct > 0 || had_time(trial);
+    if !may_have_had_time || (lost as f64) < least || !is_many(lost, trial) || rate_limited(trial).is_some() {
         return None;
     }
-    let lost = u64::try_from(trial.ledger.unexplained).unwrap_or(0);
-    is_many(lost, trial).then(|| {
-        let advice = format!(
-            "{lost} queries vanished and no counter says where, while the subject was not busy. Look for a \
-             packet filter on the path, or a rate limit in the subject. {}",
-            settings(trial)
-        );
-        Warning::new(Code::UnexplainedLoss, Effect::DownOne, lost as f64, advice)
-    })
+    let (seen, look) = if is_unwatched {
+        ("the subject was not watched, so it may have been too busy", "If it was not, look")
+    } else {
+        ("while the subject was not busy", "Look")
+    };
+    let advice = format!(
+        "{lost} queries vanished and no counter says where; {seen}. {look} for a packet filter on the path, or a rate \
+         limit in the subject. {}",
+        settings(trial)
+    );
+    Some(Warning::new(Code::UnexplainedLoss, Effect::DownOne, lost as f64, advice))
 }
 
 /// The last ten one-second bins of a warm-up still climbed, fell or jumped by 1 % or more. Fewer bins are not

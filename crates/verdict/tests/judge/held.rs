@@ -3,7 +3,7 @@
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_verdict::grade::Grade;
-use kqps_verdict::judge::{CellVerdict, Known, Telling, judge, judge_search};
+use kqps_verdict::judge::{CellVerdict, Known, Wording, judge, judge_search};
 use kqps_verdict::search::{Futile, Goal, Preset};
 use kqps_verdict::warning::Code;
 
@@ -27,8 +27,8 @@ fn subject(rig: &Rig) -> CellVerdict {
 /// What is printed of every start.
 fn told(verdict: &CellVerdict) -> Vec<String> {
     let rate = |rate_qps: f64| format!("{rate_qps:.0}");
-    let telling = Telling { rate: &rate, is_claimed: verdict.figure_qps.is_some() };
-    verdict.starts.iter().map(|start| start.told(telling)).collect()
+    let wording = Wording { rate: &rate, is_claimed: verdict.figure_qps.is_some() };
+    verdict.starts.iter().map(|start| start.in_words(wording)).collect()
 }
 
 /// Two starts: in the first 81,660 met the goal and failed when it was tried again; in the second 59,830 held.

@@ -238,6 +238,23 @@ fn loss_that_no_counter_explains_counts_while_the_subject_is_idle() {
 }
 
 #[test]
+fn many_losses_of_a_subject_that_was_not_watched_may_be_a_limit() {
+    let mut vanished = trial(100e3, 5_000);
+    vanished.subject = None;
+    vanished.ledger.places.clear();
+    vanished.ledger.unexplained = 5_000;
+    let warning = unexplained_loss(&vanished).unwrap();
+    assert!(
+        warning.advice.contains("not watched, so it may have been too busy. If it was not, look"),
+        "{warning}"
+    );
+    assert!(warning.advice.contains("rrl-ratelimit: 0"), "{warning}");
+    let sent = vanished.accounts.sent;
+    vanished.ledger.unexplained = i64::try_from(sent / 100).unwrap() - 1;
+    assert_eq!(unexplained_loss(&vanished), None, "below 1 % of what was sent");
+}
+
+#[test]
 fn a_subject_on_other_cores_than_it_is_said_to_have_is_doubted() {
     let mut moved = trial(100e3, 0);
     moved.subject.as_mut().unwrap().cpus = vec![1];

@@ -48,7 +48,8 @@ impl<'a> Assembly<'a> {
             }
         }
         let zones = Zones::build(entries.into_iter()).remembering(told);
-        let old = self.old.into_iter().flat_map(Zones::iter);
+        let old =
+            self.old.into_iter().flat_map(Zones::iter).filter(|entry| matches!(entry, Entry::Loaded(_)));
         self.changes.removed = old.filter(|entry| zones.get(entry.apex()).is_none()).count();
         Loaded { zones, reports, changes: self.changes }
     }

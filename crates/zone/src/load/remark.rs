@@ -26,7 +26,7 @@ pub enum LoadRemark {
     )]
     NoName(PathBuf),
     /// Another file has the same zone.
-    #[error("{}: this is the zone of {} again; that file is served", Shown(path), Shown(first))]
+    #[error("{}: left out, since {} has the same zone and was named before it", Shown(path), Shown(first))]
     Twice {
         /// The file.
         path: PathBuf,

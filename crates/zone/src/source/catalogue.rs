@@ -197,10 +197,12 @@ impl Found {
         };
         for path in paths {
             match fs::read(&path) {
-                Ok(content) => {
-                    let text = text_of(&path, &content)?;
-                    self.statements(&mut Config::new(&path, text), Level { depth: 0, includes }, take)?;
-                }
+                Ok(content) => match text_of(&path, &content) {
+                    Ok(text) => {
+                        self.statements(&mut Config::new(&path, text), Level { depth: 0, includes }, take)?;
+                    }
+                    Err(error) => self.unread.push(error),
+                },
                 Err(error) => {
                     let why = format!("cannot include {}: {error}", path.display());
                     self.unread.push(config.wrong(file.at, &why));

@@ -23,14 +23,14 @@ impl Rig {
     }
 
     /// Starts a server with a Unix socket.
-    fn start_with_socket(&self, arguments: &[&str]) -> Running {
+    pub(super) fn start_with_socket(&self, arguments: &[&str]) -> Running {
         let path = self.socket();
         let server = self.start(&[&LISTEN, &["--unix", path.to_str().unwrap()], arguments].concat());
         assert_eq!(server.ready["unix"], serde_json::json!([path]));
         server
     }
 
-    fn connect(&self) -> UnixStream {
+    pub(super) fn connect(&self) -> UnixStream {
         let stream = UnixStream::connect(self.socket()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream

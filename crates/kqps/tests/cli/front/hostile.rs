@@ -39,7 +39,7 @@ fn noise(rng: &mut Rng, most: usize) -> Vec<u8> {
 }
 
 /// A packet of some kind, mostly one that begins like a query.
-fn packet(rng: &mut Rng, id: u16) -> Vec<u8> {
+pub(crate) fn packet(rng: &mut Rng, id: u16) -> Vec<u8> {
     let good = if rng.bool() { query(id, "www.hostile.test", A) } else { query_edns(id, "a.test", A, 1232) };
     let mut packet = good.clone();
     match rng.u8(..12) {
@@ -75,7 +75,7 @@ fn packet(rng: &mut Rng, id: u16) -> Vec<u8> {
 }
 
 /// Why a packet gets no reply, where it gets none: what DNS says of it, not how it is read.
-fn fate(packet: &[u8]) -> Option<&'static str> {
+pub(crate) fn fate(packet: &[u8]) -> Option<&'static str> {
     match packet {
         _ if packet.len() < 12 => Some("query-too-short"),
         _ if packet.len() > 4096 => Some("query-too-long"),
@@ -85,7 +85,7 @@ fn fate(packet: &[u8]) -> Option<&'static str> {
 }
 
 /// Sends packets, and takes the reply to each that has to have one before the next is sent; what was dropped.
-fn play(address: SocketAddr, rng: &mut Rng) -> (u64, BTreeMap<String, u64>) {
+pub(crate) fn play(address: SocketAddr, rng: &mut Rng) -> (u64, BTreeMap<String, u64>) {
     let flow: UdpSocket = flow(address);
     let (mut answered, mut dropped) = (0, BTreeMap::new());
     let mut buffer = vec![0; 65_535];

@@ -1,10 +1,12 @@
 //! A client by TCP gets a whole answer or SERVFAIL: it has no other way to ask for the rest, and may take what was cut
 //! for an answer that there is nothing.
 
-use super::{authority, front, stop};
+use super::peer::Datagrams;
+use super::{PATIENT, authority, front, stop};
 use crate::auth::dns::{A, TXT, ask, ask_by, connect, query, query_edns};
 use crate::auth::{Rig, SERVFAIL};
 use crate::serve::running::Running;
+use crate::serve::sent::flow;
 
 /// An authoritative server that is reached by datagrams only, and the way to it.
 fn by_datagrams(rig: &Rig, more: &[&str]) -> (Running, String) {
@@ -82,4 +84,24 @@ fn one_without_connections_is_passed_over_for_one_that_has_some() {
         assert_eq!(ask_by(&mut stream, &query(id, "big.auth.test", TXT)).answers(), 40);
     }
     stop(server);
+}
+
+#[test]
+fn where_the_other_one_is_full_the_client_gets_servfail_and_not_silence() {
+    let rig = Rig::new();
+    let (_authority, cuts) = by_datagrams(&rig, &[]);
+    let silent = Datagrams::new();
+    let limits = ["--backend-outstanding", "1", "--policy", "round-robin"];
+    let server = front(&[&cuts, &silent.url()], &[&PATIENT[..], &limits].concat());
+    silent.pass();
+    let flow = flow(server.addresses[0]);
+    for id in 0..2 {
+        flow.send(&query(id, "www.auth.test", A)).unwrap();
+    }
+    // One of the two has filled the silent one.
+    silent.query();
+    let reply = ask_by(&mut connect(server.addresses[0]), &query_edns(2, "big.auth.test", TXT, 1232));
+    assert_eq!((reply.rcode(), reply.is_truncated(), reply.answers()), (SERVFAIL, false, 0));
+    let report = stop(server);
+    assert_eq!(report.back_ends[&cuts].cut_short, 1, "{report:?}");
 }

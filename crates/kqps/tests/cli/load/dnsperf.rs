@@ -1,6 +1,9 @@
 //! What dnsperf's users type: it works, or an error says what to write.
 
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 
 use kqps_observation::Trial;
@@ -48,6 +51,21 @@ fn servers_ports_and_files_are_named_as_in_dnsperf() {
     for arguments in [&[address, port, "-q", "20"][..], &["-s", address, "-p", port, "-d", "-"]] {
         assert_eq!(intended(&bench, arguments, Some(&text)), Ok(1000), "{arguments:?}");
     }
+    // Standard input is read by its descriptor: a socket has no other way in, and of a file the rest is read.
+    let trial = |stdin: OwnedFd| {
+        let mut load = kqps(&["load", &bench.echo.address, "-q", "20", "-d", "-", "--json"]);
+        let output = load.env("XDG_CACHE_HOME", bench.folder.path()).stdin(stdin).output().unwrap();
+        let trial: Trial = serde_json::from_slice(&output.stdout).unwrap();
+        trial.accounts.intended
+    };
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    (&ours).write_all(&text).unwrap();
+    drop(ours);
+    assert_eq!(trial(theirs.into()), 1000);
+    let mut half_read = File::open(&queries).unwrap();
+    let first_line = text.iter().position(|&byte| byte == b'\n').unwrap() as u64 + 1;
+    half_read.seek(SeekFrom::Start(first_line)).unwrap();
+    assert_eq!(trial(half_read.into()), 999);
     // A time limit alone is a closed loop with dnsperf's window.
     let trial = bench.trial(&["-l", "0.1"]);
     assert_eq!((trial.load.outstanding, trial.load.intended_qps), (Some(100), None));

@@ -12,8 +12,8 @@ fn names_that_begin_with_a_hash_are_asked_and_told() {
     assert!(out.starts_with("Statistics:\n\n  Queries sent:         2\n"), "{out}{err}");
     let file = bench.queries();
     let wanted = format!(
-        "kqps: 1 names in {0} begin with # and are asked, as dnsperf does; a comment begins with ; or with # and a \
-         blank\nkqps: 1 lines of {0} begin with #, are no queries, and were taken for comments\n",
+        "kqps: 1 name in {0} begins with # and is asked, as dnsperf does; a comment begins with ; or with # and a \
+         blank\nkqps: 1 line of {0} begins with #, is no query, and was taken for a comment\n",
         file.display()
     );
     assert_eq!(err, wanted);
@@ -28,7 +28,7 @@ fn what_is_skipped_is_told_by_why() {
     let (_, err) = words(&output);
     let causes = "(bad name: 1, no type: 1, unknown type: 1, class: 1, dynamic update: 1)";
     assert!(
-        err.contains(&format!("5 bad queries of {} were skipped {causes}", bench.queries().display())),
+        err.contains(&format!("5 bad queries were skipped in {} {causes}", bench.queries().display())),
         "{err}"
     );
     let causes = bench.trial(&["-q", "1", "-n", "1", "--skip-bad"]).dataset.skipped_causes;

@@ -151,7 +151,7 @@ fn in_shell(bench: &Bench, line: &str, arguments: &[&str]) -> Output {
     command.args(arguments).env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap()
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let root = std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t");
     if !root {
         println!("skipped: needs root");

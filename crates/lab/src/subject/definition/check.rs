@@ -109,7 +109,7 @@ impl Definition {
                 Err(("each_zone".into(), "each_zone is the text for one zone, and cannot use {zones}".into()))
             }
             Some(_) if !is_told => {
-                let what = "each_zone is told nowhere: expected {zones} in a file or a command";
+                let what = "each_zone is used nowhere: expected {zones} in a file or a command";
                 Err(("each_zone".into(), what.into()))
             }
             None if is_told => {

@@ -27,9 +27,7 @@ pub enum CommandLineError {
     Empty,
     #[error("`{line}`: {unknown}")]
     Placeholder { line: String, unknown: template::Unknown },
-    #[error(
-        "`{line}`: {{port}} or {{endpoint}} is missing, without which it could not be told where to listen"
-    )]
+    #[error("`{line}`: {{port}} or {{endpoint}} is missing, so it would not know where to listen")]
     Port { line: String },
     #[error("`{line}`: there is no program `{program}`")]
     Program { line: String, program: String },

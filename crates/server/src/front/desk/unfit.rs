@@ -45,6 +45,7 @@ impl Desk {
         } else {
             self.queries.get_mut(place).wants_whole = true;
             self.consider(place, (came_by_one || !has_one).then_some(number as u16));
+            self.retain_with_room();
             self.dispatch(place);
         }
         true
@@ -53,14 +54,20 @@ impl Desk {
     /// Asks another back end than the one that answered, if one has room for the query; whether there is one.
     fn ask_another(&mut self, number: usize, place: u16) -> bool {
         self.consider(place, Some(number as u16));
-        let most = self.settings.back_end_outstanding;
-        self.candidates.retain(|candidate| candidate.outstanding < most);
+        self.retain_with_room();
         if self.candidates.is_empty() {
             return false;
         }
         self.queries.take_back(place);
         self.dispatch(place);
         true
+    }
+
+    /// Of the back ends that were found for a query, leaves those that have room: one that was taken in already is neither
+    /// given up for newer ones nor are others for it.
+    fn retain_with_room(&mut self) {
+        let most = self.settings.back_end_outstanding;
+        self.candidates.retain(|candidate| candidate.outstanding < most);
     }
 
     /// Of the back ends that were found for a query, leaves those that have a connection for it, if there are any.

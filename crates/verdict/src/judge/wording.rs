@@ -4,27 +4,27 @@
 use super::start::StartVerdict;
 use crate::search::Bounds;
 
-/// How the bounds of a start are told.
+/// How the bounds of a start are put into words.
 #[derive(Clone, Copy)]
-pub struct Telling<'a> {
+pub struct Wording<'a> {
     /// Writes a rate of queries a second.
     pub rate: &'a dyn Fn(f64) -> String,
-    /// Whether the figure stands. Where it is refused nothing is said to have held, but what was seen is told.
+    /// Whether the figure stands. Where it is refused nothing is said to have held, but what was seen is shown.
     pub is_claimed: bool,
 }
 
 impl StartVerdict {
     /// What it showed: `117,400 held, and again at the end; 119,800 did not hold`.
-    pub fn told(&self, telling: Telling<'_>) -> String {
+    pub fn in_words(&self, wording: Wording<'_>) -> String {
         match (&self.failure, &self.bounds) {
             (Some(failure), _) => format!("failed: {failure}"),
             (None, None) => "no trial was made".to_owned(),
-            (None, Some(bounds)) => telling.bounds(bounds, self.is_searched),
+            (None, Some(bounds)) => wording.bounds(bounds, self.is_searched),
         }
     }
 }
 
-impl Telling<'_> {
+impl Wording<'_> {
     /// The bounds of one start, whose load was searched for or given.
     pub fn bounds(self, bounds: &Bounds, is_searched: bool) -> String {
         if let Some(futile) = bounds.futile {
