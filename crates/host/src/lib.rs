@@ -4,13 +4,16 @@
 //! after a trial, the drop ledger, and the fingerprint of a run. Not for: judging any of it (`verdict`), nor
 //! for starting and pinning anything (`lab`, `player`).
 //!
-//! Invariant: it reads the machine and changes nothing. What cannot be read is told with its reason; nothing
+//! Invariant: it reads the machine and changes nothing, though it loads cores for some milliseconds to see how fast they
+//! are. What cannot be read is told with its reason; nothing
 //! here panics because a file is missing or a process has gone.
 
 pub mod fingerprint;
+pub mod gauge;
 pub mod ledger;
 pub mod topology;
 pub mod watch;
+pub mod witness;
 
 mod counters;
 mod cpu_time;
@@ -26,8 +29,10 @@ mod process;
 mod split;
 mod subject;
 
+pub use gauge::gauge;
 pub use ledger::ledger;
 pub use listener::listeners;
 pub use process::{allowed_cpus, lives, parent_of_same_program, threads_of};
 pub use topology::{Split, Topology, split};
 pub use watch::{Seen, Watch, Watched};
+pub use witness::Witness;

@@ -8,6 +8,7 @@
 
 pub mod accounts;
 pub mod fingerprint;
+pub mod gauge;
 pub mod goal;
 pub mod histogram;
 pub mod host;
@@ -22,6 +23,7 @@ pub mod visible;
 
 pub use accounts::{Accounts, IdentityViolated};
 pub use fingerprint::Fingerprint;
+pub use gauge::{GaugeFacts, StallFacts};
 pub use goal::GoalFacts;
 pub use histogram::{Histogram, Quantiles};
 pub use host::HostFacts;

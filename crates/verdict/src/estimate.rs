@@ -196,14 +196,18 @@ impl Grid {
     }
 }
 
+/// A chance that is smaller than this share of the greatest changes nothing.
+const NEGLIGIBLE: f64 = 1e-9;
+
 /// What was sharp at every point, spread by a normal distribution with a standard deviation of so many points.
 fn blur(sharp: &[f64], deviation: f64) -> Vec<f64> {
     let reach = (3.0 * deviation).ceil() as usize;
     let weights: Vec<f64> =
         (0..=reach).map(|away| (-0.5 * (away as f64 / deviation.max(1e-9)).powi(2)).exp()).collect();
     let sum = 2.0 * weights.iter().sum::<f64>() - weights[0];
+    let least = sharp.iter().copied().fold(0.0, f64::max) * NEGLIGIBLE;
     let mut blurred = vec![0.0; sharp.len()];
-    for (point, value) in sharp.iter().enumerate().filter(|(_, value)| **value > 0.0) {
+    for (point, value) in sharp.iter().enumerate().filter(|(_, value)| **value > least) {
         for (away, weight) in weights.iter().enumerate() {
             let share = value * weight / sum;
             if let Some(above) = blurred.get_mut(point + away) {

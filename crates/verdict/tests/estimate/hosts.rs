@@ -208,7 +208,7 @@ const KINDS: [Kind; 4] = [
 
 /// How many runs of each kind: a few in the tests, as `cargo xtask prove estimate` says in the whole proof.
 fn runs() -> u64 {
-    std::env::var("KQPS_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(60)
+    std::env::var("KQPS_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(20)
 }
 
 #[test]
