@@ -23,7 +23,7 @@ const BYTES: usize = 40;
 /// Works on all of these cores at the same time, for so long, as an ordinary thread on each that loses to others what a
 /// name server would lose. Call it while the subject is idle. Fails where a core is not allowed here, and where the
 /// loopback device is down.
-pub fn gauge(cpus: &[u32], duration: Duration) -> io::Result<GaugeFacts> {
+pub fn read(cpus: &[u32], duration: Duration) -> io::Result<GaugeFacts> {
     let begin = Barrier::new(cpus.len());
     let work = |cpu: u32| {
         let prepared = affinity::pin_thread(cpu).and_then(|()| own_socket());
@@ -81,13 +81,13 @@ mod tests {
     #[test]
     fn every_core_is_gauged_and_one_that_does_not_exist_is_an_error() {
         let cpus = affinity::allowed().unwrap();
-        let facts = gauge(&cpus, Duration::from_millis(2)).unwrap();
+        let facts = read(&cpus, Duration::from_millis(2)).unwrap();
         assert_eq!(facts.cores.iter().map(|core| core.cpu).collect::<Vec<_>>(), cpus);
         // No socket is this fast; slower than this is no host on which anything is measured, standstills apart.
         let is_sane =
             |core: &CoreGauge| core.turns_per_s < 1e8 && (core.turns_per_s > 0.0 || core.stalled_s > 0.0);
         assert!(facts.cores.iter().all(is_sane), "{facts:?}");
-        let error = gauge(&[cpus[0], 4_000], Duration::from_millis(2)).unwrap_err();
+        let error = read(&[cpus[0], 4_000], Duration::from_millis(2)).unwrap_err();
         assert!(error.to_string().contains("4000"), "{error}");
     }
 }

@@ -29,7 +29,6 @@ mod process;
 mod split;
 mod subject;
 
-pub use gauge::gauge;
 pub use ledger::ledger;
 pub use listener::listeners;
 pub use process::{allowed_cpus, lives, parent_of_same_program, threads_of};

@@ -60,6 +60,43 @@ pub struct Stall {
     pub late_us: u64,
 }
 
+/// How fast the cores of a trial were just before it and just after it, while the subject was idle.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpeedFacts {
+    /// The gauge before it.
+    pub before: GaugeFacts,
+    /// The gauge after it.
+    pub after: GaugeFacts,
+    /// The subject's cores, whose speed counts; all that were gauged where the list is empty.
+    pub subject_cpus: Vec<u32>,
+    /// The speed that loads are counted at, turns a second: one for all trials that are compared.
+    pub reference_turns_per_s: f64,
+    /// The load that was wanted at that speed, queries a second: what was played is as much more or less as the cores were
+    /// faster or slower. None in a closed loop.
+    pub wanted_qps: Option<f64>,
+}
+
+impl SpeedFacts {
+    /// The speed of the subject's cores as a multiple of the reference: the mean of before and after. None where they were
+    /// not gauged.
+    pub fn speed(&self) -> Option<f64> {
+        let (before, after) = self.around()?;
+        let speed = f64::midpoint(before, after) / self.reference_turns_per_s;
+        (speed.is_finite() && speed > 0.0).then_some(speed)
+    }
+
+    /// By which share the speed changed from before to after, of the lesser one.
+    pub fn shift(&self) -> Option<f64> {
+        let (before, after) = self.around()?;
+        Some(before.max(after) / before.min(after) - 1.0)
+    }
+
+    fn around(&self) -> Option<(f64, f64)> {
+        let of = |gauge: &GaugeFacts| gauge.turns_per_s(&self.subject_cpus).filter(|speed| *speed > 0.0);
+        of(&self.before).zip(of(&self.after))
+    }
+}
+
 impl StallFacts {
     /// The same of a span of the host's monotonic clock, nanoseconds: standstills of which a part lies in it.
     #[must_use]
@@ -90,6 +127,24 @@ mod tests {
         let of = |cpus: &[u32]| facts.turns_per_s(cpus).map(|speed| speed.round() as u32);
         assert_eq!((of(&[]), of(&[3]), of(&[3, 0]), of(&[1])), (Some(200), Some(300), Some(200), None));
         assert_eq!(GaugeFacts::default().turns_per_s(&[]), None);
+    }
+
+    #[test]
+    fn the_speed_around_a_trial_is_a_multiple_of_the_reference() {
+        let gauge =
+            |turns_per_s| GaugeFacts { cores: vec![CoreGauge { cpu: 1, turns_per_s, stalled_s: 0.0 }] };
+        let facts = SpeedFacts {
+            before: gauge(90.0),
+            after: gauge(110.0),
+            subject_cpus: vec![1],
+            reference_turns_per_s: 200.0,
+            wanted_qps: None,
+        };
+        assert!((facts.speed().unwrap() - 0.5).abs() < 1e-12);
+        assert!((facts.shift().unwrap() - 2.0 / 9.0).abs() < 1e-12);
+        let elsewhere = SpeedFacts { subject_cpus: vec![0], ..facts.clone() };
+        assert_eq!((elsewhere.speed(), elsewhere.shift()), (None, None));
+        assert_eq!(SpeedFacts { after: gauge(0.0), ..facts }.speed(), None, "it stood still all the time");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub mod visible;
 
 pub use accounts::{Accounts, IdentityViolated};
 pub use fingerprint::Fingerprint;
-pub use gauge::{GaugeFacts, StallFacts};
+pub use gauge::{GaugeFacts, SpeedFacts, StallFacts};
 pub use goal::GoalFacts;
 pub use histogram::{Histogram, Quantiles};
 pub use host::HostFacts;

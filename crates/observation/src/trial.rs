@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::accounts::Accounts;
+use crate::gauge::{SpeedFacts, StallFacts};
 use crate::histogram::Quantiles;
 use crate::host::HostFacts;
 use crate::ledger::{Ledger, Place};
@@ -83,6 +84,12 @@ pub struct Trial {
     pub host: HostFacts,
     /// Where the lost packets went.
     pub ledger: Ledger,
+    /// How fast the cores were around it. None where that was not gauged, and in records older than the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<SpeedFacts>,
+    /// When the subject's cores stood still in it. None where nothing witnessed that, and in records older than the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<StallFacts>,
     /// One-second bins: of queries by when they were sent, of correct replies by when they arrived.
     pub intervals: Vec<Interval>,
     /// Queries sent in each 100 ms bin.

@@ -9,6 +9,7 @@
 
 pub mod bottleneck;
 pub mod compare;
+pub mod disturbed;
 pub mod estimate;
 pub mod evidence;
 pub mod figure;
