@@ -28,6 +28,13 @@ impl CpuReading {
     }
 }
 
+/// CPU seconds that a process has taken so far, with its descendants and those of them that have ended and were waited for.
+/// 0 of a process that is gone.
+pub fn cpu_s_so_far(pid: u32) -> f64 {
+    let of = |process: &Process| process.cpu_ns + process::ticks_ns(process.children_ticks());
+    CpuReading::take(&[pid]).processes.iter().map(of).sum::<u64>() as f64 / 1e9
+}
+
 /// Counters of the subject at one moment, as far as they could be read.
 #[derive(Debug, Default)]
 pub(crate) struct CounterReading {

@@ -13,6 +13,7 @@ pub mod comparison;
 pub mod conduct;
 pub mod configured;
 pub mod folder;
+pub mod gauged;
 pub mod kept;
 pub mod layout;
 pub mod load;

@@ -56,6 +56,43 @@ pub struct Stall {
     pub late_us: u64,
 }
 
+/// How fast the cores of a trial were just before it and just after it, while its subject was idle.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpeedFacts {
+    /// The gauge before it.
+    pub before: GaugeFacts,
+    /// The gauge after it.
+    pub after: GaugeFacts,
+    /// The subject's cores, whose speed counts; all that were gauged where the list is empty.
+    pub subject_cpus: Vec<u32>,
+    /// The speed that loads are counted at, turns a second: one for all trials that are compared.
+    pub reference_turns_per_s: f64,
+    /// The load that was wanted at that speed, queries a second: what was played is as much more or less as the cores were
+    /// faster or slower. None in a closed loop.
+    pub wanted_qps: Option<f64>,
+}
+
+impl SpeedFacts {
+    /// The speed of the subject's cores as a multiple of the reference: the mean of before and after. None where they were
+    /// not gauged.
+    pub fn speed(&self) -> Option<f64> {
+        let (before, after) = self.around()?;
+        let speed = f64::midpoint(before, after) / self.reference_turns_per_s;
+        (speed.is_finite() && speed > 0.0).then_some(speed)
+    }
+
+    /// By which share the speed changed from before to after, of the lesser one.
+    pub fn shift(&self) -> Option<f64> {
+        let (before, after) = self.around()?;
+        Some(before.max(after) / before.min(after) - 1.0)
+    }
+
+    fn around(&self) -> Option<(f64, f64)> {
+        let of = |gauge: &GaugeFacts| gauge.of(&self.subject_cpus).filter(|speed| *speed > 0.0);
+        of(&self.before).zip(of(&self.after))
+    }
+}
+
 impl GaugeFacts {
     /// Mean turns a second of these cores, or of all that were gauged where the list is empty; each counts as often as it
     /// is named. None where one of them was not gauged.
@@ -83,6 +120,18 @@ impl StallFacts {
         stalls.truncate(Self::STALLS_MOST);
         stalls.sort_unstable_by_key(|stall| (stall.at_ns, stall.cpu));
         (self.stalls, self.seen) = (stalls, seen);
+    }
+
+    /// How long a core may have stood still at most in one piece within a span, seconds: from one wake to the late next one.
+    /// 0 where none was late.
+    pub fn longest_s(&self, span: &Range<u64>) -> f64 {
+        let longest_us = self.within(span).iter().map(|stall| stall.late_us + self.period_us).max();
+        longest_us.unwrap_or(0) as f64 / 1e6
+    }
+
+    /// Seconds within a span that cores stood still for certain, all of them added.
+    pub fn stood_s(&self, span: &Range<u64>) -> f64 {
+        self.within(span).iter().map(|stall| stall.late_us).sum::<u64>() as f64 / 1e6
     }
 
     /// Whether it watched all of a span.
@@ -131,6 +180,22 @@ mod tests {
     }
 
     #[test]
+    fn the_speed_around_a_trial_is_a_multiple_of_the_reference() {
+        let facts = SpeedFacts {
+            before: reading(&[(1, 90.0)]),
+            after: reading(&[(1, 110.0)]),
+            subject_cpus: vec![1],
+            reference_turns_per_s: 200.0,
+            wanted_qps: None,
+        };
+        assert!((facts.speed().unwrap() - 0.5).abs() < 1e-12);
+        assert!((facts.shift().unwrap() - 2.0 / 9.0).abs() < 1e-12);
+        let elsewhere = SpeedFacts { subject_cpus: vec![0], ..facts.clone() };
+        assert_eq!((elsewhere.speed(), elsewhere.shift()), (None, None));
+        assert_eq!(SpeedFacts { after: reading(&[(1, 0.0)]), ..facts }.speed(), None, "it stood still");
+    }
+
+    #[test]
     fn the_core_that_stood_still_for_longest_is_that_of_the_reading() {
         let mut facts = reading(&[(0, 1.0), (1, 1.0)]);
         facts.cores[1].stalled_s = 0.003;
@@ -164,6 +229,10 @@ mod tests {
             "half a microsecond is none"
         );
         assert_eq!(facts.within(&(9_000_000..20_000_000)), []);
+        let facts = StallFacts { period_us: 2_000, ..facts };
+        assert!((facts.longest_s(&(0..20_000_000)) - 0.006).abs() < 1e-12);
+        assert!((facts.stood_s(&(0..20_000_000)) - 0.0043).abs() < 1e-12);
+        assert!(facts.longest_s(&(9_000_000..20_000_000)).abs() < f64::EPSILON);
         assert!(facts.covers(&(500_000..30_000_000)));
         assert!(!facts.covers(&(499_999..600_000)) && !facts.covers(&(600_000..30_000_001)));
     }

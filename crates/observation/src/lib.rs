@@ -23,7 +23,7 @@ pub mod visible;
 
 pub use accounts::{Accounts, IdentityViolated};
 pub use fingerprint::Fingerprint;
-pub use gauge::{CoreGauge, GaugeFacts, Stall, StallFacts};
+pub use gauge::{CoreGauge, GaugeFacts, SpeedFacts, Stall, StallFacts};
 pub use goal::GoalFacts;
 pub use histogram::{Histogram, Quantiles};
 pub use host::HostFacts;

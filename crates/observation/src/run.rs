@@ -169,6 +169,8 @@ pub enum Purpose {
     Search,
     /// The lower bound once more, at the end of a search.
     Retest,
+    /// A load near the one that a search found, for a closer estimate; it bears on no bound.
+    Refine,
     /// A part of the rate found, for latency by load.
     Latency,
     /// The closed loop that a cell asks for.

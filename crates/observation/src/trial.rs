@@ -1,10 +1,12 @@
 //! The record of one trial: one load for one duration.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
 use crate::accounts::Accounts;
+use crate::gauge::{SpeedFacts, StallFacts};
 use crate::histogram::Quantiles;
 use crate::host::HostFacts;
 use crate::ledger::{Ledger, Place};
@@ -83,6 +85,16 @@ pub struct Trial {
     pub host: HostFacts,
     /// Where the lost packets went.
     pub ledger: Ledger,
+    /// How fast the cores were around it. None where that was not gauged, and in records older than the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<SpeedFacts>,
+    /// When the subject's cores stood still in it. None where nothing witnessed that, and in records older than the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<StallFacts>,
+    /// What other subjects did that were running, and had to be idle while this one was measured. Empty where there were none,
+    /// and in records older than the field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<Beside>,
     /// One-second bins: of queries by when they were sent, of correct replies by when they arrived.
     pub intervals: Vec<Interval>,
     /// Queries sent in each 100 ms bin.
@@ -97,6 +109,12 @@ pub const UNSENT_WINDOW: &str = "window";
 pub const UNSENT_IDS: &str = "ids";
 
 impl Trial {
+    /// When queries were sent, nanoseconds of the host's monotonic clock.
+    pub fn sending_ns(&self) -> Range<u64> {
+        let began_ns = self.started_monotonic_ns;
+        began_ns..began_ns + (self.load.duration_s * 1e9) as u64
+    }
+
     /// Queries that the full window of an open loop kept back. They say nothing of the player.
     pub fn held_back(&self) -> u64 {
         self.unsent_causes.get(UNSENT_WINDOW).copied().unwrap_or(0)
@@ -113,6 +131,15 @@ impl Trial {
         let causes = self.wrong_causes.iter().filter(move |(cause, _)| is_told(cause));
         causes.chain(&self.wrong_rcodes).map(|(cause, count)| (cause.as_str(), *count))
     }
+}
+
+/// Another subject that was running during a trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// The name of its cell.
+    pub name: String,
+    /// CPU seconds that it took, with all its processes, from the beginning of the player to its end.
+    pub cpu_s: f64,
 }
 
 /// The dataset of a trial.

@@ -1,14 +1,35 @@
 //! Which trials count. A trial that the player spoiled (it lagged, its sends failed, or its own sockets dropped replies) is
-//! made anew, at most twice; when it is spoiled every time the last one counts, and the figure is refused. All of
-//! them are stored, so that whoever searches and whoever judges must leave out the same.
+//! made anew, at most twice; when it is spoiled every time the last one counts, and the figure is refused. One that the host
+//! spoiled is made anew, at most five times; then it counts as it is, and refuses nothing. All of them are stored, and
+//! searching and judging leave out the same.
 
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::LoadMode;
 use kqps_observation::{Run, RunTrial, Trial};
 
+use crate::disturbed::disturbed;
 use crate::warning::{Effect, REDOS, client_drops, lagging, send_failed};
 
-/// Whether a trial is to be made anew.
+/// How many times a trial that the host spoiled is made anew.
+const HOST_REDOS: u32 = 5;
+
+/// The speed of the subject's cores in a trial as a multiple of the reference: 1 where it was not gauged.
+pub fn speed(trial: &Trial) -> f64 {
+    trial.speed.as_ref().and_then(|speed| speed.speed()).unwrap_or(1.0)
+}
+
+/// The load that a trial in open loop was to play, queries a second at the reference speed; none of a closed loop.
+pub fn load_qps(trial: &Trial) -> Option<f64> {
+    let wanted_qps = trial.speed.as_ref().and_then(|speed| speed.wanted_qps).or(trial.load.intended_qps);
+    wanted_qps.filter(|_| trial.load.mode == LoadMode::Open)
+}
+
+/// Correct answers a second at the reference speed.
+pub fn answered_qps(trial: &Trial) -> f64 {
+    trial.load.answered_qps / speed(trial)
+}
+
+/// Whether the player spoiled a trial, so that it is to be made anew.
 pub fn is_spoiled(trial: &Trial) -> bool {
     let warnings = [lagging(trial), send_failed(trial), client_drops(trial)];
     warnings.iter().flatten().any(|warning| warning.effect() == Effect::RedoThenRefuse)
@@ -53,17 +74,25 @@ pub fn counted_of_cell(run: &Run, cell: usize) -> Vec<(&RunTrial, &Trial)> {
 fn rows<'a, T>(played: &'a [T], facts: &impl Fn(&T) -> (Purpose, &Trial)) -> impl Iterator<Item = &'a [T]> {
     let key = |one: &T| {
         let (purpose, trial) = facts(one);
-        (purpose, trial.load.intended_qps.filter(|_| trial.load.mode == LoadMode::Open))
+        (purpose, load_qps(trial))
     };
     played.chunk_by(move |a, b| key(a) == key(b))
 }
 
 fn counted_of_row<'a, T>(row: &'a [T], facts: &impl Fn(&T) -> (Purpose, &Trial)) -> Vec<&'a T> {
-    let mut spoiled = 0;
+    let (mut by_player, mut by_host) = (0, 0);
     let mut counts = |one: &&T| {
-        let is_left_out = is_spoiled(facts(one).1) && spoiled < REDOS;
-        spoiled = if is_left_out { spoiled + 1 } else { 0 };
-        !is_left_out
+        let trial = facts(one).1;
+        // What the player does when its core is withheld is the host's doing, too.
+        if disturbed(trial).is_some() && by_host < HOST_REDOS {
+            by_host += 1;
+        } else if is_spoiled(trial) && by_player < REDOS {
+            by_player += 1;
+        } else {
+            (by_player, by_host) = (0, 0);
+            return true;
+        }
+        false
     };
     row.iter().filter(|one| counts(one)).collect()
 }

@@ -9,6 +9,8 @@
 
 pub mod bottleneck;
 pub mod compare;
+pub mod disturbed;
+pub mod estimate;
 pub mod evidence;
 pub mod figure;
 pub mod grade;

@@ -158,6 +158,7 @@ fn purpose(purpose: Purpose) -> &'static str {
         Purpose::Ceiling => "ceiling",
         Purpose::Search => "search",
         Purpose::Retest => "retest",
+        Purpose::Refine => "refine",
         Purpose::Latency => "latency",
         Purpose::Closed => "closed loop",
         Purpose::Rate => "fixed rate",

@@ -8,7 +8,7 @@ use kqps_observation::{Cell, Run, Trial};
 
 use super::doubts::Objections;
 use super::{Case, Comparison, Figure, compare, conditions};
-use crate::evidence::counted_at_last;
+use crate::evidence::{self, counted_at_last};
 use crate::judge::judge_cell_of;
 
 /// Which cells of a run that was made for a comparison are compared.
@@ -177,16 +177,18 @@ fn told_of<'a>(trials: &[&'a RunTrial]) -> Option<&'a Trial> {
     let measured: Vec<_> = measured.filter(|(purpose, _)| is_compared(*purpose)).collect();
     let counted = counted_at_last(&measured, |(purpose, trial)| (*purpose, *trial));
     // Of several rates the highest tells most of a subject.
-    let load_qps = |trial: &Trial| trial.load.intended_qps.unwrap_or(0.0);
+    let load_qps = |trial: &Trial| evidence::load_qps(trial).unwrap_or(0.0);
     counted.into_iter().map(|(_, trial)| *trial).max_by(|a, b| load_qps(a).total_cmp(&load_qps(b)))
 }
 
 fn of_trial(trial: &Trial, figure: Figure) -> Option<f64> {
     let value = match figure {
-        Figure::AnsweredRate | Figure::ReliableRate => trial.load.answered_qps,
+        Figure::AnsweredRate | Figure::ReliableRate => evidence::answered_qps(trial),
         Figure::CpuPerAnswer => {
             let subject = trial.subject.as_ref()?;
-            (subject.cpu_user_s + subject.cpu_system_s) / trial.accounts.correct as f64
+            // What takes a second at half the speed takes half of one.
+            let cpu_s = (subject.cpu_user_s + subject.cpu_system_s) * evidence::speed(trial);
+            cpu_s / trial.accounts.correct as f64
         }
         Figure::P99Latency => trial.latency_us.p99? as f64,
     };

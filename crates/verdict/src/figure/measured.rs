@@ -7,7 +7,7 @@ use kqps_observation::trial::LoadMode;
 use kqps_observation::{Cell, Histogram, Run, RunTrial, Trial};
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::counted_of_cell;
+use crate::evidence::{counted_of_cell, load_qps};
 use crate::judge::{CellVerdict, StartVerdict};
 
 /// Mean, minimum and maximum over starts, as many published studies tell them, in the unit of what is told.
@@ -76,7 +76,7 @@ pub(super) fn behind<'a>(run: &'a Run, verdict: &CellVerdict) -> Vec<&'a Trial> 
     let of_start = |start: &StartVerdict| {
         let lower_qps = start.bounds.as_ref().and_then(|bounds| bounds.lower_qps);
         let named = run.trials.iter().filter(|trial| start.trials.contains(&trial.number));
-        let is_above = move |trial: &Trial| match (trial.load.mode, trial.load.intended_qps, lower_qps) {
+        let is_above = move |trial: &Trial| match (trial.load.mode, load_qps(trial), lower_qps) {
             (LoadMode::Closed, ..) => false,
             (_, Some(load_qps), Some(lower_qps)) => verdict.goal.round_load(load_qps) > lower_qps,
             _ => true,
@@ -185,7 +185,7 @@ pub(super) fn p99_at_half_us(run: &Run, verdict: &CellVerdict) -> Option<u64> {
     let p99_of = |purposes: &[Purpose]| {
         let mut latency = Histogram::default();
         for (one, trial) in counted.iter().filter(|(one, _)| purposes.contains(&one.purpose)) {
-            let share = trial.load.intended_qps.unwrap_or(0.0) / found_qps(one.block).unwrap_or(figure_qps);
+            let share = load_qps(trial).unwrap_or(0.0) / found_qps(one.block).unwrap_or(figure_qps);
             let recorded = trial.histograms.get("latency").and_then(|text| Histogram::decode(text));
             if let Some(recorded) = recorded.filter(|_| HALF.contains(&share)) {
                 latency.add(&recorded);

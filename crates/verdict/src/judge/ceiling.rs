@@ -4,7 +4,7 @@
 use kqps_observation::run::{Cell, CellLoad, Purpose, Role, Run, RunTrial};
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::counted_at_last;
+use crate::evidence::{answered_qps, counted_at_last};
 use crate::interval::{Interval, median_interval};
 
 /// The subject of cells that measure the echo, as in [`Cell::subject`].
@@ -151,7 +151,7 @@ fn ceiling(run: &Run, index: usize, cell: &Cell, purpose: Purpose) -> Ceiling {
     for block in blocks {
         let of_block: Vec<_> = measured.iter().filter(|(other, ..)| *other == block).collect();
         let counted = counted_at_last(&of_block, |(_, purpose, (_, record))| (*purpose, *record));
-        let rates: Vec<f64> = counted.iter().map(|(.., (_, record))| record.load.answered_qps).collect();
+        let rates: Vec<f64> = counted.iter().map(|(.., (_, record))| answered_qps(record)).collect();
         figures.extend(median_interval(&rates).map(|interval| interval.median));
         trials.extend(counted.iter().map(|(.., (number, _))| *number));
     }

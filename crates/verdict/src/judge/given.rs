@@ -5,7 +5,7 @@ use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 
 use super::start::{Played, Start, StartVerdict, without_warm_ups};
-use crate::evidence::{counted, counted_at_last, is_spoiled};
+use crate::evidence::{answered_qps, counted, counted_at_last, is_spoiled};
 use crate::interval::median_interval;
 use crate::search::{Bounds, Goal, Probe};
 use crate::steady::full_bins;
@@ -18,7 +18,7 @@ impl<'a> Start<'a> {
         let counted = counted_at_last(&asked_for, Played::facts);
         let loops: Vec<&Played<'a>> =
             counted.into_iter().filter(|one| one.purpose == Purpose::Closed).collect();
-        let rates: Vec<f64> = loops.iter().map(|one| one.trial.load.answered_qps).collect();
+        let rates: Vec<f64> = loops.iter().map(|one| answered_qps(one.trial)).collect();
         let bounds = median_interval(&rates).map(|rate| Bounds {
             throughput_qps: Some(rate.median),
             trials: loops.len() as u32,
@@ -45,7 +45,7 @@ impl<'a> Start<'a> {
         let bounds = Bounds {
             lower_qps: lower.map(|(probe, _)| probe.load_qps),
             upper_qps: upper.map(|(probe, _)| probe.load_qps),
-            throughput_qps: lower.map(|(_, one)| one.trial.load.answered_qps),
+            throughput_qps: lower.map(|(_, one)| answered_qps(one.trial)),
             irregular: upper.is_none(),
             trials: rates.len() as u32,
             ..Bounds::default()

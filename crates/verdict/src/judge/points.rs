@@ -7,7 +7,7 @@ use kqps_observation::trial::LoadMode;
 use kqps_observation::{Accounts, Histogram, Place, Quantiles, Trial};
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::counted_of_cell;
+use crate::evidence::{counted_of_cell, load_qps};
 use crate::search::Goal;
 
 /// Latency at one load in one start, over all trials at it that count: their histograms are added, never their quantiles
@@ -53,7 +53,7 @@ pub(super) fn latency(run: &Run, cell: usize, goal: &Goal) -> Vec<LoadPoint> {
     // Loads are positive, and the bits of positive numbers are in their order.
     let mut by_load: BTreeMap<(u32, u64), Vec<(&RunTrial, &Trial)>> = BTreeMap::new();
     for (one, trial) in counted_of_cell(run, cell) {
-        if let (LoadMode::Open, Some(load_qps)) = (trial.load.mode, trial.load.intended_qps) {
+        if let Some(load_qps) = load_qps(trial) {
             by_load.entry((one.block, goal.round_load(load_qps).to_bits())).or_default().push((one, trial));
         }
     }

@@ -1,16 +1,16 @@
 //! The few facts of a trial that the search needs.
 
 use kqps_observation::run::Purpose;
-use kqps_observation::trial::LoadMode;
 use kqps_observation::{Histogram, Trial};
 use serde::{Deserialize, Serialize};
 
 use super::goal::Goal;
+use crate::evidence;
 
 /// One trial, as the search sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
-    /// Intended load in queries a second, rounded by [`Goal::round_load`]. 0 for a closed loop.
+    /// Intended load in queries a second at the reference speed, rounded by [`Goal::round_load`]. 0 for a closed loop.
     pub load_qps: f64,
     /// Seconds in which queries were sent.
     pub duration_s: f64,
@@ -23,7 +23,7 @@ pub struct Probe {
     pub wrong_ratio: f64,
     /// Whether its latency exceeded the goal's limit.
     pub too_slow: bool,
-    /// Correct replies a second.
+    /// Correct replies a second, at the reference speed.
     pub answered_qps: f64,
     /// Right replies a second that came after the timeout.
     #[serde(default)]
@@ -48,10 +48,7 @@ impl Probe {
     /// trial without a histogram is judged by its p99, else by its longest latency, and without any of them
     /// it is too slow, for nothing shows that it was not.
     pub fn of(trial: &Trial, goal: &Goal, purpose: Purpose) -> Self {
-        let load_qps = match (trial.load.mode, trial.load.intended_qps) {
-            (LoadMode::Open, Some(load_qps)) => goal.round_load(load_qps),
-            _ => 0.0,
-        };
+        let load_qps = evidence::load_qps(trial).map_or(0.0, |load_qps| goal.round_load(load_qps));
         Self {
             load_qps,
             duration_s: trial.load.duration_s,
@@ -59,7 +56,7 @@ impl Probe {
             bad_ratio: trial.accounts.bad_ratio(),
             wrong_ratio: trial.accounts.wrong as f64 / trial.accounts.intended.max(1) as f64,
             too_slow: goal.p99_us.is_some_and(|limit_us| is_slow(trial, limit_us)),
-            answered_qps: trial.load.answered_qps,
+            answered_qps: evidence::answered_qps(trial),
             late_qps: if trial.load.duration_s > 0.0 {
                 trial.accounts.late as f64 / trial.load.duration_s
             } else {

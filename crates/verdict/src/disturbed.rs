@@ -1,0 +1,107 @@
+//! Trials that the host spoiled: its cores changed their speed meanwhile, or stood still for longer than a server's buffer
+//! lasts. They say nothing of the subject, whether they were good or bad, and are made again. A subject that stands still by
+//! itself, while its core runs, is not excused: nothing is withheld from it.
+
+use std::fmt;
+
+use kqps_observation::Trial;
+use kqps_observation::trial::LoadMode;
+
+/// What the host did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Disturbed {
+    /// The speed of the subject's cores before and after differs by this share of the lesser one.
+    Shifted(f64),
+    /// A core of the subject's may have stood still for so many seconds in one piece.
+    Withheld(f64),
+}
+
+impl fmt::Display for Disturbed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shifted(share) => {
+                write!(formatter, "the speed of the subject's cores changed by {:.0} %", share * 100.0)
+            }
+            Self::Withheld(seconds) => write!(
+                formatter,
+                "a core of the subject was withheld for up to {:.1} ms, longer than its buffers last",
+                seconds * 1e3
+            ),
+        }
+    }
+}
+
+/// Gauges of a host that holds still differ by 2 % or so; a host that changes its speed changes it by 20 % and more.
+const SHIFT_MOST: f64 = 0.05;
+
+/// Small datagrams that a socket's buffer of the usual size holds: 212,992 bytes, of which the kernel counts 768 for each.
+const BUFFER_PACKETS: f64 = 277.0;
+
+/// A closed loop waits for its replies and loses nothing; but it may stand still for this share of its time at most.
+const STILL_MOST: f64 = 0.01;
+
+/// What the host did to a trial that spoiled it; none of one that was neither gauged nor witnessed.
+pub fn disturbed(trial: &Trial) -> Option<Disturbed> {
+    let shift = trial.speed.as_ref().and_then(|speed| speed.shift());
+    if let Some(share) = shift.filter(|share| *share > SHIFT_MOST) {
+        return Some(Disturbed::Shifted(share));
+    }
+    let sending = trial.sending_ns();
+    let stalls = trial.stalls.as_ref()?;
+    let longest_s = stalls.longest_s(&sending);
+    let is_too_long = match (trial.load.mode, trial.load.intended_qps) {
+        (LoadMode::Open, Some(rate_qps)) => longest_s * rate_qps > BUFFER_PACKETS,
+        _ => {
+            stalls.stood_s(&sending) > trial.load.duration_s * STILL_MOST * stalls.cores.len().max(1) as f64
+        }
+    };
+    is_too_long.then_some(Disturbed::Withheld(longest_s))
+}
+
+#[cfg(test)]
+mod tests {
+    use kqps_observation::gauge::{CoreGauge, GaugeFacts, SpeedFacts, Stall, StallFacts};
+    use kqps_observation::trial::Load;
+
+    use super::*;
+
+    fn trial(rate_qps: f64, late_us: &[u64]) -> Trial {
+        let stalls = late_us.iter().map(|&late_us| Stall { cpu: 1, at_ns: 5, late_us }).collect();
+        let stalls = StallFacts { period_us: 2_000, cores: vec![1], stalls, ..StallFacts::default() };
+        let load = Load { intended_qps: Some(rate_qps), duration_s: 0.5, ..Load::default() };
+        Trial { load, stalls: Some(stalls), ..Trial::default() }
+    }
+
+    #[test]
+    fn a_standstill_counts_where_it_may_outlast_a_buffer() {
+        assert_eq!(disturbed(&trial(200e3, &[])), None);
+        assert_eq!(disturbed(&trial(200e3, &[300])), Some(Disturbed::Withheld(0.0023)));
+        // 277 packets last 27.7 ms at 10,000 a second.
+        assert_eq!(disturbed(&trial(10e3, &[25_000])), None);
+        assert!(matches!(disturbed(&trial(10e3, &[26_000])), Some(Disturbed::Withheld(_))));
+        assert_eq!(disturbed(&Trial::default()), None, "nothing was witnessed");
+    }
+
+    #[test]
+    fn a_closed_loop_may_stand_still_for_a_hundredth_of_its_time() {
+        let closed = |late_us: &[u64]| {
+            let mut trial = trial(0.0, late_us);
+            (trial.load.mode, trial.load.intended_qps) = (LoadMode::Closed, None);
+            disturbed(&trial)
+        };
+        assert_eq!(closed(&[2_000, 2_900]), None);
+        assert!(closed(&[2_000, 3_100]).is_some());
+    }
+
+    #[test]
+    fn a_speed_that_changed_is_another_one() {
+        let gauge =
+            |turns_per_s| GaugeFacts { cores: vec![CoreGauge { cpu: 1, turns_per_s, stalled_s: 0.0 }] };
+        let of = |before, after| {
+            let speed = SpeedFacts { before: gauge(before), after: gauge(after), ..SpeedFacts::default() };
+            disturbed(&Trial { speed: Some(speed), ..Trial::default() })
+        };
+        assert_eq!(of(100.0, 104.9), None);
+        assert!(matches!(of(130.0, 100.0), Some(Disturbed::Shifted(share)) if (share - 0.3).abs() < 1e-9));
+    }
+}

@@ -1,0 +1,222 @@
+//! What a subject does, estimated from all of its trials: the load that meets the goal in half of them, or the rate that it
+//! answers in a closed loop, with the interval that they earn.
+//!
+//! A trial at a fixed load is good or bad, and no more than that is used of it: how much a subject answers when it is
+//! asked too much is not what it holds. That good trials become rare as the load grows is taken for a logistic curve, the
+//! middle of which is wanted. How steep it is, and how far starts lie apart, is not known beforehand: all that is
+//! likely is tried, and weighs as much as it explains the trials (Kontsevich and Tyler, Vision Research 39, 1999, do so with
+//! thresholds of seeing). Some trials go wrong for other reasons, so no single one decides.
+
+use crate::interval::Interval;
+
+/// What one trial says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Evidence {
+    /// It met the goal at this load, queries a second.
+    Met(f64),
+    /// It missed the goal at this load, queries a second.
+    Missed(f64),
+    /// It was answered at this rate in a closed loop, correct answers a second.
+    Answered(f64),
+}
+
+/// How much single trials scatter, as the standard deviation of logarithms: from this to that, in steps.
+const SCATTER_LEAST: f64 = 0.004;
+const SCATTER_MOST: f64 = 0.10;
+const SCATTER_STEPS: usize = 8;
+
+/// How far starts lie apart, as the standard deviation of logarithms, and how likely that is before anything was measured.
+const APART: [(f64, f64); 5] = [(0.0, 0.2), (0.003, 0.25), (0.006, 0.25), (0.012, 0.2), (0.024, 0.1)];
+
+/// The share of trials whose outcome has another reason than the load.
+const LAPSES: f64 = 0.03;
+
+/// A rate whose trial lapsed is anything within this, as a logarithm.
+const LAPSE_WIDTH: f64 = 1.0;
+
+/// The logistic curve with this slope is within 0.01 of a normal distribution's.
+const LOGISTIC: f64 = 1.702;
+
+/// Two neighbouring points of the grid lie so far apart, as logarithms, or farther where it has too many points.
+const STEP: f64 = 0.001;
+const POINTS_MOST: f64 = 2_000.0;
+
+/// The grid goes on for so far beyond the loads that were decided, as a logarithm.
+const MARGIN: f64 = 0.25;
+
+/// The coverage of an interval.
+const COVERAGE: f64 = 0.95;
+
+/// A rate, not as one number: how likely every number is, on an even grid of logarithms.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// The logarithm of the rate at the first point.
+    first: f64,
+    /// From one point to the next.
+    step: f64,
+    /// How likely each point is; the sum is 1.
+    chances: Vec<f64>,
+    /// How many starts have a part in it.
+    starts: u32,
+}
+
+impl Evidence {
+    fn rate_qps(self) -> f64 {
+        let (Self::Met(qps) | Self::Missed(qps) | Self::Answered(qps)) = self;
+        qps
+    }
+
+    /// How likely the trial is to come out so where the subject's rate has this logarithm.
+    fn likelihood(self, log: f64, scatter: f64) -> f64 {
+        let away = (log - self.rate_qps().ln()) / scatter;
+        let met = || 1.0 / (1.0 + (-LOGISTIC * away).exp());
+        let usual = match self {
+            Self::Met(_) => met(),
+            Self::Missed(_) => 1.0 - met(),
+            Self::Answered(_) => {
+                let density = (-0.5 * away * away).exp() / (scatter * std::f64::consts::TAU.sqrt());
+                return (1.0 - LAPSES) * density + LAPSES / LAPSE_WIDTH;
+            }
+        };
+        (1.0 - LAPSES) * usual + LAPSES / 2.0
+    }
+}
+
+impl Estimate {
+    /// The estimate of a subject from the trials of each of its starts. None where they do not bound it: without a rate that
+    /// was answered, some load must have met the goal and some missed it.
+    pub fn of(starts: &[Vec<Evidence>]) -> Option<Self> {
+        let starts: Vec<&Vec<Evidence>> = starts.iter().filter(|start| !start.is_empty()).collect();
+        let grid = Grid::of(starts.iter().flat_map(|start| start.iter().copied()))?;
+        let mut chances = vec![0.0; grid.points];
+        for step in 0..SCATTER_STEPS {
+            let exponent = step as f64 / (SCATTER_STEPS - 1) as f64;
+            let scatter = SCATTER_LEAST * (SCATTER_MOST / SCATTER_LEAST).powf(exponent);
+            let likelihoods: Vec<Vec<f64>> =
+                starts.iter().map(|start| grid.likelihoods(start, scatter)).collect();
+            for (apart, weight) in APART {
+                let blurred = likelihoods.iter().map(|likelihood| blur(likelihood, apart / grid.step));
+                let all = blurred.reduce(|a, b| a.iter().zip(&b).map(|(a, b)| a * b).collect())?;
+                chances.iter_mut().zip(all).for_each(|(sum, chance)| *sum += weight * chance);
+            }
+        }
+        Self { first: grid.first, step: grid.step, chances, starts: starts.len() as u32 }.normalised()
+    }
+
+    fn normalised(mut self) -> Option<Self> {
+        let sum: f64 = self.chances.iter().sum();
+        self.chances.iter_mut().for_each(|chance| *chance /= sum);
+        sum.is_normal().then_some(self)
+    }
+
+    /// Where so large a share of the chances, above 0 and below 1, lies below.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let mut below = 0.0;
+        for (point, &chance) in self.chances.iter().enumerate() {
+            if below + chance >= share {
+                let within = (share - below) / chance - 0.5;
+                return (self.first + (point as f64 + within) * self.step).exp();
+            }
+            below += chance;
+        }
+        (self.first + self.step * self.chances.len() as f64).exp()
+    }
+
+    /// The median, and the interval in which the truth lies with 95 %.
+    pub fn interval(&self) -> Interval {
+        let tail = (1.0 - COVERAGE) / 2.0;
+        Interval {
+            median: self.quantile(0.5),
+            low: self.quantile(tail),
+            high: self.quantile(1.0 - tail),
+            coverage: COVERAGE,
+            count: self.starts,
+        }
+    }
+
+    /// This as a share of the other, which is known independently.
+    pub fn over(&self, other: &Self) -> Self {
+        let step = self.step.max(other.step);
+        let (one, other) = (self.with_step(step), other.with_step(step));
+        let (length, points) = (one.chances.len(), other.chances.len());
+        let mut chances = vec![0.0; length + points - 1];
+        for (at, chance) in one.chances.iter().enumerate().filter(|(_, chance)| **chance > 1e-12) {
+            for (point, &divisor) in other.chances.iter().enumerate() {
+                chances[at + points - 1 - point] += chance * divisor;
+            }
+        }
+        let first = one.first - other.first - step * (points - 1) as f64;
+        Self { first, step, chances, starts: one.starts.min(other.starts) }
+    }
+
+    /// The same on a grid with a step that is as large or larger.
+    fn with_step(&self, step: f64) -> Self {
+        let ratio = self.step / step;
+        let mut chances = vec![0.0; ((self.chances.len() - 1) as f64 * ratio).ceil() as usize + 2];
+        for (point, &chance) in self.chances.iter().enumerate() {
+            let at = point as f64 * ratio;
+            let (below, above) = (at.floor(), at - at.floor());
+            chances[below as usize] += chance * (1.0 - above);
+            chances[below as usize + 1] += chance * above;
+        }
+        Self { step, chances, ..*self }
+    }
+}
+
+/// The rates that may be true.
+struct Grid {
+    first: f64,
+    step: f64,
+    points: usize,
+}
+
+impl Grid {
+    fn of(evidence: impl Iterator<Item = Evidence>) -> Option<Self> {
+        let (mut met, mut missed) = (None, None);
+        for one in evidence {
+            let log = one.rate_qps().ln();
+            if !matches!(one, Evidence::Missed(_)) {
+                met = Some(met.map_or(log, |most: f64| most.max(log)));
+            }
+            if !matches!(one, Evidence::Met(_)) {
+                missed = Some(missed.map_or(log, |least: f64| least.min(log)));
+            }
+        }
+        let (met, missed): (f64, f64) = (met?, missed?);
+        let (first, last) = (met.min(missed) - MARGIN, met.max(missed) + MARGIN);
+        let step = STEP.max((last - first) / POINTS_MOST);
+        Some(Self { first, step, points: ((last - first) / step).ceil() as usize })
+    }
+
+    /// How likely the trials of a start are at every point, as a share of the greatest.
+    fn likelihoods(&self, start: &[Evidence], scatter: f64) -> Vec<f64> {
+        let at = |point| self.first + point as f64 * self.step;
+        let log_of = |log: f64| start.iter().map(|one| one.likelihood(log, scatter).ln()).sum::<f64>();
+        (0..self.points).map(|point| log_of(at(point)).exp()).collect()
+    }
+}
+
+/// A chance that is smaller than this share of the greatest changes nothing.
+const NEGLIGIBLE: f64 = 1e-9;
+
+/// What was sharp at every point, spread by a normal distribution with a standard deviation of so many points.
+fn blur(sharp: &[f64], deviation: f64) -> Vec<f64> {
+    let reach = (3.0 * deviation).ceil() as usize;
+    let weights: Vec<f64> =
+        (0..=reach).map(|away| (-0.5 * (away as f64 / deviation.max(1e-9)).powi(2)).exp()).collect();
+    let sum = 2.0 * weights.iter().sum::<f64>() - weights[0];
+    let least = sharp.iter().copied().fold(0.0, f64::max) * NEGLIGIBLE;
+    let mut blurred = vec![0.0; sharp.len()];
+    for (point, value) in sharp.iter().enumerate().filter(|(_, value)| **value > least) {
+        for (away, weight) in weights.iter().enumerate() {
+            let share = value * weight / sum;
+            if let Some(above) = blurred.get_mut(point + away) {
+                *above += share;
+            }
+            if away > 0 && point >= away {
+                blurred[point - away] += share;
+            }
+        }
+    }
+    blurred
+}

@@ -1,0 +1,4 @@
+//! What subjects hold, estimated from trials: known answers, and simulated hosts.
+
+mod answers;
+mod hosts;
