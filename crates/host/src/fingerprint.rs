@@ -27,6 +27,12 @@ pub fn read() -> Fingerprint {
     fingerprint
 }
 
+/// Bytes of memory that programs may still take without others being swapped out; none where the kernel does not say.
+pub fn memory_available() -> Option<u64> {
+    let memory = std::fs::read_to_string("/proc/meminfo").ok()?;
+    Some(kib(&memory, "MemAvailable") * 1024).filter(|bytes| *bytes > 0)
+}
+
 /// A program's path and the BLAKE3 hash of its file; the hash is none when the file cannot be read. The
 /// version is left to whoever may start the program and ask.
 pub fn binary(path: &Path) -> BinaryFacts {

@@ -29,6 +29,7 @@ mod process;
 mod split;
 mod subject;
 
+pub use fingerprint::memory_available;
 pub use gauge::gauge;
 pub use ledger::ledger;
 pub use listener::listeners;

@@ -27,10 +27,10 @@ pub fn load(run: &Run, canary: usize) -> Option<Load> {
     }
 }
 
-/// Whether the canary is due before the cell at `position` of a block's order, canaries not counted. One that
-/// could not be played counts as played: the next one comes soon enough.
-pub fn is_due(run: &Run, canary: usize, block: u32, position: usize) -> bool {
-    position.is_multiple_of(EVERY) && played(run, canary, block) <= position / EVERY
+/// Whether the canary is due when so many cells of a block are done, canaries not counted. One that could not be played counts
+/// as played: the next one comes soon enough.
+pub fn is_due(run: &Run, canary: usize, block: u32, done: usize) -> bool {
+    played(run, canary, block) <= done / EVERY
 }
 
 /// Whether the canary is due at the end of the run, after a last block of `cells` cells.

@@ -1,7 +1,10 @@
-//! Conducting a run: blocks, in each block every cell in random order, for each cell a fresh start of its
-//! subject and then the trials that it wants. Every trial is committed before the next one starts.
+//! Conducting a run: blocks, in each block every cell in random order, for each cell a fresh start of its subject and then the
+//! trials that it wants. Cells that are alike are started together, and their trials take turns. Every trial is committed
+//! before the next one starts.
 
+mod group;
 mod patience;
+mod rounds;
 mod tryout;
 
 use std::time::Instant;
@@ -14,11 +17,10 @@ use kqps_verdict::search::Goal;
 
 use crate::budget::{Clock, cost};
 use crate::canary;
-use crate::load::{Load, Played};
+use crate::load::Load;
 use crate::order;
 use crate::reasons;
 use crate::unit::{Ending, Next, Unit};
-use crate::warm_up::WarmUp;
 
 pub use patience::Patience;
 
@@ -43,8 +45,25 @@ impl NoTrial {
     }
 }
 
-/// A started subject: plays one load at it. Dropping it stops the subject.
-pub type Play<'a> = Box<dyn FnMut(&Load) -> Result<Trial, NoTrial> + 'a>;
+/// A started subject. Dropping it stops it.
+pub trait Started {
+    /// Plays one load at it.
+    fn play(&mut self, load: &Load) -> Result<Trial, NoTrial>;
+
+    /// CPU seconds that it has taken so far; none where nobody knows.
+    fn cpu_s(&self) -> Option<f64> {
+        None
+    }
+}
+
+impl<F: FnMut(&Load) -> Result<Trial, NoTrial>> Started for F {
+    fn play(&mut self, load: &Load) -> Result<Trial, NoTrial> {
+        self(load)
+    }
+}
+
+/// A started subject of any kind.
+pub type Play<'a> = Box<dyn Started + 'a>;
 
 /// What happens, as it happens.
 #[derive(Debug)]
@@ -121,9 +140,6 @@ pub struct Conductor<'a> {
 /// Why something does not fit the budget.
 const NO_TIME: &str = "the budget was used up";
 
-/// Why a search was cut short.
-const TOO_LONG: &str = "it took too long for the budget";
-
 impl<'a> Conductor<'a> {
     /// Makes all trials of `run` that are missing, and adds them to it.
     pub fn conduct(&mut self, run: &mut Run) -> Result<Conducted, StoreError> {
@@ -151,19 +167,17 @@ impl<'a> Conductor<'a> {
             let canary = canary::cell(run);
             let mut order = order::of_run(run, block);
             order.retain(|cell| Some(*cell) != canary);
-            for (position, &cell) in order.iter().enumerate() {
-                if let Some(why) = self.why_not(run, cell, block) {
-                    let what = format!("block {}: {}", block + 1, run.cells[cell].name);
-                    self.drop(run, &what, why)?;
-                    continue;
-                }
+            let mut position = 0;
+            let groups = group::groups(run, &order);
+            let order: Vec<usize> = groups.iter().flatten().copied().collect();
+            for cells in groups {
                 let canary = canary.filter(|canary| canary::is_due(run, *canary, block, position));
-                let patience = self.patience(run, cell, block, &order[position..]);
                 if self.canary(run, canary, block)? == Conducted::Interrupted
-                    || self.unit(run, cell, block, patience)? == Conducted::Interrupted
+                    || self.group(run, &cells, block, &order[position..])? == Conducted::Interrupted
                 {
                     return Ok(Conducted::Interrupted);
                 }
+                position += cells.len();
             }
             let canary = canary.filter(|canary| canary::is_due_at_end(run, *canary, block, order.len()));
             if self.canary(run, canary, block)? == Conducted::Interrupted {
@@ -185,13 +199,6 @@ impl<'a> Conductor<'a> {
         let cell_s = cost::cell_s(facts, &run.goal, block) * if block == 0 { 0.5 } else { 1.0 };
         let fits = self.clock.is_none_or(|(clock, began)| clock.fits_cell(seconds(began), cell_s));
         (may_go && !fits).then_some(NO_TIME)
-    }
-
-    /// Whether a search that began so long ago is cut short.
-    fn is_too_long(&self, run: &Run, place: Place, search_began: Instant) -> bool {
-        let usual_s = cost::search_s(&run.cells[place.cell], &run.goal, place.block);
-        self.clock
-            .is_some_and(|(clock, began)| clock.cuts_search(seconds(began), seconds(search_began), usual_s))
     }
 
     fn drop_blocks(&mut self, run: &mut Run, first: u32, why: &str) -> Result<(), StoreError> {
@@ -237,55 +244,13 @@ impl<'a> Conductor<'a> {
         let start = self.store.next_start()?;
         (self.tell)(&Event::Start { cell: &run.cells[cell], start });
         let patience = self.patience(run, cell, block, &[cell]);
-        let played = (self.start)(cell, start, patience).and_then(|mut play| play(&load));
+        let played = (self.start)(cell, start, patience).and_then(|mut play| play.play(&load));
         let outcome = match played {
             Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
             Err(NoTrial::Failed { reason, output }) => Outcome::Failed { reason, output },
             Ok(trial) => Outcome::Measured(Box::new(trial)),
         };
         self.commit(run, Place { cell, block, start }, load.purpose, outcome)?;
-        Ok(Conducted::Whole)
-    }
-
-    fn unit(
-        &mut self,
-        run: &mut Run,
-        cell: usize,
-        block: u32,
-        patience: Patience,
-    ) -> Result<Conducted, StoreError> {
-        let mut unit = Unit::of(run, &self.goal, cell, block);
-        let rest = format!("block {}: the rest of the search of {}", block + 1, run.cells[cell].name);
-        if run.skipped.contains_key(&rest) {
-            // It was cut short. What another start would add to it belongs to another life of the subject.
-            return Ok(Conducted::Whole);
-        }
-        if !matches!(self.next(run, &mut unit, cell)?, Next::Over(_)) {
-            let start = self.store.next_start()?;
-            (self.tell)(&Event::Start { cell: &run.cells[cell], start });
-            let place = Place { cell, block, start };
-            match (self.start)(cell, start, patience) {
-                Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
-                Err(NoTrial::Failed { reason, output }) => {
-                    unit.fail(reason.clone());
-                    self.commit(run, place, Purpose::default(), Outcome::Failed { reason, output })?;
-                }
-                Ok(mut play) => {
-                    if self.trials(run, &mut unit, (place, patience), &mut play)? == Conducted::Interrupted {
-                        return Ok(Conducted::Interrupted);
-                    }
-                }
-            }
-        }
-        match unit.next() {
-            Next::Over(ending) => {
-                (self.tell)(&Event::Over { cell: &run.cells[cell], block, ending: &ending });
-            }
-            Next::Trial(_) => {
-                self.skip(run, &rest, TOO_LONG)?;
-                (self.tell)(&Event::Cut { cell: &run.cells[cell], block });
-            }
-        }
         Ok(Conducted::Whole)
     }
 
@@ -305,57 +270,6 @@ impl<'a> Conductor<'a> {
         }
         unit.leave_reasons();
         Ok(unit.next())
-    }
-
-    /// All trials that a unit wants of one start of its subject.
-    fn trials(
-        &mut self,
-        run: &mut Run,
-        unit: &mut Unit,
-        (place, patience): (Place, Patience),
-        play: &mut Play<'a>,
-    ) -> Result<Conducted, StoreError> {
-        let mut warm_up = WarmUp::of(&run.cells[place.cell]);
-        let mut warmed: Option<Trial> = None;
-        let mut search_began = None;
-        loop {
-            let next = self.next(run, unit, place.cell)?;
-            let is_searching = unit.is_search() && !is_for_reasons(&next);
-            let is_cut = |began: Instant| patience.is_over() || self.is_too_long(run, place, began);
-            if is_searching && search_began.is_some_and(is_cut) {
-                return Ok(Conducted::Whole);
-            }
-            // What is warm enough, or has no time left, is measured as it is.
-            let warming =
-                if warmed.is_some() && patience.is_over() { None } else { warm_up.next(warmed.as_ref()) };
-            let load = match (warming, next) {
-                (Some(load), Next::Trial(_)) => load,
-                (None, Next::Trial(load)) => {
-                    search_began.get_or_insert_with(Instant::now);
-                    load
-                }
-                (_, Next::Over(_)) => return Ok(Conducted::Whole),
-            };
-            match play(&load) {
-                Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
-                Err(NoTrial::Failed { reason, output }) => {
-                    if load.purpose.is_for_reasons() {
-                        unit.leave_reasons();
-                    } else {
-                        unit.fail(reason.clone());
-                    }
-                    self.commit(run, place, load.purpose, Outcome::Failed { reason, output })?;
-                }
-                Ok(trial) => {
-                    if load.purpose == Purpose::WarmUp {
-                        warmed = Some(trial.clone());
-                    }
-                    let outcome = Outcome::Measured(Box::new(trial.clone()));
-                    let number = self.commit(run, place, load.purpose, outcome)?;
-                    unit.add(Played { number, purpose: load.purpose, trial });
-                }
-            }
-        }
     }
 
     fn commit(

@@ -39,6 +39,11 @@ pub struct Played {
 }
 
 impl Played {
+    /// What decides whether it counts.
+    pub fn facts(&self) -> (Purpose, &Trial) {
+        (self.purpose, &self.trial)
+    }
+
     /// The stored trial, if it was measured.
     pub fn of(stored: &RunTrial) -> Option<Self> {
         stored.measured().map(|trial| Self {
@@ -52,5 +57,5 @@ impl Played {
 /// The trials that count: a trial that the player spoiled does not, so whatever asked for it asks for the same
 /// again. Redoing needs no memory but the stored trials.
 pub fn counted(played: &[Played]) -> Vec<&Played> {
-    evidence::counted(played, |one| (one.purpose, &one.trial))
+    evidence::counted(played, Played::facts)
 }

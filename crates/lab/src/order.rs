@@ -25,9 +25,26 @@ pub fn of_block(seed: u64, block: u32, cells: usize) -> Vec<usize> {
     order
 }
 
+/// What decides between cells of a block that have as many trials: the least has its turn first.
+pub(crate) fn draw(seed: u64, block: u32, trials: usize, cell: usize) -> u64 {
+    let round = (u64::from(block) + 1) << 32 | trials as u64;
+    let mut random = fastrand::Rng::with_seed(seed ^ round.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ cell as u64);
+    random.u64(..)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_cell_is_first_as_often_as_any_other() {
+        let mut first = [0; 3];
+        for round in 0..300 {
+            let of_round = (0..3).min_by_key(|&cell| draw(7, 1, round, cell)).unwrap();
+            first[of_round] += 1;
+        }
+        assert!(first.iter().all(|count| (70..=130).contains(count)), "{first:?}");
+    }
 
     #[test]
     fn every_block_has_every_cell_once_in_an_order_of_its_own() {

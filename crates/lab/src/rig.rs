@@ -6,13 +6,15 @@ use std::path::Path;
 
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::process;
-use kqps_observation::Cell;
+use kqps_observation::{Cell, Trial};
 use kqps_observation::question::Path as Kind;
 use kqps_observation::run::{Purpose, Role};
 use kqps_verdict::silence::silence;
 
-use crate::conduct::{NoTrial, Patience, Play};
+use crate::conduct::{NoTrial, Patience, Play, Started};
 use crate::folder::Folder;
+use crate::gauged::{Cores, Gauges};
+use crate::load::Load;
 use crate::materials::{Materials, NAMES_FACTOR, Wanted};
 use crate::path::LaidPath;
 use crate::player::Player;
@@ -30,6 +32,8 @@ pub(crate) struct Rig<'a> {
     pub(crate) definitions: &'a BTreeMap<String, Definition>,
     pub(crate) kqps: &'a Path,
     pub(crate) interrupts: &'a Interrupts,
+    /// How fast the cores are that trials are played on.
+    pub(crate) gauges: Gauges,
 }
 
 impl Rig<'_> {
@@ -47,10 +51,9 @@ impl Rig<'_> {
     /// Plays at a server that runs already, which the kernel's loopback or the network leads to.
     fn at_running<'b>(&'b self, cell: &'b Cell, address: SocketAddr) -> Play<'b> {
         let materials = &self.materials[&Wanted::of(&cell.factors)];
-        let (kqps, interrupts) = (self.kqps, self.interrupts);
-        Box::new(move |load| {
+        Box::new(move |load: &Load| {
             let player = Player {
-                kqps,
+                kqps: self.kqps,
                 path: &LaidPath::Loopback,
                 targets: &[address],
                 is_allowed: true,
@@ -61,9 +64,9 @@ impl Rig<'_> {
                 cpus: &cell.player_cpus,
                 subject_pid: None,
                 subject_cpus: &cell.subject_cpus,
-                interrupts,
+                interrupts: self.interrupts,
             };
-            let trial = player.play(load)?;
+            let trial = self.gauged(cell, load, |load| player.play(load))?;
             // A player that came too late to send anything says nothing of the server.
             let was_tried = trial.accounts.sent + trial.accounts.send_failed > 0;
             match silence(&trial).filter(|_| was_tried) {
@@ -97,42 +100,72 @@ impl Rig<'_> {
             renice(subject.pid(), niceness).map_err(NoTrial::failed)?;
         }
         let (queries, checks) = asked(cell, definition, materials);
-        let (kqps, interrupts) = (self.kqps, self.interrupts);
-        let (targets, subject_pid, ready_s) =
-            (subject.addresses().to_vec(), subject.pid(), subject.ready_s());
-        let mut running = Started(Some(subject), patience);
-        Ok(Box::new(move |load| {
-            let player = Player {
-                kqps,
-                path: &path,
-                targets: &targets,
-                is_allowed: false,
-                queries,
-                checks,
-                setup: Setup::of(cell),
-                cpus: &cell.player_cpus,
-                subject_pid: Some(subject_pid),
-                subject_cpus: &cell.subject_cpus,
-                interrupts,
-            };
-            let played = player.play(load).map(|mut trial| {
-                if let Some(facts) = &mut trial.subject {
-                    facts.ready_s = Some(ready_s);
-                }
-                trial
-            });
-            if let (Purpose::WarmUp, Some(subject)) = (load.purpose, &running.0) {
-                let unbound = |error| format!("it cannot be confined to its cores: {error}");
-                subject.confine().map_err(unbound).map_err(NoTrial::failed)?;
+        Ok(Box::new(AtStarted { rig: self, cell, path, queries, checks, subject: Stopped(Some(subject), patience) }))
+    }
+
+    /// Plays a load at what the cores of a cell are worth now. Warming up and looking for the reasons of drops give no figure,
+    /// so nothing is gauged there.
+    fn gauged(
+        &self,
+        cell: &Cell,
+        load: &Load,
+        play: impl FnOnce(&Load) -> Result<Trial, NoTrial>,
+    ) -> Result<Trial, NoTrial> {
+        let gives_figure = !matches!(load.purpose, Purpose::WarmUp | Purpose::Reasons { .. });
+        match Cores::of_cell(cell).filter(|_| gives_figure) {
+            Some(cores) => self.gauges.play(&cores, load, play),
+            None => play(load),
+        }
+    }
+}
+
+/// A subject that was started, and what is asked of it.
+struct AtStarted<'a> {
+    rig: &'a Rig<'a>,
+    cell: &'a Cell,
+    path: LaidPath,
+    queries: &'a Path,
+    checks: bool,
+    subject: Stopped,
+}
+
+impl Started for AtStarted<'_> {
+    fn play(&mut self, load: &Load) -> Result<Trial, NoTrial> {
+        let Some(subject) = &mut self.subject.0 else { return Err(NoTrial::failed("it was stopped".into())) };
+        let player = Player {
+            kqps: self.rig.kqps,
+            path: &self.path,
+            targets: subject.addresses(),
+            is_allowed: false,
+            queries: self.queries,
+            checks: self.checks,
+            setup: Setup::of(self.cell),
+            cpus: &self.cell.player_cpus,
+            subject_pid: Some(subject.pid()),
+            subject_cpus: &self.cell.subject_cpus,
+            interrupts: self.rig.interrupts,
+        };
+        let played = self.rig.gauged(self.cell, load, |load| player.play(load)).map(|mut trial| {
+            if let Some(facts) = &mut trial.subject {
+                facts.ready_s = Some(subject.ready_s());
             }
-            match running.0.as_mut().and_then(Subject::ended) {
-                // Whatever the player saw of a subject that died under it is no measurement.
-                Some((reason, output)) if !matches!(played, Err(NoTrial::Interrupted)) => {
-                    Err(NoTrial::Failed { reason: format!("{reason} during a trial"), output })
-                }
-                _ => played,
+            trial
+        });
+        if load.purpose == Purpose::WarmUp {
+            let unbound = |error| format!("it cannot be confined to its cores: {error}");
+            subject.confine().map_err(unbound).map_err(NoTrial::failed)?;
+        }
+        match subject.ended() {
+            // Whatever the player saw of a subject that died under it is no measurement.
+            Some((reason, output)) if !matches!(played, Err(NoTrial::Interrupted)) => {
+                Err(NoTrial::Failed { reason: format!("{reason} during a trial"), output })
             }
-        }))
+            _ => played,
+        }
+    }
+
+    fn cpu_s(&self) -> Option<f64> {
+        self.subject.0.as_ref().map(|subject| kqps_host::cpu_s_so_far(subject.pid()))
     }
 }
 
@@ -162,9 +195,9 @@ fn renice(pid: u32, word: &str) -> Result<(), String> {
 }
 
 /// A subject that is stopped as its definition says when it is no longer played at, in the time that is left for it.
-struct Started(Option<Subject>, Patience);
+struct Stopped(Option<Subject>, Patience);
 
-impl Drop for Started {
+impl Drop for Stopped {
     fn drop(&mut self) {
         if let Some(subject) = self.0.take() {
             subject.stop_within(self.1.for_stop());

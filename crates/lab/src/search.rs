@@ -2,10 +2,10 @@
 
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
-use kqps_verdict::evidence::counted_at_last;
+use kqps_verdict::evidence::{counted, counted_at_last};
 use kqps_verdict::search::{Bounds, Goal, Next, Probe, Start, bounds_found, next_trial};
 
-use crate::load::{Load, Pace, Played, counted};
+use crate::load::{Load, Pace, Played};
 
 /// What a search wants.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,9 +19,12 @@ pub enum Wanted {
 /// What a search wants next, after the trials that it has. Spoiled trials are wanted again.
 pub fn wanted(goal: &Goal, start: &Start, played: &[Played]) -> Wanted {
     let probe = |one: &Played| Probe::of(&one.trial, goal, one.purpose);
-    let mut probes: Vec<Probe> = counted(played).into_iter().map(probe).collect();
+    let is_sought =
+        |one: &&Played| matches!(one.purpose, Purpose::Ceiling | Purpose::Search | Purpose::Retest);
+    let played: Vec<&Played> = played.iter().filter(is_sought).collect();
+    let mut probes: Vec<Probe> = counted(&played, |one| one.facts()).into_iter().map(|one| probe(one)).collect();
     // Spoiled trials are no evidence, but the time that they took is gone.
-    let spent_s = played.iter().map(probe).map(|probe| probe.wall_s).sum::<f64>();
+    let spent_s = played.iter().map(|one| probe(one)).map(|probe| probe.wall_s).sum::<f64>();
     let counted_s = probes.iter().map(|probe| probe.wall_s).sum::<f64>();
     if let Some(last) = probes.last_mut() {
         last.wall_s += spent_s - counted_s;
@@ -36,8 +39,8 @@ pub fn wanted(goal: &Goal, start: &Start, played: &[Played]) -> Wanted {
         // What it found is by the trials that count at last, as the verdict has it: a spoiled one that there was no time to
         // make anew is among them.
         Next::Done(_) => {
-            let at_last = counted_at_last(played, |one| (one.purpose, &one.trial));
-            Wanted::Done(bounds_found(goal, &at_last.into_iter().map(probe).collect::<Vec<_>>()))
+            let at_last = counted_at_last(&played, |one| one.facts()).into_iter().map(|one| probe(one));
+            Wanted::Done(bounds_found(goal, &at_last.collect::<Vec<_>>()))
         }
     }
 }

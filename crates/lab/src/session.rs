@@ -15,6 +15,7 @@ use kqps_verdict::search::Goal;
 use crate::budget::{Clock, Spending};
 use crate::conduct::{Conducted, Conductor, Event, Patience};
 use crate::folder::{Folder, FolderError, NoRun, store_in};
+use crate::gauged::Gauges;
 use crate::kept;
 use crate::layout::{LaidOut, lay_out, new_run};
 use crate::materials::{Materials, MaterialsError, Wanted};
@@ -185,6 +186,7 @@ impl Session {
             definitions: &self.definitions,
             kqps: &self.kqps,
             interrupts,
+            gauges: Gauges::of_trials(&self.run.cells, &self.run.trials),
         };
         let mut start = |cell: usize, start: u64, patience: Patience| rig.start(cell, start, patience);
         let (goal, clock) = (self.goal.clone(), self.clock);

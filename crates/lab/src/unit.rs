@@ -9,8 +9,8 @@ use crate::load::{Load, Pace, Played, counted};
 use crate::reasons;
 use crate::search::{self, Wanted};
 
-/// Seconds of a closed-loop trial that finds a ceiling.
-const CEILING_S: f64 = 0.5;
+/// The trial that finds a ceiling.
+pub(crate) const CEILING: Load = Load { pace: Pace::Closed, duration_s: 0.5, purpose: Purpose::Ceiling };
 
 /// The factor of a cell that says at which shares of its figure latency is measured, in percent.
 pub const LATENCY_FACTOR: &str = "latency_at_percent";
@@ -105,8 +105,11 @@ impl Unit {
             return Next::Over(Ending::Failed(reason.clone()));
         }
         match (self.role, &self.load) {
-            (Role::PlayerCeiling | Role::EchoCeiling, _) => self.next_of_closed(CEILING_S, Purpose::Ceiling),
-            (_, CellLoad::Closed(duration_s)) => self.next_of_closed(*duration_s, Purpose::Closed),
+            (Role::PlayerCeiling | Role::EchoCeiling, _) => self.next_of_closed(CEILING),
+            (_, CellLoad::Closed(duration_s)) => {
+                let load = Load { pace: Pace::Closed, duration_s: *duration_s, purpose: Purpose::Closed };
+                self.next_of_closed(load)
+            }
             (_, CellLoad::Rates { rates_qps, duration_s }) => self.next_of_rates(rates_qps, *duration_s),
             (_, CellLoad::Search) => self.next_of_search(),
         }
@@ -125,16 +128,26 @@ impl Unit {
         self.failed = Some(reason);
     }
 
+    /// How many trials it has, without those that warmed up or told the reasons of losses.
+    pub fn trials(&self) -> usize {
+        self.played.len()
+    }
+
+    /// How many of them were made for a closer estimate.
+    pub fn refined(&self) -> usize {
+        self.played.iter().filter(|one| one.purpose == Purpose::Refine).count()
+    }
+
     /// Whether it searches for a rate, which takes many trials; other loads take as many as they say.
     pub fn is_search(&self) -> bool {
         self.role == Role::Subject && self.load == CellLoad::Search
     }
 
-    fn next_of_closed(&self, duration_s: f64, purpose: Purpose) -> Next {
-        if let Some(measured) = counted(&self.played).first() {
-            return Next::Over(Ending::Closed(measured.trial.load.answered_qps));
+    fn next_of_closed(&self, load: Load) -> Next {
+        match counted(&self.played).first() {
+            Some(measured) => Next::Over(Ending::Closed(measured.trial.load.answered_qps)),
+            None => Next::Trial(load),
         }
-        Next::Trial(Load { pace: Pace::Closed, duration_s, purpose })
     }
 
     fn next_of_rates(&self, rates_qps: &[f64], duration_s: f64) -> Next {

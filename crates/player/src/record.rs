@@ -113,6 +113,10 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
         host: played.seen.host,
         intervals: intervals(&tally),
         sent_per_100ms: tally.sent_per_100ms,
+        // What cores were worth, who plays the trial in a run knows.
+        speed: None,
+        stalls: None,
+        beside: Vec::new(),
     }
 }
 

@@ -5,13 +5,15 @@
 use std::fmt;
 
 use kqps_observation::Trial;
-use kqps_observation::trial::LoadMode;
+use kqps_observation::trial::{Beside, LoadMode};
 
 /// What the host did.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Disturbed {
     /// The speed of the subject's cores before and after differs by this share of the lesser one.
     Shifted(f64),
+    /// Another server, whose turn it was not, took so many CPU seconds.
+    Restless(f64),
     /// A core of the subject's may have stood still for so many seconds in one piece.
     Withheld(f64),
 }
@@ -22,6 +24,11 @@ impl fmt::Display for Disturbed {
             Self::Shifted(share) => {
                 write!(formatter, "the speed of the subject's cores changed by {:.0} %", share * 100.0)
             }
+            Self::Restless(seconds) => write!(
+                formatter,
+                "another server, whose turn it was not, took {:.1} ms of CPU time",
+                seconds * 1e3
+            ),
             Self::Withheld(seconds) => write!(
                 formatter,
                 "a core of the subject was withheld for up to {:.1} ms, longer than its buffers last",
@@ -37,11 +44,25 @@ const SHIFT_MOST: f64 = 0.05;
 /// Small datagrams that a socket's buffer of the usual size holds: 212,992 bytes, of which the kernel counts 768 for each.
 const BUFFER_PACKETS: f64 = 277.0;
 
+/// Of a trial that was over sooner nothing is known of what its neighbours take.
+const MOMENT_S: f64 = 0.1;
+
 /// A closed loop waits for its replies and loses nothing; but it may stand still for this share of its time at most.
 const STILL_MOST: f64 = 0.01;
 
+/// A server that waits for its turn may take this share of a core.
+const QUIET: f64 = 0.01;
+
+/// Whether a server that had to be idle during a trial was not.
+pub fn is_restless(trial: &Trial, beside: &Beside) -> bool {
+    beside.cpu_s > QUIET * (trial.load.duration_s + trial.load.drain_s).max(MOMENT_S)
+}
+
 /// What the host did to a trial that spoiled it; none of one that was neither gauged nor witnessed.
 pub fn disturbed(trial: &Trial) -> Option<Disturbed> {
+    if let Some(beside) = trial.beside.iter().find(|beside| is_restless(trial, beside)) {
+        return Some(Disturbed::Restless(beside.cpu_s));
+    }
     let shift = trial.speed.as_ref().and_then(|speed| speed.shift());
     if let Some(share) = shift.filter(|share| *share > SHIFT_MOST) {
         return Some(Disturbed::Shifted(share));
@@ -91,6 +112,17 @@ mod tests {
         };
         assert_eq!(closed(&[2_000, 2_900]), None);
         assert!(closed(&[2_000, 3_100]).is_some());
+    }
+
+    #[test]
+    fn a_server_that_waits_may_take_a_hundredth_of_a_core() {
+        let of = |cpu_s| {
+            let mut trial = trial(1000.0, &[]);
+            trial.beside = vec![Beside { name: "nsd".into(), cpu_s }];
+            disturbed(&trial)
+        };
+        assert_eq!(of(0.0049), None);
+        assert_eq!(of(0.0051), Some(Disturbed::Restless(0.0051)));
     }
 
     #[test]

@@ -7,7 +7,12 @@
 //! likely is tried, and weighs as much as it explains the trials (Kontsevich and Tyler, Vision Research 39, 1999, do so with
 //! thresholds of seeing). Some trials go wrong for other reasons, so no single one decides.
 
+mod trials;
+
 use crate::interval::Interval;
+
+pub use trials::{Speed, of_cell, of_search};
+pub(crate) use trials::starts_of;
 
 /// What one trial says.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -42,14 +42,13 @@ pub fn counted<T>(played: &[T], facts: impl Fn(&T) -> (Purpose, &Trial)) -> Vec<
     rows(played, &facts).flat_map(|row| counted_of_row(row, &facts)).collect()
 }
 
-/// The trials that count when no more will be made: as [`counted`], but a spoiled trial that nobody made anew
-/// counts too, for it is all there is.
+/// The trials that count when no more will be made: as [`counted`], but of a row in which none counts the last one does, for
+/// it is all there is.
 pub fn counted_at_last<T>(played: &[T], facts: impl Fn(&T) -> (Purpose, &Trial)) -> Vec<&T> {
     let of_row = |row| {
         let mut counted = counted_of_row(row, &facts);
-        let last = row.last().expect("a row has a trial");
-        if !counted.last().is_some_and(|one| std::ptr::eq(*one, last)) {
-            counted.push(last);
+        if counted.is_empty() {
+            counted.extend(row.last());
         }
         counted
     };
@@ -141,7 +140,8 @@ mod tests {
             rates(&counted_at_last(&played(trials), |trial| (Purpose::Search, trial)))
         };
         assert_eq!(of(&[(10.0, true), (20.0, true), (20.0, false)]), [10.0, 20.0]);
-        assert_eq!(of(&[(10.0, true), (10.0, true), (10.0, true), (10.0, true)]), [10.0, 10.0]);
+        assert_eq!(of(&[(10.0, true), (10.0, true)]), [10.0]);
+        assert_eq!(of(&[(10.0, false), (10.0, true)]), [10.0]);
         assert_eq!(of(&[]), [0.0; 0]);
     }
 }

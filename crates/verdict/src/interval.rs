@@ -19,6 +19,12 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// The same figure in a unit of which it has so many times as many.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        Self { median: self.median * factor, low: self.low * factor, high: self.high * factor, ..self }
+    }
+
     /// Half of the range as a share of the median; 0 when the median is 0.
     pub fn half_width(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { (self.high - self.low) / 2.0 / self.median.abs() }

@@ -11,16 +11,18 @@ mod start;
 mod weigh;
 mod wording;
 
-use kqps_observation::Run;
-use kqps_observation::run::Role;
+use kqps_observation::run::{Purpose, Role};
+use kqps_observation::{Run, RunTrial, Trial};
 use serde::{Deserialize, Serialize};
 
 use crate::bottleneck::Bottleneck;
 use crate::compare::{self, Comparison};
+use crate::estimate::{self, Speed};
 use crate::figure::{self, Figures};
 use crate::grade::Grade;
 use crate::interval::Interval;
 use crate::search::{Goal, Preset};
+use crate::speed::{self, Spoiled};
 use crate::warning::{self, Setting, Warning};
 
 pub use ceiling::{Ceiling, Ceilings};
@@ -57,10 +59,20 @@ pub struct CellVerdict {
     pub name: String,
     /// The goal that the figure meets.
     pub goal: Goal,
-    /// Correct answers a second: the median of the starts' conditional throughputs, its range reaching up to their upper
-    /// bounds. That is a statistic of the starts, and of an even number of them no load that was played. None when it
-    /// is refused (grade F).
+    /// Queries a second at the host's usual speed: the estimate of the load that half of the trials meet, or of the rate that
+    /// is answered in a closed loop, over all trials that count. Of a goal that allows another share of bad trials, and where
+    /// no load or every load met it, it is the median of the starts' conditional throughputs, its range reaching up to their
+    /// upper bounds. None when it is refused (grade F).
     pub figure_qps: Option<Interval>,
+    /// The same as the host came: at the speed that its cores had, with what it spoiled. None where it is not known.
+    #[serde(default)]
+    pub as_it_came_qps: Option<Interval>,
+    /// The usual speed of the cell's cores as a multiple of the reference: every rate here is told at it.
+    #[serde(default = "one")]
+    pub usual_speed: f64,
+    /// How many trials the host spoiled.
+    #[serde(default)]
+    pub spoiled: Spoiled,
     /// The least lower bound of the starts that gave a figure, queries a second: a load that was played and held, where
     /// the others held more. None when the figure is refused.
     pub lower_bound_qps: Option<f64>,
@@ -77,6 +89,9 @@ pub struct CellVerdict {
     pub ceiling: Option<String>,
     /// The figure as a share of that ceiling, 0 to 1 and rarely above.
     pub ceiling_share: Option<f64>,
+    /// The same with its interval, over the rounds and starts of both.
+    #[serde(default)]
+    pub share: Option<Interval>,
     /// What ended the climb.
     pub bottleneck: Bottleneck,
     /// How far the figure can be trusted.
@@ -96,6 +111,10 @@ pub struct CellVerdict {
     /// Why the kernel dropped packets, in a trial that was repeated to learn it.
     #[serde(default)]
     pub drop_reasons: Option<DropReasons>,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 /// Judges a run, finished or not. The same run always gets the same verdict.
@@ -121,7 +140,7 @@ pub(crate) fn judge_cell_of(run: &Run, index: usize) -> CellVerdict {
 
 fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> CellVerdict {
     let cell = &run.cells[index];
-    let starts = start::of_cell(run, index, goal);
+    let mut starts = start::of_cell(run, index, goal);
     let setting = Setting {
         one_host: cell.target.map(|target| target.on_this_host),
         subject_cpus: cell.subject_cpus.clone(),
@@ -129,10 +148,13 @@ fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> Cell
         ..Setting::default()
     };
     let echo = ceilings.for_cell(run, index);
+    let estimate = estimate::of_cell(run, index, goal, Speed::Reference);
     let case = weigh::Case {
         setting: &setting,
         hidden_most: goal.hidden_most(),
         starts: &starts,
+        estimate: estimate.as_ref(),
+        echo: echo.and_then(|echo| ceiling::estimate(run, echo)),
         player_qps: ceiling::player_qps(run, cell),
         echo_qps: echo.and_then(Ceiling::median_qps),
         canary: warning::canary(run, index),
@@ -140,29 +162,43 @@ fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> Cell
         names_flags: false,
     };
     let weighed = weigh::weigh(&case);
+    let usual_speed = speed::usual(run, index);
+    let player_ceiling_qps = case.player_qps.map(|qps| qps * usual_speed);
+    starts.iter_mut().for_each(|start| start.tell_at(usual_speed));
     let (lower_bound_qps, upper_bound_qps) =
         if weighed.grade.refuses() { (None, None) } else { outer_bounds(&starts) };
+    let as_it_came = estimate::of_cell(run, index, goal, Speed::AsItCame).map(|estimate| estimate.interval());
     CellVerdict {
         cell: index as u32,
         name: cell.name.clone(),
         goal: goal.clone(),
-        figure_qps: weighed.figure_qps,
+        figure_qps: weighed.figure_qps.map(|figure| figure.times(usual_speed)),
+        as_it_came_qps: as_it_came.filter(|_| weighed.figure_qps.is_some()),
+        usual_speed,
+        spoiled: Spoiled::count(judged_trials(run, index)),
         lower_bound_qps,
         upper_bound_qps,
-        player_ceiling_qps: case.player_qps,
+        player_ceiling_qps,
         player_headroom: weighed.player_headroom,
         ceiling: echo.map(|ceiling| ceiling.name.clone()),
-        ceiling_share: weighed.ceiling_share,
+        ceiling_share: weighed.share.map(|share| share.median),
+        share: weighed.share,
         bottleneck: weighed.bottleneck,
         grade: weighed.grade,
         reasons: weighed.reasons,
         warnings: weighed.warnings,
         trials: starts.iter().flat_map(|start| start.verdict.trials.iter().copied()).collect(),
-        latency: points::latency(run, index, goal),
+        latency: points::latency(run, index, goal, usual_speed),
         losses: points::losses(run, index),
         drop_reasons: reasons::of(run, index),
         starts: starts.into_iter().map(|start| start.verdict).collect(),
     }
+}
+
+/// The trials of a cell that some figure rests on, and those that were to be such.
+fn judged_trials(run: &Run, index: usize) -> impl Iterator<Item = &Trial> {
+    let judged = run.trials_of(index).filter(|one| one.purpose != Purpose::WarmUp);
+    judged.filter_map(RunTrial::measured)
 }
 
 /// The least lower bound, and the greatest upper bound if all have one. A start without a figure is left out: its upper

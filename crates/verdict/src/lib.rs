@@ -20,5 +20,6 @@ pub mod left_open;
 pub mod rate;
 pub mod search;
 pub mod silence;
+pub mod speed;
 pub mod steady;
 pub mod warning;

@@ -33,6 +33,11 @@ impl Patience {
         self.until.map(|(_, over)| over.saturating_duration_since(Instant::now()).max(STOP_LEAST))
     }
 
+    /// Whether there is time for more than what must be done.
+    pub fn has_time_left(&self) -> bool {
+        self.until.is_some_and(|(ready, _)| Instant::now() < ready)
+    }
+
     /// Whether its time is up.
     pub fn is_over(&self) -> bool {
         self.until.is_some_and(|(_, over)| Instant::now() >= over)
@@ -42,8 +47,13 @@ impl Patience {
 impl Conductor<'_> {
     /// The share of a cell in a block, of which the cells in `rest` are still to come, it among them.
     pub(super) fn patience(&self, run: &Run, cell: usize, block: u32, rest: &[usize]) -> Patience {
+        self.patience_of_all(run, &[cell], block, rest)
+    }
+
+    /// The share of several cells together.
+    pub(super) fn patience_of_all(&self, run: &Run, cells: &[usize], block: u32, rest: &[usize]) -> Patience {
         let Some((clock, began)) = self.clock else { return Patience::default() };
-        let own_s = self.cost_s(run, cell, block);
+        let own_s: f64 = cells.iter().map(|&cell| self.cost_s(run, cell, block)).sum();
         let block_s: f64 = rest.iter().map(|&cell| self.cost_s(run, cell, block)).sum();
         let later = f64::from(run.blocks.saturating_sub(block + 1));
         let all_s = block_s + later * cost::block_s(&run.cells, &run.goal, 1);

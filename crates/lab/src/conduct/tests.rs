@@ -64,7 +64,7 @@ fn conduct_with(
     let cells = run.cells.clone();
     let mut start = |cell: usize, _: u64, _: Patience| -> Result<Play<'_>, NoTrial> {
         let subject = subject(&cells[cell])?;
-        Ok(Box::new(move |load| {
+        Ok(Box::new(move |load: &Load| {
             before_trial(load.purpose)?;
             Ok(subject.play(load).unwrap_or_else(|never| match never {}))
         }))
@@ -229,7 +229,7 @@ fn what_was_left_out_is_measured_when_the_run_goes_on_but_a_cut_search_stays_cut
     let store = Store::create(&folder.path().join("run.sqlite"), &plan()).unwrap();
     let cut = "block 1: the rest of the search of slow";
     store.add_skipped("block 2: swift", NO_TIME).unwrap();
-    store.add_skipped(cut, TOO_LONG).unwrap();
+    store.add_skipped(cut, "it took too long for the budget").unwrap();
     assert_eq!(conduct(&store, None, &|| Ok(()), &mut |_| ()).unwrap(), Conducted::Whole);
     let run = store.run().unwrap();
     assert_eq!(run.skipped.keys().collect::<Vec<_>>(), [cut]);

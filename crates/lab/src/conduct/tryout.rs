@@ -87,7 +87,7 @@ impl Conductor<'_> {
         let patience = self.patience(run, cell, 0, &[cell]);
         let mut play = (self.start)(cell, TRYOUT, patience)?;
         let load = WarmUp::of(&Cell::default()).next(None);
-        load.map_or(Ok(()), |load| play(&load).map(drop))
+        load.map_or(Ok(()), |load| play.play(&load).map(drop))
     }
 
     /// Leaves out the rest of a comparison that a hopeless side makes pointless. Whether it did.

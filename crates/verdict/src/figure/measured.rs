@@ -47,6 +47,9 @@ const RECORDS: &str = "dataset.records";
 /// What counts as half of the load: this much of the rate found, on either side.
 const HALF: std::ops::RangeInclusive<f64> = 0.45..=0.55;
 
+/// What multiplying by the usual speed may have added to a load.
+const ROUNDING: f64 = 1.000_000_1;
+
 fn starts(verdict: &CellVerdict) -> impl Iterator<Item = &StartVerdict> {
     verdict.starts.iter().filter(|start| start.failure.is_none())
 }
@@ -78,7 +81,9 @@ pub(super) fn behind<'a>(run: &'a Run, verdict: &CellVerdict) -> Vec<&'a Trial> 
         let named = run.trials.iter().filter(|trial| start.trials.contains(&trial.number));
         let is_above = move |trial: &Trial| match (trial.load.mode, load_qps(trial), lower_qps) {
             (LoadMode::Closed, ..) => false,
-            (_, Some(load_qps), Some(lower_qps)) => verdict.goal.round_load(load_qps) > lower_qps,
+            (_, Some(load_qps), Some(lower_qps)) => {
+                verdict.goal.round_load(load_qps) * verdict.usual_speed > lower_qps * ROUNDING
+            }
             _ => true,
         };
         let records = named.filter_map(RunTrial::measured);
@@ -185,7 +190,8 @@ pub(super) fn p99_at_half_us(run: &Run, verdict: &CellVerdict) -> Option<u64> {
     let p99_of = |purposes: &[Purpose]| {
         let mut latency = Histogram::default();
         for (one, trial) in counted.iter().filter(|(one, _)| purposes.contains(&one.purpose)) {
-            let share = load_qps(trial).unwrap_or(0.0) / found_qps(one.block).unwrap_or(figure_qps);
+            let load_qps = load_qps(trial).unwrap_or(0.0) * verdict.usual_speed;
+            let share = load_qps / found_qps(one.block).unwrap_or(figure_qps);
             let recorded = trial.histograms.get("latency").and_then(|text| Histogram::decode(text));
             if let Some(recorded) = recorded.filter(|_| HALF.contains(&share)) {
                 latency.add(&recorded);

@@ -4,8 +4,11 @@
 use kqps_observation::run::{Cell, CellLoad, Purpose, Role, Run, RunTrial};
 use serde::{Deserialize, Serialize};
 
+use crate::estimate::{Estimate, Speed, starts_of};
 use crate::evidence::{answered_qps, counted_at_last};
 use crate::interval::{Interval, median_interval};
+use crate::search::{Goal, Preset};
+use crate::speed;
 
 /// The subject of cells that measure the echo, as in [`Cell::subject`].
 const ECHO: &str = "echo";
@@ -33,7 +36,7 @@ pub struct Ceiling {
     pub io: String,
     /// The echo's workers.
     pub workers: u32,
-    /// Correct answers a second; none when no trial could be measured.
+    /// Correct answers a second at the host's usual speed; none when no trial could be measured.
     pub figure_qps: Option<Interval>,
     /// What each start gave, correct answers a second.
     #[serde(default)]
@@ -104,14 +107,17 @@ fn is_studied_echo(cell: &Cell) -> bool {
     cell.role == Role::Subject && cell.subject == ECHO && matches!(cell.load, CellLoad::Closed(_))
 }
 
-/// Ceiling (a) of a cell, correct answers a second: the most that any echo gave the player when it was set up
+/// Ceiling (a) of a cell, correct answers a second at the reference speed: the most that any echo gave the player when it was set up
 /// as it is in this cell, and over the same path: of a subject on another host an echo there tells it. What the player
 /// reaches set up otherwise, with fewer flows or longer bursts, says nothing.
 pub(super) fn player_qps(run: &Run, cell: &Cell) -> Option<f64> {
     let cells = run.cells.iter().enumerate();
     let cells = cells.filter(|(_, other)| is_ceiling(other) && has_same_player(other, cell));
     cells
-        .filter_map(|(index, other)| ceiling(run, index, other, Purpose::Ceiling).median_qps())
+        .filter_map(|(index, other)| {
+            let told_qps = ceiling(run, index, other, Purpose::Ceiling).median_qps()?;
+            Some(told_qps / speed::usual(run, index))
+        })
         .reduce(f64::max)
 }
 
@@ -130,10 +136,23 @@ fn is_same(one: &Cell, other: &Cell) -> bool {
     is_ceiling(one) && is_ceiling(other) && has_same_player(one, other) && server(one) == server(other)
 }
 
-fn ceiling(run: &Run, index: usize, cell: &Cell, purpose: Purpose) -> Ceiling {
+/// The estimate of what an echo answers, over all of its trials.
+pub(super) fn estimate(run: &Run, echo: &Ceiling) -> Option<Estimate> {
+    let goal = Goal { exceed: 0.5, ..Preset::Quick.goal() };
+    let same = all_same(run, echo.cell as usize);
+    let starts = same.into_iter().flat_map(|cell| starts_of(run, cell, &goal, Speed::Reference));
+    Estimate::of(&starts.collect::<Vec<_>>())
+}
+
+/// A cell and those that measure the same.
+fn all_same(run: &Run, index: usize) -> Vec<usize> {
     let cells = run.cells.iter().enumerate();
-    let same = cells.filter(|(other, facts)| *other == index || is_same(facts, cell));
-    let same: Vec<usize> = same.map(|(other, _)| other).collect();
+    let same = cells.filter(|(other, facts)| *other == index || is_same(facts, &run.cells[index]));
+    same.map(|(other, _)| other).collect()
+}
+
+fn ceiling(run: &Run, index: usize, cell: &Cell, purpose: Purpose) -> Ceiling {
+    let same = all_same(run, index);
     let of_cell = || same.iter().flat_map(|other| run.trials_of(*other));
     let measured: Vec<((u32, u32), Purpose, _)> = of_cell()
         .filter(|trial| trial.purpose == purpose)
@@ -146,13 +165,14 @@ fn ceiling(run: &Run, index: usize, cell: &Cell, purpose: Purpose) -> Ceiling {
     let mut blocks: Vec<(u32, u32)> = measured.iter().map(|(block, ..)| *block).collect();
     blocks.sort_unstable();
     blocks.dedup();
+    let usual_speed = speed::usual(run, index);
     let mut figures = Vec::new();
     let mut trials = Vec::new();
     for block in blocks {
         let of_block: Vec<_> = measured.iter().filter(|(other, ..)| *other == block).collect();
         let counted = counted_at_last(&of_block, |(_, purpose, (_, record))| (*purpose, *record));
         let rates: Vec<f64> = counted.iter().map(|(.., (_, record))| answered_qps(record)).collect();
-        figures.extend(median_interval(&rates).map(|interval| interval.median));
+        figures.extend(median_interval(&rates).map(|interval| interval.median * usual_speed));
         trials.extend(counted.iter().map(|(.., (number, _))| *number));
     }
     Ceiling {

@@ -49,7 +49,8 @@ pub struct PlaceLoss {
     pub shared: bool,
 }
 
-pub(super) fn latency(run: &Run, cell: usize, goal: &Goal) -> Vec<LoadPoint> {
+/// Loads are told at a speed of so many times the reference.
+pub(super) fn latency(run: &Run, cell: usize, goal: &Goal, speed: f64) -> Vec<LoadPoint> {
     // Loads are positive, and the bits of positive numbers are in their order.
     let mut by_load: BTreeMap<(u32, u64), Vec<(&RunTrial, &Trial)>> = BTreeMap::new();
     for (one, trial) in counted_of_cell(run, cell) {
@@ -57,7 +58,8 @@ pub(super) fn latency(run: &Run, cell: usize, goal: &Goal) -> Vec<LoadPoint> {
             by_load.entry((one.block, goal.round_load(load_qps).to_bits())).or_default().push((one, trial));
         }
     }
-    by_load.into_iter().map(|((block, bits), trials)| point(block, f64::from_bits(bits), &trials)).collect()
+    let load_qps = |bits| f64::from_bits(bits) * speed;
+    by_load.into_iter().map(|((block, bits), trials)| point(block, load_qps(bits), &trials)).collect()
 }
 
 fn point(block: u32, load_qps: f64, trials: &[(&RunTrial, &Trial)]) -> LoadPoint {

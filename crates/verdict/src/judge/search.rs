@@ -7,9 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::start::{Played, Start};
 use super::weigh::{Case, weigh};
 use crate::bottleneck::Bottleneck;
-use crate::evidence::is_spoiled;
+use crate::estimate::{self, Speed};
+use crate::evidence::{counted_at_last, is_spoiled};
 use crate::grade::Grade;
+use crate::interval::Interval;
 use crate::search::{Bounds, Goal, Probe};
+use crate::speed::{self, Spoiled};
 use crate::warning::{self, Setting, Warning};
 
 /// What one search means.
@@ -28,8 +31,18 @@ pub struct SearchVerdict {
     /// What the trials showed of the bounds, whether or not the figure is refused.
     #[serde(default)]
     pub seen: Bounds,
-    /// The figure: conditional throughput in correct answers a second; none when it is refused.
+    /// The figure in queries a second, the median of `figure_qps`; none when it is refused.
     pub throughput_qps: Option<f64>,
+    /// The figure with its interval, at the host's usual speed: the estimate from all trials that count, or the conditional
+    /// throughput where these do not bound it. None when it is refused.
+    #[serde(default)]
+    pub figure_qps: Option<Interval>,
+    /// The same as the host came: at the speed that its cores had, with what it spoiled. None where it is not known.
+    #[serde(default)]
+    pub as_it_came_qps: Option<Interval>,
+    /// How many trials the host spoiled.
+    #[serde(default)]
+    pub host_spoiled: Spoiled,
     /// Whether the search ran out of time or trials before its bounds were close enough.
     pub incomplete: bool,
     /// Whether the user ended it: then this is what it knew by then, and `incomplete` is false.
@@ -85,17 +98,25 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
     if known.interrupted {
         start.interrupt();
     }
-    let starts = [start];
+    let sought: Vec<(Purpose, &Trial)> = trials.iter().filter(|(purpose, _)| *purpose != Purpose::WarmUp).copied().collect();
+    let counted: Vec<(Purpose, &Trial)> = counted_at_last(&sought, |one| *one).into_iter().copied().collect();
+    let estimate = estimate::of_search(goal, &counted, Speed::Reference);
+    let as_it_came = estimate::of_search(goal, &sought, Speed::AsItCame).map(|estimate| estimate.interval());
+    let usual_speed = speed::usual_of(trials.iter().map(|(_, trial)| *trial));
+    let mut starts = [start];
     let mut weighed = weigh(&Case {
         setting: &known.setting,
         hidden_most: goal.hidden_most(),
         starts: &starts,
+        estimate: estimate.as_ref(),
+        echo: None,
         player_qps: known.player_qps,
         echo_qps: known.echo_qps,
         canary: None,
         was_running: false,
         names_flags: true,
     });
+    starts[0].tell_at(usual_speed);
     let bounds: Bounds = starts[0].bounds().cloned().unwrap_or_default();
     if known.interrupted {
         weighed.reasons.push("The search was interrupted: this is what it knew by then.".into());
@@ -109,12 +130,15 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         goal: goal.clone(),
         lower_bound_qps: unless_refused(bounds.lower_qps),
         upper_bound_qps: unless_refused(bounds.upper_qps),
-        throughput_qps: unless_refused(bounds.throughput_qps),
+        throughput_qps: weighed.figure_qps.map(|figure| figure.median * usual_speed),
+        figure_qps: weighed.figure_qps.map(|figure| figure.times(usual_speed)),
+        as_it_came_qps: as_it_came.filter(|_| weighed.figure_qps.is_some()),
+        host_spoiled: Spoiled::count(trials.iter().map(|(_, trial)| *trial)),
         incomplete: bounds.incomplete,
         seen: bounds,
         interrupted: known.interrupted,
         spoiled: spoiled.map(|(index, _)| index).collect(),
-        ceiling_share: weighed.ceiling_share,
+        ceiling_share: weighed.share.map(|share| share.median),
         busiest_to_mean: busiest_to_mean(&starts[0], &known.setting),
         bottleneck: weighed.bottleneck,
         grade: weighed.grade,

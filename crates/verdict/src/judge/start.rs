@@ -19,7 +19,7 @@ pub struct StartVerdict {
     pub start: u64,
     /// Its block.
     pub block: u32,
-    /// What its search found, whether or not the figure is refused; none when it made no trial.
+    /// What its search found, at the usual speed and whether or not the figure is refused; none when it made no trial.
     pub bounds: Option<Bounds>,
     /// Why it could not be measured, in which case its bounds do not count.
     pub failure: Option<String>,
@@ -124,6 +124,13 @@ impl<'a> Start<'a> {
         if bounds.incomplete || is_untested {
             bounds.irregular &= !bounds.incomplete;
             (bounds.interrupted, bounds.incomplete) = (true, false);
+        }
+    }
+
+    /// Tells its bounds, which are at the reference speed, at a speed of so many times that.
+    pub(super) fn tell_at(&mut self, speed: f64) {
+        if let Some(bounds) = &mut self.verdict.bounds {
+            bounds.tell_at(speed);
         }
     }
 

@@ -8,6 +8,7 @@ use kqps_observation::Trial;
 
 use super::start::Start;
 use crate::bottleneck::{Bottleneck, Resource, bottleneck};
+use crate::estimate::Estimate;
 use crate::grade::Grade;
 use crate::interval::{Interval, median_interval, outlying};
 use crate::rate::plain;
@@ -20,6 +21,10 @@ pub(super) struct Case<'a> {
     /// The share of a load that buffers may hide when trials are as long as the goal wants them.
     pub(super) hidden_most: f64,
     pub(super) starts: &'a [Start<'a>],
+    /// What all trials together say of the rate; none where they do not bound it.
+    pub(super) estimate: Option<&'a Estimate>,
+    /// What all trials of its echo say, where there were any.
+    pub(super) echo: Option<Estimate>,
     pub(super) player_qps: Option<f64>,
     pub(super) echo_qps: Option<f64>,
     /// What the canaries of its run say.
@@ -34,7 +39,7 @@ pub(super) struct Case<'a> {
 pub(super) struct Weighed {
     pub(super) figure_qps: Option<Interval>,
     pub(super) player_headroom: Option<f64>,
-    pub(super) ceiling_share: Option<f64>,
+    pub(super) share: Option<Interval>,
     pub(super) bottleneck: Bottleneck,
     pub(super) grade: Grade,
     pub(super) reasons: Vec<String>,
@@ -42,7 +47,8 @@ pub(super) struct Weighed {
 }
 
 pub(super) fn weigh(case: &Case<'_>) -> Weighed {
-    let figure_qps = figure(case.starts);
+    let estimated = case.estimate.filter(|_| is_estimated(case.starts)).map(Estimate::interval);
+    let figure_qps = estimated.or_else(|| figure(case.starts));
     let times = |ceiling_qps: Option<f64>| Some(ceiling_qps? / figure_qps?.median);
     let player_headroom = times(case.player_qps);
     let mut bottleneck = bottleneck(case.starts.iter().flat_map(|start| start.failed.iter().copied()));
@@ -69,11 +75,26 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
     Weighed {
         figure_qps: figure_qps.filter(|_| !grade.refuses()),
         player_headroom: shown(player_headroom),
-        ceiling_share: shown(times(case.echo_qps).map(|times| 1.0 / times)),
+        share: share(case, figure_qps).filter(|_| !grade.refuses()),
         bottleneck,
         grade,
         reasons: doubts.into_iter().map(|doubt| doubt.reason).collect(),
         warnings,
+    }
+}
+
+/// Whether the figure is what the trials say together: of a search, unless it shows that no load is any better.
+fn is_estimated(starts: &[Start<'_>]) -> bool {
+    let is_searched = starts.iter().any(|start| start.verdict.is_searched);
+    is_searched && starts.iter().filter_map(Start::bounds).all(|bounds| bounds.futile.is_none())
+}
+
+/// The figure as a share of its echo's rate. The interval is that of both, where trials of both give one.
+fn share(case: &Case<'_>, figure_qps: Option<Interval>) -> Option<Interval> {
+    let estimated = case.estimate.filter(|_| is_estimated(case.starts));
+    match estimated.zip(case.echo.as_ref()) {
+        Some((estimate, echo)) => Some(estimate.over(echo).interval()),
+        None => Some(figure_qps?.times(1.0 / case.echo_qps?)),
     }
 }
 

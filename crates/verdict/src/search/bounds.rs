@@ -58,6 +58,19 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    /// Rates that are told at a speed are told at one that is so many times that.
+    pub(crate) fn tell_at(&mut self, speed: f64) {
+        let rates = [
+            &mut self.lower_qps,
+            &mut self.upper_qps,
+            &mut self.throughput_qps,
+            &mut self.refuted_qps,
+            &mut self.met_qps,
+            &mut self.missed_qps,
+        ];
+        rates.into_iter().flatten().for_each(|qps| *qps *= speed);
+    }
+
     /// In how many trials of its re-test the lower bound missed the goal.
     pub fn retests_bad(&self) -> usize {
         self.retests.saturating_sub(self.retests_good)

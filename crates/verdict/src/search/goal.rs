@@ -172,6 +172,11 @@ impl Goal {
         self.final_s.min(1.0) + sure_s + self.final_s
     }
 
+    /// Whether half of the trials at a load may be bad: then the rate is the load that half of them meet.
+    pub fn wants_half(&self) -> bool {
+        (self.exceed - 0.5).abs() < f64::EPSILON
+    }
+
     /// The share of a load that buffers may hide in a full-length trial, rounding included.
     pub(crate) fn hidden_most(&self) -> f64 {
         self.width / BUFFERS_OUTLASTED * 1.001

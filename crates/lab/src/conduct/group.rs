@@ -1,0 +1,118 @@
+//! Which cells run side by side: subjects that are searched under the same conditions, and the echoes that are their
+//! ceilings. Their trials take turns, so what the host does meanwhile it does to all of them. Every other cell is by itself.
+
+use kqps_observation::run::Role;
+use kqps_observation::{Cell, CellLoad, Run};
+
+/// As many servers run at once at most.
+const SERVERS_MOST: usize = 8;
+
+/// What the run calls the rounds that a subject is left out of.
+pub(super) fn rounds_with(cell: &Cell) -> String {
+    format!("rounds with {}", cell.name)
+}
+
+/// The cells of a block in groups, in the order of their first ones.
+pub(super) fn groups(run: &Run, order: &[usize]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for &cell in order {
+        let joins = |group: &&mut Vec<usize>| {
+            group.len() < SERVERS_MOST && group.iter().all(|&other| are_alike(run, cell, other))
+        };
+        match groups.iter_mut().find(joins) {
+            Some(group) => group.push(cell),
+            None => groups.push(vec![cell]),
+        }
+    }
+    groups
+}
+
+/// Whether two cells may be in one group.
+fn are_alike(run: &Run, one: usize, other: usize) -> bool {
+    let of = |cell: usize| &run.cells[cell];
+    let is_alone = |cell: usize| run.skipped.contains_key(&rounds_with(of(cell)));
+    if is_alone(one) || is_alone(other) || !are_on_same_cores(of(one), of(other)) {
+        return false;
+    }
+    match (is_searched(of(one)), is_searched(of(other))) {
+        (true, true) => has_same_conditions(of(one), of(other)),
+        (true, false) => is_ceiling_of_any(run, other),
+        (false, true) => is_ceiling_of_any(run, one),
+        (false, false) => is_ceiling_of_any(run, one) && is_ceiling_of_any(run, other),
+    }
+}
+
+fn is_searched(cell: &Cell) -> bool {
+    cell.role == Role::Subject && cell.load == CellLoad::Search
+}
+
+fn are_on_same_cores(one: &Cell, other: &Cell) -> bool {
+    one.player_cpus == other.player_cpus && (one.subject_cpus == other.subject_cpus || is_ran(one) || is_ran(other))
+}
+
+/// Whether it was running before, so that nobody gave it cores.
+fn is_ran(cell: &Cell) -> bool {
+    cell.target.is_some_and(|target| target.on_this_host)
+}
+
+fn has_same_conditions(one: &Cell, other: &Cell) -> bool {
+    one.experiment == other.experiment && one.workers == other.workers && one.factors == other.factors
+}
+
+/// Whether a cell is an echo whose rate some searched subject is a share of.
+fn is_ceiling_of_any(run: &Run, echo: usize) -> bool {
+    (0..run.cells.len()).any(|subject| ceiling_of(run, subject) == Some(echo))
+}
+
+/// The echo whose rate a searched subject is a share of: that with its I/O, and of those the one with the nearest number of
+/// workers.
+pub(super) fn ceiling_of(run: &Run, subject: usize) -> Option<usize> {
+    let facts = &run.cells[subject];
+    let echoes = run.cells.iter().enumerate().filter(|(_, cell)| cell.role == Role::EchoCeiling);
+    let alike = echoes.filter(|(_, echo)| echo.io == facts.io && is_searched(facts) && !facts.is_elsewhere());
+    alike.min_by_key(|(_, echo)| echo.workers.abs_diff(facts.workers)).map(|(echo, _)| echo)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(name: &str, role: Role, io: &str) -> Cell {
+        Cell { name: name.into(), role, io: io.into(), workers: 1, ..Cell::default() }
+    }
+
+    fn run() -> Run {
+        let cells = vec![
+            cell("player ceiling", Role::PlayerCeiling, "segment"),
+            cell("echo poll", Role::EchoCeiling, "poll"),
+            cell("echo mmsg", Role::EchoCeiling, "mmsg"),
+            cell("echo epoll", Role::EchoCeiling, "epoll"),
+            cell("nsd", Role::Subject, "mmsg"),
+            cell("bind", Role::Subject, "epoll"),
+        ];
+        Run { cells, ..Run::default() }
+    }
+
+    #[test]
+    fn subjects_and_their_ceilings_run_side_by_side_and_all_others_by_themselves() {
+        assert_eq!(groups(&run(), &[1, 5, 0, 2, 4, 3]), [vec![1], vec![5, 2, 4, 3], vec![0]]);
+    }
+
+    #[test]
+    fn other_conditions_make_other_groups() {
+        let mut run = run();
+        run.cells[5].factors.insert("dataset.records".into(), "10".into());
+        assert_eq!(groups(&run, &[4, 5, 2]), [vec![4, 2], vec![5]]);
+        run.cells[5] = Cell { load: CellLoad::Closed(1.0), ..cell("bind", Role::Subject, "epoll") };
+        assert_eq!(groups(&run, &[4, 5, 2, 3]), [vec![4, 2], vec![5], vec![3]]);
+        run.cells[4].subject_cpus = vec![3];
+        assert_eq!(groups(&run, &[4, 2]), [[4], [2]]);
+    }
+
+    #[test]
+    fn a_subject_that_is_not_quiet_is_by_itself_from_then_on() {
+        let mut run = run();
+        run.skipped.insert(rounds_with(&run.cells[4]), "it is not quiet".into());
+        assert_eq!(groups(&run, &[5, 4, 3]), [vec![5, 3], vec![4]]);
+    }
+}

@@ -1,0 +1,251 @@
+//! A group of cells in one block: the subject of each is started, and then each has a trial in turn, until none wants more.
+//! Each asks for its trials as if it were by itself; whose turn it is follows from the stored trials and the seed alone.
+
+mod member;
+mod quiet;
+
+use std::collections::BTreeSet;
+
+use kqps_observation::run::{Outcome, Purpose};
+use kqps_observation::store::StoreError;
+use kqps_observation::Run;
+
+use super::group::{ceiling_of, rounds_with};
+use super::patience::Patience;
+use super::{Conducted, Conductor, Event, NoTrial, Place};
+use crate::load::{Load, Played};
+use crate::order;
+use crate::unit::{self, Next, Unit};
+use member::Member;
+
+/// Why a search was cut short.
+const TOO_LONG: &str = "it took too long for the budget";
+
+/// A group while it is conducted.
+struct Group<'a> {
+    block: u32,
+    /// Until when all of it must be over.
+    patience: Patience,
+    members: Vec<Member<'a>>,
+    /// Cells that could not stay, or not join, and follow by themselves.
+    alone: Vec<usize>,
+}
+
+impl<'a> Conductor<'a> {
+    /// Conducts these cells in a block, side by side. `rest` are all cells of the block that are still to come, these first.
+    pub(super) fn group(
+        &mut self,
+        run: &mut Run,
+        cells: &[usize],
+        block: u32,
+        rest: &[usize],
+    ) -> Result<Conducted, StoreError> {
+        let patience = self.patience_of_all(run, cells, block, rest);
+        let mut group = Group { block, patience, members: Vec::new(), alone: Vec::new() };
+        for &cell in cells {
+            if self.join(run, &mut group, cell, rest)? == Conducted::Interrupted {
+                return Ok(Conducted::Interrupted);
+            }
+        }
+        while let Some((at, load)) = self.turn(run, &mut group)? {
+            if self.trial(run, &mut group, at, &load)? == Conducted::Interrupted {
+                return Ok(Conducted::Interrupted);
+            }
+        }
+        let alone = std::mem::take(&mut group.alone);
+        drop(group);
+        for cell in alone {
+            if self.group(run, &[cell], block, &[cell])? == Conducted::Interrupted {
+                return Ok(Conducted::Interrupted);
+            }
+        }
+        Ok(Conducted::Whole)
+    }
+
+    /// Starts the subject of a cell that wants trials, and warms it up.
+    fn join(
+        &mut self,
+        run: &mut Run,
+        group: &mut Group<'a>,
+        cell: usize,
+        rest: &[usize],
+    ) -> Result<Conducted, StoreError> {
+        let block = group.block;
+        if let Some(why) = self.why_not(run, cell, block) {
+            self.drop(run, &format!("block {}: {}", block + 1, run.cells[cell].name), why)?;
+            return Ok(Conducted::Whole);
+        }
+        if run.skipped.contains_key(&rest_of_search(run, cell, block)) {
+            // It was cut short. What another start would add to it belongs to another life of the subject.
+            return Ok(Conducted::Whole);
+        }
+        let mut unit = Unit::of(run, &self.goal, cell, block);
+        if let Next::Over(ending) = self.next(run, &mut unit, cell)? {
+            (self.tell)(&Event::Over { cell: &run.cells[cell], block, ending: &ending });
+            return Ok(Conducted::Whole);
+        }
+        if let Some(why) = quiet::why_no_room(run, cell, &group.members) {
+            self.leave_alone(run, group, cell, &why)?;
+            return Ok(Conducted::Whole);
+        }
+        let start = self.store.next_start()?;
+        (self.tell)(&Event::Start { cell: &run.cells[cell], start });
+        let place = Place { cell, block, start };
+        let patience = self.patience(run, cell, block, rest);
+        let started = (self.start)(cell, start, patience);
+        let mut member = Member::new(place, unit, &run.cells[cell]);
+        match started {
+            Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
+            Err(NoTrial::Failed { reason, output }) => {
+                self.fail(run, &mut member, Purpose::default(), (reason, output))?;
+                self.end(run, &mut member)?;
+            }
+            Ok(play) => {
+                member.play = Some(play);
+                if self.warm_up(run, &mut member, patience)? == Conducted::Interrupted {
+                    return Ok(Conducted::Interrupted);
+                }
+                group.members.push(member);
+            }
+        }
+        Ok(Conducted::Whole)
+    }
+
+    /// Warms a subject up. What is warm enough, or has no time left, is measured as it is.
+    fn warm_up(
+        &mut self,
+        run: &mut Run,
+        member: &mut Member<'a>,
+        patience: Patience,
+    ) -> Result<Conducted, StoreError> {
+        while !(member.warmed.is_some() && patience.is_over())
+            && let Some(load) = member.warm_up.next(member.warmed.as_ref())
+        {
+            let Some(play) = &mut member.play else { break };
+            match play.play(&load) {
+                Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
+                Err(NoTrial::Failed { reason, output }) => {
+                    self.fail(run, member, load.purpose, (reason, output))?;
+                }
+                Ok(trial) => {
+                    member.warmed = Some(trial.clone());
+                    self.commit(run, member.place, load.purpose, Outcome::Measured(Box::new(trial)))?;
+                }
+            }
+        }
+        Ok(Conducted::Whole)
+    }
+
+    /// Whose turn it is, and what it wants: of those that want a trial the one with the fewest in this block, and among equals
+    /// the one that the seed draws. An echo has a trial more for as long as a search goes on that is a share of its rate.
+    fn turn(&mut self, run: &mut Run, group: &mut Group<'a>) -> Result<Option<(usize, Load)>, StoreError> {
+        let mut wanted = Vec::new();
+        for member in &mut group.members {
+            wanted.push(self.wants(run, member, &group.patience)?);
+        }
+        let searching = wanted.iter().zip(&group.members).filter(|(load, member)| member.is_searching(load.as_ref()));
+        let ceilings: BTreeSet<usize> =
+            searching.filter_map(|(_, member)| ceiling_of(run, member.place.cell)).collect();
+        let mut first: Option<((usize, u64), usize, Load)> = None;
+        for (at, (member, load)) in group.members.iter_mut().zip(wanted).enumerate() {
+            if load.is_none() {
+                self.end(run, member)?;
+            }
+            let as_ceiling = (member.play.is_some() && ceilings.contains(&member.place.cell)).then_some(unit::CEILING);
+            let trials = member.unit.trials();
+            let rank = (trials, order::draw(run.seed, group.block, trials, member.place.cell));
+            if let Some(load) = load.or(as_ceiling)
+                && first.as_ref().is_none_or(|(before, ..)| rank < *before)
+            {
+                first = Some((rank, at, load));
+            }
+        }
+        Ok(first.map(|(_, at, load)| (at, load)))
+    }
+
+    /// Plays a load at a member, while all others have to be idle.
+    fn trial(
+        &mut self,
+        run: &mut Run,
+        group: &mut Group<'a>,
+        at: usize,
+        load: &Load,
+    ) -> Result<Conducted, StoreError> {
+        let idle = quiet::Idle::of(run, &group.members, at);
+        let member = &mut group.members[at];
+        let Some(play) = &mut member.play else { return Ok(Conducted::Whole) };
+        match play.play(load) {
+            Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
+            Err(NoTrial::Failed { reason, output }) => {
+                self.fail(run, member, load.purpose, (reason, output))?;
+            }
+            Ok(mut trial) => {
+                trial.beside = idle.beside(&group.members);
+                let restless = idle.restless(&trial);
+                let member = &mut group.members[at];
+                let outcome = Outcome::Measured(Box::new(trial.clone()));
+                let number = self.commit(run, member.place, load.purpose, outcome)?;
+                member.unit.add(Played { number, purpose: load.purpose, trial });
+                for (at, why) in restless.into_iter().rev() {
+                    let member = group.members.remove(at);
+                    self.leave_alone(run, group, member.place.cell, &why)?;
+                }
+            }
+        }
+        Ok(Conducted::Whole)
+    }
+
+    /// A cell gets its block to itself, from now on.
+    fn leave_alone(
+        &mut self,
+        run: &mut Run,
+        group: &mut Group<'a>,
+        cell: usize,
+        why: &str,
+    ) -> Result<(), StoreError> {
+        self.skip(run, &rounds_with(&run.cells[cell]), why)?;
+        group.alone.push(cell);
+        Ok(())
+    }
+
+    /// Stores that something could not be measured. Without the reasons of its drops a subject has its figure still; after any
+    /// other failure its start is over.
+    fn fail(
+        &mut self,
+        run: &mut Run,
+        member: &mut Member<'a>,
+        purpose: Purpose,
+        (reason, output): (String, Vec<String>),
+    ) -> Result<(), StoreError> {
+        member.play = None;
+        if purpose.is_for_reasons() {
+            member.unit.leave_reasons();
+        } else {
+            member.unit.fail(reason.clone());
+        }
+        self.commit(run, member.place, purpose, Outcome::Failed { reason, output }).map(drop)
+    }
+
+    /// Tells how a member ended: whether by itself, or because its search was cut short.
+    fn end(&mut self, run: &mut Run, member: &mut Member<'a>) -> Result<(), StoreError> {
+        if std::mem::replace(&mut member.is_told, true) {
+            return Ok(());
+        }
+        let Place { cell, block, .. } = member.place;
+        match member.unit.next() {
+            Next::Over(ending) => {
+                (self.tell)(&Event::Over { cell: &run.cells[cell], block, ending: &ending });
+            }
+            Next::Trial(_) => {
+                self.skip(run, &rest_of_search(run, cell, block), TOO_LONG)?;
+                (self.tell)(&Event::Cut { cell: &run.cells[cell], block });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a run calls a search that it cut short.
+fn rest_of_search(run: &Run, cell: usize, block: u32) -> String {
+    format!("block {}: the rest of the search of {}", block + 1, run.cells[cell].name)
+}

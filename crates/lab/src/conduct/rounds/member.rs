@@ -1,0 +1,75 @@
+//! A member of a group: its subject, while it runs, and what it wants next.
+
+use kqps_observation::run::Purpose;
+use kqps_observation::store::StoreError;
+use kqps_observation::{Cell, Run, Trial};
+use kqps_verdict::estimate::{self, Speed};
+
+use super::super::{Conductor, Patience, Place, Play, is_for_reasons};
+use crate::load::{Load, Pace};
+use crate::unit::{Ending, Next, Unit};
+use crate::warm_up::WarmUp;
+
+/// A cell of a group.
+pub(super) struct Member<'a> {
+    pub(super) place: Place,
+    pub(super) unit: Unit,
+    /// Its subject; none when it failed.
+    pub(super) play: Option<Play<'a>>,
+    pub(super) warm_up: WarmUp,
+    /// Its last warm-up.
+    pub(super) warmed: Option<Trial>,
+    /// Whether it was told how it ended.
+    pub(super) is_told: bool,
+}
+
+impl Member<'_> {
+    pub(super) fn new(place: Place, unit: Unit, cell: &Cell) -> Self {
+        Self { place, unit, play: None, warm_up: WarmUp::of(cell), warmed: None, is_told: false }
+    }
+
+    /// Whether it searches for a rate with what it wants next, and a trial of its ceiling beside that is worth something.
+    pub(super) fn is_searching(&self, wanted: Option<&Load>) -> bool {
+        let is_sought = |purpose| {
+            matches!(purpose, Purpose::Ceiling | Purpose::Search | Purpose::Retest | Purpose::Refine)
+        };
+        self.unit.is_search() && wanted.is_some_and(|load| is_sought(load.purpose))
+    }
+}
+
+impl<'a> Conductor<'a> {
+    /// What a member wants for its own figures. A search whose time is over wants nothing more; one that is done goes on beside
+    /// its bounds while there is time.
+    pub(super) fn wants(
+        &mut self,
+        run: &mut Run,
+        member: &mut Member<'a>,
+        patience: &Patience,
+    ) -> Result<Option<Load>, StoreError> {
+        if member.play.is_none() {
+            return Ok(None);
+        }
+        let next = self.next(run, &mut member.unit, member.place.cell)?;
+        let is_search = member.unit.is_search() && !is_for_reasons(&next);
+        let is_cut = is_search && member.unit.trials() > 0 && patience.is_over();
+        Ok(match next {
+            Next::Trial(load) => (!is_cut).then_some(load),
+            Next::Over(Ending::Found(_)) if patience.has_time_left() => self.refined(run, member),
+            Next::Over(_) => None,
+        })
+    }
+
+    /// A load a goal's width beside what a cell is estimated at, above and below in turn, while the estimate is wider than that.
+    fn refined(&self, run: &Run, member: &Member<'a>) -> Option<Load> {
+        let estimate = estimate::of_cell(run, member.place.cell, &self.goal, Speed::Reference)?;
+        let interval = estimate.interval();
+        let is_close = interval.high - interval.low <= interval.median * self.goal.width;
+        let away = if member.unit.refined().is_multiple_of(2) { -self.goal.width } else { self.goal.width };
+        let rate_qps = self.goal.round_load(interval.median * (1.0 + away));
+        (!is_close).then_some(Load {
+            pace: Pace::Open { rate_qps },
+            duration_s: self.goal.final_s,
+            purpose: Purpose::Refine,
+        })
+    }
+}
