@@ -103,7 +103,8 @@ impl Gauges {
 
     /// The reference speed of these cores. It is found the first time that it is asked for, when nothing is at work there.
     fn reference(&self, cores: &Cores) -> io::Result<f64> {
-        let known = self.references.borrow().iter().find(|(other, _)| other == cores).map(|(_, speed)| *speed);
+        let known =
+            self.references.borrow().iter().find(|(other, _)| other == cores).map(|(_, speed)| *speed);
         if let Some(reference) = known {
             return Ok(reference);
         }
@@ -164,8 +165,7 @@ mod tests {
         let speed = SpeedFacts { reference_turns_per_s: 123.0, ..SpeedFacts::default() };
         let trial = Trial { speed: Some(speed), ..Trial::default() };
         let outcome = kqps_observation::run::Outcome::Measured(Box::new(trial));
-        let one =
-            RunTrial { number: 1, cell: 0, block: 0, start: 1, purpose: Purpose::Search, outcome };
+        let one = RunTrial { number: 1, cell: 0, block: 0, start: 1, purpose: Purpose::Search, outcome };
         let cores = Cores::of_cell(&cell).unwrap();
         let gauges = Gauges::of_trials(&[cell], &[one]);
         let load = Load { pace: Pace::Open { rate_qps: 1000.0 }, duration_s: 0.1, purpose: Purpose::Search };

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::process;
-use kqps_observation::{Cell, Trial};
 use kqps_observation::question::Path as Kind;
 use kqps_observation::run::{Purpose, Role};
+use kqps_observation::{Cell, Trial};
 use kqps_verdict::silence::silence;
 
 use crate::conduct::{NoTrial, Patience, Play, Started};
@@ -100,7 +100,14 @@ impl Rig<'_> {
             renice(subject.pid(), niceness).map_err(NoTrial::failed)?;
         }
         let (queries, checks) = asked(cell, definition, materials);
-        Ok(Box::new(AtStarted { rig: self, cell, path, queries, checks, subject: Stopped(Some(subject), patience) }))
+        Ok(Box::new(AtStarted {
+            rig: self,
+            cell,
+            path,
+            queries,
+            checks,
+            subject: Stopped(Some(subject), patience),
+        }))
     }
 
     /// Plays a load at what the cores of a cell are worth now. Warming up and looking for the reasons of drops give no figure,

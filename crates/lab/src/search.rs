@@ -22,7 +22,8 @@ pub fn wanted(goal: &Goal, start: &Start, played: &[Played]) -> Wanted {
     let is_sought =
         |one: &&Played| matches!(one.purpose, Purpose::Ceiling | Purpose::Search | Purpose::Retest);
     let played: Vec<&Played> = played.iter().filter(is_sought).collect();
-    let mut probes: Vec<Probe> = counted(&played, |one| one.facts()).into_iter().map(|one| probe(one)).collect();
+    let mut probes: Vec<Probe> =
+        counted(&played, |one| one.facts()).into_iter().map(|one| probe(one)).collect();
     // Spoiled trials are no evidence, but the time that they took is gone.
     let spent_s = played.iter().map(|one| probe(one)).map(|probe| probe.wall_s).sum::<f64>();
     let counted_s = probes.iter().map(|probe| probe.wall_s).sum::<f64>();

@@ -72,9 +72,7 @@ pub fn disturbed(trial: &Trial) -> Option<Disturbed> {
     let longest_s = stalls.longest_s(&sending);
     let is_too_long = match (trial.load.mode, trial.load.intended_qps) {
         (LoadMode::Open, Some(rate_qps)) => longest_s * rate_qps > BUFFER_PACKETS,
-        _ => {
-            stalls.stood_s(&sending) > trial.load.duration_s * STILL_MOST * stalls.cores.len().max(1) as f64
-        }
+        _ => stalls.stood_s(&sending) > trial.load.duration_s * STILL_MOST * stalls.cores.len().max(1) as f64,
     };
     is_too_long.then_some(Disturbed::Withheld(longest_s))
 }

@@ -11,8 +11,8 @@ mod trials;
 
 use crate::interval::Interval;
 
-pub use trials::{Speed, of_cell, of_search};
 pub(crate) use trials::starts_of;
+pub use trials::{Speed, of_cell, of_search};
 
 /// What one trial says.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -63,7 +63,8 @@ impl Spoiled {
             (self.withheld, "as a core was withheld for longer than buffers last"),
             (self.restless, "as another server was not idle"),
         ];
-        let told = reasons.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}"));
+        let told =
+            reasons.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}"));
         let told: Vec<String> = told.collect();
         (!told.is_empty()).then(|| told.join(", "))
     }
@@ -98,7 +99,10 @@ pub fn moments(run: &Run) -> Vec<Moment> {
         Moment {
             at_s: (trial.started_unix_ms - began_ms) as f64 / 1e3,
             speeds: speed.before.cores.iter().map(mean).collect(),
-            withheld_ms: trial.stalls.as_ref().map_or(0.0, |stalls| stalls.stood_s(&trial.sending_ns()) * 1e3),
+            withheld_ms: trial
+                .stalls
+                .as_ref()
+                .map_or(0.0, |stalls| stalls.stood_s(&trial.sending_ns()) * 1e3),
             spoiled: disturbed(trial).is_some(),
         }
     };
@@ -113,9 +117,8 @@ mod tests {
     use super::*;
 
     fn trial(at_ms: u64, before: f64, after: f64) -> Trial {
-        let gauge = |turns_per_s| GaugeFacts {
-            cores: vec![CoreGauge { cpu: 1, turns_per_s, stalled_s: 0.0 }],
-        };
+        let gauge =
+            |turns_per_s| GaugeFacts { cores: vec![CoreGauge { cpu: 1, turns_per_s, stalled_s: 0.0 }] };
         let speed = SpeedFacts {
             before: gauge(before),
             after: gauge(after),
@@ -141,7 +144,8 @@ mod tests {
 
     #[test]
     fn the_usual_speed_is_the_mean_over_all_trials_on_the_same_cores() {
-        let run = run(vec![(0, trial(0, 80.0, 80.0)), (1, trial(5, 120.0, 120.0)), (2, trial(9, 10.0, 10.0))]);
+        let run =
+            run(vec![(0, trial(0, 80.0, 80.0)), (1, trial(5, 120.0, 120.0)), (2, trial(9, 10.0, 10.0))]);
         assert!((usual(&run, 0) - 1.0).abs() < 1e-12);
         assert!((usual(&run, 2) - 0.1).abs() < 1e-12);
         assert!((usual_of(&[Trial::default()]) - 1.0).abs() < 1e-12);
@@ -149,7 +153,10 @@ mod tests {
 
     #[test]
     fn every_gauged_trial_is_a_moment() {
-        let run = run(vec![(0, trial(1000, 80.0, 100.0)), (0, Trial { started_unix_ms: 1200, ..Trial::default() })]);
+        let run = run(vec![
+            (0, trial(1000, 80.0, 100.0)),
+            (0, Trial { started_unix_ms: 1200, ..Trial::default() }),
+        ]);
         let moments = moments(&run);
         assert_eq!((moments.len(), moments[0].at_s, moments[0].spoiled), (1, 0.0, true));
         assert!((moments[0].speeds[&1] - 0.9).abs() < 1e-12);

@@ -47,7 +47,8 @@ fn is_searched(cell: &Cell) -> bool {
 }
 
 fn are_on_same_cores(one: &Cell, other: &Cell) -> bool {
-    one.player_cpus == other.player_cpus && (one.subject_cpus == other.subject_cpus || is_ran(one) || is_ran(other))
+    one.player_cpus == other.player_cpus
+        && (one.subject_cpus == other.subject_cpus || is_ran(one) || is_ran(other))
 }
 
 /// Whether it was running before, so that nobody gave it cores.

@@ -6,9 +6,9 @@ mod quiet;
 
 use std::collections::BTreeSet;
 
+use kqps_observation::Run;
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::store::StoreError;
-use kqps_observation::Run;
 
 use super::group::{ceiling_of, rounds_with};
 use super::patience::Patience;
@@ -143,7 +143,8 @@ impl<'a> Conductor<'a> {
         for member in &mut group.members {
             wanted.push(self.wants(run, member, &group.patience)?);
         }
-        let searching = wanted.iter().zip(&group.members).filter(|(load, member)| member.is_searching(load.as_ref()));
+        let searching =
+            wanted.iter().zip(&group.members).filter(|(load, member)| member.is_searching(load.as_ref()));
         let ceilings: BTreeSet<usize> =
             searching.filter_map(|(_, member)| ceiling_of(run, member.place.cell)).collect();
         let mut first: Option<((usize, u64), usize, Load)> = None;
@@ -151,7 +152,8 @@ impl<'a> Conductor<'a> {
             if load.is_none() {
                 self.end(run, member)?;
             }
-            let as_ceiling = (member.play.is_some() && ceilings.contains(&member.place.cell)).then_some(unit::CEILING);
+            let as_ceiling =
+                (member.play.is_some() && ceilings.contains(&member.place.cell)).then_some(unit::CEILING);
             let trials = member.unit.trials();
             let rank = (trials, order::draw(run.seed, group.block, trials, member.place.cell));
             if let Some(load) = load.or(as_ceiling)

@@ -98,7 +98,8 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
     if known.interrupted {
         start.interrupt();
     }
-    let sought: Vec<(Purpose, &Trial)> = trials.iter().filter(|(purpose, _)| *purpose != Purpose::WarmUp).copied().collect();
+    let sought: Vec<(Purpose, &Trial)> =
+        trials.iter().filter(|(purpose, _)| *purpose != Purpose::WarmUp).copied().collect();
     let counted: Vec<(Purpose, &Trial)> = counted_at_last(&sought, |one| *one).into_iter().copied().collect();
     let estimate = estimate::of_search(goal, &counted, Speed::Reference);
     let as_it_came = estimate::of_search(goal, &sought, Speed::AsItCame).map(|estimate| estimate.interval());

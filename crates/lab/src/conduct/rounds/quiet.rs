@@ -30,7 +30,11 @@ impl Idle {
     pub(super) fn beside(&self, members: &[Member<'_>]) -> Vec<Beside> {
         let since = |(at, name, before_s): &(usize, String, f64)| Beside {
             name: name.clone(),
-            cpu_s: members[*at].play.as_ref().and_then(|play| play.cpu_s()).map_or(0.0, |s| (s - before_s).max(0.0)),
+            cpu_s: members[*at]
+                .play
+                .as_ref()
+                .and_then(|play| play.cpu_s())
+                .map_or(0.0, |s| (s - before_s).max(0.0)),
         };
         self.spent.iter().map(since).collect()
     }
@@ -40,7 +44,10 @@ impl Idle {
         let each = self.spent.iter().zip(&trial.beside);
         let restless = each.filter(|(_, beside)| is_restless(trial, beside));
         let words = |cpu_s: f64| {
-            format!("it is not quiet while others are measured: it took {:.1} ms of CPU time in a trial of theirs", cpu_s * 1e3)
+            format!(
+                "it is not quiet while others are measured: it took {:.1} ms of CPU time in a trial of theirs",
+                cpu_s * 1e3
+            )
         };
         restless.map(|((at, ..), beside)| (*at, words(beside.cpu_s))).collect()
     }
