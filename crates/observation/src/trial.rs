@@ -95,6 +95,10 @@ pub struct Trial {
     /// and in records older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<Beside>,
+    /// The hundredths of a second in which queries that were due had no correct reply in time, or left late. Of the first
+    /// minute; empty in records older than the field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mishaps: Vec<Mishap>,
     /// One-second bins: of queries by when they were sent, of correct replies by when they arrived.
     pub intervals: Vec<Interval>,
     /// Queries sent in each 100 ms bin.
@@ -131,6 +135,19 @@ impl Trial {
         let causes = self.wrong_causes.iter().filter(move |(cause, _)| is_told(cause));
         causes.chain(&self.wrong_rcodes).map(|(cause, count)| (cause.as_str(), *count))
     }
+}
+
+/// A hundredth of a second in which something went wrong, of queries by when they were due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mishap {
+    /// Which one, from 0.
+    pub at_10ms: u32,
+    /// Queries that were due in it.
+    pub intended: u32,
+    /// Those of them that had no correct reply in time.
+    pub bad: u32,
+    /// By how much the latest of them left late, microseconds.
+    pub lag_us: u32,
 }
 
 /// Another subject that was running during a trial.

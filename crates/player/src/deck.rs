@@ -304,6 +304,7 @@ impl<'a> Deck<'a> {
         {
             let Some(due_ns) = self.pace.take(now_ns) else { break };
             self.tally.accounts.intended += 1;
+            self.tally.course.intended(due_ns, 1);
             let position = self.part.advance(self.dataset);
             let id = self.sockets[socket].inflight.issue(due_ns, position);
             self.waiting += 1;
@@ -337,6 +338,7 @@ impl<'a> Deck<'a> {
             self.part.skip(self.dataset, count);
             self.tally.accounts.intended += count;
             self.tally.accounts.unsent += count;
+            self.tally.course.intended(before_ns.saturating_sub(1), count);
         }
         count
     }
@@ -351,6 +353,7 @@ impl<'a> Deck<'a> {
             self.tally.request_bytes += u64::from(due.bytes);
             let lag_ns = now_ns - due.due_ns;
             self.tally.lag.record_us(lag_ns / 1000);
+            self.tally.course.sent(due.due_ns, lag_ns / 1000);
             if lag_ns > self.timeout_ns {
                 self.sockets[socket].held_until_ns = now_ns + self.settle_ns;
             }

@@ -11,6 +11,7 @@
 //! at its [`pace`] (a [`schedule`] or a window), books them [`inflight`] and counts their fates in a [`tally`], and what the subject held back in [`cuts`]; [`record`] turns the tallies
 //! into a [`kqps_observation::Trial`].
 
+pub mod course;
 pub mod crew;
 pub mod cuts;
 pub mod deck;

@@ -117,6 +117,7 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
         speed: None,
         stalls: None,
         beside: Vec::new(),
+        mishaps: tally.course.mishaps(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kqps_dataset::{Dataset, Expected};
 use kqps_observation::{Accounts, Histogram};
 
+use crate::course::Course;
 use crate::cuts::Cuts;
 use crate::reply::Cause;
 
@@ -59,6 +60,8 @@ pub struct Tally {
     pub lag: Histogram,
     /// Time between successive sends.
     pub gap: Histogram,
+    /// When something went wrong.
+    pub course: Course,
     /// Queries sent, by 100 ms.
     pub sent_per_100ms: Vec<u64>,
     /// Correct replies, by 100 ms of arrival.
@@ -102,6 +105,7 @@ impl Tally {
         self.rcode(rcode);
         self.response_bytes += bytes as u64;
         self.latency.record_us(latency_ns / 1000);
+        self.course.correct(at_ns.saturating_sub(latency_ns));
         add(&mut self.correct_per_100ms, at_ns, 1);
     }
 
@@ -189,6 +193,7 @@ impl Tally {
         self.latency.add(&other.latency);
         self.lag.add(&other.lag);
         self.gap.add(&other.gap);
+        self.course.add(&other.course);
         for (ours, theirs) in [
             (&mut self.sent_per_100ms, &other.sent_per_100ms),
             (&mut self.correct_per_100ms, &other.correct_per_100ms),

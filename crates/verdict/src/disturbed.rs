@@ -1,11 +1,12 @@
-//! Trials that the host spoiled: its cores changed their speed meanwhile, or stood still for longer than a server's buffer
-//! lasts. They say nothing of the subject, whether they were good or bad, and are made again. A subject that stands still by
-//! itself, while its core runs, is not excused: nothing is withheld from it.
+//! Trials that the host spoiled: its cores changed their speed meanwhile, stood still so often that too little is left, or
+//! worked for another server. They say nothing of the subject, whether they were good or bad, and are made again.
 
 use std::fmt;
 
 use kqps_observation::Trial;
-use kqps_observation::trial::{Beside, LoadMode};
+use kqps_observation::trial::Beside;
+
+use crate::standstill::Remainder;
 
 /// What the host did.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,7 +15,7 @@ pub enum Disturbed {
     Shifted(f64),
     /// Another server, whose turn it was not, took so many CPU seconds.
     Restless(f64),
-    /// A core of the subject's may have stood still for so many seconds in one piece.
+    /// Cores stood still for most of the trial, with the time that it takes to recover; for so many seconds in one piece.
     Withheld(f64),
 }
 
@@ -31,7 +32,7 @@ impl fmt::Display for Disturbed {
             ),
             Self::Withheld(seconds) => write!(
                 formatter,
-                "a core of the subject was withheld for up to {:.1} ms, longer than its buffers last",
+                "cores were withheld again and again, for up to {:.1} ms at a time, longer than buffers last",
                 seconds * 1e3
             ),
         }
@@ -40,9 +41,6 @@ impl fmt::Display for Disturbed {
 
 /// Gauges of a host that holds still differ by 2 % or so; a host that changes its speed changes it by 20 % and more.
 const SHIFT_MOST: f64 = 0.05;
-
-/// Small datagrams that a socket's buffer of the usual size holds: 212,992 bytes, of which the kernel counts 768 for each.
-const BUFFER_PACKETS: f64 = 277.0;
 
 /// Of a trial that was over sooner nothing is known of what its neighbours take.
 const MOMENT_S: f64 = 0.1;
@@ -67,20 +65,19 @@ pub fn disturbed(trial: &Trial) -> Option<Disturbed> {
     if let Some(share) = shift.filter(|share| *share > SHIFT_MOST) {
         return Some(Disturbed::Shifted(share));
     }
-    let sending = trial.sending_ns();
+    if let Some(remainder) = Remainder::of(trial) {
+        return remainder.is_too_little().then_some(Disturbed::Withheld(remainder.longest_s));
+    }
     let stalls = trial.stalls.as_ref()?;
-    let longest_s = stalls.longest_s(&sending);
-    let is_too_long = match (trial.load.mode, trial.load.intended_qps) {
-        (LoadMode::Open, Some(rate_qps)) => longest_s * rate_qps > BUFFER_PACKETS,
-        _ => stalls.stood_s(&sending) > trial.load.duration_s * STILL_MOST * stalls.cores.len().max(1) as f64,
-    };
-    is_too_long.then_some(Disturbed::Withheld(longest_s))
+    let sending = trial.sending_ns();
+    let still_most_s = trial.load.duration_s * STILL_MOST * stalls.cores.len().max(1) as f64;
+    (stalls.stood_s(&sending) > still_most_s).then(|| Disturbed::Withheld(stalls.longest_s(&sending)))
 }
 
 #[cfg(test)]
 mod tests {
     use kqps_observation::gauge::{CoreGauge, GaugeFacts, SpeedFacts, Stall, StallFacts};
-    use kqps_observation::trial::Load;
+    use kqps_observation::trial::{Load, LoadMode};
 
     use super::*;
 
@@ -92,12 +89,16 @@ mod tests {
     }
 
     #[test]
-    fn a_standstill_counts_where_it_may_outlast_a_buffer() {
-        assert_eq!(disturbed(&trial(200e3, &[])), None);
-        assert_eq!(disturbed(&trial(200e3, &[300])), Some(Disturbed::Withheld(0.0023)));
-        // 277 packets last 27.7 ms at 10,000 a second.
-        assert_eq!(disturbed(&trial(10e3, &[25_000])), None);
-        assert!(matches!(disturbed(&trial(10e3, &[26_000])), Some(Disturbed::Withheld(_))));
+    fn half_of_an_open_loop_must_be_left() {
+        // Each takes 40 ms or so of the half second.
+        let stalls = |count: u64| {
+            let mut trial = trial(200e3, &[]);
+            let stall = |number| Stall { cpu: 1, at_ns: number * 50_000_000, late_us: 1_000 };
+            trial.stalls.as_mut().unwrap().stalls = (0..count).map(stall).collect();
+            disturbed(&trial)
+        };
+        assert_eq!(stalls(5), None);
+        assert_eq!(stalls(9), Some(Disturbed::Withheld(0.003)));
         assert_eq!(disturbed(&Trial::default()), None, "nothing was witnessed");
     }
 

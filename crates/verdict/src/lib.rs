@@ -21,5 +21,6 @@ pub mod rate;
 pub mod search;
 pub mod silence;
 pub mod speed;
+pub mod standstill;
 pub mod steady;
 pub mod warning;

@@ -5,7 +5,7 @@ use kqps_observation::{Histogram, Trial};
 use serde::{Deserialize, Serialize};
 
 use super::goal::Goal;
-use crate::evidence;
+use crate::{evidence, standstill};
 
 /// One trial, as the search sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -16,7 +16,8 @@ pub struct Probe {
     pub duration_s: f64,
     /// Seconds that it took, the drain included.
     pub wall_s: f64,
-    /// Share of the intended queries that were not answered correctly in time, 0 to 1.
+    /// Share of the intended queries that were not answered correctly in time, 0 to 1, without those that were due while the
+    /// host stood still.
     pub bad_ratio: f64,
     /// Share of the intended queries that were answered wrongly, 0 to 1: a part of the bad ratio.
     #[serde(default)]
@@ -53,7 +54,7 @@ impl Probe {
             load_qps,
             duration_s: trial.load.duration_s,
             wall_s: trial.load.duration_s + trial.load.drain_s,
-            bad_ratio: trial.accounts.bad_ratio(),
+            bad_ratio: standstill::bad_ratio(trial),
             wrong_ratio: trial.accounts.wrong as f64 / trial.accounts.intended.max(1) as f64,
             too_slow: goal.p99_us.is_some_and(|limit_us| is_slow(trial, limit_us)),
             answered_qps: evidence::answered_qps(trial),

@@ -5,6 +5,7 @@ use kqps_observation::{Histogram, Quantiles, Trial};
 
 use super::{Code, Effect, Warning};
 use crate::grade::Grade;
+use crate::standstill::Remainder;
 
 /// A thread or core this busy has nothing left to give.
 pub(crate) const BUSY: f64 = 0.95;
@@ -125,6 +126,16 @@ pub fn player_limited(trial: &Trial) -> Option<Warning> {
     Some(Warning::new(Code::PlayerLimited, Effect::Cap(Grade::C), busy, advice))
 }
 
+/// This share of the queries may leave late.
+const LATE_MOST: f64 = 0.01;
+
+/// Whether no more queries left late than were due while the host stood still, but for those that may.
+fn is_late_by_host(trial: &Trial, limit_us: u64) -> bool {
+    let remainder = Remainder::of(trial).filter(|remainder| !remainder.is_too_little());
+    let still_share = remainder.map_or(0.0, |remainder| remainder.still_share);
+    still_share > 0.0 && lag(trial).is_some_and(|lag| lag.share_above(limit_us) <= LATE_MOST + still_share)
+}
+
 /// Queries left late, or the player gave some up. A closed loop has no intended time and cannot lag.
 pub fn lagging(trial: &Trial) -> Option<Warning> {
     if trial.load.mode == LoadMode::Closed || trial.accounts.intended < ENOUGH_QUERIES {
@@ -133,9 +144,9 @@ pub fn lagging(trial: &Trial) -> Option<Warning> {
     let limit_us = lag_limit_us(&trial.latency_us);
     let late = match trial.lag_us.p99 {
         Some(p99_us) => p99_us > limit_us,
-        None => lag(trial).is_some_and(|lag| lag.share_above(limit_us) > 0.01),
+        None => lag(trial).is_some_and(|lag| lag.share_above(limit_us) > LATE_MOST),
     };
-    if late {
+    if late && !is_late_by_host(trial, limit_us) {
         let figure = trial.lag_us.p99.map(|p99_us| p99_us as f64);
         let seen = match trial.lag_us.p99 {
             Some(p99_us) => {

@@ -1,0 +1,119 @@
+//! What became of queries by when they were due, a hundredth of a second at a time: it shows when in a trial something went
+//! wrong, so that what a host did in one moment need not spoil all others.
+
+use kqps_observation::trial::Mishap;
+
+/// Nanoseconds in a bin.
+const BIN_NS: u64 = 10_000_000;
+
+/// What is due after the first minute is in no bin, for a long trial would have too many.
+const BINS_MOST: usize = 6_000;
+
+/// A query that leaves this late shows that the player stood still, microseconds.
+const LATE_US: u64 = 500;
+
+/// One thread's queries.
+#[derive(Debug, Default)]
+pub struct Course {
+    bins: Vec<Bin>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Bin {
+    intended: u32,
+    correct: u32,
+    lag_us: u32,
+}
+
+impl Course {
+    /// So many queries were due.
+    #[inline]
+    pub fn intended(&mut self, due_ns: u64, count: u64) {
+        if let Some(bin) = self.bin(due_ns) {
+            bin.intended = bin.intended.saturating_add(count.try_into().unwrap_or(u32::MAX));
+        }
+    }
+
+    /// One that was due then left so late.
+    #[inline]
+    pub fn sent(&mut self, due_ns: u64, lag_us: u64) {
+        if let Some(bin) = self.bin(due_ns) {
+            bin.lag_us = bin.lag_us.max(lag_us.try_into().unwrap_or(u32::MAX));
+        }
+    }
+
+    /// One that was due then had a correct reply in time.
+    #[inline]
+    pub fn correct(&mut self, due_ns: u64) {
+        if let Some(bin) = self.bin(due_ns) {
+            bin.correct += 1;
+        }
+    }
+
+    #[inline]
+    fn bin(&mut self, due_ns: u64) -> Option<&mut Bin> {
+        let index = (due_ns / BIN_NS) as usize;
+        if index >= self.bins.len() && index < BINS_MOST {
+            self.bins.resize(index + 1, Bin::default());
+        }
+        self.bins.get_mut(index)
+    }
+
+    /// Adds another thread's queries.
+    pub fn add(&mut self, other: &Self) {
+        self.bins.resize(self.bins.len().max(other.bins.len()), Bin::default());
+        for (ours, theirs) in self.bins.iter_mut().zip(&other.bins) {
+            ours.intended += theirs.intended;
+            ours.correct += theirs.correct;
+            ours.lag_us = ours.lag_us.max(theirs.lag_us);
+        }
+    }
+
+    /// The bins in which queries had no correct reply, or left late.
+    pub fn mishaps(&self) -> Vec<Mishap> {
+        let mishap = |(at, bin): (usize, &Bin)| Mishap {
+            at_10ms: at as u32,
+            intended: bin.intended,
+            bad: bin.intended.saturating_sub(bin.correct),
+            lag_us: bin.lag_us,
+        };
+        let all = self.bins.iter().enumerate().map(mishap);
+        all.filter(|mishap| mishap.bad > 0 || u64::from(mishap.lag_us) >= LATE_US).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_bins_in_which_something_went_wrong_are_told() {
+        let mut course = Course::default();
+        for due_ms in 0..50 {
+            course.intended(due_ms * 1_000_000, 1);
+            course.sent(due_ms * 1_000_000, if due_ms == 25 { 700 } else { 40 });
+            if due_ms != 41 {
+                course.correct(due_ms * 1_000_000);
+            }
+        }
+        let mut other = Course::default();
+        other.intended(5_000_000, 3);
+        course.add(&other);
+        assert_eq!(
+            course.mishaps(),
+            [
+                Mishap { at_10ms: 0, intended: 13, bad: 3, lag_us: 40 },
+                Mishap { at_10ms: 2, intended: 10, bad: 0, lag_us: 700 },
+                Mishap { at_10ms: 4, intended: 10, bad: 1, lag_us: 40 },
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_due_after_a_minute_is_in_no_bin() {
+        let mut course = Course::default();
+        course.intended(59_999_999_999, 1);
+        course.intended(60_000_000_000, 1);
+        assert_eq!(course.mishaps().len(), 1);
+    }
+}
