@@ -31,7 +31,8 @@ const SCATTER_MOST: f64 = 0.10;
 const SCATTER_STEPS: usize = 8;
 
 /// How far starts lie apart, as the standard deviation of logarithms, and how likely that is before anything was measured.
-const APART: [(f64, f64); 5] = [(0.0, 0.2), (0.003, 0.25), (0.006, 0.25), (0.012, 0.2), (0.024, 0.1)];
+const APART: [(f64, f64); 7] =
+    [(0.0, 0.2), (0.003, 0.25), (0.006, 0.22), (0.012, 0.18), (0.024, 0.09), (0.05, 0.04), (0.12, 0.02)];
 
 /// The share of trials whose outcome has another reason than the load.
 const LAPSES: f64 = 0.03;
@@ -201,18 +202,22 @@ impl Grid {
     }
 }
 
-/// A chance that is smaller than this share of the greatest changes nothing.
-const NEGLIGIBLE: f64 = 1e-9;
+/// From so many points on a normal distribution is spread as three even ones are, one after the other: that is as good, and
+/// takes no longer for a wide one than for a narrow one.
+const WIDE: f64 = 8.0;
 
 /// What was sharp at every point, spread by a normal distribution with a standard deviation of so many points.
 fn blur(sharp: &[f64], deviation: f64) -> Vec<f64> {
+    if deviation < WIDE { blur_by_weights(sharp, deviation) } else { blur_evenly(sharp, deviation) }
+}
+
+fn blur_by_weights(sharp: &[f64], deviation: f64) -> Vec<f64> {
     let reach = (3.0 * deviation).ceil() as usize;
     let weights: Vec<f64> =
         (0..=reach).map(|away| (-0.5 * (away as f64 / deviation.max(1e-9)).powi(2)).exp()).collect();
     let sum = 2.0 * weights.iter().sum::<f64>() - weights[0];
-    let least = sharp.iter().copied().fold(0.0, f64::max) * NEGLIGIBLE;
     let mut blurred = vec![0.0; sharp.len()];
-    for (point, value) in sharp.iter().enumerate().filter(|(_, value)| **value > least) {
+    for (point, value) in sharp.iter().enumerate().filter(|(_, value)| **value > 0.0) {
         for (away, weight) in weights.iter().enumerate() {
             let share = value * weight / sum;
             if let Some(above) = blurred.get_mut(point + away) {
@@ -224,4 +229,43 @@ fn blur(sharp: &[f64], deviation: f64) -> Vec<f64> {
         }
     }
     blurred
+}
+
+/// The variance of three even distributions over `width` points is `(width² - 1) / 4`.
+fn blur_evenly(sharp: &[f64], deviation: f64) -> Vec<f64> {
+    let reach = (((4.0 * deviation * deviation + 1.0).sqrt() - 1.0) / 2.0).round() as usize;
+    (0..3).fold(sharp.to_vec(), |points, _| mean_of_neighbours(&points, reach))
+}
+
+/// At every point the mean of those that are no farther away than this, with 0 beyond the ends.
+fn mean_of_neighbours(points: &[f64], reach: usize) -> Vec<f64> {
+    let width = (2 * reach + 1) as f64;
+    let mut sums = Vec::with_capacity(points.len() + 1);
+    sums.push(0.0);
+    points.iter().for_each(|point| sums.push(sums[sums.len() - 1] + point));
+    let mean =
+        |at: usize| (sums[(at + reach + 1).min(points.len())] - sums[at.saturating_sub(reach)]) / width;
+    (0..points.len()).map(mean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sharp_is_spread_as_wide_as_it_says() {
+        for deviation in [0.0, 2.0, 7.9, 8.1, 60.0] {
+            let mut sharp = vec![0.0; 801];
+            sharp[400] = 2.0;
+            let blurred = blur(&sharp, deviation);
+            let sum: f64 = blurred.iter().sum();
+            let away = |(at, value): (usize, &f64)| value * (at as f64 - 400.0).powi(2);
+            let variance = blurred.iter().enumerate().map(away).sum::<f64>() / sum;
+            assert!((sum - 2.0).abs() < 1e-9, "{deviation}: {sum}");
+            assert!(
+                (variance.sqrt() - deviation).abs() <= 0.06 * deviation.max(1.0),
+                "{deviation}: {variance}"
+            );
+        }
+    }
 }

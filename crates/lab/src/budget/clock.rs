@@ -21,10 +21,6 @@ pub struct Share {
 const GRACE: f64 = 1.12;
 /// A block is begun when this much of it fits: what does not is left out cell by cell.
 const WORTHWHILE: f64 = 0.5;
-/// A search is cut short when it takes this many times as long as one usually does: on a host so noisy that
-/// most trials are made anew it would eat up the time of all others.
-const SEARCH_GRACE: f64 = 2.0;
-
 impl Clock {
     /// A clock for a run that is to take so long.
     pub fn new(budget_s: f64) -> Self {
@@ -61,11 +57,6 @@ impl Clock {
     pub fn fits_reasons(&self, spent_s: f64) -> bool {
         spent_s + REASONS_S <= self.limit_s
     }
-
-    /// Whether a search that has taken `search_s` of `spent_s`, and usually takes `usual_s`, is cut short.
-    pub fn cuts_search(&self, spent_s: f64, search_s: f64, usual_s: f64) -> bool {
-        search_s > usual_s * SEARCH_GRACE || spent_s > self.limit_s * GRACE
-    }
 }
 
 #[cfg(test)]
@@ -80,14 +71,6 @@ mod tests {
         assert!(clock.fits_cell(110.0, 13.0) && !clock.fits_cell(125.0, 13.0));
         assert!(clock.fits_cell(133.0, 0.7) && !clock.fits_cell(134.0, 0.7));
         assert!(clock.fits_reasons(117.0) && !clock.fits_reasons(118.0));
-    }
-
-    #[test]
-    fn a_search_that_does_not_end_is_cut() {
-        let clock = Clock::new(120.0);
-        assert!(!clock.cuts_search(60.0, 20.0, 12.0));
-        assert!(clock.cuts_search(60.0, 25.0, 12.0));
-        assert!(clock.cuts_search(138.0, 5.0, 12.0), "a run stays within 15 % of its budget");
     }
 
     #[test]

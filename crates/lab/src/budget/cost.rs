@@ -88,11 +88,6 @@ pub(super) fn reasons_s(cells: &[Cell]) -> f64 {
     cells.iter().filter(is_pushed).count() as f64 * REASONS_S
 }
 
-/// Seconds that one search of this cell usually takes, with its latency by load in the first block.
-pub(crate) fn search_s(cell: &Cell, goal: &str, block: u32) -> f64 {
-    cell_s(cell, goal, block) - start_s(cell)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -113,7 +108,7 @@ mod tests {
         assert!(steady > closed + 10.0);
 
         let search = cell(CellLoad::Search, &[(LATENCY_FACTOR, "50")]);
-        let of = |goal, block| search_s(&search, goal, block);
+        let of = |goal, block| cell_s(&search, goal, block) - start_s(&search);
         assert!((of("quick", 0) - of("quick", 1) - QUICK.latency_s).abs() < 1e-9, "latency comes once");
         assert!(of("lossless", 1) > 2.0 * of("quick", 1) && of("rfc2544", 1) > 600.0);
     }

@@ -42,7 +42,8 @@ impl<'a> Conductor<'a> {
     ) -> Result<Conducted, StoreError> {
         let patience = self.patience_of_all(run, cells, block, rest);
         let mut group = Group { block, patience, members: Vec::new(), alone: Vec::new() };
-        for &cell in cells {
+        let wanted = self.wanted(run, cells, block)?;
+        for &cell in cells.iter().filter(|cell| wanted.contains(cell)) {
             if self.join(run, &mut group, cell, rest)? == Conducted::Interrupted {
                 return Ok(Conducted::Interrupted);
             }
@@ -62,7 +63,29 @@ impl<'a> Conductor<'a> {
         Ok(Conducted::Whole)
     }
 
-    /// Starts the subject of a cell that wants trials, and warms it up.
+    /// The cells that want trials, and the echoes that such a search is a share of. What the others have is told.
+    fn wanted(&mut self, run: &mut Run, cells: &[usize], block: u32) -> Result<BTreeSet<usize>, StoreError> {
+        let mut over = Vec::new();
+        let mut wanted = BTreeSet::new();
+        for &cell in cells {
+            let mut unit = Unit::of(run, &self.goal, cell, block);
+            match self.next(run, &mut unit, cell)? {
+                // What another start would add to a search that was cut short belongs to another life of the subject.
+                Next::Trial(_) if run.skipped.contains_key(&rest_of_search(run, cell, block)) => {}
+                Next::Trial(_) => {
+                    wanted.insert(cell);
+                    wanted.extend(ceiling_of(run, cell).filter(|echo| cells.contains(echo)));
+                }
+                Next::Over(ending) => over.push((cell, ending)),
+            }
+        }
+        for (cell, ending) in over.into_iter().filter(|(cell, _)| !wanted.contains(cell)) {
+            (self.tell)(&Event::Over { cell: &run.cells[cell], block, ending: &ending });
+        }
+        Ok(wanted)
+    }
+
+    /// Starts the subject of a cell, and warms it up.
     fn join(
         &mut self,
         run: &mut Run,
@@ -75,20 +98,14 @@ impl<'a> Conductor<'a> {
             self.drop(run, &format!("block {}: {}", block + 1, run.cells[cell].name), why)?;
             return Ok(Conducted::Whole);
         }
-        if run.skipped.contains_key(&rest_of_search(run, cell, block)) {
-            // It was cut short. What another start would add to it belongs to another life of the subject.
-            return Ok(Conducted::Whole);
-        }
-        let mut unit = Unit::of(run, &self.goal, cell, block);
-        if let Next::Over(ending) = self.next(run, &mut unit, cell)? {
-            (self.tell)(&Event::Over { cell: &run.cells[cell], block, ending: &ending });
-            return Ok(Conducted::Whole);
-        }
+        let unit = Unit::of(run, &self.goal, cell, block);
         if let Some(why) = quiet::why_no_room(run, cell, &group.members) {
             self.leave_alone(run, group, cell, &why)?;
             return Ok(Conducted::Whole);
         }
-        let start = self.store.next_start()?;
+        // The store knows only of starts that have a trial.
+        let newest = group.members.iter().map(|member| member.place.start).max().unwrap_or(0);
+        let start = self.store.next_start()?.max(newest + 1);
         (self.tell)(&Event::Start { cell: &run.cells[cell], start });
         let place = Place { cell, block, start };
         let patience = self.patience(run, cell, block, rest);

@@ -1,7 +1,7 @@
 //! Runs over simulated subjects: their order, their failures, and their death at any moment.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -110,6 +110,7 @@ fn every_cell_is_measured_in_every_block() {
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
     // A start of its own for every cell of every block, but none for what never started.
     let mut starts: Vec<u64> = run.trials.iter().map(|trial| trial.start).collect();
+    starts.sort_unstable();
     starts.dedup();
     assert_eq!(starts, (1..=units.len() as u64).collect::<Vec<_>>());
     let broken = run.trials.iter().filter(|trial| trial.measured().is_none());
@@ -170,18 +171,15 @@ fn with_canary(cut_after: u32) -> Run {
 fn the_canary_is_played_every_few_cells_and_at_the_end() {
     let run = with_canary(u32::MAX);
     let canary = run.cells.len() as u32 - 1;
-    let mut cells: Vec<(u32, u32)> = run.trials.iter().map(|trial| (trial.block, trial.cell)).collect();
-    cells.dedup();
     for block in 0..BLOCKS {
-        let of_block: Vec<bool> =
-            cells.iter().filter(|(b, _)| *b == block).map(|(_, cell)| *cell == canary).collect();
-        let mut expected: Vec<bool> = Vec::new();
-        for position in 0..canary as usize {
-            expected.extend((position % canary::EVERY == 0).then_some(true));
-            expected.push(false);
-        }
-        expected.extend((block + 1 == BLOCKS).then_some(true));
-        assert_eq!(of_block, expected, "block {block}");
+        let of_block: Vec<u32> =
+            run.trials.iter().filter(|trial| trial.block == block).map(|trial| trial.cell).collect();
+        // Those that run side by side are not parted, so that it comes late after them, but as often.
+        assert_eq!(of_block[0], canary);
+        let played = of_block.iter().filter(|cell| **cell == canary).count();
+        let is_last = block + 1 == BLOCKS;
+        assert_eq!(played, (canary as usize).div_ceil(canary::EVERY) + usize::from(is_last), "{of_block:?}");
+        assert_eq!(of_block.last() == Some(&canary), is_last, "{of_block:?}");
     }
     let canaries = run.trials.iter().filter(|trial| trial.cell == canary);
     assert!(canaries.clone().all(|trial| trial.purpose == Purpose::Canary));
@@ -191,7 +189,7 @@ fn the_canary_is_played_every_few_cells_and_at_the_end() {
 #[test]
 fn a_run_that_is_cut_short_neither_repeats_nor_loses_a_canary() {
     let whole = essence(&with_canary(u32::MAX));
-    for cut_after in [2, 3, 7] {
+    for cut_after in [3, 4, 7] {
         assert_eq!(essence(&with_canary(cut_after)), whole, "cut after every {cut_after} trials");
     }
 }
@@ -255,8 +253,8 @@ fn cut_off_in_the_middle_of_every_repetition_it_ends_alike() {
     std::fs::create_dir(folder.path().join("other")).unwrap();
     let store = Store::create(&folder.path().join("other/run.sqlite"), &plan()).unwrap();
     loop {
-        // A warm-up and one trial, and then it is interrupted.
-        let left = Cell::new(2);
+        // Warm-ups of the two subjects that run side by side and one trial, and then it is interrupted.
+        let left = Cell::new(3);
         let limited = || match left.get() {
             0 => Err(NoTrial::Interrupted),
             more => {

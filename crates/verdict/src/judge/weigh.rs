@@ -69,6 +69,9 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
     }
     let mut doubts: Vec<Doubt> = warnings.iter().map(Doubt::of_warning).collect();
     doubts.extend(Doubt::of_figure(case, figure_qps, is_refused));
+    if estimated.is_some() && case.starts.iter().all(|start| start.throughput_qps().is_none()) {
+        doubts.push(Doubt::without_bound());
+    }
     doubts.sort_by_key(Doubt::weight);
     let grade = grade(&doubts);
     let shown = |figure: Option<f64>| figure.filter(|_| !grade.refuses());
@@ -142,6 +145,12 @@ impl Doubt {
         }
     }
 
+    /// What is to be said of a figure that all trials give together, and no load of them alone.
+    fn without_bound() -> Self {
+        let reason = "No load met the goal often enough to be a lower bound: the figure is what all trials say together.";
+        Self { effect: Some(Effect::Cap(Grade::C)), reason: reason.into() }
+    }
+
     /// What is to be said of the figure; of one that is refused nothing of how well it is known.
     fn of_figure(case: &Case<'_>, figure_qps: Option<Interval>, is_refused: bool) -> Vec<Self> {
         let mut doubts = Vec::new();
@@ -168,10 +177,14 @@ impl Doubt {
             add(Some(Effect::Cap(Grade::C)), reason.into());
         } else if interval.count < ENOUGH_STARTS {
             let (starts, covers) = (interval.count, interval.coverage * 100.0);
-            let reason = format!(
-                "The figure rests on {starts} starts: its range covers the truth with {covers:.0} %, and with 97 % \
-                 if there were six."
-            );
+            let reason = if is_estimated(case.starts) {
+                format!("The figure rests on {starts} starts, too few to know well how much starts differ.")
+            } else {
+                format!(
+                    "The figure rests on {starts} starts: its range covers the truth with {covers:.0} %, and with \
+                     97 % if there were six."
+                )
+            };
             add(Some(Effect::Cap(Grade::B)), reason);
         }
         if case.was_running && interval.count > 1 {

@@ -44,11 +44,13 @@ fn disagreeing() -> Rig {
 }
 
 #[test]
-fn a_start_whose_lower_bound_was_refuted_has_no_part_in_the_figure() {
+fn a_start_whose_lower_bound_was_refuted_has_no_part_in_the_bounds() {
     let verdict = subject(&disagreeing());
     let figure = verdict.figure_qps.unwrap();
-    // The mean of both, 70,745, was never played.
-    assert_eq!((figure.median, figure.count, figure.high), (59_830.0, 1, 60_950.0));
+    assert!(
+        figure.count == 2 && figure.low < 60e3 && figure.high > 81e3,
+        "all trials have a part in it: {figure:?}"
+    );
     assert_eq!((verdict.lower_bound_qps, verdict.upper_bound_qps), (Some(59_830.0), Some(60_950.0)));
     assert_eq!(
         told(&verdict),
@@ -87,8 +89,6 @@ fn what_held_below_a_refuted_load_counts() {
     let mut rig = disagreeing();
     settle(&mut rig, 0, 65_300.0, 0);
     let verdict = subject(&rig);
-    let figure = verdict.figure_qps.unwrap();
-    assert_eq!((figure.median, figure.low, figure.high), (62_565.0, 59_830.0, 83_250.0));
     assert_eq!((verdict.lower_bound_qps, verdict.upper_bound_qps), (Some(59_830.0), Some(83_250.0)));
     assert_eq!(
         told(&verdict)[0],
@@ -108,7 +108,8 @@ fn no_bound_of_an_even_number_of_starts_is_a_mean_of_two() {
         retest(&mut rig, block, lower_qps, 0);
     }
     let verdict = subject(&rig);
-    assert_eq!(verdict.figure_qps.map(|figure| figure.median), Some(65_000.0), "a statistic");
+    let figure = verdict.figure_qps.unwrap();
+    assert!(figure.low < 60e3 && figure.high > 70e3, "{figure:?}");
     assert_eq!((verdict.lower_bound_qps, verdict.upper_bound_qps), (Some(50_000.0), Some(81_000.0)));
     for (told, (lower_qps, upper_qps)) in told(&verdict).iter().zip(loads) {
         assert_eq!(*told, format!("{lower_qps} held, and again at the end; {upper_qps} did not hold"));
@@ -123,16 +124,15 @@ fn no_bound_of_an_even_number_of_starts_is_a_mean_of_two() {
 }
 
 #[test]
-fn without_any_start_that_held_there_is_no_figure_and_the_reason_names_the_load() {
+fn without_any_start_that_held_all_trials_together_give_a_figure_and_no_bound() {
     let mut rig = disagreeing();
     rig.run.trials.retain(|one| one.block == 0 || one.cell != SUBJECT);
     let verdict = subject(&rig);
-    assert_eq!((verdict.grade, verdict.figure_qps, verdict.lower_bound_qps), (Grade::F, None, None));
-    let why = "81660 queries a second met the goal and failed when they were tried once more";
+    assert_eq!((verdict.grade, verdict.lower_bound_qps), (Grade::C, None));
+    let figure = verdict.figure_qps.unwrap();
+    assert!((75e3..84e3).contains(&figure.median) && figure.half_width() > 0.02, "{figure:?}");
+    let why = "No load met the goal often enough to be a lower bound";
     assert!(verdict.reasons.iter().any(|reason| reason.starts_with(why)), "{:?}", verdict.reasons);
-    let again =
-        verdict.reasons.iter().any(|reason| reason.contains("no load met") || reason.contains("used up"));
-    assert!(!again, "{:?}", verdict.reasons);
 }
 
 #[test]
@@ -156,11 +156,12 @@ fn a_search_that_was_cut_short_tells_how_far_it_came() {
         rig.add(SUBJECT, 0, 100, Purpose::Search, trial(load_qps, lost));
     }
     let verdict = subject(&rig);
-    assert_eq!(verdict.figure_qps, None);
+    let figure = verdict.figure_qps.unwrap();
+    assert!(figure.low < 62e3 && figure.high > 80e3, "{figure:?}");
     assert_eq!(
         told(&verdict),
         [
-            "no load is known to hold: up to 60000 all trials met the goal, but they were too few; 70000 missed the goal"
+            "no load is known to hold: up to 60000 all trials met the goal, but they were too few; 70000 did not hold"
         ]
     );
 }

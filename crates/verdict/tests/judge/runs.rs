@@ -44,10 +44,12 @@ fn a_sound_run_on_one_host_is_a_c_and_says_why() {
     let figure = verdict.figure_qps.expect("there is a figure");
     assert!((figure.median / 200e3 - 1.0).abs() < 0.02, "{figure:?}");
     assert_eq!(figure.count, 6);
-    assert!((figure.coverage - 0.968_75).abs() < 1e-9);
+    assert!((figure.coverage - 0.95).abs() < 1e-9);
     assert!(verdict.lower_bound_qps.unwrap() <= 200e3 && verdict.upper_bound_qps.unwrap() >= 200e3);
     assert_eq!(verdict.ceiling.as_deref(), Some("echo mmsg"));
-    assert!((verdict.ceiling_share.unwrap() - figure.median / 500e3).abs() < 1e-9);
+    assert!((verdict.ceiling_share.unwrap() / (figure.median / 500e3) - 1.0).abs() < 0.002);
+    let share = verdict.share.unwrap();
+    assert!(share.low < figure.median / 500e3 && share.high > figure.median / 500e3, "{share:?}");
     assert!((verdict.player_headroom.unwrap() - 2e6 / figure.median).abs() < 1e-9);
     assert_eq!(verdict.bottleneck.resource, Resource::SubjectCpu);
     assert_eq!(verdict.grade, Grade::C);
@@ -224,15 +226,15 @@ fn a_warm_up_between_a_spoiled_trial_and_its_repetition_changes_nothing() {
 }
 
 #[test]
-fn the_range_reaches_up_to_the_bounds_of_the_starts() {
+fn two_starts_that_agree_know_little_more_than_their_bounds() {
     let mut rig = Rig::new(2e6);
     for block in 0..2 {
         rig.search(block, knee(200e3));
     }
     let verdict = subject(&rig);
     let (figure, upper_qps) = (verdict.figure_qps.unwrap(), verdict.upper_bound_qps.unwrap());
-    assert!((figure.high - upper_qps).abs() < 1e-6, "two starts that agree know no more than their bounds");
-    assert!(figure.half_width() > 0.004, "{figure:?}");
+    assert!((figure.high / upper_qps - 1.0).abs() < 0.05, "{figure:?}");
+    assert!((0.004..0.04).contains(&figure.half_width()), "{figure:?}");
 }
 
 #[test]
@@ -314,7 +316,9 @@ fn what_the_buffers_may_have_hidden_is_told() {
         "{:?}",
         verdict.reasons
     );
-    assert!(verdict.reasons.iter().any(|reason| reason.contains("± 2.7 %")), "{:?}", verdict.reasons);
+    let known =
+        verdict.reasons.iter().find(|reason| reason.starts_with("The figure is known to ± ")).unwrap();
+    assert!(known.contains("± 2.7 %"), "{known}");
 }
 
 #[test]
@@ -396,8 +400,10 @@ fn few_starts_and_a_wide_spread_are_reasons() {
     }
     let verdict = subject(&rig);
     let all = verdict.reasons.join(" ");
-    assert!(all.contains("3 starts") && all.contains("75 %"), "{all}");
-    assert!(all.contains("± 13."), "{all}");
+    assert!(all.contains("rests on 3 starts"), "{all}");
+    let half_width = verdict.figure_qps.unwrap().half_width();
+    assert!((0.08..0.25).contains(&half_width), "{half_width}");
+    assert!(all.contains("The figure is known to ± "), "{all}");
 }
 
 #[test]
