@@ -89,18 +89,21 @@ impl Evidence {
 }
 
 impl Estimate {
-    /// The estimate of a subject from the trials of each of its starts. None where they do not bound it: without a rate that
+    /// The estimate of a subject from the trials of each of its starts; of a single one it is that of this start, and says nothing
+    /// of how others would differ. None where they do not bound it: without a rate that
     /// was answered, some load must have met the goal and some missed it.
     pub fn of(starts: &[Vec<Evidence>]) -> Option<Self> {
         let starts: Vec<&Vec<Evidence>> = starts.iter().filter(|start| !start.is_empty()).collect();
         let grid = Grid::of(starts.iter().flat_map(|start| start.iter().copied()))?;
+        // How far starts lie apart does not bear on a single one.
+        let apart: &[(f64, f64)] = if starts.len() == 1 { &APART[..1] } else { &APART };
         let mut chances = vec![0.0; grid.points];
         for step in 0..SCATTER_STEPS {
             let exponent = step as f64 / (SCATTER_STEPS - 1) as f64;
             let scatter = SCATTER_LEAST * (SCATTER_MOST / SCATTER_LEAST).powf(exponent);
             let likelihoods: Vec<Vec<f64>> =
                 starts.iter().map(|start| grid.likelihoods(start, scatter)).collect();
-            for (apart, weight) in APART {
+            for &(apart, weight) in apart {
                 let blurred = likelihoods.iter().map(|likelihood| blur(likelihood, apart / grid.step));
                 let all = blurred.reduce(|a, b| a.iter().zip(&b).map(|(a, b)| a * b).collect())?;
                 chances.iter_mut().zip(all).for_each(|(sum, chance)| *sum += weight * chance);

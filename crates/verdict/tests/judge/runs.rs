@@ -316,9 +316,6 @@ fn what_the_buffers_may_have_hidden_is_told() {
         "{:?}",
         verdict.reasons
     );
-    let known =
-        verdict.reasons.iter().find(|reason| reason.starts_with("The figure is known to ± ")).unwrap();
-    assert!(known.contains("± 2.7 %"), "{known}");
 }
 
 #[test]
