@@ -13,6 +13,7 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use kqps_dataset::{Check, Dataset};
 use kqps_kernel::own::is_own;
+use kqps_lab::gauged::{Cores, Gauges};
 use kqps_lab::load::{Load, Pace, Played};
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
@@ -124,21 +125,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let interface = interface_of(args);
     let expected = dataset.check();
     let dataset = dataset.checked(Check::Off);
+    let gauges = Gauges::default();
     let ceilings = if args.no_ceiling || !plan.targets.iter().all(|&target| is_own(target)) {
         Ceilings::default()
     } else {
-        ceiling::measure(&interface, &plan, &dataset, &watcher)
+        ceiling::measure(&interface, &plan, &dataset, (&watcher, &gauges))
     };
     let dataset = dataset.checked(expected);
     let begun = claimed.map(|claimed| Keeping::begin(claimed, &goal, &plan, &interface, &ceilings));
     let keeping = begun.transpose()?;
-    let mut search = Search { json: args.json, goal: &goal, plan: &plan, dataset, watcher, keeping };
+    let cores = cores_of(&plan);
+    let mut search =
+        Search { json: args.json, goal: &goal, plan: &plan, dataset, watcher, keeping, cores, gauges };
     let mut played = Vec::new();
     let ended =
-        kqps_lab::search::run(&goal, &Start::default(), &mut played, |load| search.play_and_tell(load));
+        kqps_lab::search::run(&goal, &Start::default(), &mut played, |load| search.play_and_tell(load))
+            .and_then(|_| kqps_lab::search::refine(&goal, &mut played, |load| search.play_and_tell(load)));
     let keeping = search.keeping;
     let interrupted = match ended {
-        Ok(_) => false,
+        Ok(()) => false,
         Err(Ended::Interrupted) => true,
         Err(Ended::Failed(error)) => {
             if let Some(Err(other)) = keeping.map(|keeping| keeping.end(false, Some(&error))) {
@@ -169,12 +174,20 @@ struct Search<'a> {
     dataset: Dataset,
     watcher: Watcher,
     keeping: Option<Keeping>,
+    /// The cores whose speed counts; none where the target is on another host.
+    cores: Option<Cores>,
+    gauges: Gauges,
 }
 
 impl Search<'_> {
     /// Plays one trial, prints what came of it, and keeps it.
     fn play_and_tell(&mut self, load: &Load) -> Result<Trial, Ended> {
-        let trial = trial(self.plan, &self.dataset, load, &self.watcher).map_err(Ended::Failed)?;
+        let play = |load: &Load| trial(self.plan, &self.dataset, load, &self.watcher);
+        let trial = match &self.cores {
+            Some(cores) => self.gauges.play(cores, load, play),
+            None => play(load),
+        };
+        let trial = trial.map_err(Ended::Failed)?;
         if self.json {
             tell(&trial, load).map_err(Ended::Failed)?;
         }
@@ -248,6 +261,12 @@ fn goal_of(args: &Args) -> anyhow::Result<Goal> {
     }
     goal.check().map_err(bad_input)?;
     Ok(goal)
+}
+
+/// The cores of player and subject on this host.
+fn cores_of(plan: &Plan) -> Option<Cores> {
+    let is_here = plan.targets.iter().all(|&target| is_own(target));
+    is_here.then(|| Cores::of(&plan.cpus, &plan.subject_cpus))
 }
 
 /// Plays one trial of the search.

@@ -2,6 +2,7 @@
 
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
+use kqps_verdict::estimate::{self, Estimate, Speed};
 use kqps_verdict::evidence::{counted, counted_at_last};
 use kqps_verdict::search::{Bounds, Goal, Next, Probe, Start, bounds_found, next_trial};
 
@@ -65,6 +66,43 @@ pub fn run<E>(
     }
 }
 
+/// A load a goal's width beside an estimate, above and below in turn, by how many were played already; none once the estimate is
+/// as close as the goal wants.
+pub fn refined(goal: &Goal, estimate: &Estimate, played: usize) -> Option<Load> {
+    let interval = estimate.interval();
+    let is_close = interval.high - interval.low <= interval.median * goal.width;
+    let away = if played.is_multiple_of(2) { -goal.width } else { goal.width };
+    let rate_qps = goal.round_load(interval.median * (1.0 + away));
+    let pace = Pace::Open { rate_qps };
+    (!is_close).then_some(Load { pace, duration_s: goal.final_s, purpose: Purpose::Refine })
+}
+
+/// A search that is over may take so much more of its time for a closer estimate.
+const REFINING: f64 = 0.5;
+
+/// Plays on beside what a search found, until the estimate is close enough, half as much time again is spent, or the goal's limit
+/// is reached.
+pub fn refine<E>(
+    goal: &Goal,
+    played: &mut Vec<Played>,
+    mut play: impl FnMut(&Load) -> Result<Trial, E>,
+) -> Result<(), E> {
+    let spent_s = |played: &[Played]| -> f64 {
+        played.iter().map(|one| one.trial.load.duration_s + one.trial.load.drain_s).sum()
+    };
+    let limit_s = (spent_s(played) * (1.0 + REFINING)).min(goal.limit_s);
+    let mut made = 0;
+    while spent_s(played) + goal.final_s <= limit_s {
+        let counted: Vec<_> = counted_at_last(played, Played::facts).into_iter().map(Played::facts).collect();
+        let estimate = estimate::of_search(goal, &counted, Speed::Reference);
+        let Some(load) = estimate.and_then(|estimate| refined(goal, &estimate, made)) else { break };
+        let trial = play(&load)?;
+        played.push(Played { number: 0, purpose: load.purpose, trial });
+        made += 1;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +156,27 @@ mod tests {
                 Known { setting: Setting::default(), player_qps: None, echo_qps: None, interrupted: false };
             assert_eq!(found.unwrap(), judge_search(&goal, &trials, &known).seen, "from trial {first} on");
         }
+    }
+
+    #[test]
+    fn it_plays_on_beside_what_it_found_for_half_as_long_again() {
+        let goal = Preset::Quick.goal();
+        let subject = Simulated { knee_qps: 50_000.0, ..Simulated::default() };
+        let mut played = Vec::new();
+        run(&goal, &Start::default(), &mut played, |load| subject.play(load)).unwrap();
+        let searched = played.len();
+        refine(&goal, &mut played, |load| subject.play(load)).unwrap();
+        let more = &played[searched..];
+        assert!((1..=searched / 2).contains(&more.len()), "{} after {searched}", more.len());
+        assert!(more.iter().all(|one| one.purpose == Purpose::Refine));
+        let loads: Vec<f64> = more.iter().map(|one| one.trial.load.intended_qps.unwrap()).collect();
+        assert!(loads.iter().all(|load_qps| (48_500.0..=51_500.0).contains(load_qps)), "{loads:?}");
+        assert!(loads.iter().any(|qps| *qps < 50e3) && loads.iter().any(|qps| *qps > 50e3), "{loads:?}");
+        let found = |played: &[Played]| match wanted(&goal, &Start::default(), played) {
+            Wanted::Done(bounds) => bounds,
+            Wanted::Trial(load) => panic!("{load:?}"),
+        };
+        assert_eq!(found(&played), found(&played[..searched]), "the bounds are those of the search");
     }
 
     #[test]

@@ -7,11 +7,15 @@ use std::time::Duration;
 
 use kqps_dataset::Dataset;
 use kqps_dataset::unfinished::Unfinished;
+use kqps_lab::gauged::{Cores, Gauges};
+use kqps_lab::load::{Load, Pace};
 use kqps_lab::path::LaidPath;
 use kqps_lab::study;
 use kqps_lab::subject::{Setting, Subject, Zone, builtin};
 use kqps_observation::Trial;
+use kqps_observation::run::Purpose;
 use kqps_player::{LoadPlan, Plan};
+use kqps_verdict::evidence::answered_qps;
 
 use crate::load::{Shown, Watcher};
 
@@ -31,7 +35,7 @@ pub(super) struct Interface {
     pub(super) is_assumed: bool,
 }
 
-/// What the echo reached here.
+/// What the echo reached here, at the reference speed of the search.
 #[derive(Debug, Default)]
 pub(super) struct Ceilings {
     /// The player's own ceiling (a), against the cheapest echo; none where that is the echo with the subject's I/O.
@@ -63,20 +67,25 @@ impl Ceilings {
 
 impl Measured {
     fn rate_qps(&self) -> f64 {
-        self.trial.load.answered_qps
+        answered_qps(&self.trial)
     }
 }
 
 /// Measures both ceilings, each whether or not the other can be, with the player that plays the search: what
 /// another would reach says nothing of this one. Once the user wants an end nothing more is started.
-pub(super) fn measure(interface: &Interface, plan: &Plan, dataset: &Dataset, watcher: &Watcher) -> Ceilings {
+pub(super) fn measure(
+    interface: &Interface,
+    plan: &Plan,
+    dataset: &Dataset,
+    (watcher, gauges): (&Watcher, &Gauges),
+) -> Ceilings {
     eprintln!("measuring the echo's ceiling on this host ...");
     let is_over = || watcher.interrupts().is_asked();
     let measured = |what: &str, io: &str, workers| {
         if is_over() {
             return None;
         }
-        let trial = against(io, workers, plan, dataset, watcher);
+        let trial = against(io, workers, plan, dataset, (watcher, gauges));
         let trial = trial.inspect_err(|error| {
             if !is_over() {
                 eprintln!("kqps: {what} could not be measured with {io}: {error:#}");
@@ -101,7 +110,7 @@ fn against(
     workers: u32,
     plan: &Plan,
     dataset: &Dataset,
-    watcher: &Watcher,
+    (watcher, gauges): (&Watcher, &Gauges),
 ) -> anyhow::Result<Trial> {
     let (folder, _unfinished) = Unfinished::made(tempfile::tempdir)?;
     let kqps = std::env::current_exe()?;
@@ -122,7 +131,10 @@ fn against(
     plan.subject_unknown = None;
     plan.load = LoadPlan::Closed { outstanding: super::WINDOW * plan.threads as u64 };
     plan.stop.after = Some(DURATION);
-    let trial = watcher.play(&plan, dataset, Shown { bar: false, every: None });
+    let load = Load { pace: Pace::Closed, duration_s: DURATION.as_secs_f64(), purpose: Purpose::Ceiling };
+    let cores = Cores::of(&plan.cpus, &plan.subject_cpus);
+    let play = |_: &Load| watcher.play(&plan, dataset, Shown { bar: false, every: None });
+    let trial = gauges.play(&cores, &load, play);
     echo.stop();
     let trial = trial?;
     anyhow::ensure!(!trial.interrupted, "it was interrupted");

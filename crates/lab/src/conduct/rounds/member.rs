@@ -6,7 +6,8 @@ use kqps_observation::{Cell, Run, Trial};
 use kqps_verdict::estimate::{self, Speed};
 
 use super::super::{Conductor, Patience, Place, Play, is_for_reasons};
-use crate::load::{Load, Pace};
+use crate::load::Load;
+use crate::search;
 use crate::unit::{Ending, Next, Unit};
 use crate::warm_up::WarmUp;
 
@@ -59,17 +60,9 @@ impl<'a> Conductor<'a> {
         })
     }
 
-    /// A load a goal's width beside what a cell is estimated at, above and below in turn, while the estimate is wider than that.
+    /// A load beside what a cell is estimated at.
     fn refined(&self, run: &Run, member: &Member<'a>) -> Option<Load> {
         let estimate = estimate::of_cell(run, member.place.cell, &self.goal, Speed::Reference)?;
-        let interval = estimate.interval();
-        let is_close = interval.high - interval.low <= interval.median * self.goal.width;
-        let away = if member.unit.refined().is_multiple_of(2) { -self.goal.width } else { self.goal.width };
-        let rate_qps = self.goal.round_load(interval.median * (1.0 + away));
-        (!is_close).then_some(Load {
-            pace: Pace::Open { rate_qps },
-            duration_s: self.goal.final_s,
-            purpose: Purpose::Refine,
-        })
+        search::refined(&self.goal, &estimate, member.unit.refined())
     }
 }
