@@ -3,7 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::judge::CellVerdict;
+use crate::grade::Grade;
+use crate::judge::{CellVerdict, SearchVerdict};
 use crate::warning::Code;
 
 /// What can be done about a doubt.
@@ -109,7 +110,7 @@ impl Action {
                 format!("Measure an echo beside {whom}, which shows whether the player was the limit.")
             }
             Self::MoreTime => {
-                format!("Give the measurement of {whom} more time, for more trials and closer ranges.")
+                format!("Measure {whom} for longer: more trials and starts bring closer ranges.")
             }
         }
     }
@@ -129,20 +130,35 @@ pub struct Told {
 /// What to do about these figures, each once: the gravest first, then what concerns most servers. Why a figure is refused
 /// stands in its place, with what to do, and is not repeated.
 pub fn of_subjects(subjects: &[CellVerdict]) -> Vec<Told> {
-    let mut all: Vec<Told> = Vec::new();
+    let mut all = Vec::new();
     for subject in subjects {
-        let in_place = usize::from(subject.grade.refuses());
-        for advice in subject.advice.iter().skip(in_place).flatten() {
-            let at = all.iter().position(|told| told.action == advice.action).unwrap_or_else(|| {
-                all.push(Told { action: advice.action, gravity: advice.gravity, whom: Vec::new() });
-                all.len() - 1
-            });
-            all[at].gravity = all[at].gravity.min(advice.gravity);
-            if !all[at].whom.contains(&subject.name) {
-                all[at].whom.push(subject.name.clone());
-            }
+        add(&mut all, &subject.name, subject.grade, &subject.advice);
+    }
+    in_order(all)
+}
+
+/// The same of one search.
+pub fn of_search(verdict: &SearchVerdict) -> Vec<Told> {
+    let mut all = Vec::new();
+    add(&mut all, "the server", verdict.grade, &verdict.advice);
+    in_order(all)
+}
+
+fn add(all: &mut Vec<Told>, name: &str, grade: Grade, advice: &[Option<Advice>]) {
+    let in_place = usize::from(grade.refuses());
+    for advice in advice.iter().skip(in_place).flatten() {
+        let at = all.iter().position(|told| told.action == advice.action).unwrap_or_else(|| {
+            all.push(Told { action: advice.action, gravity: advice.gravity, whom: Vec::new() });
+            all.len() - 1
+        });
+        all[at].gravity = all[at].gravity.min(advice.gravity);
+        if !all[at].whom.iter().any(|other| other == name) {
+            all[at].whom.push(name.to_owned());
         }
     }
+}
+
+fn in_order(mut all: Vec<Told>) -> Vec<Told> {
     all.sort_by_key(|told| (told.gravity, std::cmp::Reverse(told.whom.len()), told.action));
     all
 }
@@ -169,7 +185,6 @@ mod tests {
     use kqps_observation::{Cell, Run};
 
     use super::*;
-    use crate::grade::Grade;
     use crate::judge::judge;
 
     fn subject(name: &str, grade: Grade, advice: &[(u8, Action)]) -> CellVerdict {
@@ -189,7 +204,7 @@ mod tests {
         let told: Vec<String> = of_subjects(&subjects).iter().map(|told| told.sentence(3)).collect();
         let expected = [
             "Switch off the limit on the responses of bind.",
-            "Give the measurement of nsd and knot more time, for more trials and closer ranges.",
+            "Measure nsd and knot for longer: more trials and starts bring closer ranges.",
             "Stop what else runs on this host, or use a machine of your own.",
             "Warm knot up for longer.",
         ];

@@ -194,7 +194,9 @@ impl Doubt {
             }
             _ => return doubts,
         };
-        doubts.push(Self { effect: Some(Effect::Cap(cap)), action: Some(Action::MoreTime), reason });
+        // A search has one start, however long it lasts.
+        let action = (!case.names_flags).then_some(Action::MoreTime);
+        doubts.push(Self { effect: Some(Effect::Cap(cap)), action, reason });
         doubts
     }
 
