@@ -51,7 +51,7 @@ const SEEN_HEIGHT: f64 = 2.0;
 pub(crate) fn strip(chart: &Strip<'_>) -> String {
     let Some(last) = chart.stretches.last().filter(|last| last.to_s > 0.0) else { return String::new() };
     let (unit_s, unit) = unit(last.to_s);
-    let axis = Linear::upto(last.to_s / unit_s, 4);
+    let axis = Linear::upto(last.to_s / unit_s, 6);
     let across = |at_s: f64| LEFT + axis.place(at_s / unit_s) * (RIGHT - LEFT);
     let top = |row: usize| row as f64 * (ROW + GAP);
     let height = top(chart.rows.len() + 2) + AXIS;

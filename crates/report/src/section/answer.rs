@@ -164,7 +164,7 @@ fn interval(figure: &Interval) -> String {
 /// What was answered as the host came, beside the rate at its usual speed.
 fn as_it_came(subject: &CellVerdict) -> Option<String> {
     let came = format::rate(subject.as_it_came_qps?.median);
-    Some(format!("at this host's usual speed; {came} as the host came"))
+    Some(format!("at the usual speed; {came} as the host came"))
 }
 
 /// What every start showed. That all of them failed is told elsewhere.
@@ -313,7 +313,7 @@ mod tests {
         let run = searched(&Preset::Quick.goal(), &[(100_000.0, 0), (102_000.0, 9_000)]);
         let subject = CellVerdict { as_it_came_qps: Some(one), ..judge(&run).subjects.remove(0) };
         let said = plain(as_it_came(&subject).unwrap());
-        assert_eq!(said, "at this host's usual speed; 90.0 kqps as the host came");
+        assert_eq!(said, "at the usual speed; 90.0 kqps as the host came");
     }
 
     #[test]
