@@ -1,6 +1,7 @@
 //! What is said first of the doubts in figures: what to do about them, in three sentences at most, and how to see the rest.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use kqps_observation::visible::visible_line;
 use kqps_verdict::advice::{Action, Told};
@@ -19,14 +20,14 @@ pub(crate) fn of(told: &[Told], measured: usize, reasons: &Reasons<'_>, command:
         text += "What would help:\n";
     }
     for one in told {
-        text += &format!("- {}\n", visible_line(&one.sentence(measured)));
+        let _ = writeln!(text, "- {}", visible_line(&one.sentence(measured)));
     }
     let is_told = |action: &Option<Action>| told.iter().any(|one| Some(one.action) == *action);
     let left = reasons.iter().filter(|(_, action)| !is_told(action)).map(|(reason, _)| *reason);
     let left = left.collect::<BTreeSet<_>>().len();
     if let Some(command) = command.filter(|_| left > 0) {
         let (reasons, them) = if left == 1 { ("reason", "it") } else { ("reasons", "them") };
-        text += &format!("{left} further {reasons}: {} prints {them}.\n", visible_line(command));
+        let _ = writeln!(text, "{left} further {reasons}: {} prints {them}.", visible_line(command));
     }
     text
 }

@@ -168,7 +168,9 @@ fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> Cell
     let weighed = weigh::weigh(&case);
     let usual_speed = speed::usual(run, index);
     let player_ceiling_qps = case.player_qps.map(|qps| qps * usual_speed);
-    starts.iter_mut().for_each(|start| start.tell_at(usual_speed));
+    for start in &mut starts {
+        start.tell_at(usual_speed);
+    }
     let (lower_bound_qps, upper_bound_qps) =
         if weighed.grade.refuses() { (None, None) } else { outer_bounds(&starts) };
     let as_it_came = estimate::of_cell(run, index, goal, Speed::AsItCame).map(|estimate| estimate.interval());

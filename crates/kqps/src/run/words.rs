@@ -41,7 +41,7 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why:
     text += &all::holds(run, verdict);
     let advice = all::advice(run, verdict, report.and_then(Path::parent), is_why);
     if !advice.is_empty() {
-        text += &format!("{advice}\n");
+        let _ = writeln!(text, "{advice}");
     }
     if is_why {
         text += &why::of(run, verdict);

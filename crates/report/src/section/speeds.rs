@@ -56,12 +56,11 @@ fn told(moments: &[Moment]) -> String {
     let spoiled = moments.iter().filter(|moment| moment.spoiled).count();
     let withheld_us: f64 = moments.iter().map(|moment| moment.withheld_ms * 1e3).sum();
     let most_us = moments.iter().map(|moment| moment.withheld_ms * 1e3).fold(0.0, f64::max);
-    let of_cores = match most_us > 0.0 {
-        true => {
-            let (all, most) = (format::time_us(withheld_us), format::time_us(most_us));
-            format!("cores were withheld for {all}, {most} at most in one trial")
-        }
-        false => "no core was withheld".to_owned(),
+    let of_cores = if most_us > 0.0 {
+        let (all, most) = (format::time_us(withheld_us), format::time_us(most_us));
+        format!("cores were withheld for {all}, {most} at most in one trial")
+    } else {
+        "no core was withheld".to_owned()
     };
     format!("The host spoiled {spoiled} of {} trials, those of the echo included; {of_cores}.", moments.len())
 }

@@ -51,18 +51,20 @@ pub(crate) fn share(share: &Interval, of: &str) -> String {
         percent @ ..9.95 => format!("{percent:.1}"),
         percent => format!("{percent:.0}"),
     };
-    let range = match share.high > share.low {
-        true => format!(" ({} to {} %)", percent(share.low), percent(share.high)),
-        false => String::new(),
+    let range = if share.high > share.low {
+        format!(" ({} to {} %)", percent(share.low), percent(share.high))
+    } else {
+        String::new()
     };
     format!("{} %{of}{range}", percent(share.median))
 }
 
 /// The rate with its range. Where the host was gauged it is that at its usual speed, and what came of it stands beside.
 pub(crate) fn rates(figure: &Interval, as_it_came: Option<&Interval>) -> String {
-    let range = match figure.high > figure.low {
-        true => format!(" ({} to {})", rate(figure.low), rate(figure.high)),
-        false => String::new(),
+    let range = if figure.high > figure.low {
+        format!(" ({} to {})", rate(figure.low), rate(figure.high))
+    } else {
+        String::new()
     };
     let median = rate(figure.median);
     match as_it_came {

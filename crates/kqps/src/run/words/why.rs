@@ -1,5 +1,7 @@
 //! Why the servers of a run have their grades: what every start showed, all reasons and warnings, and what the run left open.
 
+use std::fmt::Write as _;
+
 use kqps_observation::Run;
 use kqps_verdict::judge::{CellVerdict, RunVerdict, Wording};
 use kqps_verdict::left_open;
@@ -12,7 +14,7 @@ pub(crate) fn of(run: &Run, verdict: &RunVerdict) -> String {
     let mut text = String::new();
     let common = common_reasons(verdict);
     for one in &verdict.subjects {
-        text += &format!("Why {}\n", subject::title(&run.cells[one.cell as usize], one));
+        let _ = writeln!(text, "Why {}", subject::title(&run.cells[one.cell as usize], one));
         for (label, told) in starts(one) {
             text += &wrapped(&format!("  {label:<12} "), &told);
         }
