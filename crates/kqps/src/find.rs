@@ -158,7 +158,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         let searched = words::Searched {
             verdict: &verdict,
-            plan: &plan,
+            targets: plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
             ceilings: &ceilings,
             interface: &interface,
             subject: played.last().and_then(|one| watched(&one.trial)),

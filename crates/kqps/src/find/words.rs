@@ -6,7 +6,6 @@ use std::path::Path;
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_observation::visible::visible_line;
-use kqps_player::Plan;
 use kqps_verdict::advice::of_search;
 use kqps_verdict::judge::{SearchVerdict, Wording};
 use kqps_verdict::rate::rate;
@@ -40,7 +39,7 @@ pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String
 /// What is told of a search.
 pub(super) struct Searched<'a> {
     pub(super) verdict: &'a SearchVerdict,
-    pub(super) plan: &'a Plan,
+    pub(super) targets: String,
     pub(super) ceilings: &'a Ceilings,
     pub(super) interface: &'a Interface,
     /// The process that was watched.
@@ -61,8 +60,7 @@ pub(super) fn words(searched: &Searched<'_>) -> String {
 /// The figure in five lines.
 fn figure(searched: &Searched<'_>) -> String {
     let verdict = searched.verdict;
-    let targets: Vec<String> = searched.plan.targets.iter().map(ToString::to_string).collect();
-    let mut text = format!("{}: grade {}\n", targets.join(", "), verdict.grade);
+    let mut text = format!("{}: grade {}\n", searched.targets, verdict.grade);
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
     };
@@ -156,4 +154,67 @@ fn with(interface: &Interface) -> String {
 /// A share in percent, without the dust of binary fractions.
 fn percent(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kqps_observation::Accounts;
+    use kqps_observation::trial::Load;
+    use kqps_verdict::judge::{Known, judge_search};
+    use kqps_verdict::search::Preset;
+
+    /// A search between 100,000 and 102,000 queries a second, with so many wrong answers in each trial.
+    fn told(wrong: u64, is_why: bool) -> String {
+        let trial = |load_qps: f64, lost: u64| {
+            let intended = load_qps as u64;
+            let correct = intended - lost - wrong;
+            let accounts = Accounts { intended, sent: intended, correct, lost, wrong, ..Accounts::default() };
+            let load = Load { intended_qps: Some(load_qps), duration_s: 1.0, ..Load::default() };
+            Trial { load, accounts, ..Trial::default() }
+        };
+        let trials: Vec<Trial> = [(100_000.0, 0), (102_000.0, 9_000)]
+            .iter()
+            .flat_map(|&(qps, lost)| [(); 3].map(|()| trial(qps, lost)))
+            .collect();
+        let trials: Vec<(Purpose, &Trial)> = trials.iter().map(|trial| (Purpose::Search, trial)).collect();
+        let known = Known { echo_qps: Some(200_000.0), ..Known::default() };
+        let verdict = judge_search(&Preset::Quick.goal(), &trials, &known);
+        let interface =
+            Interface { io: "mmsg".into(), workers: 1, are_workers_given: false, is_assumed: true };
+        words(&Searched {
+            verdict: &verdict,
+            targets: "127.0.0.1:53".into(),
+            ceilings: &Ceilings::default(),
+            interface: &interface,
+            subject: None,
+            is_gauged: false,
+            folder: Some(Path::new("kept")),
+            is_why,
+        })
+    }
+
+    #[test]
+    fn a_search_has_five_lines_and_the_rest_is_for_who_asks_why() {
+        let said = told(0, false);
+        let paragraph = said.trim_start().split_once("\n\n").unwrap().0;
+        let labels: Vec<&str> =
+            paragraph.lines().map(|line| line.split_whitespace().next().unwrap()).collect();
+        assert_eq!(labels, ["127.0.0.1:53:", "share", "rate", "bounds", "bottleneck"], "{said}");
+        assert!(said.contains("  share        50 % of what the echo answers here ("), "{said}");
+        assert!(said.contains("further reasons: `kqps report kept --why` prints them.\n"), "{said}");
+        assert!(!said.contains("No steady state was waited for"), "{said}");
+        let why = told(0, true);
+        assert!(why.contains("Why:\n- ") && why.contains("- No steady state was waited for"), "{why}");
+        assert!(!why.contains("further reasons"), "{why}");
+    }
+
+    #[test]
+    fn why_a_search_gives_no_figure_stands_in_its_place() {
+        let said = told(1, false);
+        let head = "127.0.0.1:53: grade F\n  refused      wrong-answers: ";
+        assert!(said.trim_start().starts_with(head), "{said}");
+        assert!(!said.contains("  rate ") && !said.contains("  share "), "{said}");
+        assert!(said.contains("  bounds, seen ") && !said.contains(" held"), "{said}");
+    }
 }
