@@ -80,6 +80,7 @@ fn bounds(subject: &CellVerdict) -> String {
     let starts = subject.starts.iter().filter(|start| start.failure.is_none());
     let seen: Vec<&Bounds> = starts.filter_map(|start| start.bounds.as_ref()).collect();
     let of = match seen.len() {
+        0 | 1 if seen.iter().any(|one| one.interrupted) => "; interrupted".into(),
         0 | 1 => String::new(),
         several => format!(" (outermost of {several} starts)"),
     };
@@ -96,7 +97,7 @@ fn bounds(subject: &CellVerdict) -> String {
         }
         (Some(lower_qps), None) => format!("lower {} q/s, no upper one{of}", rate(lower_qps)),
         (None, Some(upper_qps)) => format!("no lower one, upper {} q/s{of}", rate(upper_qps)),
-        (None, None) => format!("none{}", why_none(subject, &seen)),
+        (None, None) => format!("none{}{of}", why_none(subject, &seen)),
     }
 }
 
