@@ -97,7 +97,8 @@ fn bounds(subject: &CellVerdict) -> String {
         }
         (Some(lower_qps), None) => format!("lower {} q/s, no upper one{of}", rate(lower_qps)),
         (None, Some(upper_qps)) => format!("no lower one, upper {} q/s{of}", rate(upper_qps)),
-        (None, None) => format!("none{}{of}", why_none(subject, &seen)),
+        (None, None) if seen.len() < 2 => format!("none{}{of}", why_none(subject, &seen)),
+        (None, None) => format!("none{}", why_none(subject, &seen)),
     }
 }
 
