@@ -106,6 +106,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
 
+    /// Print all reasons for the grade, and not just what would help
+    #[arg(long, help_heading = "Output")]
+    why: bool,
+
     /// Print a JSON object for each trial, and the verdict as the last one
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -157,8 +161,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         print::json(&verdict)?;
     } else {
-        let subject = played.last().and_then(|one| watched(&one.trial));
-        print!("{}", words::words(&verdict, &plan, &ceilings, &interface, subject.as_deref()));
+        let searched = words::Searched {
+            verdict: &verdict,
+            targets: plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+            ceilings: &ceilings,
+            interface: &interface,
+            subject: played.last().and_then(|one| watched(&one.trial)),
+            is_gauged: played.iter().any(|one| one.trial.speed.is_some()),
+            folder: args.out.as_deref(),
+            is_why: args.why,
+        };
+        print!("{}", words::words(&searched));
     }
     if let Some(keeping) = keeping {
         keeping.end(!interrupted, None)?;

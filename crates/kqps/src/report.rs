@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use kqps_lab::folder::{store_in, write_whole};
 use kqps_observation::{Run, Store};
-use kqps_verdict::judge::judge;
+use kqps_verdict::judge::{RunVerdict, judge};
 
 use crate::exit::bad_input;
+use crate::run::words::why;
 
 /// The page of a run within its folder.
 const PAGE: &str = "report.html";
@@ -16,7 +17,8 @@ const PAGE: &str = "report.html";
 const EXAMPLES: &str = "\
 Examples:
   kqps report kqps-runs/20261121T220507Z-default
-  kqps report kqps-runs/20261121T220507Z-default -o page.html";
+  kqps report kqps-runs/20261121T220507Z-default -o page.html
+  kqps report kqps-runs/20261121T220507Z-default --why";
 
 /// Write the page of a run again: one HTML file that needs no other
 #[derive(clap::Args)]
@@ -29,19 +31,27 @@ pub(crate) struct Args {
     /// Write the page to this file (default: report.html in the run's folder)
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
+
+    /// Print why each figure has its grade, after the place of the page
+    #[arg(long)]
+    why: bool,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let store = store_in(&args.run).map_err(bad_input)?;
     let run = Store::read(&store).map_err(bad_input)?;
     let page = args.output.unwrap_or_else(|| args.run.join(PAGE));
-    write(&run, &page)?;
+    let verdict = judge(&run);
+    write(&run, &verdict, &page)?;
     println!("{}", page.display());
+    if args.why {
+        print!("\n{}", why::of(&run, &verdict));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Judges a run and writes its page: whole, or not at all.
-fn write(run: &Run, page: &Path) -> anyhow::Result<()> {
-    let html = kqps_report::page(run, &judge(run));
+/// Writes the page of a run: whole, or not at all.
+fn write(run: &Run, verdict: &RunVerdict, page: &Path) -> anyhow::Result<()> {
+    let html = kqps_report::page(run, verdict);
     write_whole(page, html.as_bytes()).with_context(|| format!("cannot write {}", page.display()))
 }

@@ -10,7 +10,7 @@ pub(crate) mod repeat;
 mod silent;
 pub(crate) mod subjects;
 pub(crate) mod targets;
-mod words;
+pub(crate) mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -114,7 +114,13 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "The run")]
     no_install: bool,
 
-    /// Print the verdict as one JSON object
+    /// Print all reasons for each grade, and not just what would help
+    ///
+    /// `kqps report DIR --why` prints them of a run that is over.
+    #[arg(long, conflicts_with = "dry_run", help_heading = "Output")]
+    why: bool,
+
+    /// Print the verdict as one JSON object, which has all reasons
     #[arg(long, help_heading = "Output")]
     json: bool,
 }
@@ -311,7 +317,7 @@ fn tell(
         };
         print::json(&printed)?;
     } else {
-        print!("{}", words::of(session.run(), verdict, report));
+        print!("{}", words::of(session.run(), verdict, report, args.why));
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::section::host::{self, Fact};
 use crate::section::study::{self, Study};
 use crate::section::summary::{self, Summary};
 use crate::section::topology::{self, Topology};
-use crate::section::{Panel, comparison, cpu, latency, loss, rates, trials};
+use crate::section::{Panel, comparison, cpu, latency, loss, rates, speeds, trials};
 
 /// The study of a run that `kqps find` kept.
 const OF_FIND: &str = "kqps find";
@@ -43,6 +43,7 @@ pub fn page(run: &Run, verdict: &RunVerdict) -> String {
         // The charts of a study's experiments show the same.
         rates: if run.question.is_some() { String::new() } else { rates::subjects(verdict) },
         ceilings: rates::ceilings(verdict),
+        speeds: speeds::panel(run),
         latency: latency::panels(verdict),
         losses: loss::panels(verdict),
         cpu: cpu::panels(run, verdict),
@@ -103,6 +104,7 @@ struct Page<'a> {
     has_ceiling: bool,
     rates: String,
     ceilings: String,
+    speeds: Option<Panel>,
     latency: Vec<latency::Panel>,
     losses: Vec<loss::Panel>,
     cpu: Vec<Panel>,

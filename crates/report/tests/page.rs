@@ -96,6 +96,7 @@ fn expect_marks(charts: &Value, verdict: &RunVerdict) {
     assert_eq!(charts["ceilings"]["bars"], verdict.ceilings.echoes.len() + 1);
     // Two starts of every echo but the cheapest, whose bar is cut, as is the player's.
     assert_eq!(charts["ceilings"]["dots"], (verdict.ceilings.echoes.len() - 1) * 2);
+    assert_eq!(charts["speeds"]["lines"], 2, "a row for each core");
     for subject in subjects {
         let latency = &charts[format!("latency-{}", subject.cell)];
         let losses = &charts[format!("loss-{}", subject.cell)];
@@ -151,7 +152,7 @@ fn an_unfinished_run_shows_what_was_measured_until_then() {
     run.trials.truncate(first + 4);
     let page = kqps_report::page(&run, &judge(&run));
     assert!(page.contains("did not come to its end") && page.contains("<code>--resume</code>"));
-    let told = page.split("start 1, seen: ").nth(1).unwrap();
+    let told = page.split("start 1: ").nth(1).unwrap();
     assert!(told.starts_with("no load is known to hold: up to "), "{told:.200}");
     run.study = "kqps find".into();
     let page = kqps_report::page(&run, &judge(&run));

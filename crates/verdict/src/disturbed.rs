@@ -61,7 +61,7 @@ pub fn disturbed(trial: &Trial) -> Option<Disturbed> {
     if let Some(beside) = trial.beside.iter().find(|beside| is_restless(trial, beside)) {
         return Some(Disturbed::Restless(beside.cpu_s));
     }
-    let shift = trial.speed.as_ref().and_then(|speed| speed.shift());
+    let shift = trial.speed.as_ref().and_then(kqps_observation::SpeedFacts::shift);
     if let Some(share) = shift.filter(|share| *share > SHIFT_MOST) {
         return Some(Disturbed::Shifted(share));
     }

@@ -144,6 +144,7 @@ impl Estimate {
     }
 
     /// This as a share of the other, which is known independently.
+    #[must_use]
     pub fn over(&self, other: &Self) -> Self {
         let step = self.step.max(other.step);
         let (one, other) = (self.with_step(step), other.with_step(step));

@@ -15,7 +15,7 @@ const HOST_REDOS: u32 = 5;
 
 /// The speed of the subject's cores in a trial as a multiple of the reference: 1 where it was not gauged.
 pub fn speed(trial: &Trial) -> f64 {
-    trial.speed.as_ref().and_then(|speed| speed.speed()).unwrap_or(1.0)
+    trial.speed.as_ref().and_then(kqps_observation::SpeedFacts::speed).unwrap_or(1.0)
 }
 
 /// The load that a trial in open loop was to play, queries a second at the reference speed; none of a closed loop.

@@ -15,6 +15,7 @@ use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Run, RunTrial, Trial};
 use serde::{Deserialize, Serialize};
 
+use crate::advice::Advice;
 use crate::bottleneck::Bottleneck;
 use crate::compare::{self, Comparison};
 use crate::estimate::{self, Speed};
@@ -98,6 +99,9 @@ pub struct CellVerdict {
     pub grade: Grade,
     /// Why, the gravest first, each a sentence.
     pub reasons: Vec<String>,
+    /// What to do about each of the reasons, in their order; none where nothing can be done.
+    #[serde(default)]
+    pub advice: Vec<Option<Advice>>,
     /// What casts doubt on it.
     pub warnings: Vec<Warning>,
     /// Every start of the subject.
@@ -164,7 +168,9 @@ fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> Cell
     let weighed = weigh::weigh(&case);
     let usual_speed = speed::usual(run, index);
     let player_ceiling_qps = case.player_qps.map(|qps| qps * usual_speed);
-    starts.iter_mut().for_each(|start| start.tell_at(usual_speed));
+    for start in &mut starts {
+        start.tell_at(usual_speed);
+    }
     let (lower_bound_qps, upper_bound_qps) =
         if weighed.grade.refuses() { (None, None) } else { outer_bounds(&starts) };
     let as_it_came = estimate::of_cell(run, index, goal, Speed::AsItCame).map(|estimate| estimate.interval());
@@ -186,6 +192,7 @@ fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> Cell
         bottleneck: weighed.bottleneck,
         grade: weighed.grade,
         reasons: weighed.reasons,
+        advice: weighed.advice,
         warnings: weighed.warnings,
         trials: starts.iter().flat_map(|start| start.verdict.trials.iter().copied()).collect(),
         latency: points::latency(run, index, goal, usual_speed),

@@ -7,6 +7,7 @@
 //! Invariant: pure. No file, clock or socket; randomness only from a seed that it is given. The same
 //! records give the same answer, years later.
 
+pub mod advice;
 pub mod bottleneck;
 pub mod compare;
 pub mod disturbed;

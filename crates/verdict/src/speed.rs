@@ -22,6 +22,11 @@ pub fn usual_of<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> f64 {
     if count == 0 { 1.0 } else { sum / f64::from(count) }
 }
 
+/// Whether the speed of a cell's cores is known, so that rates can be told at another one.
+pub fn is_gauged(run: &Run, cell: usize) -> bool {
+    run.trials_of(cell).filter_map(RunTrial::measured).any(|trial| trial.speed.is_some())
+}
+
 /// How many trials the host spoiled, by what it did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spoiled {
@@ -67,6 +72,17 @@ impl Spoiled {
             reasons.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}"));
         let told: Vec<String> = told.collect();
         (!told.is_empty()).then(|| told.join(", "))
+    }
+}
+
+impl std::iter::Sum for Spoiled {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            of: sum.of + one.of,
+            shifted: sum.shifted + one.shifted,
+            withheld: sum.withheld + one.withheld,
+            restless: sum.restless + one.restless,
+        })
     }
 }
 
@@ -168,5 +184,7 @@ mod tests {
         assert_eq!((spoiled.of, spoiled.shifted, spoiled.all()), (2, 1, 1));
         assert_eq!(spoiled.reasons().unwrap(), "1 as the cores changed their speed");
         assert_eq!(Spoiled::default().reasons(), None);
+        let sum: Spoiled = [spoiled, spoiled].into_iter().sum();
+        assert_eq!((sum.of, sum.all()), (4, 2));
     }
 }

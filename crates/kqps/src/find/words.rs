@@ -1,16 +1,19 @@
 //! What `kqps find` says: a line for each trial as it ends, and the verdict.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_observation::visible::visible_line;
-use kqps_player::Plan;
+use kqps_verdict::advice::of_search;
 use kqps_verdict::judge::{SearchVerdict, Wording};
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::{Goal, Probe};
 
 use super::ceiling::{Ceilings, Interface};
+use crate::advice::{self, Reasons};
+use crate::run::words::subject::{rates, share};
 
 /// How one trial went.
 pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String {
@@ -33,64 +36,110 @@ pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String
     format!("{what:<10} {load:>11} q/s for {seconds} s: {bad:.3} % bad{p99}: {word}")
 }
 
+/// What is told of a search.
+pub(super) struct Searched<'a> {
+    pub(super) verdict: &'a SearchVerdict,
+    pub(super) targets: String,
+    pub(super) ceilings: &'a Ceilings,
+    pub(super) interface: &'a Interface,
+    /// The process that was watched.
+    pub(super) subject: Option<String>,
+    /// Whether the speed of the host was measured.
+    pub(super) is_gauged: bool,
+    /// Where it is kept.
+    pub(super) folder: Option<&'a Path>,
+    /// Whether all reasons are asked for.
+    pub(super) is_why: bool,
+}
+
 /// The verdict.
-pub(super) fn words(
-    verdict: &SearchVerdict,
-    plan: &Plan,
-    ceilings: &Ceilings,
-    interface: &Interface,
-    subject: Option<&str>,
-) -> String {
-    let targets: Vec<String> = plan.targets.iter().map(ToString::to_string).collect();
-    let mut text = format!("\n{}: grade {}\n", targets.join(", "), verdict.grade);
+pub(super) fn words(searched: &Searched<'_>) -> String {
+    format!("\n{}\n{}\n{}", figure(searched), beside(searched), reasons(searched))
+}
+
+/// The figure in five lines.
+fn figure(searched: &Searched<'_>) -> String {
+    let verdict = searched.verdict;
+    let mut text = format!("{}: grade {}\n", searched.targets, verdict.grade);
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
     };
-    if let Some(subject) = subject {
-        line("subject", subject);
-    }
-    match verdict.throughput_qps {
-        Some(qps) => line("figure", &format!("{} correct answers a second", rate(qps))),
-        None => line("figure", "refused"),
+    if let Some(figure) = verdict.figure_qps {
+        if let Some(interval) = &verdict.share {
+            line("share", &share(interval, " of what the echo answers here"));
+        }
+        line("rate", &rates(&figure, verdict.as_it_came_qps.as_ref().filter(|_| searched.is_gauged)));
+    } else {
+        line("refused", verdict.reasons.first().map_or("there is no figure", String::as_str));
     }
     // Of a refused figure it is what was seen, and no claim.
     let with_unit = |qps: f64| format!("{} q/s", rate(qps));
-    let wording = Wording { rate: &with_unit, is_claimed: verdict.throughput_qps.is_some() };
+    let wording = Wording { rate: &with_unit, is_claimed: verdict.figure_qps.is_some() };
     if !verdict.trials.is_empty() {
         let label = if wording.is_claimed { "bounds" } else { "bounds, seen" };
         line(label, &wording.bounds(&verdict.seen, true));
     }
-    let goal = &verdict.goal;
-    let p99 = goal.p99_us.map_or_else(String::new, |p99_us| format!(", p99 at most {p99_us} us"));
-    line(
-        "goal",
-        &format!(
-            "{}: trials of {} s, {} s together, at most {} % bad, bounds within {} %{p99}",
-            goal.name,
-            goal.final_s,
-            goal.sum_s,
-            percent(goal.loss),
-            percent(goal.width)
-        ),
-    );
-    if let Some(share) = verdict.ceiling_share {
-        let echo = ceilings.echo_qps().map_or_else(String::new, |qps| format!(" of {} q/s", rate(qps)));
-        line(
-            "ceiling",
-            &format!("{:.0} %{echo}, what the echo answers here {}", share * 100.0, with(interface)),
-        );
+    line("bottleneck", &verdict.bottleneck.to_string());
+    text
+}
+
+/// What was searched for, where, and beside what.
+fn beside(searched: &Searched<'_>) -> String {
+    let Searched { verdict, interface, .. } = searched;
+    let mut text = String::from("Beside that:\n");
+    let mut line = |label: &str, value: &str| {
+        let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
+    };
+    line("goal", &goal(&verdict.goal));
+    if let Some(subject) = &searched.subject {
+        line("subject", subject);
+    }
+    if let Some(echo_qps) = searched.ceilings.echo_qps().filter(|_| verdict.share.is_some()) {
+        line("ceiling", &format!("{} q/s, the echo {}", rate(echo_qps), with(interface)));
     }
     if let Some(share) = verdict.busiest_to_mean {
         let workers = interface.workers;
         line("workers", &format!("the busiest of {workers} did {share:.2} times the mean work"));
     }
-    line("bottleneck", &verdict.bottleneck.to_string());
-    for reason in &verdict.reasons {
-        let _ = writeln!(text, "  - {}", visible_line(reason));
+    if let Some(reasons) = verdict.host_spoiled.reasons() {
+        let (all, of) = (verdict.host_spoiled.all(), verdict.host_spoiled.of);
+        line("spoiled", &format!("{all} of {of} trials, by the host: {reasons}"));
     }
-    if verdict.throughput_qps.is_some() {
-        text += "  - No steady state was waited for, no canary was played, and nothing was measured against itself \
-                 (`kqps compare` does that).\n";
+    text
+}
+
+fn goal(goal: &Goal) -> String {
+    let p99 = goal.p99_us.map_or_else(String::new, |p99_us| format!(", p99 at most {p99_us} us"));
+    format!(
+        "{}: trials of {} s, {} s together, at most {} % bad, bounds within {} %{p99}",
+        goal.name,
+        goal.final_s,
+        goal.sum_s,
+        percent(goal.loss),
+        percent(goal.width)
+    )
+}
+
+/// What a search does not look for.
+const LEFT_OPEN: &str = "No steady state was waited for, no canary was played, and nothing was measured against itself \
+                         (`kqps compare` does that).";
+
+/// What would help, and all reasons where they are asked for.
+fn reasons(searched: &Searched<'_>) -> String {
+    let verdict = searched.verdict;
+    let actions = verdict.advice.iter().map(|advice| advice.map(|advice| advice.action));
+    let left_open = verdict.figure_qps.map(|_| (LEFT_OPEN, None));
+    let all: Reasons<'_> = verdict.reasons.iter().map(String::as_str).zip(actions).chain(left_open).collect();
+    let command = match searched.folder {
+        Some(folder) => format!("`kqps report {} --why`", folder.display()),
+        None => "`kqps find --why`".to_owned(),
+    };
+    let untold = all[usize::from(verdict.grade.refuses()).min(all.len())..].to_vec();
+    let command = Some(command.as_str()).filter(|_| !searched.is_why);
+    let mut text = advice::of(&of_search(verdict), 1, &untold, command);
+    if searched.is_why {
+        text += "Why:\n";
+        text.extend(all.iter().map(|(reason, _)| format!("- {}\n", visible_line(reason))));
     }
     text
 }
@@ -105,4 +154,67 @@ fn with(interface: &Interface) -> String {
 /// A share in percent, without the dust of binary fractions.
 fn percent(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kqps_observation::Accounts;
+    use kqps_observation::trial::Load;
+    use kqps_verdict::judge::{Known, judge_search};
+    use kqps_verdict::search::Preset;
+
+    /// A search between 100,000 and 102,000 queries a second, with so many wrong answers in each trial.
+    fn told(wrong: u64, is_why: bool) -> String {
+        let trial = |load_qps: f64, lost: u64| {
+            let intended = load_qps as u64;
+            let correct = intended - lost - wrong;
+            let accounts = Accounts { intended, sent: intended, correct, lost, wrong, ..Accounts::default() };
+            let load = Load { intended_qps: Some(load_qps), duration_s: 1.0, ..Load::default() };
+            Trial { load, accounts, ..Trial::default() }
+        };
+        let trials: Vec<Trial> = [(100_000.0, 0), (102_000.0, 9_000)]
+            .iter()
+            .flat_map(|&(qps, lost)| [(); 3].map(|()| trial(qps, lost)))
+            .collect();
+        let trials: Vec<(Purpose, &Trial)> = trials.iter().map(|trial| (Purpose::Search, trial)).collect();
+        let known = Known { echo_qps: Some(200_000.0), ..Known::default() };
+        let verdict = judge_search(&Preset::Quick.goal(), &trials, &known);
+        let interface =
+            Interface { io: "mmsg".into(), workers: 1, are_workers_given: false, is_assumed: true };
+        words(&Searched {
+            verdict: &verdict,
+            targets: "127.0.0.1:53".into(),
+            ceilings: &Ceilings::default(),
+            interface: &interface,
+            subject: None,
+            is_gauged: false,
+            folder: Some(Path::new("kept")),
+            is_why,
+        })
+    }
+
+    #[test]
+    fn a_search_has_five_lines_and_the_rest_is_for_who_asks_why() {
+        let said = told(0, false);
+        let paragraph = said.trim_start().split_once("\n\n").unwrap().0;
+        let labels: Vec<&str> =
+            paragraph.lines().map(|line| line.split_whitespace().next().unwrap()).collect();
+        assert_eq!(labels, ["127.0.0.1:53:", "share", "rate", "bounds", "bottleneck"], "{said}");
+        assert!(said.contains("  share        50 % of what the echo answers here ("), "{said}");
+        assert!(said.contains("further reasons: `kqps report kept --why` prints them.\n"), "{said}");
+        assert!(!said.contains("No steady state was waited for"), "{said}");
+        let why = told(0, true);
+        assert!(why.contains("Why:\n- ") && why.contains("- No steady state was waited for"), "{why}");
+        assert!(!why.contains("further reasons"), "{why}");
+    }
+
+    #[test]
+    fn why_a_search_gives_no_figure_stands_in_its_place() {
+        let said = told(1, false);
+        let head = "127.0.0.1:53: grade F\n  refused      wrong-answers: ";
+        assert!(said.trim_start().starts_with(head), "{said}");
+        assert!(!said.contains("  rate ") && !said.contains("  share "), "{said}");
+        assert!(said.contains("  bounds, seen ") && !said.contains(" held"), "{said}");
+    }
 }

@@ -1,17 +1,19 @@
 //! The words at the end of a run: every subject's figure with what it is worth, then the ceilings.
 
+mod all;
 mod study;
+pub(crate) mod subject;
+pub(crate) mod why;
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use comfy_table::{CellAlignment, Table, presets};
+use kqps_observation::Run;
 use kqps_observation::run::Outcome;
 use kqps_observation::visible::visible_line;
-use kqps_observation::{Cell, Run};
 use kqps_verdict::interval::Interval;
-use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict, Wording};
-use kqps_verdict::left_open;
+use kqps_verdict::judge::{Ceiling, RunVerdict};
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::Goal;
 
@@ -20,14 +22,14 @@ pub(super) fn is_refused(verdict: &RunVerdict) -> bool {
     verdict.subjects.iter().any(|subject| subject.grade.refuses())
 }
 
-/// Everything that is printed; `report` is where the page lies, if it could be written.
-pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>) -> String {
+/// Everything that is printed; `report` is where the page lies, if it could be written, and `is_why` asks for all reasons.
+pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why: bool) -> String {
     let mut text = String::new();
     if let Some(question) = &run.question {
         text += &study::of(run, verdict, question);
     } else {
         for subject in &verdict.subjects {
-            text += &of_subject(&run.cells[subject.cell as usize], subject, verdict);
+            text += &subject::of(run, subject);
             text += &last_words(run, subject.cell);
             text.push('\n');
         }
@@ -36,12 +38,13 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>) -> Stri
         text += "No name server was measured: none of those that kqps knows is installed. On Debian,\n\
                  `apt install nsd knot bind9` adds three; `--subject FILE.toml` adds your own.\n\n";
     }
-    let common = common_reasons(verdict).into_iter().map(str::to_owned);
-    let common: Vec<String> = common.chain(left_open::of_run(run, verdict)).collect();
-    if !common.is_empty() {
-        text += if verdict.subjects.len() > 1 { "For all of them:\n" } else { "Beside that:\n" };
-        text.extend(common.iter().map(|reason| wrapped("- ", reason)));
-        text.push('\n');
+    text += &all::holds(run, verdict);
+    let advice = all::advice(run, verdict, report.and_then(Path::parent), is_why);
+    if !advice.is_empty() {
+        let _ = writeln!(text, "{advice}");
+    }
+    if is_why {
+        text += &why::of(run, verdict);
     }
     if verdict.ceilings.player.is_some() || !verdict.ceilings.echoes.is_empty() {
         text += &of_ceilings(verdict);
@@ -60,54 +63,6 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>) -> Stri
             writeln!(text, "The whole of it, with the trials behind every figure: {}", visible_line(&place));
     }
     text
-}
-
-fn of_subject(cell: &Cell, subject: &CellVerdict, verdict: &RunVerdict) -> String {
-    let unknown = if cell.target.is_some() { "(running before)" } else { "of unknown version" };
-    let version = cell.version.as_deref().unwrap_or(unknown);
-    let title = format!("{} {version}: grade {}", subject.name, subject.grade);
-    let mut text = format!("{}\n", visible_line(&title));
-    let mut line = |label: &str, value: &str| {
-        let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
-    };
-    match subject.figure_qps {
-        Some(figure) => line("figure", &in_words(&figure)),
-        None => line("figure", "refused"),
-    }
-    for (label, told) in bounds(subject) {
-        text += &wrapped(&format!("  {label:<12} "), &told);
-    }
-    let mut line = |label: &str, value: &str| {
-        let _ = writeln!(text, "  {label:<12} {value}");
-    };
-    line("goal", &goal(&subject.goal));
-    if let (Some(share), Some(ceiling)) = (subject.ceiling_share, &subject.ceiling) {
-        line("ceiling", &format!("{:.0} % of {ceiling}", share * 100.0));
-    }
-    line("bottleneck", &subject.bottleneck.to_string());
-    let common = common_reasons(verdict);
-    for reason in subject.reasons.iter().filter(|reason| !common.contains(&reason.as_str())) {
-        text += &wrapped("  - ", reason);
-    }
-    text
-}
-
-/// What each start showed, with its label. Of a refused figure it is what was seen, and no claim.
-fn bounds(subject: &CellVerdict) -> Vec<(String, String)> {
-    let wording = Wording { rate: &with_unit, is_claimed: subject.figure_qps.is_some() };
-    let seen = if wording.is_claimed { "" } else { ", seen" };
-    let label = |block: u32| match subject.starts.len() {
-        1 => format!("bounds{seen}"),
-        _ => format!("start {}{seen}", block + 1),
-    };
-    // Why all of them failed is a reason below.
-    let is_shown = subject.starts.iter().any(|start| start.failure.is_none());
-    let starts = subject.starts.iter().filter(|_| is_shown);
-    starts.map(|start| (label(start.block), start.in_words(wording))).collect()
-}
-
-fn with_unit(rate_qps: f64) -> String {
-    format!("{} q/s", rate(rate_qps))
 }
 
 /// What a subject printed last before its first failure, if anything.
@@ -135,16 +90,6 @@ pub(super) fn goal(goal: &Goal) -> String {
 /// A share in percent without the dust of binary fractions.
 fn share(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
-}
-
-/// Reasons that every one of several subjects has; said once, they are easier to take in.
-fn common_reasons(verdict: &RunVerdict) -> Vec<&str> {
-    let [first, others @ ..] = verdict.subjects.as_slice() else { return Vec::new() };
-    if others.is_empty() {
-        return Vec::new();
-    }
-    let by_all = |reason: &&String| others.iter().all(|other| other.reasons.contains(reason));
-    first.reasons.iter().filter(by_all).map(String::as_str).collect()
 }
 
 fn of_ceilings(verdict: &RunVerdict) -> String {
@@ -177,17 +122,6 @@ fn range(figure: &Interval) -> String {
     format!("{} to {}", rate(figure.low), rate(figure.high))
 }
 
-/// What a figure is: of several starts a statistic, which none of them need have reached.
-fn in_words(figure: &Interval) -> String {
-    let median = rate(figure.median);
-    match figure.count {
-        1 => format!("{median} correct answers a second (one start)"),
-        count => {
-            format!("{median} ({}) correct answers a second, the median of {count} starts", range(figure))
-        }
-    }
-}
-
 /// Columns of a line.
 const COLUMNS: usize = 100;
 
@@ -214,10 +148,12 @@ pub(super) fn wrapped(head: &str, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kqps_observation::Cell;
     use kqps_observation::run::{CellLoad, Purpose};
     use kqps_observation::trial::{Load, LoadMode};
     use kqps_observation::{Accounts, RunTrial, Trial};
     use kqps_verdict::judge::judge;
+    use kqps_verdict::speed::Spoiled;
 
     #[test]
     fn long_lines_are_wrapped_under_their_head() {
@@ -245,9 +181,9 @@ mod tests {
                 .collect(),
             ..Run::default()
         };
-        for (cells, head) in [(1, "Beside that:\n"), (2, "For all of them:\n")] {
+        for (cells, head) in [(1, "And beside that:\n"), (2, "Why, for all of them:\n")] {
             let run = run(cells);
-            let text = of(&run, &judge(&run), None);
+            let text = of(&run, &judge(&run), None, true);
             let told = text.split_once(head).unwrap_or_else(|| panic!("{head}: {text}")).1;
             for what in ["A steady state was not looked for", "No minimum detectable effect is known"] {
                 assert_eq!(told.matches(what).count(), 1, "{text}");
@@ -282,10 +218,24 @@ mod tests {
     }
 
     #[test]
-    fn starts_stand_one_by_one_and_no_mean_of_two_is_said_to_hold() {
-        let mut run = searched();
-        let said = of(&run, &judge(&run), None);
-        assert!(said.contains("  figure       59,830 correct answers a second (one start)\n"), "{said}");
+    fn a_server_has_four_lines_without_a_ceiling_and_each_start_is_told_for_who_asks_why() {
+        let run = searched();
+        let said = of(&run, &judge(&run), None, false);
+        let (paragraph, rest) = said.split_once("\n\n").unwrap();
+        let labels: Vec<&str> =
+            paragraph.lines().map(|line| line.split_whitespace().next().unwrap()).collect();
+        assert_eq!(labels, ["bind", "rate", "bounds", "bottleneck"], "{said}");
+        assert!(
+            paragraph.contains("  bounds       lower 59,830 q/s, upper 60,950 q/s (outermost of 2 starts)\n"),
+            "{said}"
+        );
+        assert!(!paragraph.contains("usual speed"), "no core was gauged: {said}");
+        let head = "Beside that:\n  goal         quick: trials of 0.5 s";
+        assert!(rest.starts_with(head) && rest.contains("What would help:\n- "), "{said}");
+        assert!(rest.contains("further reasons: `kqps run --why` prints them.\n"), "{said}");
+        assert!(!said.contains("start 1") && !said.contains("No canary was played"), "{said}");
+
+        let said = of(&run, &judge(&run), None, true);
         let first = [
             "  start 1      no load is known to hold; 81,660 q/s met the goal and failed when it was tried again;\n",
             "               83,250 q/s did not hold\n",
@@ -293,30 +243,52 @@ mod tests {
         assert!(said.contains(&first.concat()), "{said}");
         let second = "  start 2      59,830 q/s held, and again at the end; 60,950 q/s did not hold\n";
         assert!(said.contains(second), "{said}");
-        assert!(!said.contains("70,7"), "their mean was never played: {said}");
-
-        // Had the first held, the figure would be a statistic, and is called one.
-        let Outcome::Measured(retest) = &mut run.trials[6].outcome else { panic!() };
-        (retest.accounts.lost, retest.accounts.correct) = (0, 81_660);
-        let said = of(&run, &judge(&run), None);
-        let figure =
-            "  figure       70,745 (59,830 to 83,250) correct answers a second, the median of 2 starts\n";
-        assert!(said.contains(figure), "{said}");
-        let first = "  start 1      81,660 q/s held, and again at the end; 83,250 q/s did not hold\n";
-        assert!(said.contains(first) && !said.contains("70,745 q/s"), "{said}");
+        assert!(said.contains("No canary was played") && !said.contains("further reasons"), "{said}");
     }
 
-    #[test]
-    fn of_a_refused_figure_what_was_seen_is_told_without_a_claim() {
+    /// A run of one search with so many wrong answers.
+    fn refused() -> Run {
         let mut run = searched();
         run.trials.retain(|one| one.block == 1);
         let Outcome::Measured(trial) = &mut run.trials[0].outcome else { panic!() };
         (trial.accounts.wrong, trial.accounts.correct) = (1, 59_829);
-        let said = of(&run, &judge(&run), None);
+        run
+    }
+
+    #[test]
+    fn why_a_figure_is_refused_stands_in_its_place_and_what_was_seen_is_no_claim() {
+        let run = refused();
+        let said = of(&run, &judge(&run), None, false);
+        let paragraph = said.split_once("\n\n").unwrap().0;
+        let refused = "bind of unknown version: grade F\n  refused      wrong-answers: 1 replies were wrong";
+        assert!(paragraph.starts_with(refused), "{said}");
+        assert!(paragraph.contains("  bounds, seen lower 59,830 q/s, upper 60,950 q/s\n"), "{said}");
+        assert!(!paragraph.contains("  rate") && !paragraph.contains("  share"), "{said}");
+        assert!(!said.contains("Check the zones of bind"), "it stands above: {said}");
+        let why = of(&run, &judge(&run), None, true);
         let seen =
-            "  bounds, seen 59,830 q/s met the goal, and again at the end; 60,950 q/s missed the goal\n";
-        assert!(said.contains("  figure       refused\n") && said.contains(seen), "{said}");
-        assert!(!said.contains(" held"), "{said}");
+            "  start 2, seen 59,830 q/s met the goal, and again at the end; 60,950 q/s missed the goal\n";
+        assert!(why.contains(seen) && !why.contains(" held"), "{why}");
+    }
+
+    #[test]
+    fn what_the_host_spoiled_and_the_goal_are_said_once() {
+        let mut run = searched();
+        run.cells.push(Cell { name: "nsd".into(), ..Cell::default() });
+        for at in 0..run.trials.len() {
+            let mut other = run.trials[at].clone();
+            (other.cell, other.number) = (1, other.number + 100);
+            run.trials.push(other);
+        }
+        let mut verdict = judge(&run);
+        for subject in &mut verdict.subjects {
+            subject.spoiled = Spoiled { of: 14, shifted: 2, withheld: 1, restless: 0 };
+        }
+        let said = of(&run, &verdict, None, false);
+        let spoiled = "  spoiled      6 of 28 trials, by the host: 4 as the cores changed their speed, 2 as";
+        assert!(said.contains(spoiled), "{said}");
+        assert_eq!((said.matches("  goal ").count(), said.matches("For all of them:").count()), (1, 1));
+        assert!(said.contains("Measure all servers for longer"), "{said}");
     }
 
     #[test]
@@ -325,7 +297,7 @@ mod tests {
         let page = Some(Path::new("out/a\nb.html"));
         for skipped in [&[][..], &["a"]] {
             run.skipped = skipped.iter().map(|what| (what.to_string(), "no time".into())).collect();
-            let said = of(&run, &judge(&run), page);
+            let said = of(&run, &judge(&run), page, false);
             let (before, last) = said.rsplit_once("\n\n").unwrap();
             assert!(!before.ends_with('\n') && !said.contains("\n\n\n"), "{said:?}");
             assert!(last.starts_with("The whole of it") && last.ends_with("out/a\\x0ab.html\n"), "{last:?}");

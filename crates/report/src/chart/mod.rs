@@ -11,6 +11,7 @@ mod links;
 mod ratios;
 mod scale;
 mod spreads;
+mod strip;
 mod svg;
 
 pub(crate) use bars::{Bar, Bars, Fill, bars};
@@ -20,6 +21,7 @@ pub(crate) use lines::{Lines, Point, Series, lines};
 pub(crate) use links::{Dot, Link, Links, links};
 pub(crate) use ratios::{Ratios, ratios};
 pub(crate) use spreads::{Spread, Spreads, spreads};
+pub(crate) use strip::{Stretch, Strip, strip};
 
 /// The mark of a published figure, in pixels around its place.
 const DIAMOND: &str = "M0 -5.5L5.5 0L0 5.5L-5.5 0Z";

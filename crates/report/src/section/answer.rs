@@ -6,6 +6,7 @@ use kqps_verdict::bottleneck::{Bottleneck, Resource};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{CellVerdict, RunVerdict, StartVerdict, Wording};
+use kqps_verdict::speed::is_gauged;
 
 use crate::format;
 use crate::prose::Prose;
@@ -19,9 +20,12 @@ pub(crate) struct Answer {
     pub(crate) sentence: String,
     pub(crate) rate: String,
     pub(crate) interval: Option<String>,
+    /// The rate with what the host did to it.
+    pub(crate) as_it_came: Option<String>,
     /// What every start showed of its bounds; of a refused figure what was seen, and no claim.
     pub(crate) starts: Vec<String>,
     pub(crate) share: String,
+    pub(crate) share_interval: Option<String>,
     /// Of what it is a share.
     pub(crate) ceiling: Option<String>,
     pub(crate) bottleneck: String,
@@ -60,12 +64,12 @@ fn is_elsewhere(run: &Run, cell: u32) -> bool {
     run.cells.get(cell as usize).is_some_and(Cell::is_elsewhere)
 }
 
-/// A figure, and what it is: a statistic where there are several starts.
+/// A figure, and how many starts it rests on.
 fn statistic(figure: &Interval) -> String {
     let rate = format::rate(figure.median);
     match figure.count {
         1 => format!("{rate} in its one start"),
-        count => format!("{rate}, the median of {count} starts"),
+        count => format!("{rate} over {count} starts"),
     }
 }
 
@@ -113,8 +117,13 @@ fn answer(run: &Run, verdict: &RunVerdict, subject: &CellVerdict, common: &[Stri
         sentence: sentence(subject),
         rate: figure.map_or("no number".to_owned(), |figure| format::rate(figure.median)),
         interval: figure.map(|figure| interval(&figure)),
+        as_it_came: is_gauged(run, subject.cell as usize).then(|| as_it_came(subject)).flatten(),
         starts: starts(subject),
         share: subject.ceiling_share.map_or(format::NONE.to_owned(), format::percent),
+        share_interval: subject
+            .share
+            .filter(is_range)
+            .map(|share| format!("{} to {}", format::percent(share.low), format::percent(share.high))),
         ceiling: subject.ceiling_share.and_then(|_| ceiling(verdict, subject)),
         bottleneck: limit(subject).unwrap_or(format::NONE).to_owned(),
         bottleneck_detail: limit(subject).and_then(|_| busiest(&subject.bottleneck)),
@@ -136,12 +145,26 @@ fn ceiling(verdict: &RunVerdict, subject: &CellVerdict) -> Option<String> {
     Some(format!("{name}, {}", format::rate(echo.median_qps()?)))
 }
 
+fn is_range(interval: &Interval) -> bool {
+    interval.high > interval.low
+}
+
 fn interval(figure: &Interval) -> String {
-    if figure.count == 1 {
-        return "one start".to_owned();
+    let starts = match figure.count {
+        1 => "one start".to_owned(),
+        count => format!("{count} starts"),
+    };
+    if !is_range(figure) {
+        return starts;
     }
     let range = format::rate_interval(figure.low, figure.high);
-    format!("{range}, {} starts, {:.0} % coverage", figure.count, figure.coverage * 100.0)
+    format!("{range}, {starts}, {:.0} % coverage", figure.coverage * 100.0)
+}
+
+/// What was answered as the host came, beside the rate at its usual speed.
+fn as_it_came(subject: &CellVerdict) -> Option<String> {
+    let came = format::rate(subject.as_it_came_qps?.median);
+    Some(format!("at the usual speed; {came} as the host came"))
 }
 
 /// What every start showed. That all of them failed is told elsewhere.
@@ -170,9 +193,9 @@ fn sentence(subject: &CellVerdict) -> String {
 }
 
 /// The figure, and of a single search the load that held: what was lost of it, as far as the goal allows that, makes the
-/// figure less.
+/// figure less. Where half of the trials may be bad the figure is an estimate from all of them, and no load held it.
 fn rate(subject: &CellVerdict, figure: &Interval) -> String {
-    let is_search = subject.starts.iter().any(|start| start.is_searched);
+    let is_search = subject.starts.iter().any(|start| start.is_searched) && !subject.goal.wants_half();
     let answered = format::rate(figure.median);
     match subject.lower_bound_qps.map(format::rate) {
         Some(held) if figure.count == 1 && is_search && held == answered => {
@@ -264,7 +287,7 @@ mod tests {
 
     #[test]
     fn what_held_is_the_load_that_was_played_and_not_what_was_answered_of_it() {
-        let goal = Goal { loss: 0.05, ..Preset::Quick.goal() };
+        let goal = Goal { loss: 0.05, exceed: 0.0, ..Preset::Quick.goal() };
         let lossy = sentence_of(&searched(&goal, &[(100_000.0, 4_000), (102_000.0, 9_000)]));
         assert!(
             lossy.starts_with("held 100 kqps in its one start and answered 96.0 kqps of them."),
@@ -272,6 +295,25 @@ mod tests {
         );
         let whole = sentence_of(&searched(&goal, &[(100_000.0, 0), (102_000.0, 9_000)]));
         assert!(whole.starts_with("held 100 kqps in its one start."), "{whole}");
+    }
+
+    #[test]
+    fn an_estimate_is_not_said_to_have_held() {
+        let run = searched(&Preset::Quick.goal(), &[(100_000.0, 0), (102_000.0, 9_000)]);
+        let said = sentence_of(&run);
+        assert!(said.starts_with("answered 101 kqps in its one start."), "{said}");
+    }
+
+    #[test]
+    fn a_range_is_told_of_one_start_too_and_what_came_of_the_rate() {
+        let plain = |text: String| text.replace('\u{a0}', " ");
+        let one = Interval { median: 9e4, low: 8.5e4, high: 9.5e4, coverage: 0.95, count: 1 };
+        assert_eq!(plain(interval(&one)), "85.0 to 95.0 kqps, one start, 95 % coverage");
+        assert_eq!(interval(&Interval { low: 9e4, high: 9e4, ..one }), "one start");
+        let run = searched(&Preset::Quick.goal(), &[(100_000.0, 0), (102_000.0, 9_000)]);
+        let subject = CellVerdict { as_it_came_qps: Some(one), ..judge(&run).subjects.remove(0) };
+        let said = plain(as_it_came(&subject).unwrap());
+        assert_eq!(said, "at the usual speed; 90.0 kqps as the host came");
     }
 
     #[test]

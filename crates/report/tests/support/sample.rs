@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::run::{Outcome, Purpose, Role};
-use kqps_observation::{Cell, Fingerprint, Run, RunTrial, Trial};
+use kqps_observation::{Cell, CoreGauge, Fingerprint, GaugeFacts, Run, RunTrial, SpeedFacts, Trial};
 use kqps_verdict::search::{Next, Preset, Probe, Start, next_trial};
 
 use super::simulated::{Simulated, core};
@@ -121,8 +121,12 @@ impl Making {
         self.push(cell, block, Purpose::Search, Outcome::Failed { reason, output });
     }
 
-    fn push(&mut self, cell: usize, block: u32, purpose: Purpose, outcome: Outcome) {
+    fn push(&mut self, cell: usize, block: u32, purpose: Purpose, mut outcome: Outcome) {
         let number = self.run.trials.len() as u64 + 1;
+        if let Outcome::Measured(trial) = &mut outcome {
+            trial.started_unix_ms += number * 900;
+            trial.speed = Some(gauged(number));
+        }
         self.run.trials.push(RunTrial {
             number,
             cell: cell as u32,
@@ -131,6 +135,20 @@ impl Making {
             purpose,
             outcome,
         });
+    }
+}
+
+/// The player's core changes its speed from trial to trial, and the subject's keeps that of the reference.
+fn gauged(number: u64) -> SpeedFacts {
+    let core = |cpu, turns_per_s| CoreGauge { cpu, turns_per_s, stalled_s: 0.0 };
+    let cores = vec![core(0, 120_000.0 - (number % 7) as f64 * 5_000.0), core(1, 100_000.0)];
+    let gauge = GaugeFacts { cores };
+    SpeedFacts {
+        before: gauge.clone(),
+        after: gauge,
+        subject_cpus: vec![1],
+        reference_turns_per_s: 100_000.0,
+        wanted_qps: None,
     }
 }
 

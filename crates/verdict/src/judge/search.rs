@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::start::{Played, Start};
 use super::weigh::{Case, weigh};
+use crate::advice::Advice;
 use crate::bottleneck::Bottleneck;
 use crate::estimate::{self, Speed};
 use crate::evidence::{counted_at_last, is_spoiled};
@@ -50,6 +51,9 @@ pub struct SearchVerdict {
     pub interrupted: bool,
     /// The figure as a share of the echo's ceiling, where that was measured.
     pub ceiling_share: Option<f64>,
+    /// The same with the interval of the figure.
+    #[serde(default)]
+    pub share: Option<Interval>,
     /// What the busiest of the subject's workers did as a multiple of their mean, at the lower bound: the median
     /// of its trials. None where the workers are not known, or were too idle to compare.
     #[serde(default)]
@@ -60,6 +64,9 @@ pub struct SearchVerdict {
     pub grade: Grade,
     /// Why, the gravest first, each a sentence.
     pub reasons: Vec<String>,
+    /// What to do about each of the reasons, in their order; none where nothing can be done.
+    #[serde(default)]
+    pub advice: Vec<Option<Advice>>,
     /// What casts doubt on it.
     pub warnings: Vec<Warning>,
     /// What the search saw of each trial, in the order in which they were made.
@@ -121,6 +128,7 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
     let bounds: Bounds = starts[0].bounds().cloned().unwrap_or_default();
     if known.interrupted {
         weighed.reasons.push("The search was interrupted: this is what it knew by then.".into());
+        weighed.advice.push(None);
     }
     let spoiled = trials.iter().enumerate().filter(|(_, (_, trial))| is_spoiled(trial));
     let refuses = weighed.grade.refuses();
@@ -140,10 +148,12 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         interrupted: known.interrupted,
         spoiled: spoiled.map(|(index, _)| index).collect(),
         ceiling_share: weighed.share.map(|share| share.median),
+        share: weighed.share,
         busiest_to_mean: busiest_to_mean(&starts[0], &known.setting),
         bottleneck: weighed.bottleneck,
         grade: weighed.grade,
         reasons: weighed.reasons,
+        advice: weighed.advice,
         warnings: weighed.warnings,
         trials: trials.iter().map(|(purpose, trial)| Probe::of(trial, goal, *purpose)).collect(),
     }

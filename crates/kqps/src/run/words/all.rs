@@ -1,0 +1,99 @@
+//! What is said once of all servers of a run: what holds for each of them, and what to do about the doubts.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use kqps_observation::Run;
+use kqps_verdict::advice::{Action, of_subjects};
+use kqps_verdict::interval::Interval;
+use kqps_verdict::judge::{CellVerdict, RunVerdict};
+use kqps_verdict::left_open;
+use kqps_verdict::speed::{Spoiled, is_gauged};
+use kqps_verdict::warning::Code;
+
+use super::goal;
+use crate::advice::{self, Reasons};
+
+/// The goal, the starts, the host that was shared and what it spoiled.
+pub(super) fn holds(run: &Run, verdict: &RunVerdict) -> String {
+    let subjects = verdict.subjects.as_slice();
+    let is_searched = subjects.iter().flat_map(|subject| &subject.starts).any(|start| start.is_searched);
+    let one_host = "player and server shared memory, caches and kernel: these rates compare with each other \
+                    only, a second host gives absolute ones";
+    let told = [
+        ("goal", is_searched.then(|| goal(&verdict.goal))),
+        ("starts", starts(subjects)),
+        ("one host", is_one_host(subjects).then(|| one_host.to_owned())),
+        ("spoiled", spoiled(run, subjects)),
+    ];
+    let told: Vec<_> = told.iter().filter_map(|(label, value)| Some((label, value.as_ref()?))).collect();
+    if told.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(if subjects.len() > 1 { "For all of them:\n" } else { "Beside that:\n" });
+    for (label, value) in told {
+        text += &super::wrapped(&format!("  {label:<12} "), value);
+    }
+    text + "\n"
+}
+
+/// How many starts the figures rest on, and how sure their ranges are.
+fn starts(subjects: &[CellVerdict]) -> Option<String> {
+    let figures: Vec<Interval> = subjects.iter().filter_map(|subject| subject.figure_qps).collect();
+    let (first, last) =
+        (figures.iter().map(|one| one.count).min()?, figures.iter().map(|one| one.count).max()?);
+    let mut text = if first == last { first.to_string() } else { format!("{first} to {last}") };
+    text += if subjects.len() > 1 { " of each server" } else { " of the server" };
+    let covers = figures.iter().map(|one| one.coverage).reduce(f64::min)?;
+    if covers > 0.0 {
+        let _ = write!(text, "; its range covers the truth with {:.0} %", covers * 100.0);
+    }
+    Some(text)
+}
+
+/// Whether player and server were on one host, whichever the server.
+fn is_one_host(subjects: &[CellVerdict]) -> bool {
+    let is_warned =
+        |subject: &CellVerdict| subject.warnings.iter().any(|warning| warning.code == Code::SingleHost);
+    !subjects.is_empty() && subjects.iter().all(is_warned)
+}
+
+/// What the host did to the trials. None where it could not be seen.
+fn spoiled(run: &Run, subjects: &[CellVerdict]) -> Option<String> {
+    let is_seen = subjects.iter().any(|subject| is_gauged(run, subject.cell as usize));
+    let spoiled: Spoiled = subjects.iter().map(|subject| subject.spoiled).sum();
+    Some(match spoiled.reasons() {
+        Some(reasons) => format!("{} of {} trials, by the host: {reasons}", spoiled.all(), spoiled.of),
+        None if is_seen => format!("none of {} trials", spoiled.of),
+        None => return None,
+    })
+}
+
+/// What would help, and how to see all reasons of the run in this folder, unless they are printed in any case.
+pub(super) fn advice(run: &Run, verdict: &RunVerdict, folder: Option<&Path>, is_why: bool) -> String {
+    let mut told = of_subjects(&verdict.subjects);
+    if is_one_host(&verdict.subjects) {
+        told.retain(|one| one.action != Action::SecondHost);
+    }
+    let left_open = left_open::of_run(run, verdict);
+    let mut reasons = reasons_untold(verdict);
+    reasons.extend(left_open.iter().map(|reason| (reason.as_str(), None)));
+    let command = match folder {
+        Some(folder) => format!("`kqps report {} --why`", folder.display()),
+        None => "`kqps run --why`".to_owned(),
+    };
+    advice::of(&told, verdict.subjects.len(), &reasons, Some(command.as_str()).filter(|_| !is_why))
+}
+
+/// The reasons that are not said already: in place of a figure that is refused, or of all servers.
+fn reasons_untold(verdict: &RunVerdict) -> Reasons<'_> {
+    let is_said = |action| action == Some(Action::SecondHost) && is_one_host(&verdict.subjects);
+    let mut untold = Vec::new();
+    for subject in &verdict.subjects {
+        let actions = subject.advice.iter().map(|advice| advice.map(|advice| advice.action));
+        let reasons = subject.reasons.iter().map(String::as_str).zip(actions);
+        let in_place = usize::from(subject.grade.refuses());
+        untold.extend(reasons.skip(in_place).filter(|(_, action)| !is_said(*action)));
+    }
+    untold
+}

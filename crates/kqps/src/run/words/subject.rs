@@ -1,0 +1,137 @@
+//! One server's paragraph: what it is, its share of the ceiling, its rate, its bounds and its bottleneck, a line for each.
+//! Where the figure is refused the gravest reason stands in place of share and rate.
+
+use std::fmt::Write as _;
+
+use kqps_observation::visible::visible_line;
+use kqps_observation::{Cell, Run};
+use kqps_verdict::interval::Interval;
+use kqps_verdict::judge::CellVerdict;
+use kqps_verdict::rate::rate;
+use kqps_verdict::search::Bounds;
+use kqps_verdict::speed;
+
+use super::wrapped;
+
+/// The paragraph.
+pub(super) fn of(run: &Run, subject: &CellVerdict) -> String {
+    let mut text = format!("{}\n", title(&run.cells[subject.cell as usize], subject));
+    let mut line = |label: &str, value: &str| {
+        let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
+    };
+    if let Some(figure) = subject.figure_qps {
+        if let (Some(interval), Some(ceiling)) = (subject.share, &subject.ceiling) {
+            line("share", &share(&interval, &format!(" of {ceiling}")));
+        }
+        let is_gauged = speed::is_gauged(run, subject.cell as usize);
+        line("rate", &rates(&figure, subject.as_it_came_qps.as_ref().filter(|_| is_gauged)));
+    } else {
+        let reason = subject.reasons.first().map_or("there is no figure", String::as_str);
+        text += &wrapped("  refused      ", reason);
+    }
+    let mut line = |label: &str, value: &str| {
+        let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
+    };
+    // Of a refused figure they are what was seen, and no claim.
+    line(if subject.figure_qps.is_some() { "bounds" } else { "bounds, seen" }, &bounds(subject));
+    line("bottleneck", &subject.bottleneck.to_string());
+    text
+}
+
+/// Its name, version and grade.
+pub(super) fn title(cell: &Cell, subject: &CellVerdict) -> String {
+    let unknown = if cell.target.is_some() { "(running before)" } else { "of unknown version" };
+    let version = cell.version.as_deref().unwrap_or(unknown);
+    visible_line(&format!("{} {version}: grade {}", subject.name, subject.grade)).into_owned()
+}
+
+/// `45 % of echo mmsg (43 to 47 %)`
+pub(crate) fn share(share: &Interval, of: &str) -> String {
+    let percent = |share: f64| match share * 100.0 {
+        percent @ ..9.95 => format!("{percent:.1}"),
+        percent => format!("{percent:.0}"),
+    };
+    let range = if share.high > share.low {
+        format!(" ({} to {} %)", percent(share.low), percent(share.high))
+    } else {
+        String::new()
+    };
+    format!("{} %{of}{range}", percent(share.median))
+}
+
+/// The rate with its range. Where the host was gauged it is that at its usual speed, and what came of it stands beside.
+pub(crate) fn rates(figure: &Interval, as_it_came: Option<&Interval>) -> String {
+    let range = if figure.high > figure.low {
+        format!(" ({} to {})", rate(figure.low), rate(figure.high))
+    } else {
+        String::new()
+    };
+    let median = rate(figure.median);
+    match as_it_came {
+        Some(came) => {
+            format!("{median} q/s at this host's usual speed{range}, {} as the host came", rate(came.median))
+        }
+        None => format!("{median} q/s{range}"),
+    }
+}
+
+/// The outermost bounds of its starts.
+fn bounds(subject: &CellVerdict) -> String {
+    let starts = subject.starts.iter().filter(|start| start.failure.is_none());
+    let seen: Vec<&Bounds> = starts.filter_map(|start| start.bounds.as_ref()).collect();
+    let of = match seen.len() {
+        0 | 1 if seen.iter().any(|one| one.interrupted) => "; interrupted".into(),
+        0 | 1 => String::new(),
+        several => format!(" (outermost of {several} starts)"),
+    };
+    let (lower_qps, upper_qps) = match (subject.lower_bound_qps, subject.upper_bound_qps) {
+        (None, None) => (
+            seen.iter().filter_map(|one| one.lower_qps).reduce(f64::min),
+            seen.iter().filter_map(|one| one.upper_qps).reduce(f64::max),
+        ),
+        claimed => claimed,
+    };
+    match (lower_qps, upper_qps) {
+        (Some(lower_qps), Some(upper_qps)) => {
+            format!("lower {} q/s, upper {} q/s{of}", rate(lower_qps), rate(upper_qps))
+        }
+        (Some(lower_qps), None) => format!("lower {} q/s, no upper one{of}", rate(lower_qps)),
+        (None, Some(upper_qps)) => format!("no lower one, upper {} q/s{of}", rate(upper_qps)),
+        (None, None) if seen.len() < 2 => format!("none{}{of}", why_none(subject, &seen)),
+        (None, None) => format!("none{}", why_none(subject, &seen)),
+    }
+}
+
+/// Why there are no bounds.
+fn why_none(subject: &CellVerdict, seen: &[&Bounds]) -> String {
+    if let Some(futile) = seen.iter().find_map(|one| one.futile) {
+        return format!(": ended early, {futile}");
+    }
+    let is_searched = subject.starts.iter().any(|start| start.is_searched);
+    match (seen.is_empty(), is_searched) {
+        (true, _) => String::new(),
+        (false, true) => ": trials were too few".into(),
+        (false, false) => ": the load was given".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interval(low: f64, median: f64, high: f64) -> Interval {
+        Interval { median, low, high, coverage: 0.95, count: 2 }
+    }
+
+    #[test]
+    fn shares_and_rates_have_their_ranges() {
+        let said = share(&interval(0.431, 0.45, 0.468), " of echo mmsg");
+        assert_eq!(said, "45 % of echo mmsg (43 to 47 %)");
+        assert_eq!(share(&interval(0.004, 0.004, 0.004), ""), "0.4 %");
+        let (figure, came) = (interval(83_000.0, 85_763.0, 88_100.0), interval(8e4, 81_200.0, 8.3e4));
+        let said = rates(&figure, Some(&came));
+        let expected = "85,763 q/s at this host's usual speed (83,000 to 88,100), 81,200 as the host came";
+        assert_eq!(said, expected);
+        assert_eq!(rates(&figure, None), "85,763 q/s (83,000 to 88,100)");
+    }
+}

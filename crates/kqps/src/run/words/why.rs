@@ -1,0 +1,55 @@
+//! Why the servers of a run have their grades: what every start showed, all reasons and warnings, and what the run left open.
+
+use std::fmt::Write as _;
+
+use kqps_observation::Run;
+use kqps_verdict::judge::{CellVerdict, RunVerdict, Wording};
+use kqps_verdict::left_open;
+use kqps_verdict::rate::rate;
+
+use super::{subject, wrapped};
+
+/// Everything that `--why` adds.
+pub(crate) fn of(run: &Run, verdict: &RunVerdict) -> String {
+    let mut text = String::new();
+    let common = common_reasons(verdict);
+    for one in &verdict.subjects {
+        let _ = writeln!(text, "Why {}", subject::title(&run.cells[one.cell as usize], one));
+        for (label, told) in starts(one) {
+            text += &wrapped(&format!("  {label:<12} "), &told);
+        }
+        for reason in one.reasons.iter().filter(|reason| !common.contains(&reason.as_str())) {
+            text += &wrapped("  - ", reason);
+        }
+        text.push('\n');
+    }
+    let common = common.into_iter().map(str::to_owned);
+    let common: Vec<String> = common.chain(left_open::of_run(run, verdict)).collect();
+    if !common.is_empty() {
+        text += if verdict.subjects.len() > 1 { "Why, for all of them:\n" } else { "And beside that:\n" };
+        text.extend(common.iter().map(|reason| wrapped("- ", reason)));
+        text.push('\n');
+    }
+    text
+}
+
+/// Reasons that every one of several subjects has; said once, they are easier to take in.
+fn common_reasons(verdict: &RunVerdict) -> Vec<&str> {
+    let [first, others @ ..] = verdict.subjects.as_slice() else { return Vec::new() };
+    if others.is_empty() {
+        return Vec::new();
+    }
+    let by_all = |reason: &&String| others.iter().all(|other| other.reasons.contains(reason));
+    first.reasons.iter().filter(by_all).map(String::as_str).collect()
+}
+
+/// What each start showed, with its label. Of a refused figure it is what was seen, and no claim.
+fn starts(subject: &CellVerdict) -> Vec<(String, String)> {
+    let with_unit = |rate_qps: f64| format!("{} q/s", rate(rate_qps));
+    let wording = Wording { rate: &with_unit, is_claimed: subject.figure_qps.is_some() };
+    let seen = if wording.is_claimed { "" } else { ", seen" };
+    // Why all of them failed is a reason below.
+    let is_shown = subject.starts.iter().any(|start| start.failure.is_none());
+    let starts = subject.starts.iter().filter(|_| is_shown);
+    starts.map(|start| (format!("start {}{seen}", start.block + 1), start.in_words(wording))).collect()
+}
