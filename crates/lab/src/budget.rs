@@ -18,6 +18,8 @@ pub struct Work {
     pub ceilings: u32,
     /// Cells with a rate search each block.
     pub subjects: u32,
+    /// How many of the ceilings have a trial in each of their rounds.
+    pub in_rounds: u32,
     /// Whether a trial of each of those is repeated for the kernel's reasons of its drops.
     pub reasons: bool,
     /// Records of all zones that are generated.
@@ -88,8 +90,9 @@ pub fn plan_study(
 
 fn spending(cost: &Cost, blocks: u32, latency: bool, work: Work) -> Spending {
     let subjects = f64::from(work.subjects);
-    let first = f64::from(work.ceilings) * CEILING_S + subjects * cost.first_s;
-    let later = f64::from(work.ceilings) * CEILING_S + subjects * cost.later_s;
+    let ceilings_s = f64::from(work.ceilings) * CEILING_S + f64::from(work.in_rounds) * cost.rounds_s;
+    let first = ceilings_s + subjects * cost.first_s;
+    let later = ceilings_s + subjects * cost.later_s;
     let latency_s = if latency { cost.latency_s } else { 0.0 };
     let reasons_s = if work.reasons { REASONS_S } else { 0.0 };
     let extras = subjects * (latency_s + reasons_s);
@@ -103,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    const USUAL: Work = Work { ceilings: 10, subjects: 3, reasons: true, records: 100_000 };
+    const USUAL: Work = Work { ceilings: 10, subjects: 3, in_rounds: 2, reasons: true, records: 100_000 };
 
     #[test]
     fn two_minutes_measure_three_servers_more_than_once_and_their_latency() {
@@ -133,7 +136,7 @@ mod tests {
 
     #[test]
     fn without_subjects_only_ceilings_are_paid_for() {
-        let spending = plan(120.0, Work { subjects: 0, ..USUAL });
+        let spending = plan(120.0, Work { subjects: 0, in_rounds: 0, ..USUAL });
         assert!(!spending.latency);
         assert!(spending.blocks >= 6);
     }

@@ -96,12 +96,12 @@ pub enum Event<'a> {
         /// How it ended.
         ending: &'a Ending,
     },
-    /// A search was cut short, to keep to the budget.
-    Cut {
-        /// The cell.
-        cell: &'a Cell,
-        /// The block, from 0.
-        block: u32,
+    /// Half a minute is over: this is what is known so far.
+    SoFar {
+        /// The run.
+        run: &'a Run,
+        /// Seconds since it began.
+        after_s: f64,
     },
     /// Something is left out: it does not fit the budget, or its subject failed too often.
     Dropped {

@@ -185,6 +185,7 @@ fn default_study(
     let work = Work {
         ceilings: (cells.len() - measured) as u32,
         subjects: measured as u32,
+        in_rounds: in_rounds(&cells),
         reasons: are_reasons_told(),
         records: materials::records_of(&cells),
     };
@@ -195,6 +196,12 @@ fn default_study(
     skipped.extend(subjects.without_version.clone());
     enough(wish, &spending)?;
     Ok(LaidOut { cells, skipped, question: None, definitions: subjects.definitions(), spending })
+}
+
+/// How many echoes have the I/O of a subject.
+fn in_rounds(cells: &[Cell]) -> u32 {
+    let is_wanted = |io: &str| cells.iter().any(|cell| cell.role == Role::Subject && cell.io == io);
+    cells.iter().filter(|cell| cell.role == Role::EchoCeiling && is_wanted(&cell.io)).count() as u32
 }
 
 /// A budget that is too short for one block would either measure nothing or not be kept.

@@ -18,11 +18,11 @@ pub enum Wanted {
 }
 
 /// What a search wants next, after the trials that it has. Spoiled trials are wanted again.
-pub fn wanted(goal: &Goal, start: &Start, played: &[Played]) -> Wanted {
+pub fn wanted(goal: &Goal, start: &Start, all: &[Played]) -> Wanted {
     let probe = |one: &Played| Probe::of(&one.trial, goal, one.purpose);
     let is_sought =
         |one: &&Played| matches!(one.purpose, Purpose::Ceiling | Purpose::Search | Purpose::Retest);
-    let played: Vec<&Played> = played.iter().filter(is_sought).collect();
+    let played: Vec<&Played> = all.iter().filter(is_sought).collect();
     let mut probes: Vec<Probe> =
         counted(&played, |one| one.facts()).into_iter().map(|one| probe(one)).collect();
     // Spoiled trials are no evidence, but the time that they took is gone.
@@ -40,11 +40,17 @@ pub fn wanted(goal: &Goal, start: &Start, played: &[Played]) -> Wanted {
         }
         // What it found is by the trials that count at last, as the verdict has it: a spoiled one that there was no time to
         // make anew is among them.
-        Next::Done(_) => {
-            let at_last = counted_at_last(&played, |one| one.facts()).into_iter().map(|one| probe(one));
-            Wanted::Done(bounds_found(goal, &at_last.collect::<Vec<_>>()))
-        }
+        Next::Done(_) => Wanted::Done(so_far(goal, all)),
     }
+}
+
+/// What a search has found by now, whether or not it is over.
+pub fn so_far(goal: &Goal, played: &[Played]) -> Bounds {
+    let is_sought =
+        |one: &&Played| matches!(one.purpose, Purpose::Ceiling | Purpose::Search | Purpose::Retest);
+    let sought: Vec<&Played> = played.iter().filter(is_sought).collect();
+    let at_last = counted_at_last(&sought, |one| one.facts()).into_iter();
+    bounds_found(goal, &at_last.map(|one| Probe::of(&one.trial, goal, one.purpose)).collect::<Vec<_>>())
 }
 
 /// Searches until the bounds are found or `play` fails. `played` are the trials that the search has already,

@@ -3,6 +3,8 @@
 
 use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::{Cell, CellLoad, Run};
+use kqps_verdict::estimate::{self, Speed};
+use kqps_verdict::evidence::counted_at_last;
 use kqps_verdict::search::{Bounds, Goal, Start};
 
 use crate::load::{Load, Pace, Played, counted};
@@ -48,6 +50,8 @@ pub struct Unit {
     latency_at: Vec<f64>,
     played: Vec<Played>,
     failed: Option<String>,
+    /// Whether its search was cut short: then it is over with what it has.
+    is_cut: bool,
     /// Whether a trial of this unit that lost queries is to be repeated for the kernel's reasons.
     wants_reasons: bool,
 }
@@ -80,6 +84,7 @@ impl Unit {
             latency_at: if block == 0 { latency_at(facts) } else { Vec::new() },
             played: stored().filter_map(Played::of).filter(is_relevant).collect(),
             failed,
+            is_cut: run.skipped.contains_key(&rest_of_search(run, cell, block)),
             wants_reasons: facts.role == Role::Subject && !reasons::are_asked(run, cell),
         }
     }
@@ -93,6 +98,11 @@ impl Unit {
             }
             _ => next,
         }
+    }
+
+    /// Ends its search with what it has.
+    pub fn cut(&mut self) {
+        self.is_cut = true;
     }
 
     /// Goes without the reasons of its losses.
@@ -160,11 +170,12 @@ impl Unit {
 
     fn next_of_search(&self) -> Next {
         let bounds = match search::wanted(&self.goal, &self.start, &self.played) {
-            Wanted::Trial(load) => return Next::Trial(load),
+            Wanted::Trial(load) if !self.is_cut => return Next::Trial(load),
+            Wanted::Trial(_) => search::so_far(&self.goal, &self.played),
             Wanted::Done(bounds) => bounds,
         };
         let measured = counted(&self.played).iter().filter(|one| one.purpose == Purpose::Latency).count();
-        match (self.latency_at.get(measured), bounds.throughput_qps) {
+        match (self.latency_at.get(measured), self.figure_qps(&bounds)) {
             (Some(share), Some(figure_qps)) => Next::Trial(Load {
                 pace: Pace::Open { rate_qps: (figure_qps * share).round().max(1.0) },
                 duration_s: self.goal.final_s,
@@ -174,12 +185,31 @@ impl Unit {
         }
     }
 
-    fn bounds_qps(&self) -> Option<(f64, f64)> {
-        match self.next_of_figures() {
-            Next::Over(Ending::Found(bounds)) => bounds.lower_qps.zip(bounds.upper_qps),
-            _ => None,
-        }
+    /// The rate that latency is measured at parts of, once the search is over. What follows must not move it.
+    fn figure_qps(&self, bounds: &Bounds) -> Option<f64> {
+        let sought = self.played.iter().filter(|one| one.purpose != Purpose::Latency).map(Played::facts);
+        let sought: Vec<_> = sought.collect();
+        let counted: Vec<_> = counted_at_last(&sought, |one| *one).into_iter().copied().collect();
+        let estimate = estimate::of_search(&self.goal, &counted, Speed::Reference);
+        bounds.throughput_qps.or_else(|| Some(estimate?.interval().median))
     }
+
+    /// Where a search of the next block begins: at these bounds, or where they are not known, a goal's width beside what all of
+    /// its trials say.
+    fn bounds_qps(&self) -> Option<(f64, f64)> {
+        let bounds = match self.next_of_figures() {
+            Next::Over(Ending::Found(bounds)) => bounds,
+            _ => return None,
+        };
+        let figure_qps = || if self.is_cut { self.figure_qps(&Bounds::default()) } else { None };
+        let beside = |qps: f64| (qps * (1.0 - self.goal.width), qps * (1.0 + self.goal.width));
+        bounds.lower_qps.zip(bounds.upper_qps).or_else(|| figure_qps().map(beside))
+    }
+}
+
+/// What a run calls a search that it cut short.
+pub(crate) fn rest_of_search(run: &Run, cell: usize, block: u32) -> String {
+    format!("block {}: the rest of the search of {}", block + 1, run.cells[cell].name)
 }
 
 /// Whether what a unit wants next depends on a trial.

@@ -11,7 +11,7 @@ use kqps_lab::words::counted;
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::visible::visible_line;
 use kqps_observation::{Cell, Run, RunTrial};
-use kqps_verdict::judge::Wording;
+use kqps_verdict::judge::{Wording, judge};
 use kqps_verdict::rate::rate;
 
 /// Shows what happens.
@@ -47,8 +47,8 @@ impl Progress {
                 self.message(&format!("{}: trial {}, {}", cell.name, self.trials, words(trial)));
             }
             Event::Over { cell, block, ending } => self.unit_line(cell, *block, &found(ending)),
-            Event::Cut { cell, block } => {
-                self.unit_line(cell, *block, "took too long and was cut short, to keep to the budget");
+            Event::SoFar { run, after_s } => {
+                so_far(run, *after_s).iter().for_each(|line| self.line(line));
             }
             Event::Dropped { what, why } => self.line(&format!("Left out: {what}: {why}.")),
         }
@@ -82,6 +82,26 @@ impl Progress {
             None => eprintln!("{line}"),
         }
     }
+}
+
+/// What is known of each subject while its trials go on.
+fn so_far(run: &Run, after_s: f64) -> Vec<String> {
+    let told = judge(run).subjects.into_iter().filter_map(|subject| {
+        let figure = subject.figure_qps?;
+        let share = subject.share.map(|share| {
+            let percent = |share: f64| share * 100.0;
+            let (middle, low, high) = (percent(share.median), percent(share.low), percent(share.high));
+            format!("{middle:.0} % ({low:.0} to {high:.0} %) of {}, ", subject.ceiling.unwrap_or_default())
+        });
+        let (low, high) = (rate(figure.low), rate(figure.high));
+        Some(format!(
+            "after {after_s:.0} s   {}: {}{} q/s ({low} to {high})",
+            subject.name,
+            share.unwrap_or_default(),
+            rate(figure.median)
+        ))
+    });
+    told.collect()
 }
 
 fn found(ending: &Ending) -> String {

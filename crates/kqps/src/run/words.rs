@@ -49,7 +49,9 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why:
     if verdict.ceilings.player.is_some() || !verdict.ceilings.echoes.is_empty() {
         text += &of_ceilings(verdict);
     }
-    for (what, reason) in &run.skipped {
+    // That a search ended with its share of the time is among the reasons of its figure.
+    let is_told = |what: &str| is_why || !what.contains(": the rest of the search of ");
+    for (what, reason) in run.skipped.iter().filter(|(what, _)| is_told(what)) {
         let _ = writeln!(text, "{}", visible_line(&format!("Left out: {what}: {reason}")));
     }
     if let Some(report) = report {

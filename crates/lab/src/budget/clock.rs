@@ -19,8 +19,8 @@ pub struct Share {
 
 /// A run may take this much longer than its budget.
 const GRACE: f64 = 1.12;
-/// A block is begun when this much of it fits: what does not is left out cell by cell.
-const WORTHWHILE: f64 = 0.5;
+/// A block is begun when this much of it fits: searches take what time there is.
+const WORTHWHILE: f64 = 0.25;
 impl Clock {
     /// A clock for a run that is to take so long.
     pub fn new(budget_s: f64) -> Self {
@@ -67,7 +67,7 @@ mod tests {
     fn the_clock_drops_what_does_not_fit() {
         let clock = Clock::new(120.0);
         assert!(clock.fits_block(500.0, 0, 0.0), "the first block is always begun");
-        assert!(clock.fits_block(99.0, 2, 40.0) && !clock.fits_block(101.0, 2, 40.0));
+        assert!(clock.fits_block(109.0, 2, 40.0) && !clock.fits_block(111.0, 2, 40.0));
         assert!(clock.fits_cell(110.0, 13.0) && !clock.fits_cell(125.0, 13.0));
         assert!(clock.fits_cell(133.0, 0.7) && !clock.fits_cell(134.0, 0.7));
         assert!(clock.fits_reasons(117.0) && !clock.fits_reasons(118.0));

@@ -43,12 +43,16 @@ pub(super) struct Cost {
     pub(super) later_s: f64,
     /// The trials of latency by load.
     pub(super) latency_s: f64,
+    /// The trials of an echo, beside those of the searches that are a share of its rate, in one block.
+    pub(super) rounds_s: f64,
 }
 
-pub(super) const QUICK: Cost = Cost { goal: "quick", first_s: 12.0, later_s: 9.0, latency_s: 5.0 };
-pub(super) const DEFAULT: Cost = Cost { goal: "default", first_s: 50.0, later_s: 42.0, latency_s: 8.0 };
+pub(super) const QUICK: Cost =
+    Cost { goal: "quick", first_s: 10.0, later_s: 8.0, latency_s: 4.0, rounds_s: 6.0 };
+pub(super) const DEFAULT: Cost =
+    Cost { goal: "default", first_s: 50.0, later_s: 42.0, latency_s: 8.0, rounds_s: 20.0 };
 const LOSSLESS: Cost = Cost { goal: "lossless", ..DEFAULT };
-const RFC2544: Cost = Cost { goal: "rfc2544", first_s: 900.0, later_s: 300.0, latency_s: 8.0 };
+const RFC2544: Cost = Cost { goal: "rfc2544", first_s: 900.0, later_s: 300.0, latency_s: 8.0, rounds_s: 5.0 };
 
 /// What a search for the goal of this name costs; one that no preset has is taken for the cheapest.
 pub(super) fn of_goal(goal: &str) -> &'static Cost {
@@ -61,11 +65,21 @@ pub(crate) fn cell_s(cell: &Cell, goal: &str, block: u32) -> f64 {
         (Role::PlayerCeiling | Role::EchoCeiling, _) => return CEILING_S,
         (_, CellLoad::Closed(seconds)) => *seconds,
         (_, CellLoad::Rates { rates_qps, duration_s }) => rates_qps.len() as f64 * (duration_s + RATE_S),
-        (_, CellLoad::Search) => of_goal(goal).first_s,
+        (_, CellLoad::Search) if block == 0 => of_goal(goal).first_s,
+        (_, CellLoad::Search) => of_goal(goal).later_s,
     };
+    start_s(cell) + load_s + latency_s(cell, goal, block)
+}
+
+/// Latency by load, which is measured in the first block.
+pub(crate) fn latency_s(cell: &Cell, goal: &str, block: u32) -> f64 {
     let has_latency = block == 0 && cell.factors.contains_key(LATENCY_FACTOR);
-    let latency_s = if has_latency { of_goal(goal).latency_s } else { 0.0 };
-    start_s(cell) + load_s + latency_s
+    if has_latency { of_goal(goal).latency_s } else { 0.0 }
+}
+
+/// What an echo takes in a block beyond its first trial, whose rate searches are a share of.
+pub(crate) fn rounds_s(goal: &str) -> f64 {
+    of_goal(goal).rounds_s
 }
 
 fn start_s(cell: &Cell) -> f64 {

@@ -61,7 +61,7 @@ fn has_same_conditions(one: &Cell, other: &Cell) -> bool {
 }
 
 /// Whether a cell is an echo whose rate some searched subject is a share of.
-fn is_ceiling_of_any(run: &Run, echo: usize) -> bool {
+pub(super) fn is_ceiling_of_any(run: &Run, echo: usize) -> bool {
     (0..run.cells.len()).any(|subject| ceiling_of(run, subject) == Some(echo))
 }
 

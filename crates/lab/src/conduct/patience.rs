@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use kqps_observation::Run;
 use kqps_observation::run::Role;
 
+use super::group::is_ceiling_of_any;
 use super::{Conductor, seconds};
 use crate::budget::cost;
 
@@ -20,6 +21,8 @@ const STOP_LEAST: Duration = Duration::from_secs(1);
 pub struct Patience {
     /// When it must be ready, and when all that is done with it must be over.
     until: Option<(Instant, Instant)>,
+    /// When a search for its rate is to be over, so that there is time for what comes after it.
+    search_until: Option<Instant>,
 }
 
 impl Patience {
@@ -33,9 +36,14 @@ impl Patience {
         self.until.map(|(_, over)| over.saturating_duration_since(Instant::now()).max(STOP_LEAST))
     }
 
-    /// Whether there is time for more than what must be done.
-    pub fn has_time_left(&self) -> bool {
-        self.until.is_some_and(|(ready, _)| Instant::now() < ready)
+    /// Whether a search that is over may go on for a closer estimate; never without a budget.
+    pub fn may_refine(&self) -> bool {
+        self.search_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Whether a search is cut short; never without a budget.
+    pub fn cuts_search(&self) -> bool {
+        self.search_until.is_some_and(|until| Instant::now() >= until)
     }
 
     /// Whether its time is up.
@@ -56,17 +64,35 @@ impl Conductor<'_> {
         let own_s: f64 = cells.iter().map(|&cell| self.cost_s(run, cell, block)).sum();
         let block_s: f64 = rest.iter().map(|&cell| self.cost_s(run, cell, block)).sum();
         let later = f64::from(run.blocks.saturating_sub(block + 1));
-        let all_s = block_s + later * cost::block_s(&run.cells, &run.goal, 1);
+        let later_s: f64 = (0..run.cells.len())
+            .filter(|&cell| is_ceiling_of_any(run, cell))
+            .map(|_| cost::rounds_s(&run.goal))
+            .sum();
+        let all_s = block_s + later * (cost::block_s(&run.cells, &run.goal, 1) + later_s);
         let share = clock.share(seconds(began), own_s, block_s, all_s);
         let now = Instant::now();
         let after = |seconds: f64| now + Duration::from_secs_f64(seconds);
-        Patience { until: Some((after(share.ready_s), after(share.over_s))) }
+        let until = Some((after(share.ready_s), after(share.over_s)));
+        let extras_s: f64 = cells.iter().map(|&cell| self.extras_s(run, cell, block)).sum();
+        // However little time there is, half of it is for what the figure rests on.
+        let search_s = (share.ready_s - extras_s).max(share.ready_s / 2.0);
+        Patience { until, search_until: Some(after(search_s)) }
     }
 
-    /// What a cell costs in a block, with the trial that is repeated for the reasons of its drops.
+    /// What a cell costs in a block.
     fn cost_s(&self, run: &Run, cell: usize, block: u32) -> f64 {
-        let facts = &run.cells[cell];
-        let has_reasons = block == 0 && facts.role == Role::Subject && self.reasons.is_ok();
-        cost::cell_s(facts, &run.goal, block) + if has_reasons { cost::REASONS_S } else { 0.0 }
+        let rounds_s = if is_ceiling_of_any(run, cell) { cost::rounds_s(&run.goal) } else { 0.0 };
+        cost::cell_s(&run.cells[cell], &run.goal, block) + rounds_s + self.reasons_s(run, cell, block)
+    }
+
+    /// The trial that is repeated for the reasons of drops.
+    fn reasons_s(&self, run: &Run, cell: usize, block: u32) -> f64 {
+        let is_repeated = block == 0 && run.cells[cell].role == Role::Subject && self.reasons.is_ok();
+        if is_repeated { cost::REASONS_S } else { 0.0 }
+    }
+
+    /// What comes after a search.
+    fn extras_s(&self, run: &Run, cell: usize, block: u32) -> f64 {
+        cost::latency_s(&run.cells[cell], &run.goal, block) + self.reasons_s(run, cell, block)
     }
 }

@@ -12,14 +12,11 @@ use kqps_observation::store::StoreError;
 
 use super::group::{ceiling_of, rounds_with};
 use super::patience::Patience;
-use super::{Conducted, Conductor, Event, NoTrial, Place};
+use super::{Conducted, Conductor, Event, NoTrial, Place, seconds};
 use crate::load::{Load, Played};
 use crate::order;
 use crate::unit::{self, Next, Unit};
 use member::Member;
-
-/// Why a search was cut short.
-const TOO_LONG: &str = "it took too long for the budget";
 
 /// A group while it is conducted.
 struct Group<'a> {
@@ -29,7 +26,12 @@ struct Group<'a> {
     members: Vec<Member<'a>>,
     /// Cells that could not stay, or not join, and follow by themselves.
     alone: Vec<usize>,
+    /// Whether it was told what is known so far.
+    is_told: bool,
 }
+
+/// After so many seconds it is told what is known so far.
+const SO_FAR_S: f64 = 30.0;
 
 impl<'a> Conductor<'a> {
     /// Conducts these cells in a block, side by side. `rest` are all cells of the block that are still to come, these first.
@@ -41,7 +43,7 @@ impl<'a> Conductor<'a> {
         rest: &[usize],
     ) -> Result<Conducted, StoreError> {
         let patience = self.patience_of_all(run, cells, block, rest);
-        let mut group = Group { block, patience, members: Vec::new(), alone: Vec::new() };
+        let mut group = Group { block, patience, members: Vec::new(), alone: Vec::new(), is_told: block > 0 };
         let wanted = self.wanted(run, cells, block)?;
         for &cell in cells.iter().filter(|cell| wanted.contains(cell)) {
             if self.join(run, &mut group, cell, rest)? == Conducted::Interrupted {
@@ -71,7 +73,7 @@ impl<'a> Conductor<'a> {
             let mut unit = Unit::of(run, &self.goal, cell, block);
             match self.next(run, &mut unit, cell)? {
                 // What another start would add to a search that was cut short belongs to another life of the subject.
-                Next::Trial(_) if run.skipped.contains_key(&rest_of_search(run, cell, block)) => {}
+                Next::Trial(_) if run.skipped.contains_key(&unit::rest_of_search(run, cell, block)) => {}
                 Next::Trial(_) => {
                     wanted.insert(cell);
                     wanted.extend(ceiling_of(run, cell).filter(|echo| cells.contains(echo)));
@@ -205,6 +207,7 @@ impl<'a> Conductor<'a> {
                 let outcome = Outcome::Measured(Box::new(trial.clone()));
                 let number = self.commit(run, member.place, load.purpose, outcome)?;
                 member.unit.add(Played { number, purpose: load.purpose, trial });
+                self.tell_so_far(run, group);
                 for (at, why) in restless.into_iter().rev() {
                     let member = group.members.remove(at);
                     self.leave_alone(run, group, member.place.cell, &why)?;
@@ -212,6 +215,16 @@ impl<'a> Conductor<'a> {
             }
         }
         Ok(Conducted::Whole)
+    }
+
+    /// Tells once in the first block what is known of the subjects that are searched.
+    fn tell_so_far(&mut self, run: &Run, group: &mut Group<'a>) {
+        let Some(after_s) = self.clock.map(|(_, began)| seconds(began)) else { return };
+        let is_search = group.members.iter().any(|member| member.unit.is_search());
+        if is_search && !group.is_told && after_s >= SO_FAR_S {
+            group.is_told = true;
+            (self.tell)(&Event::SoFar { run, after_s });
+        }
     }
 
     /// A cell gets its block to itself, from now on.
@@ -245,26 +258,15 @@ impl<'a> Conductor<'a> {
         self.commit(run, member.place, purpose, Outcome::Failed { reason, output }).map(drop)
     }
 
-    /// Tells how a member ended: whether by itself, or because its search was cut short.
+    /// Tells how a member ended.
     fn end(&mut self, run: &mut Run, member: &mut Member<'a>) -> Result<(), StoreError> {
         if std::mem::replace(&mut member.is_told, true) {
             return Ok(());
         }
         let Place { cell, block, .. } = member.place;
-        match member.unit.next() {
-            Next::Over(ending) => {
-                (self.tell)(&Event::Over { cell: &run.cells[cell], block, ending: &ending });
-            }
-            Next::Trial(_) => {
-                self.skip(run, &rest_of_search(run, cell, block), TOO_LONG)?;
-                (self.tell)(&Event::Cut { cell: &run.cells[cell], block });
-            }
+        if let Next::Over(ending) = member.unit.next() {
+            (self.tell)(&Event::Over { cell: &run.cells[cell], block, ending: &ending });
         }
         Ok(())
     }
-}
-
-/// What a run calls a search that it cut short.
-fn rest_of_search(run: &Run, cell: usize, block: u32) -> String {
-    format!("block {}: the rest of the search of {}", block + 1, run.cells[cell].name)
 }

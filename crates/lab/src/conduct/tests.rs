@@ -1,7 +1,7 @@
 //! Runs over simulated subjects: their order, their failures, and their death at any moment.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;

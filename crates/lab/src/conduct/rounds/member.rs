@@ -5,10 +5,10 @@ use kqps_observation::store::StoreError;
 use kqps_observation::{Cell, Run, Trial};
 use kqps_verdict::estimate::{self, Speed};
 
-use super::super::{Conductor, Patience, Place, Play, is_for_reasons};
+use super::super::{Conductor, Patience, Place, Play};
 use crate::load::Load;
 use crate::search;
-use crate::unit::{Ending, Next, Unit};
+use crate::unit::{self, Ending, Next, Unit};
 use crate::warm_up::WarmUp;
 
 /// A cell of a group.
@@ -31,9 +31,7 @@ impl Member<'_> {
 
     /// Whether it searches for a rate with what it wants next, and a trial of its ceiling beside that is worth something.
     pub(super) fn is_searching(&self, wanted: Option<&Load>) -> bool {
-        let is_sought = |purpose| {
-            matches!(purpose, Purpose::Ceiling | Purpose::Search | Purpose::Retest | Purpose::Refine)
-        };
+        let is_sought = |purpose| is_of_search(purpose) || purpose == Purpose::Refine;
         self.unit.is_search() && wanted.is_some_and(|load| is_sought(load.purpose))
     }
 }
@@ -51,13 +49,29 @@ impl<'a> Conductor<'a> {
             return Ok(None);
         }
         let next = self.next(run, &mut member.unit, member.place.cell)?;
-        let is_search = member.unit.is_search() && !is_for_reasons(&next);
-        let is_cut = is_search && member.unit.trials() > 0 && patience.is_over();
+        let is_search =
+            member.unit.is_search() && matches!(&next, Next::Trial(load) if is_of_search(load.purpose));
+        if is_search && member.unit.trials() > 0 && patience.cuts_search() {
+            self.cut(run, member)?;
+            return self.wants(run, member, patience);
+        }
         Ok(match next {
-            Next::Trial(load) => (!is_cut).then_some(load),
-            Next::Over(Ending::Found(_)) if patience.has_time_left() => self.refined(run, member),
+            // What would only be nice to have is not begun when all time is over.
+            Next::Trial(_) if member.unit.is_search() && member.unit.trials() > 0 && patience.is_over() => {
+                None
+            }
+            Next::Trial(load) => Some(load),
+            Next::Over(Ending::Found(_)) if patience.may_refine() => self.refined(run, member),
             Next::Over(_) => None,
         })
+    }
+
+    /// Ends the search of a member, whose time is over.
+    fn cut(&mut self, run: &mut Run, member: &mut Member<'a>) -> Result<(), StoreError> {
+        let Place { cell, block, .. } = member.place;
+        self.skip(run, &unit::rest_of_search(run, cell, block), TOO_LONG)?;
+        member.unit.cut();
+        Ok(())
     }
 
     /// A load beside what a cell is estimated at.
@@ -66,3 +80,11 @@ impl<'a> Conductor<'a> {
         search::refined(&self.goal, &estimate, member.unit.refined())
     }
 }
+
+/// Whether a trial of a subject is a part of its search.
+fn is_of_search(purpose: Purpose) -> bool {
+    matches!(purpose, Purpose::Ceiling | Purpose::Search | Purpose::Retest)
+}
+
+/// Why a search was cut short.
+const TOO_LONG: &str = "its share of the budget was used up";
