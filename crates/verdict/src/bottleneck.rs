@@ -21,6 +21,8 @@ pub enum Resource {
     SubjectCpu,
     /// The subject's socket buffer overflowed although its threads had time to spare.
     SubjectSocketBuffer,
+    /// The same, and a witness saw that its core was free for it: the subject stood still by itself.
+    SubjectStill,
     /// The kernel had no memory left for packets.
     Memory,
     /// Nothing that was watched: the figure is no capacity.
@@ -74,6 +76,10 @@ impl fmt::Display for Bottleneck {
             Resource::Path => write!(f, "the path between player and subject"),
             Resource::SubjectCpu => write!(f, "the subject's CPU{thread}"),
             Resource::SubjectSocketBuffer => write!(f, "the subject's socket buffer{thread}"),
+            Resource::SubjectStill => write!(
+                f,
+                "the subject stood still while its core was free, and its socket buffer overflowed{thread}"
+            ),
             Resource::Memory => write!(f, "the kernel's memory for packets"),
             Resource::NoneSaturated => write!(f, "nothing was saturated: the figure is no capacity{thread}"),
             Resource::Unknown if self.trials == 0 => {
@@ -129,7 +135,9 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
         return found(Resource::Unknown, None);
     }
     if losses.most(losses.subject_buffer) {
-        return found(Resource::SubjectSocketBuffer, losses.share(losses.subject_buffer));
+        let are_watched = failed.iter().all(|trial| trial.stalls.is_some());
+        let resource = if are_watched { Resource::SubjectStill } else { Resource::SubjectSocketBuffer };
+        return found(resource, losses.share(losses.subject_buffer));
     }
     found(Resource::NoneSaturated, None)
 }

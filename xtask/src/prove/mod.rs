@@ -4,6 +4,7 @@
 mod accounts;
 mod delay;
 mod differential;
+mod disturbed;
 mod freeze;
 mod front;
 mod gauge;
@@ -12,6 +13,7 @@ mod kill;
 mod ledger;
 mod overload;
 mod quota;
+mod reproduce;
 mod soak;
 mod starved;
 mod taker;
@@ -55,6 +57,10 @@ pub enum Proof {
     Overload,
     /// A part of a core that is taken away shows in the gauge, and a core that stands still is witnessed
     Gauge,
+    /// Default runs, one after the other, give the same answer
+    Reproduce,
+    /// What the host does while a search goes on is not blamed on the subject, and what the subject does is
+    Disturbed,
     /// Whatever back ends and clients do, a front gives every query one end, and a reply to nobody else
     Front,
 }
@@ -227,6 +233,8 @@ fn prove_on(bench: &Bench, proof: Proof) -> Result<()> {
         Proof::Differential => differential::prove(bench),
         Proof::Overload => overload::prove(bench),
         Proof::Gauge => gauge::prove(bench),
+        Proof::Reproduce => reproduce::prove(bench),
+        Proof::Disturbed => disturbed::prove(bench),
         Proof::Front => front::prove(bench),
     }
 }

@@ -208,7 +208,7 @@ const KINDS: [Kind; 4] = [
     Kind { changes_speed: true, stands_still: true },
 ];
 
-/// How many runs of each kind: a few in the tests, as `cargo xtask prove estimate` says in the whole proof.
+/// How many runs of each kind: a few in the tests, and a thousand with `KQPS_RUNS=1000`, which takes a quarter of an hour.
 fn runs() -> u64 {
     std::env::var("KQPS_RUNS").ok().and_then(|text| text.parse().ok()).unwrap_or(20)
 }

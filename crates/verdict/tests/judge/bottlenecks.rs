@@ -41,6 +41,9 @@ fn a_socket_buffer_that_overflows_while_the_cpu_has_time() {
     let found = of(&[trial(250e3, 30_000)]);
     assert_eq!(found.resource, Resource::SubjectSocketBuffer);
     assert_eq!(found.share_of_bad, Some(1.0));
+    let mut watched = trial(250e3, 30_000);
+    watched.stalls = Some(kqps_observation::StallFacts::default());
+    assert_eq!(of(&[watched]).resource, Resource::SubjectStill, "its core was free");
 }
 
 #[test]
