@@ -140,7 +140,7 @@ pub struct Conductor<'a> {
 /// Why something does not fit the budget.
 const NO_TIME: &str = "the budget was used up";
 
-impl<'a> Conductor<'a> {
+impl Conductor<'_> {
     /// Makes all trials of `run` that are missing, and adds them to it.
     pub fn conduct(&mut self, run: &mut Run) -> Result<Conducted, StoreError> {
         self.forget_dropped(run)?;

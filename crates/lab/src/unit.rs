@@ -105,6 +105,12 @@ impl Unit {
         self.is_cut = true;
     }
 
+    /// Goes without all that its figure does not rest on.
+    pub fn leave_extras(&mut self) {
+        self.latency_at.clear();
+        self.wants_reasons = false;
+    }
+
     /// Goes without the reasons of its losses.
     pub fn leave_reasons(&mut self) {
         self.wants_reasons = false;
@@ -197,10 +203,7 @@ impl Unit {
     /// Where a search of the next block begins: at these bounds, or where they are not known, a goal's width beside what all of
     /// its trials say.
     fn bounds_qps(&self) -> Option<(f64, f64)> {
-        let bounds = match self.next_of_figures() {
-            Next::Over(Ending::Found(bounds)) => bounds,
-            _ => return None,
-        };
+        let Next::Over(Ending::Found(bounds)) = self.next_of_figures() else { return None };
         let figure_qps = || if self.is_cut { self.figure_qps(&Bounds::default()) } else { None };
         let beside = |qps: f64| (qps * (1.0 - self.goal.width), qps * (1.0 + self.goal.width));
         bounds.lower_qps.zip(bounds.upper_qps).or_else(|| figure_qps().map(beside))

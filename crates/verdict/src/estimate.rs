@@ -246,7 +246,9 @@ fn mean_of_neighbours(points: &[f64], reach: usize) -> Vec<f64> {
     let width = (2 * reach + 1) as f64;
     let mut sums = Vec::with_capacity(points.len() + 1);
     sums.push(0.0);
-    points.iter().for_each(|point| sums.push(sums[sums.len() - 1] + point));
+    for point in points {
+        sums.push(sums[sums.len() - 1] + point);
+    }
     let mean =
         |at: usize| (sums[(at + reach + 1).min(points.len())] - sums[at.saturating_sub(reach)]) / width;
     (0..points.len()).map(mean).collect()

@@ -52,7 +52,10 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let rate_qps = figure(&search(bench, &file, Trouble::Nothing)?)?;
     let still = search(bench, &file, Trouble::Itself)?;
     let still_qps = figure(&still)?;
-    eprintln!("undisturbed {rate_qps:.0} q/s; standing still itself {still_qps:.0} q/s, {}", still.bottleneck);
+    eprintln!(
+        "undisturbed {rate_qps:.0} q/s; standing still itself {still_qps:.0} q/s, {}",
+        still.bottleneck
+    );
     ensure!(still_qps < rate_qps * (1.0 - WITHIN), "an echo that stands still itself is excused");
     let resource = still.bottleneck.resource;
     ensure!(resource == Resource::SubjectStill, "it is said to be limited by {}", still.bottleneck);

@@ -43,7 +43,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let (runs, budget) = bench.choose((FEW_RUNS, SMALL_BUDGET), (RUNS, BUDGET));
     let found = (0..runs).map(|run| play(bench, run, budget)).collect::<Result<Vec<_>>>()?;
     let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED);
+    table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(["server", "shares", "apart", "rates at usual speed", "apart", "hold the median"]);
     let (mut held, mut of, mut failures) = (0, 0, Vec::new());
     for (at, first) in found[0].iter().enumerate() {

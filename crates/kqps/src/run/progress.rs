@@ -48,7 +48,9 @@ impl Progress {
             }
             Event::Over { cell, block, ending } => self.unit_line(cell, *block, &found(ending)),
             Event::SoFar { run, after_s } => {
-                so_far(run, *after_s).iter().for_each(|line| self.line(line));
+                for line in so_far(run, *after_s) {
+                    self.line(&line);
+                }
             }
             Event::Dropped { what, why } => self.line(&format!("Left out: {what}: {why}.")),
         }

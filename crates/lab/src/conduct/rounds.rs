@@ -117,7 +117,7 @@ impl<'a> Conductor<'a> {
             Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
             Err(NoTrial::Failed { reason, output }) => {
                 self.fail(run, &mut member, Purpose::default(), (reason, output))?;
-                self.end(run, &mut member)?;
+                self.end(run, &mut member);
             }
             Ok(play) => {
                 member.play = Some(play);
@@ -169,7 +169,7 @@ impl<'a> Conductor<'a> {
         let mut first: Option<((usize, u64), usize, Load)> = None;
         for (at, (member, load)) in group.members.iter_mut().zip(wanted).enumerate() {
             if load.is_none() {
-                self.end(run, member)?;
+                self.end(run, member);
             }
             let as_ceiling =
                 (member.play.is_some() && ceilings.contains(&member.place.cell)).then_some(unit::CEILING);
@@ -259,14 +259,12 @@ impl<'a> Conductor<'a> {
     }
 
     /// Tells how a member ended.
-    fn end(&mut self, run: &mut Run, member: &mut Member<'a>) -> Result<(), StoreError> {
-        if std::mem::replace(&mut member.is_told, true) {
-            return Ok(());
-        }
+    fn end(&mut self, run: &Run, member: &mut Member<'a>) {
         let Place { cell, block, .. } = member.place;
-        if let Next::Over(ending) = member.unit.next() {
+        if let Next::Over(ending) = member.unit.next()
+            && !std::mem::replace(&mut member.is_told, true)
+        {
             (self.tell)(&Event::Over { cell: &run.cells[cell], block, ending: &ending });
         }
-        Ok(())
     }
 }

@@ -55,9 +55,11 @@ impl<'a> Conductor<'a> {
             self.cut(run, member)?;
             return self.wants(run, member, patience);
         }
+        let is_late = member.unit.is_search() && member.unit.trials() > 0 && patience.is_over();
         Ok(match next {
-            // What would only be nice to have is not begun when all time is over.
-            Next::Trial(_) if member.unit.is_search() && member.unit.trials() > 0 && patience.is_over() => {
+            Next::Trial(_) if is_late => {
+                // The figure has what it has.
+                member.unit.leave_extras();
                 None
             }
             Next::Trial(load) => Some(load),
