@@ -36,7 +36,7 @@ const STALL: Duration = Duration::from_millis(3);
 const STALL_EVERY: Duration = Duration::from_millis(300);
 
 /// A search is over by then.
-const END_WITHIN: Duration = Duration::from_secs(60);
+const END_WITHIN: Duration = Duration::from_mins(1);
 
 /// What happens meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +150,7 @@ fn stand_still(pid: u32, is_over: &impl Fn() -> bool) -> Result<()> {
         process::signal(pid, Signal::Stop)?;
         std::thread::sleep(STALL);
         process::signal(pid, Signal::Continue)?;
-        std::thread::sleep(STALL_EVERY - STALL);
+        std::thread::sleep(STALL_EVERY.saturating_sub(STALL));
     }
     Ok(())
 }
