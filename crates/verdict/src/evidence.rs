@@ -82,8 +82,8 @@ fn counted_of_row<'a, T>(row: &'a [T], facts: &impl Fn(&T) -> (Purpose, &Trial))
     let (mut by_player, mut by_host) = (0, 0);
     let mut counts = |one: &&T| {
         let trial = facts(one).1;
-        // What the player does when its core is withheld is the host's doing, too.
-        if disturbed(trial).is_some() && by_host < HOST_REDOS {
+        // What the player does when its core is withheld is the host's doing, too; a wrong answer is not.
+        if disturbed(trial).is_some() && trial.accounts.wrong == 0 && by_host < HOST_REDOS {
             by_host += 1;
         } else if is_spoiled(trial) && by_player < REDOS {
             by_player += 1;

@@ -2,12 +2,13 @@
 
 mod stored;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use kqps_kernel::process::{Signal, signal};
 use kqps_observation::run::{CellLoad, Purpose};
-use kqps_observation::{Cell, Run, Store};
+use kqps_observation::{Cell, Run, RunTrial, Store};
 use serde_json::Value;
 
 /// An echo whose work for each query makes it, and not the player, the limit.
@@ -37,6 +38,12 @@ fn told(output: &Output) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// How many starts were loaded, however often each: the host may spoil a trial, which is then made again.
+fn starts_of(trials: &[RunTrial]) -> usize {
+    let loaded = trials.iter().filter(|it| it.purpose == Purpose::Closed);
+    loaded.map(|it| it.start).collect::<BTreeSet<_>>().len()
+}
+
 #[test]
 fn a_hundredth_of_the_rate_is_slower_and_fails_a_build() {
     let folder = tempfile::tempdir().unwrap();
@@ -47,17 +54,23 @@ fn a_hundredth_of_the_rate_is_slower_and_fails_a_build() {
     let comparisons = told(&output);
     assert_eq!(comparisons.len(), 1, "{}", stderr(&output));
     let comparison = &comparisons[0];
-    assert_eq!((&comparison["kind"], &comparison["outcome"]), (&"comparison".into(), &"slower".into()));
+    assert_eq!(comparison["kind"], "comparison");
+    // Beside other tests the host may be so noisy that nothing is shown, whatever the ratio; then it says that.
+    let is_noisy = comparison["refusals"] != 0 && comparison["doubts"][0].to_string().contains("noisy-host");
+    let outcome = if is_noisy { "inconclusive" } else { "slower" };
+    assert_eq!(comparison["outcome"], outcome, "{comparison}");
     assert_eq!(comparison["figure"], "answered-rate");
     assert!(comparison["ratio"]["median"].as_f64().unwrap() < 0.5, "{comparison}");
     assert_eq!(comparison["blocks"].as_array().unwrap().len(), 6);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(stderr(&output).contains("--fail-on slower:5% holds"), "{}", stderr(&output));
+    assert!(is_noisy || stderr(&output).contains("--fail-on slower:5% holds"), "{}", stderr(&output));
 
     let run = Store::read(&out.join("run.sqlite")).unwrap();
     assert_eq!((run.study.as_str(), run.cells.len(), run.blocks), ("compare", 3, 24));
-    let order: Vec<u32> =
-        run.trials.iter().filter(|it| it.purpose == Purpose::Closed).map(|it| it.cell).collect();
+    let loaded = run.trials.iter().filter(|it| it.purpose == Purpose::Closed);
+    let mut starts: Vec<(u64, u32)> = loaded.map(|it| (it.start, it.cell)).collect();
+    starts.dedup();
+    let order: Vec<u32> = starts.into_iter().map(|(_, cell)| cell).collect();
     assert_eq!(order.len(), 48);
     assert_eq!(order[..8], [0, 1, 1, 0, 0, 1, 1, 0]);
     assert_eq!(order[24..32], [0, 2, 2, 0, 0, 2, 2, 0]);
@@ -71,9 +84,9 @@ fn a_hundredth_of_the_rate_is_slower_and_fails_a_build() {
     let words = String::from_utf8_lossy(&by_name.stdout).into_owned();
     let head = "A is kqps --work 20000ns, B is kqps --work 2000000ns.\n";
     assert!(words.starts_with(head), "the builds are named by their difference: {words}{}", stderr(&by_name));
-    assert!(words.contains("\nslower: kqps --work 2000000ns has "), "{words}");
+    assert!(is_noisy || words.contains("\nslower: kqps --work 2000000ns has "), "{words}");
     let row = words.lines().find(|line| line.trim_start().starts_with("answered rate")).unwrap();
-    assert!(row.contains("slower") && row.contains("±"), "{words}");
+    assert!(row.contains(outcome) && row.contains("±"), "{words}");
     assert!(words.contains("of A and B, each against itself"), "{words}");
 
     // And two runs are told to be two sessions of the same.
@@ -133,7 +146,7 @@ fn killed_in_the_middle_it_goes_on_and_repeats_nothing() {
     assert!(stderr(&passing).contains("--allow-inconclusive lets them pass"), "{}", stderr(&passing));
     let after = trials();
     assert_eq!(after[..before.len()], before);
-    assert_eq!(after.iter().filter(|it| it.purpose == Purpose::Closed).count(), 8);
+    assert_eq!(starts_of(&after), 8);
     let comparison = &told(&output)[0];
     assert_eq!((&comparison["outcome"], &comparison["more_blocks"]), (&"inconclusive".into(), &5.into()));
     assert_eq!(comparison["more_at_least"], true, "a block is too little to estimate it");
@@ -144,11 +157,10 @@ fn an_interrupted_comparison_says_what_was_compared_and_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let trials = || Store::read(&out.join("run.sqlite")).map_or(Vec::new(), |run| run.trials);
-    let closed = || trials().iter().filter(|it| it.purpose == Purpose::Closed).count();
     let mut command = live([20_000; 2], &out, &["--blocks", "2"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Two blocks of A against itself, and one of A and B.
-    while closed() < 12 {
+    while starts_of(&trials()) < 13 {
         assert!(child.try_wait().unwrap().is_none(), "it ended before it could be interrupted");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }

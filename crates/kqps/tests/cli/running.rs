@@ -1,6 +1,7 @@
 //! `kqps run` and `kqps compare` at servers that run already, on this host and, as far as one host can show it, on
 //! another: at the other end of a veth pair, in a network namespace of its own.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -158,7 +159,9 @@ fn two_servers_that_run_are_compared_and_so_is_one_with_a_command() {
         assert!(told["doubts"].to_string().contains("was not started for this"), "{told}");
         let run = stored(&out);
         let made: Vec<_> = run.trials.iter().filter(|one| one.purpose == Purpose::Closed).collect();
-        assert_eq!(made.len(), 8);
+        // The host may spoil a trial, which is then made again.
+        let starts: BTreeSet<u64> = made.iter().map(|one| one.start).collect();
+        assert_eq!(starts.len(), 8);
         for one in made {
             let trial = one.measured().unwrap_or_else(|| panic!("{:?}", one.outcome));
             assert_eq!(trial.accounts.wrong, 0, "{:?}", trial.wrong_causes);
