@@ -1,6 +1,6 @@
 //! Which trials count. A trial that the player spoiled (it lagged, its sends failed, or its own sockets dropped replies) is
 //! made anew, at most twice; when it is spoiled every time the last one counts, and the figure is refused. One that the host
-//! spoiled is made anew, at most five times; then it counts as it is, and refuses nothing. All of them are stored, and
+//! spoiled is made anew, at most three times; then it counts as it is, and refuses nothing. All of them are stored, and
 //! searching and judging leave out the same.
 
 use kqps_observation::run::Purpose;
@@ -11,7 +11,7 @@ use crate::disturbed::disturbed;
 use crate::warning::{Effect, REDOS, client_drops, lagging, send_failed};
 
 /// How many times a trial that the host spoiled is made anew.
-const HOST_REDOS: u32 = 5;
+const HOST_REDOS: u32 = 3;
 
 /// The speed of the subject's cores in a trial as a multiple of the reference: 1 where it was not gauged.
 pub fn speed(trial: &Trial) -> f64 {

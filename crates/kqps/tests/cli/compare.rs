@@ -38,10 +38,11 @@ fn told(output: &Output) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// How many starts were loaded, however often each: the host may spoil a trial, which is then made again.
+/// How many starts were loaded, however often each: the host may spoil a trial, which is then made again, after a death in
+/// another life.
 fn starts_of(trials: &[RunTrial]) -> usize {
     let loaded = trials.iter().filter(|it| it.purpose == Purpose::Closed);
-    loaded.map(|it| it.start).collect::<BTreeSet<_>>().len()
+    loaded.map(|it| (it.block, it.cell)).collect::<BTreeSet<_>>().len()
 }
 
 #[test]
