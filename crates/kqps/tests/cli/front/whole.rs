@@ -98,8 +98,9 @@ fn where_the_other_one_is_full_the_client_gets_servfail_and_not_silence() {
     for id in 0..2 {
         flow.send(&query(id, "www.auth.test", A)).unwrap();
     }
-    // One of the two has filled the silent one.
+    // One of the two has filled the silent one, and the other is answered: until then the other back end is full as well.
     silent.query();
+    flow.recv(&mut [0; 512]).unwrap();
     let reply = ask_by(&mut connect(server.addresses[0]), &query_edns(2, "big.auth.test", TXT, 1232));
     assert_eq!((reply.rcode(), reply.is_truncated(), reply.answers()), (SERVFAIL, false, 0));
     let report = stop(server);
