@@ -40,7 +40,7 @@ pub(crate) struct Row {
 }
 
 const COLUMNS: [Column; 5] = [
-    Column { figure: Figure::Median, name: "rate", meaning: "its figure, the median of its starts" },
+    Column { figure: Figure::Median, name: "rate", meaning: "its rate, over all of its starts" },
     Column {
         figure: Figure::CeilingShare,
         name: "of the ceiling",
