@@ -25,7 +25,7 @@ const SCATTER: f64 = 0.025;
 const STARTS_SCATTER: f64 = 0.01;
 
 /// A trial whose gauges before and after differ by more is spoiled.
-const GAUGES_APART: f64 = 0.05;
+const GAUGES_APART: f64 = 0.12;
 
 /// Packets that a server's buffer holds.
 const BUFFER: f64 = 277.0;
