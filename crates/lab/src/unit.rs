@@ -181,23 +181,26 @@ impl Unit {
             Wanted::Done(bounds) => bounds,
         };
         let measured = counted(&self.played).iter().filter(|one| one.purpose == Purpose::Latency).count();
-        match (self.latency_at.get(measured), self.figure_qps(&bounds)) {
-            (Some(share), Some(figure_qps)) => Next::Trial(Load {
+        let share = self.latency_at.get(measured);
+        match share.and_then(|share| Some((share, self.figure_qps(&bounds)?))) {
+            Some((share, figure_qps)) => Next::Trial(Load {
                 pace: Pace::Open { rate_qps: (figure_qps * share).round().max(1.0) },
                 duration_s: self.goal.final_s,
                 purpose: Purpose::Latency,
             }),
-            _ => Next::Over(Ending::Found(bounds)),
+            None => Next::Over(Ending::Found(bounds)),
         }
     }
 
     /// The rate that latency is measured at parts of, once the search is over. What follows must not move it.
     fn figure_qps(&self, bounds: &Bounds) -> Option<f64> {
+        if bounds.throughput_qps.is_some() {
+            return bounds.throughput_qps;
+        }
         let sought = self.played.iter().filter(|one| one.purpose != Purpose::Latency).map(Played::facts);
         let sought: Vec<_> = sought.collect();
         let counted: Vec<_> = counted_at_last(&sought, |one| *one).into_iter().copied().collect();
-        let estimate = estimate::of_search(&self.goal, &counted, Speed::Reference);
-        bounds.throughput_qps.or_else(|| Some(estimate?.interval().median))
+        Some(estimate::of_search(&self.goal, &counted, Speed::Reference)?.interval().median)
     }
 
     /// Where a search of the next block begins: at these bounds, or where they are not known, a goal's width beside what all of

@@ -21,6 +21,7 @@ pub struct Share {
 const GRACE: f64 = 1.12;
 /// A block is begun when this much of it fits: searches take what time there is.
 const WORTHWHILE: f64 = 0.25;
+
 impl Clock {
     /// A clock for a run that is to take so long.
     pub fn new(budget_s: f64) -> Self {
