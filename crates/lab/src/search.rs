@@ -20,9 +20,7 @@ pub enum Wanted {
 /// What a search wants next, after the trials that it has. Spoiled trials are wanted again.
 pub fn wanted(goal: &Goal, start: &Start, all: &[Played]) -> Wanted {
     let probe = |one: &Played| Probe::of(&one.trial, goal, one.purpose);
-    let is_sought =
-        |one: &&Played| matches!(one.purpose, Purpose::Ceiling | Purpose::Search | Purpose::Retest);
-    let played: Vec<&Played> = all.iter().filter(is_sought).collect();
+    let played: Vec<&Played> = all.iter().filter(|one| one.purpose.is_of_search()).collect();
     let mut probes: Vec<Probe> =
         counted(&played, |one| one.facts()).into_iter().map(|one| probe(one)).collect();
     // Spoiled trials are no evidence, but the time that they took is gone.
@@ -46,9 +44,7 @@ pub fn wanted(goal: &Goal, start: &Start, all: &[Played]) -> Wanted {
 
 /// What a search has found by now, whether or not it is over.
 pub fn so_far(goal: &Goal, played: &[Played]) -> Bounds {
-    let is_sought =
-        |one: &&Played| matches!(one.purpose, Purpose::Ceiling | Purpose::Search | Purpose::Retest);
-    let sought: Vec<&Played> = played.iter().filter(is_sought).collect();
+    let sought: Vec<&Played> = played.iter().filter(|one| one.purpose.is_of_search()).collect();
     let at_last = counted_at_last(&sought, |one| one.facts()).into_iter();
     bounds_found(goal, &at_last.map(|one| Probe::of(&one.trial, goal, one.purpose)).collect::<Vec<_>>())
 }

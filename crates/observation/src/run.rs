@@ -188,6 +188,11 @@ pub enum Purpose {
 }
 
 impl Purpose {
+    /// Whether the trial of a subject is a part of its rate search, the overload that it begins with included.
+    pub fn is_of_search(self) -> bool {
+        matches!(self, Self::Ceiling | Self::Search | Self::Retest)
+    }
+
     /// Whether the trial repeats another one to learn why packets were dropped.
     pub fn is_for_reasons(self) -> bool {
         matches!(self, Self::Reasons { .. })

@@ -105,8 +105,7 @@ const MOSTLY_LATE: f64 = 0.5;
 
 /// Why the search should end, if it should. `loads` are the loads of its search trials.
 pub(super) fn futile(goal: &Goal, probes: &[Probe], loads: &[AtLoad<'_>]) -> Option<Futile> {
-    let bears =
-        |probe: &&Probe| matches!(probe.purpose, Purpose::Ceiling | Purpose::Search | Purpose::Retest);
+    let bears = |probe: &&Probe| probe.purpose.is_of_search();
     let wrong = probes.iter().filter(bears).map(|probe| probe.wrong_ratio);
     if let Some(ratio) = wrong.into_iter().find(|ratio| *ratio > goal.loss.min(WRONG_MOST)) {
         return Some(Futile::Wrong { ratio });

@@ -31,7 +31,7 @@ impl Member<'_> {
 
     /// Whether it searches for a rate with what it wants next, and a trial of its ceiling beside that is worth something.
     pub(super) fn is_searching(&self, wanted: Option<&Load>) -> bool {
-        let is_sought = |purpose| is_of_search(purpose) || purpose == Purpose::Refine;
+        let is_sought = |purpose: Purpose| purpose.is_of_search() || purpose == Purpose::Refine;
         self.unit.is_search() && wanted.is_some_and(|load| is_sought(load.purpose))
     }
 }
@@ -50,7 +50,7 @@ impl<'a> Conductor<'a> {
         }
         let next = self.next(run, &mut member.unit, member.place.cell)?;
         let is_search =
-            member.unit.is_search() && matches!(&next, Next::Trial(load) if is_of_search(load.purpose));
+            member.unit.is_search() && matches!(&next, Next::Trial(load) if load.purpose.is_of_search());
         if is_search && member.unit.trials() > 0 && patience.cuts_search() {
             self.cut(run, member)?;
             return self.wants(run, member, patience);
@@ -81,11 +81,6 @@ impl<'a> Conductor<'a> {
         let estimate = estimate::of_cell(run, member.place.cell, &self.goal, Speed::Reference)?;
         search::refined(&self.goal, &estimate, member.unit.refined())
     }
-}
-
-/// Whether a trial of a subject is a part of its search.
-fn is_of_search(purpose: Purpose) -> bool {
-    matches!(purpose, Purpose::Ceiling | Purpose::Search | Purpose::Retest)
 }
 
 /// Why a search was cut short.
