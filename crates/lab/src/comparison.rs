@@ -1,8 +1,7 @@
-//! A run that compares two subjects: A against itself, which tells what this host can tell apart, and then A
-//! against B, in pairs of starts whose order turns round each time: A B B A A B B A …
+//! A run that compares two subjects: in each block A, A once more and B are started side by side, and their trials take
+//! turns. A against itself tells what this host can tell apart.
 //!
-//! The plan is a run like any other, of three cells: A, A once more, and B. Its blocks are pairs of starts, the
-//! first half of them A with itself. So it is stored, killed and resumed as every run is.
+//! The plan is a run like any other, of three cells, so it is stored, killed and resumed as every run is.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +10,7 @@ use std::time::Instant;
 use kqps_host::{Topology, fingerprint, split};
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Cell, CellLoad, Run};
-use kqps_verdict::compare::{Pairing, Part};
+use kqps_verdict::compare::Part;
 
 use crate::configured::Configured;
 use crate::layout::file_name;
@@ -29,19 +28,33 @@ pub const NAME: &str = "compare";
 /// The goal that a run names although nothing is searched here.
 const GOAL: &str = "quick";
 
-/// Pairs of starts in an ABBA block.
-const PAIRS: u32 = 2;
-
-/// Pairs of starts of a run for each of its ABBA blocks: those of A against itself, and those of A and B.
-pub(crate) const PAIRS_OF_BLOCK: u32 = 2 * PAIRS;
-
 /// With fewer blocks there is no verdict.
 pub const BLOCKS_LEAST: u32 = 6;
 
-/// How many of the planned blocks fit the time that is left, where a start takes so long; those that a verdict takes in any
-/// case.
-pub(crate) fn fitting(planned: u32, left_s: f64, start_s: f64) -> u32 {
-    let block_s = f64::from(2 * PAIRS_OF_BLOCK) * start_s;
+/// The factor of a cell that says how many trials each of its starts has.
+pub const ROUNDS_FACTOR: &str = "rounds";
+
+/// How many trials a start of this cell has, under each load.
+pub(crate) fn rounds(cell: &Cell) -> usize {
+    cell.factors.get(ROUNDS_FACTOR).and_then(|word| word.parse().ok()).unwrap_or(1)
+}
+
+/// Seconds that a trial takes beside its load: its player begins, cores are gauged, and last replies are waited for.
+pub const BESIDE_S: f64 = 0.1;
+
+/// Seconds that the trials of a start of this cell take.
+pub fn trials_s(cell: &Cell) -> f64 {
+    let of_loads = |loads: usize, duration_s: f64| loads as f64 * (duration_s + BESIDE_S);
+    rounds(cell) as f64
+        * match &cell.load {
+            CellLoad::Closed(duration_s) => of_loads(1, *duration_s),
+            CellLoad::Rates { rates_qps, duration_s } => of_loads(rates_qps.len(), *duration_s),
+            CellLoad::Search => 0.0,
+        }
+}
+
+/// How many of the planned blocks fit the time that is left, where one takes so long; those that a verdict takes in any case.
+pub(crate) fn fitting(planned: u32, left_s: f64, block_s: f64) -> u32 {
     planned.min(((left_s / block_s) as u32).max(BLOCKS_LEAST))
 }
 
@@ -85,10 +98,12 @@ pub struct Wish {
     pub queries: Option<PathBuf>,
     /// Seconds that it may take; none for what it takes.
     pub budget_s: Option<f64>,
-    /// ABBA blocks; as many of A against itself come first.
+    /// Blocks; each has a start of A, another of A, and one of B.
     pub blocks: u32,
-    /// How every start is loaded.
+    /// The load of every trial.
     pub load: CellLoad,
+    /// Trials of every start.
+    pub rounds: u32,
     /// Queries outstanding at most, in a closed loop.
     pub window: u32,
     /// How the player is set up beside that.
@@ -189,7 +204,7 @@ fn plan(wish: &Wish) -> Result<Run, ComparisonError> {
         kqps_version: wish.version.clone(),
         goal: GOAL.into(),
         budget_s: wish.budget_s,
-        blocks: PAIRS_OF_BLOCK * wish.blocks,
+        blocks: wish.blocks,
         seed: wish.seed,
         fingerprint,
         cells: cells(wish, &versions)?,
@@ -202,6 +217,7 @@ fn cells(wish: &Wish, versions: &[Option<String>]) -> Result<Vec<Cell>, Comparis
     let topology = Topology::read();
     let cores = split(&topology, wish.player.cores(), wish.workers as usize);
     let mut factors = wish.player.setup(Setup { window: wish.window, ..Setup::MANY_FLOWS }).factors();
+    factors.insert(ROUNDS_FACTOR.into(), wish.rounds.to_string());
     match &wish.queries {
         Some(file) => factors.insert(FILE_FACTOR.into(), file_name(file)),
         None => factors.insert(RECORDS_FACTOR.into(), wish.records.to_string()),
@@ -230,13 +246,6 @@ fn cells(wish: &Wish, versions: &[Option<String>]) -> Result<Vec<Cell>, Comparis
     Ok(vec![a, again, b])
 }
 
-/// The cells of one pair of starts, in the order in which they are measured: A and A again in the first half of the
-/// run's blocks, A and B in the second, and in every other pair the other way round.
-pub(crate) fn of_pair(run: &Run, pairing: Pairing, pair: u32) -> Vec<usize> {
-    let other = if pair < run.blocks / 2 { pairing.again } else { pairing.b };
-    if pair.is_multiple_of(2) { vec![pairing.a, other] } else { vec![other, pairing.a] }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,6 +272,7 @@ mod tests {
             budget_s: None,
             blocks: 6,
             load: CellLoad::Closed(1.0),
+            rounds: 4,
             window: 8,
             player: PlayerWish::default(),
             workers: 1,
@@ -283,20 +293,11 @@ mod tests {
 
     #[test]
     fn blocks_are_left_out_for_which_starts_take_too_long() {
-        // Two minutes for eight blocks of starts with 1.8 s each, less 5 s that are gone.
-        assert_eq!(fitting(8, 115.2, 1.8), 8);
-        assert_eq!(fitting(8, 115.0, 1.8), 7);
-        assert_eq!(fitting(8, 115.0, 2.5), 6, "with fewer there is no verdict");
-        assert_eq!((fitting(8, 0.0, 2.5), fitting(20, 1e3, 0.0)), (6, 20));
-        assert_eq!(fitting(1, 0.0, 9.0), 1, "no more than was planned");
-    }
-
-    #[test]
-    fn pairs_turn_round_and_a_meets_itself_first() {
-        let run = Run { blocks: 8, ..Run::default() };
-        let pairing = Pairing { a: 0, again: 1, b: 2 };
-        let order: Vec<_> = (0..8).map(|pair| of_pair(&run, pairing, pair)).collect();
-        assert_eq!(order[..4], [[0, 1], [1, 0], [0, 1], [1, 0]]);
-        assert_eq!(order[4..], [[0, 2], [2, 0], [0, 2], [2, 0]]);
+        // Two minutes for eight blocks of 14 s each, less 5 s that are gone.
+        assert_eq!(fitting(8, 115.0, 14.0), 8);
+        assert_eq!(fitting(8, 110.0, 14.0), 7);
+        assert_eq!(fitting(8, 115.0, 20.0), 6, "with fewer there is no verdict");
+        assert_eq!((fitting(8, 0.0, 20.0), fitting(20, 1e3, 0.0)), (6, 20));
+        assert_eq!(fitting(1, 0.0, 90.0), 1, "no more than was planned");
     }
 }

@@ -165,7 +165,7 @@ impl Conductor<'_> {
             let began = Instant::now();
             (self.tell)(&Event::Block { block });
             let canary = canary::cell(run);
-            let mut order = order::of_run(run, block);
+            let mut order = order::of_block(run.seed, block, run.cells.len());
             order.retain(|cell| Some(*cell) != canary);
             let mut position = 0;
             let groups = group::groups(run, &order);

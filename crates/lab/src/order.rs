@@ -1,19 +1,5 @@
 //! The order of a run: every block is a random permutation of all cells, and the same seed gives the same order
-//! again, so that a resumed run goes on as it began. Only a run that was made to compare two subjects has an
-//! order of its own.
-
-use kqps_observation::Run;
-use kqps_verdict::compare::Pairing;
-
-use crate::comparison;
-
-/// The cells of one block of a run, in the order in which they are measured.
-pub fn of_run(run: &Run, block: u32) -> Vec<usize> {
-    match Pairing::of(run) {
-        Some(pairing) => comparison::of_pair(run, pairing, block),
-        None => of_block(run.seed, block, run.cells.len()),
-    }
-}
+//! again, so that a resumed run goes on as it began.
 
 /// The cells of one block, in the order in which they are measured.
 pub fn of_block(seed: u64, block: u32, cells: usize) -> Vec<usize> {

@@ -5,8 +5,10 @@ use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::{Cell, CellLoad, Run};
 use kqps_verdict::estimate::{self, Speed};
 use kqps_verdict::evidence::counted_at_last;
+use kqps_verdict::interval::median_interval;
 use kqps_verdict::search::{Bounds, Goal, Start};
 
+use crate::comparison;
 use crate::load::{Load, Pace, Played, counted};
 use crate::reasons;
 use crate::search::{self, Wanted};
@@ -44,6 +46,8 @@ pub enum Ending {
 pub struct Unit {
     role: Role,
     load: CellLoad,
+    /// Trials under each load that was given.
+    rounds: usize,
     goal: Goal,
     start: Start,
     /// Shares of the figure at which latency is wanted, above 0, below 1.
@@ -78,6 +82,7 @@ impl Unit {
         Self {
             role: facts.role,
             load: facts.load.clone(),
+            rounds: comparison::rounds(facts),
             goal: goal.clone(),
             start: Start { bounds_qps },
             // Once is enough, and the first block is the one that is never dropped.
@@ -159,16 +164,20 @@ impl Unit {
         self.role == Role::Subject && self.load == CellLoad::Search
     }
 
+    /// Trials that the host or the player spoiled are made again only where none counts otherwise: of many the rest is enough.
     fn next_of_closed(&self, load: Load) -> Next {
-        match counted(&self.played).first() {
-            Some(measured) => Next::Over(Ending::Closed(measured.trial.load.answered_qps)),
-            None => Next::Trial(load),
+        let counted = counted(&self.played);
+        if counted.is_empty() || self.played.len() < self.rounds {
+            return Next::Trial(load);
         }
+        let rates_qps: Vec<f64> = counted.iter().map(|one| one.trial.load.answered_qps).collect();
+        Next::Over(Ending::Closed(median_interval(&rates_qps).map_or(0.0, |of| of.median)))
     }
 
     fn next_of_rates(&self, rates_qps: &[f64], duration_s: f64) -> Next {
         let purpose = Purpose::Rate;
-        match rates_qps.get(counted(&self.played).len()) {
+        let made = if self.rounds > 1 { self.played.len() } else { counted(&self.played).len() };
+        match rates_qps.get(made / self.rounds) {
             Some(&rate_qps) => Next::Trial(Load { pace: Pace::Open { rate_qps }, duration_s, purpose }),
             None => Next::Over(Ending::Played),
         }

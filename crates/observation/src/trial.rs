@@ -197,7 +197,7 @@ pub struct Load {
     pub intended_qps: Option<f64>,
     /// Queries a second that were sent.
     pub offered_qps: f64,
-    /// Correct replies, divided by the time in which queries were sent.
+    /// Correct replies, divided by the time in which queries were sent; of a closed loop only those that came in that time.
     pub answered_qps: f64,
     /// Seconds in which queries were sent.
     pub duration_s: f64,

@@ -278,12 +278,13 @@ fn one_thread(
     teller.done();
     let Stage { deck, fallbacks, begun, precedence, wait, .. } = stage;
     let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
-    let (played_ns, drain_ns) = (deck.played_ns(), deck.drain_ns());
+    let (played_ns, drain_ns, correct_in_time) = (deck.played_ns(), deck.drain_ns(), deck.correct_in_time());
     Ok(begun.then_some(Heard {
         tid: affinity::thread_id(),
         tally: deck.tally,
         played_ns,
         drain_ns,
+        correct_in_time,
         drops,
         fallbacks,
         real_time: precedence.is_granted(),

@@ -37,6 +37,7 @@ pub struct Deck<'a> {
     stopped: bool,
     /// For how long queries were sent, and when the last of them was done with.
     played_ns: u64,
+    correct_in_time: Option<u64>,
     all_sent_ns: Option<u64>,
     timeout_ns: u64,
     /// After this, a query that was not answered is lost, and its ID may be used again.
@@ -130,6 +131,7 @@ impl<'a> Deck<'a> {
             stop_at_ns: setting.stop_at_ns,
             stopped: false,
             played_ns: 0,
+            correct_in_time: None,
             all_sent_ns: None,
             timeout_ns: setting.timeout_ns,
             settle_ns: setting.settle_ns,
@@ -205,6 +207,7 @@ impl<'a> Deck<'a> {
     /// lasted until the next would have been due.
     pub fn played(&mut self, now_ns: u64) {
         self.all_sent_ns = Some(now_ns);
+        self.correct_in_time = (!self.part.is_over()).then_some(self.tally.accounts.correct);
         self.played_ns = if !self.part.is_over() && self.stop_at_ns != u64::MAX {
             self.stop_at_ns
         } else {
@@ -215,6 +218,11 @@ impl<'a> Deck<'a> {
     /// For how long queries were sent.
     pub fn played_ns(&self) -> u64 {
         self.played_ns
+    }
+
+    /// Correct replies that came while queries were sent; all of them where the queries ended before the time did.
+    pub fn correct_in_time(&self) -> u64 {
+        self.correct_in_time.unwrap_or(self.tally.accounts.correct)
     }
 
     /// For how long replies were listened to since then.

@@ -3,38 +3,42 @@
 //!
 //! The rule, for each comparison:
 //!
-//! - **equivalent**: the interval of the median ratio lies inside ± MDE.
-//! - **faster**, **slower**: it does not, it excludes 1, and the median is nearer to the MDE than to nothing.
+//! - **equivalent**: the interval of the ratio lies inside ± MDE.
+//! - **faster**, **slower**: it does not, it excludes 1, and the ratio is three fifths of the MDE away from 1, or farther.
 //! - **inconclusive**: all else, with the number of blocks that would probably settle it, or that it takes at least; and
 //!   always where the trials show that the ratios are not those of the subjects, which no number of blocks would settle.
 //!
-//! The MDE is the half-width that holds 95 % of what A against itself shows in a block. Median and interval come
-//! of many blocks and scatter less, which leaves room to find a true difference as large as the MDE nearly
-//! every time, and to claim one of a quarter of that next to never; `tests/compare` counts both.
+//! The MDE is the least difference that as many blocks find in 95 of 100 comparisons. `tests/compare` counts how often that and
+//! what else is said here is so.
 
 mod conditions;
 mod doubts;
 mod facts;
 mod holm;
-mod mde;
+mod middle;
 mod more;
-mod ratio;
+mod scatter;
 mod sentence;
+mod student;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::interval::Interval;
+use scatter::Logs;
 
-pub use facts::{Pairing, Part, between_runs, figures_of, of_pairs, of_run, within_run};
-pub use mde::least_detectable;
+pub use facts::{Pairing, Part, between_runs, figures_of, of_run, of_run_for, within_run};
 
 /// Fewer blocks than this give no verdict.
 pub const LEAST_BLOCKS: u32 = 6;
 
 /// How often a comparison of equals, or one among all that are made together, may be called different.
 pub const ERROR_RATE: f64 = 0.05;
+
+/// A difference is claimed from this share of the MDE on. One as large as the MDE seldom shows as less, and one of a quarter of
+/// it as more.
+const CLAIMED: f64 = 0.55;
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -79,14 +83,14 @@ pub struct Case {
     pub b: String,
     /// What was measured.
     pub figure: Figure,
-    /// The ratios of each block. An ABBA block has two, in which a steady drift of the host has opposite signs.
-    pub blocks: Vec<Vec<f64>>,
-    /// The number of each of these in the run, from 0, since a block without a ratio is not among them; an ABBA block's is
-    /// that among those of A and B. Without numbers blocks are counted as they stand.
+    /// The ratio of each block. In a run that was made for a comparison A's figure is the geometric mean of its two starts.
+    pub blocks: Vec<f64>,
+    /// The number of each of these in the run, from 0, since a block without a ratio is not among them. Without numbers blocks
+    /// are counted as they stand.
     #[serde(default)]
     pub numbers: Vec<u32>,
-    /// The same of A against itself, as much apart in time as A and B were.
-    pub same: Vec<Vec<f64>>,
+    /// The same of one start of A to another, as much apart in time as A and B were.
+    pub same: Vec<f64>,
     /// Whether there are some of B against itself among them, for want of blocks that were made to hold A against itself.
     #[serde(default)]
     pub same_of_both: bool,
@@ -99,6 +103,12 @@ pub struct Case {
 }
 
 impl Case {
+    /// The variance of a block's ratio beside that of A to itself, if all starts scatter alike: the mean of A's two starts
+    /// scatters half as much as one does.
+    fn share_of_same(&self) -> f64 {
+        if self.same_of_both { 1.0 } else { 0.75 }
+    }
+
     /// The number of the block at this place, from 0.
     pub fn number(&self, place: usize) -> u32 {
         self.numbers.get(place).copied().unwrap_or(place as u32)
@@ -150,7 +160,7 @@ pub struct Comparison {
     pub case: Case,
     /// The verdict on B.
     pub outcome: Outcome,
-    /// The median ratio with its interval; none when there is no ratio.
+    /// The geometric mean of the ratios with its interval; none when there is no ratio.
     pub ratio: Option<Interval>,
     /// The minimum detectable effect, a share (0.02 is 2 %); none with too few blocks of A against itself.
     pub mde: Option<f64>,
@@ -168,24 +178,24 @@ pub struct Comparison {
 }
 
 /// Judges comparisons that are made together: at most [`ERROR_RATE`] of all such sets claim any difference that
-/// is not there. The same cases and seed give the same result.
-pub fn compare(cases: &[Case], seed: u64) -> Vec<Comparison> {
-    let chances: Vec<f64> = cases.iter().map(|case| ratio::chance_of_equality(&case.blocks)).collect();
+/// is not there.
+pub fn compare(cases: &[Case]) -> Vec<Comparison> {
+    let chances: Vec<f64> = cases.iter().map(|case| Logs::of(&case.blocks).chance_of_equality()).collect();
     let error_rates = holm::error_rates(&chances, ERROR_RATE);
-    let judged = cases.iter().zip(error_rates);
-    judged.map(|(case, error_rate)| judge(case, error_rate, seed)).collect()
+    cases.iter().zip(error_rates).map(|(case, error_rate)| judge(case, error_rate)).collect()
 }
 
-fn judge(case: &Case, error_rate: f64, seed: u64) -> Comparison {
-    let ratio = ratio::interval(&case.blocks, error_rate, seed);
-    let mde = least_detectable(&case.same);
+fn judge(case: &Case, error_rate: f64) -> Comparison {
+    let (ratios, same) = (Logs::of(&case.blocks), Logs::of(&case.same));
+    let ratio = ratios.interval(error_rate);
+    let mde = scatter::least_detectable(&ratios, &same, case.share_of_same(), error_rate);
     let outcome = match (&ratio, mde) {
         _ if case.refusal().is_some() => Outcome::Inconclusive,
-        (Some(ratio), Some(mde)) if is_enough(case, ratio, error_rate) => outcome(case.figure, ratio, mde),
+        (Some(ratio), Some(mde)) if ratio.count >= LEAST_BLOCKS => outcome(case.figure, ratio, mde),
         _ => Outcome::Inconclusive,
     };
     let more = (outcome == Outcome::Inconclusive && case.refusal().is_none())
-        .then(|| more::blocks_wanted(&case.blocks, ratio.as_ref(), mde, error_rate))
+        .then(|| more::blocks_wanted(ratio.as_ref(), mde))
         .flatten();
     Comparison {
         case: case.clone(),
@@ -195,14 +205,8 @@ fn judge(case: &Case, error_rate: f64, seed: u64) -> Comparison {
         error_rate,
         more_blocks: more.map(|more| more.blocks),
         more_at_least: more.is_some_and(|more| more.is_least),
-        outlying: ratio::outlying(&case.blocks).into_iter().map(|place| case.number(place)).collect(),
+        outlying: scatter::outlying(&case.blocks).into_iter().map(|place| case.number(place)).collect(),
     }
-}
-
-/// Whether there are blocks enough for any verdict: six, and as many as the interval needs for its coverage.
-fn is_enough(case: &Case, ratio: &Interval, error_rate: f64) -> bool {
-    let blocks = case.blocks.iter().filter(|ratios| !ratios.is_empty()).count() as u32;
-    blocks >= LEAST_BLOCKS && ratio.coverage >= 1.0 - error_rate
 }
 
 fn outcome(figure: Figure, ratio: &Interval, mde: f64) -> Outcome {
@@ -212,7 +216,7 @@ fn outcome(figure: Figure, ratio: &Interval, mde: f64) -> Outcome {
     let excludes_one = low > 0.0 || high < 0.0;
     if is_inside {
         Outcome::Equivalent
-    } else if !excludes_one || median.abs() < detectable / 2.0 {
+    } else if !excludes_one || median.abs() < detectable * CLAIMED {
         Outcome::Inconclusive
     } else if (median > 0.0) == figure.more_is_faster() {
         Outcome::Faster

@@ -52,6 +52,12 @@ const STILL_MOST: f64 = 0.01;
 /// A server that waits for its turn may take this share of a core.
 const QUIET: f64 = 0.01;
 
+/// What a run calls the rounds that a cell of this name is left out of, because its server was not idle in others' trials, or
+/// could not run beside them.
+pub fn rounds_with(name: &str) -> String {
+    format!("rounds with {name}")
+}
+
 /// Whether a server that had to be idle during a trial was not.
 pub fn is_restless(trial: &Trial, beside: &Beside) -> bool {
     beside.cpu_s > QUIET * (trial.load.duration_s + trial.load.drain_s).max(MOMENT_S)

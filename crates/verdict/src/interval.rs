@@ -1,5 +1,4 @@
-//! Medians with an interval that needs no model: order statistics for repeated figures, a seeded bootstrap
-//! over blocks for ratios.
+//! Figures with the range that they leave, and medians with a range that needs no model: order statistics.
 
 use serde::{Deserialize, Serialize};
 
@@ -99,42 +98,6 @@ fn median(sorted: &[f64]) -> f64 {
     }
 }
 
-/// How often the bootstrap draws.
-const DRAWS: usize = 2_000;
-
-/// The median ratio with its bootstrap interval of a coverage above 0 and below 1: whole blocks are drawn with
-/// replacement, for what was measured in one block shares that block's conditions. `blocks` holds the ratios of each
-/// block; the same seed gives the same interval. None when there is no ratio.
-pub fn bootstrap_ratio(blocks: &[Vec<f64>], coverage: f64, seed: u64) -> Option<Interval> {
-    let blocks: Vec<&Vec<f64>> = blocks.iter().filter(|ratios| !ratios.is_empty()).collect();
-    let mut all: Vec<f64> = blocks.iter().copied().flatten().copied().collect();
-    if all.is_empty() {
-        return None;
-    }
-    all.sort_by(f64::total_cmp);
-    let mut random = fastrand::Rng::with_seed(seed);
-    let mut drawn = Vec::with_capacity(all.len());
-    let mut medians: Vec<f64> = (0..DRAWS)
-        .map(|_| {
-            drawn.clear();
-            for _ in 0..blocks.len() {
-                drawn.extend_from_slice(blocks[random.usize(..blocks.len())]);
-            }
-            drawn.sort_by(f64::total_cmp);
-            median(&drawn)
-        })
-        .collect();
-    medians.sort_by(f64::total_cmp);
-    let at = |share: f64| medians[((DRAWS - 1) as f64 * share).round() as usize];
-    Some(Interval {
-        median: median(&all),
-        low: at((1.0 - coverage) / 2.0),
-        high: at(f64::midpoint(1.0, coverage)),
-        coverage,
-        count: all.len() as u32,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,16 +135,5 @@ mod tests {
         assert_eq!((one.low, one.high, one.coverage, one.count), (7.0, 7.0, 0.0, 1));
         assert!((of(3).coverage - 0.75).abs() < 1e-12);
         assert!((of(5).coverage - 0.9375).abs() < 1e-12);
-    }
-
-    #[test]
-    fn the_bootstrap_repeats_with_its_seed_and_encloses_the_ratio() {
-        let blocks: Vec<Vec<f64>> = (0..6).map(|block| vec![1.1 + f64::from(block) / 100.0; 2]).collect();
-        let interval = bootstrap_ratio(&blocks, 0.95, 7).unwrap();
-        assert_eq!(bootstrap_ratio(&blocks, 0.95, 7), Some(interval));
-        assert!((interval.median - 1.125).abs() < 1e-9);
-        assert!(interval.low >= 1.1 && interval.low < 1.125, "{interval:?}");
-        assert!(interval.high <= 1.15 && interval.high > 1.125, "{interval:?}");
-        assert_eq!(bootstrap_ratio(&[vec![]], 0.95, 7), None);
     }
 }

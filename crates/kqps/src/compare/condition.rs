@@ -92,10 +92,9 @@ mod tests {
 
     /// B has this share of A's rate, to ± 0.1 %.
     fn comparison(share: f64) -> Comparison {
-        let around =
-            |middle: f64| (0..6).map(|block| vec![middle * (1.0 + f64::from(block % 2) / 1e3)]).collect();
+        let around = |middle: f64| (0..6).map(|block| middle * (1.0 + f64::from(block % 2) / 1e3)).collect();
         let case = Case { blocks: around(share), same: around(1.0), ..Case::default() };
-        compare(&[case], 1).remove(0)
+        compare(&[case]).remove(0)
     }
 
     fn holds(condition: &str, share: f64) -> bool {

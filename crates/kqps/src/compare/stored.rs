@@ -39,7 +39,7 @@ pub(super) fn within(folder: &Path, args: &Args) -> anyhow::Result<Compared> {
         let both = of_a.iter().filter(move |figure| of_b.contains(figure));
         both.map(|figure| compare::within_run(&run, a, b, *figure)).collect::<Vec<_>>()
     });
-    judged(cases.collect(), run.seed)
+    judged(cases.collect())
 }
 
 /// The cells of the same name in two runs.
@@ -81,7 +81,7 @@ pub(super) fn between(a: &Path, b: &Path, args: &Args) -> anyhow::Result<Compare
     if cases.is_empty() {
         return Err(bad_input(format!("nothing can be compared. {}", left_out.join(". "))));
     }
-    Ok(Compared { left_out, ..judged(cases, run_a.seed)? })
+    Ok(Compared { left_out, ..judged(cases)? })
 }
 
 fn is_same(a: &Path, b: &Path) -> bool {
@@ -95,12 +95,12 @@ fn told(cell: &Cell) -> String {
 }
 
 /// Holm's correction counts only what can be compared at all.
-fn judged(cases: Vec<Case>, seed: u64) -> anyhow::Result<Compared> {
+fn judged(cases: Vec<Case>) -> anyhow::Result<Compared> {
     let cases: Vec<Case> = cases.into_iter().filter(|case| !case.blocks.is_empty()).collect();
     if cases.is_empty() {
         anyhow::bail!("nothing can be compared: no block has a figure of both cells");
     }
-    Ok(Compared { comparisons: compare::compare(&cases, seed), ..Compared::default() })
+    Ok(Compared { comparisons: compare::compare(&cases), ..Compared::default() })
 }
 
 fn read(folder: &Path) -> anyhow::Result<Run> {

@@ -1,16 +1,14 @@
 //! Which cells run side by side: subjects that are searched under the same conditions, and the echoes that are their
-//! ceilings. Their trials take turns, so what the host does meanwhile it does to all of them. Every other cell is by itself.
+//! ceilings; and both sides of a comparison. Their trials take turns, so what the host does meanwhile it does to all of them.
+//! Every other cell is by itself.
 
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Run};
+use kqps_verdict::compare::Part;
+use kqps_verdict::disturbed::rounds_with;
 
 /// As many servers run at once at most.
 const SERVERS_MOST: usize = 8;
-
-/// What the run calls the rounds that a subject is left out of.
-pub(super) fn rounds_with(cell: &Cell) -> String {
-    format!("rounds with {}", cell.name)
-}
 
 /// The cells of a block in groups, in the order of their first ones.
 pub(super) fn groups(run: &Run, order: &[usize]) -> Vec<Vec<usize>> {
@@ -30,9 +28,12 @@ pub(super) fn groups(run: &Run, order: &[usize]) -> Vec<Vec<usize>> {
 /// Whether two cells may be in one group.
 fn are_alike(run: &Run, one: usize, other: usize) -> bool {
     let of = |cell: usize| &run.cells[cell];
-    let is_alone = |cell: usize| run.skipped.contains_key(&rounds_with(of(cell)));
+    let is_alone = |cell: usize| run.skipped.contains_key(&rounds_with(&of(cell).name));
     if is_alone(one) || is_alone(other) || !are_on_same_cores(of(one), of(other)) {
         return false;
+    }
+    if is_compared(of(one)) {
+        return is_compared(of(other));
     }
     match (is_searched(of(one)), is_searched(of(other))) {
         (true, true) => has_same_conditions(of(one), of(other)),
@@ -44,6 +45,11 @@ fn are_alike(run: &Run, one: usize, other: usize) -> bool {
 
 fn is_searched(cell: &Cell) -> bool {
     cell.role == Role::Subject && cell.load == CellLoad::Search
+}
+
+/// Whether a cell is there for a comparison.
+fn is_compared(cell: &Cell) -> bool {
+    cell.factors.contains_key(Part::FACTOR)
 }
 
 fn are_on_same_cores(one: &Cell, other: &Cell) -> bool {
@@ -111,9 +117,20 @@ mod tests {
     }
 
     #[test]
+    fn both_sides_of_a_comparison_run_side_by_side_whatever_their_load() {
+        let side = |part: Part| Cell {
+            load: CellLoad::Closed(0.25),
+            factors: [(Part::FACTOR.into(), part.word().into())].into(),
+            ..cell("nsd", Role::Subject, "mmsg")
+        };
+        let run = Run { cells: [Part::A, Part::Again, Part::B].map(side).into(), ..Run::default() };
+        assert_eq!(groups(&run, &[2, 0, 1]), [vec![2, 0, 1]]);
+    }
+
+    #[test]
     fn a_subject_that_is_not_quiet_is_by_itself_from_then_on() {
         let mut run = run();
-        run.skipped.insert(rounds_with(&run.cells[4]), "it is not quiet".into());
+        run.skipped.insert(rounds_with(&run.cells[4].name), "it is not quiet".into());
         assert_eq!(groups(&run, &[5, 4, 3]), [vec![5, 3], vec![4]]);
     }
 }

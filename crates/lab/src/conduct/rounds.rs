@@ -9,8 +9,10 @@ use std::collections::BTreeSet;
 use kqps_observation::Run;
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::store::StoreError;
+use kqps_verdict::compare::Part;
+use kqps_verdict::disturbed::rounds_with;
 
-use super::group::{ceiling_of, rounds_with};
+use super::group::ceiling_of;
 use super::patience::Patience;
 use super::{Conducted, Conductor, Event, NoTrial, Place, seconds};
 use crate::load::{Load, Played};
@@ -115,6 +117,15 @@ impl<'a> Conductor<'a> {
         let mut member = Member::new(place, unit, &run.cells[cell]);
         match started {
             Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
+            // Two of a kind may want the same file, socket or memory.
+            Err(NoTrial::Failed { reason, .. }) if is_beside_its_like(run, cell, &group.members) => {
+                self.leave_alone(
+                    run,
+                    group,
+                    cell,
+                    &format!("it does not start beside the others: {reason}"),
+                )?;
+            }
             Err(NoTrial::Failed { reason, output }) => {
                 self.fail(run, &mut member, Purpose::default(), (reason, output))?;
                 self.end(run, &mut member);
@@ -235,7 +246,7 @@ impl<'a> Conductor<'a> {
         cell: usize,
         why: &str,
     ) -> Result<(), StoreError> {
-        self.skip(run, &rounds_with(&run.cells[cell]), why)?;
+        self.skip(run, &rounds_with(&run.cells[cell].name), why)?;
         group.alone.push(cell);
         Ok(())
     }
@@ -267,4 +278,9 @@ impl<'a> Conductor<'a> {
             (self.tell)(&Event::Over { cell: &run.cells[cell], block, ending: &ending });
         }
     }
+}
+
+/// Whether a cell is compared with another that was started already.
+fn is_beside_its_like(run: &Run, cell: usize, members: &[Member<'_>]) -> bool {
+    !members.is_empty() && run.cells[cell].factors.contains_key(Part::FACTOR)
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::store::StoreError;
-use kqps_observation::{Cell, CellLoad, Run};
+use kqps_observation::{Cell, Run};
 use kqps_verdict::compare::Pairing;
 
 use super::{Conducted, Conductor, Event, NoTrial, Place, seconds};
@@ -44,9 +44,9 @@ impl Conductor<'_> {
         run: &mut Run,
         pairing: Pairing,
     ) -> Result<Option<Conducted>, StoreError> {
-        let firsts = [(pairing.a, 0), (pairing.b, run.blocks / 2)];
+        let sides = [pairing.a, pairing.b];
         let (is_new, began) = (run.trials.is_empty(), Instant::now());
-        for (cell, block) in firsts {
+        for cell in sides {
             if run.trials_of(cell).any(|one| one.measured().is_some()) {
                 continue;
             }
@@ -56,28 +56,28 @@ impl Conductor<'_> {
                 Err(NoTrial::Failed { reason, output }) => (reason, output),
             };
             let start = self.store.next_start()?;
-            let place = Place { cell, block, start };
+            let place = Place { cell, block: 0, start };
             self.commit(run, place, Purpose::WarmUp, Outcome::Failed { reason, output })?;
             return Ok(Some(Conducted::Whole));
         }
         if is_new {
-            self.fit_blocks(run, seconds(began) / firsts.len() as f64)?;
+            self.fit_blocks(run, seconds(began) / sides.len() as f64)?;
         }
         Ok(None)
     }
 
-    /// Leaves out the blocks for which there is no time, now that it is known how long a subject takes to start, to be
-    /// warmed up and to stop. Those of A against itself come first, so that otherwise too few of A and B might be left.
+    /// Leaves out the blocks for which there is no time, now that it is known how long a subject takes to start, to be warmed up
+    /// and to stop.
     fn fit_blocks(&mut self, run: &mut Run, tried_s: f64) -> Result<(), StoreError> {
         let Some((clock, began)) = self.clock else { return Ok(()) };
-        let start_s = tried_s + run.cells.first().map_or(0.0, |cell| load_s(&cell.load));
-        let planned = run.blocks / comparison::PAIRS_OF_BLOCK;
-        let fitting = comparison::fitting(planned, clock.left_s(seconds(began)), start_s);
+        let block_s: f64 = run.cells.iter().map(|cell| tried_s + comparison::trials_s(cell)).sum();
+        let planned = run.blocks;
+        let fitting = comparison::fitting(planned, clock.left_s(seconds(began)), block_s);
         if fitting < planned {
-            run.blocks = fitting * comparison::PAIRS_OF_BLOCK;
+            run.blocks = fitting;
             self.store.set_blocks(run.blocks)?;
             let what = format!("{} of {planned} blocks", planned - fitting);
-            self.drop(run, &what, &format!("each start takes {start_s:.1} s, more than was planned"))?;
+            self.drop(run, &what, &format!("each start takes {tried_s:.1} s, more than was planned"))?;
         }
         Ok(())
     }
@@ -102,14 +102,5 @@ impl Conductor<'_> {
         let why = format!("{} cannot be measured: {HOPELESS}", run.cells[cell].name);
         self.drop_blocks(run, block, &why)?;
         Ok(true)
-    }
-}
-
-/// Seconds for which a start of a comparison is loaded.
-fn load_s(load: &CellLoad) -> f64 {
-    match load {
-        CellLoad::Closed(duration_s) => *duration_s,
-        CellLoad::Rates { rates_qps, duration_s } => duration_s * rates_qps.len() as f64,
-        CellLoad::Search => 0.0,
     }
 }

@@ -1,5 +1,5 @@
-//! Ratios of a comparison: a dot for each, a row for each block, above a band of what cannot be told from 1, and
-//! at the bottom the median with its interval.
+//! Ratios of a comparison: a dot and a row for each block, above a band of what cannot be told from 1, and
+//! at the bottom the mean with its interval.
 
 use super::svg::{Anchor, Svg};
 
@@ -12,13 +12,13 @@ pub(crate) struct Ratios<'a> {
     pub(crate) title: &'a str,
     /// Said by a screen reader after the title.
     pub(crate) description: &'a str,
-    /// The ratios of every block, above 0.
-    pub(crate) blocks: &'a [Vec<f64>],
+    /// The ratio of every block, above 0.
+    pub(crate) blocks: &'a [f64],
     /// The number of each of these, from 0.
     pub(crate) numbers: &'a [u32],
     /// The minimum detectable effect, a share.
     pub(crate) mde: Option<f64>,
-    /// Low end, median and high end.
+    /// Low end, middle and high end.
     pub(crate) interval: (f64, f64, f64),
 }
 
@@ -52,22 +52,20 @@ pub(crate) fn ratios(chart: &Ratios<'_>) -> String {
     }
     axis(&mut svg, reach, bottom, &across);
     let numbered = chart.blocks.iter().zip(chart.numbers);
-    for (index, (ratios, number)) in numbered.enumerate() {
+    for (index, (ratio, number)) in numbered.enumerate().filter(|(_, (ratio, _))| ratio.is_finite()) {
         let y = TOP + ((index % rows) as f64 + 0.5) * ROW;
-        for ratio in ratios.iter().filter(|ratio| ratio.is_finite()) {
-            svg.dot("p50", (across(*ratio), y), 3.5, &format!("block {}: {ratio:.4}", number + 1));
-        }
+        svg.dot("p50", (across(*ratio), y), 3.5, &format!("block {}: {ratio:.4}", number + 1));
     }
     let (low, median, high) = chart.interval;
     let y = bottom - ROW * 0.75;
-    svg.text("tick", LEFT - 2.0, y + 4.0, Anchor::End, "median");
+    svg.text("tick", LEFT - 2.0, y + 4.0, Anchor::End, "all");
     let first = chart.numbers.first().map_or(1, |number| number + 1);
     svg.text("tick", LEFT - 2.0, TOP + ROW * 0.5 + 4.0, Anchor::End, &format!("block {first}"));
     svg.line("whisker", (across(low), y), (across(high), y));
     for end in [low, high] {
         svg.line("whisker", (across(end), y - 5.0), (across(end), y + 5.0));
     }
-    svg.dot("p99 median", (across(median), y), 4.5, &format!("median {median:.4}"));
+    svg.dot("p99 median", (across(median), y), 4.5, &format!("all: {median:.4}"));
     svg.finish(chart.id, bottom + FOOT - ROW, chart.title, chart.description)
 }
 
@@ -75,7 +73,7 @@ pub(crate) fn ratios(chart: &Ratios<'_>) -> String {
 /// that would reach below 0 is 1.
 fn reach(chart: &Ratios<'_>) -> f64 {
     let (low, _, high) = chart.interval;
-    let drawn = chart.blocks.iter().flatten().copied().chain([low, high]);
+    let drawn = chart.blocks.iter().copied().chain([low, high]);
     let mde = chart.mde.unwrap_or(0.0);
     let farthest = drawn.map(|ratio| (ratio - 1.0).abs()).filter(|far| far.is_finite());
     farthest.fold(mde.max(LEAST_REACH), f64::max) * 1.05
@@ -108,25 +106,25 @@ fn rounded(value: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn draw(blocks: &[Vec<f64>], mde: Option<f64>) -> String {
+    fn draw(blocks: &[f64], mde: Option<f64>) -> String {
         let interval = (0.9, 0.95, 1.0);
         let numbers: Vec<u32> = (1..).take(blocks.len()).collect();
         ratios(&Ratios { id: "r", title: "t", description: "d", blocks, numbers: &numbers, mde, interval })
     }
 
     #[test]
-    fn every_ratio_is_a_dot_and_the_band_is_there_when_it_is_known() {
-        let drawn = draw(&[vec![0.9, 0.95], vec![0.97]], Some(0.02));
-        assert_eq!(drawn.matches("<circle").count(), 3 + 1);
+    fn every_block_is_a_dot_and_the_band_is_there_when_it_is_known() {
+        let drawn = draw(&[0.9, 0.97], Some(0.02));
+        assert_eq!(drawn.matches("<circle").count(), 2 + 1);
         assert!(drawn.contains(">block 2<") && drawn.contains("block 3: 0.97"), "{drawn}");
         assert!(drawn.contains("band") && drawn.contains(">equal<") && drawn.contains(">-10 %<"), "{drawn}");
-        assert!(!draw(&[vec![0.9]], None).contains("band"));
+        assert!(!draw(&[0.9], None).contains("band"));
     }
 
     #[test]
     fn what_lies_far_out_stays_within_the_drawing() {
         for far in [0.001, 40.0, f64::NAN] {
-            let drawn = draw(&[vec![far, 1.0]], Some(3.0));
+            let drawn = draw(&[far, 1.0], Some(3.0));
             assert!(!drawn.contains("NaN") && !drawn.contains("cx=\"-"), "{drawn}");
         }
     }

@@ -33,7 +33,7 @@ fn told(comparison: &Comparison) -> String {
     let mut told: Vec<String> = refusals.iter().map(|refusal| format!("Because {refusal}.")).collect();
     if let Some(ratio) = &comparison.ratio {
         told.push(format!(
-            "The median of {} ratios is {:.4}, its interval {:.4} to {:.4}, which covers the true one with {:.1}\u{a0}%.",
+            "The mean ratio of {} blocks is {:.4}, its interval {:.4} to {:.4}, which covers the true one with {:.1}\u{a0}%.",
             ratio.count,
             ratio.median,
             ratio.low,
@@ -44,7 +44,7 @@ fn told(comparison: &Comparison) -> String {
     told.push(match comparison.mde {
         Some(mde) => {
             format!(
-                "A differs from itself by up to {:.2}\u{a0}% in 19 blocks of 20: that is the MDE.",
+                "A difference of {:.2}\u{a0}% is found in 19 of 20 comparisons like this one: that is the MDE.",
                 mde * 100.0
             )
         }

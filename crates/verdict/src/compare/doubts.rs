@@ -7,11 +7,12 @@ use kqps_observation::{Cell, Run, Trial};
 use super::facts::{is_compared, told};
 use super::{Case, Figure};
 use crate::bottleneck::{Resource, SATURATED};
+use crate::disturbed::rounds_with;
 use crate::evidence::is_spoiled;
 use crate::judge::{CellVerdict, judge_cell_of};
 use crate::warning::{BUSY, Code, Effect, Warning, busiest_player, busiest_thread};
 
-/// The share of a cell's starts with a busy player from which on the player was what was measured.
+/// The share of a cell's trials with a busy player from which on the player was what was measured.
 const OFTEN: f64 = 0.5;
 
 /// What is to be said where a side was not started for the comparison.
@@ -45,6 +46,12 @@ impl Objections {
         };
         if run.cells[cell].target.is_some() {
             objections.doubts.push(RAN_BEFORE.into());
+        }
+        let name_in_run = &run.cells[cell].name;
+        if let Some(why) = run.skipped.get(&rounds_with(name_in_run)) {
+            objections
+                .doubts
+                .push(format!("{name_in_run} was not measured side by side with the others: {why}"));
         }
         let failures: Vec<&str> = run.trials_of(cell).filter_map(RunTrial::failure).collect();
         if let Some(first) = failures.first() {
@@ -96,7 +103,8 @@ impl Objections {
     /// Of a closed loop or of fixed rates the trials are looked at that give the figures.
     fn to_given(run: &Run, cell: usize, verdict: &CellVerdict, name: &str) -> Self {
         let Self { mut refusals, mut doubts } = Self::default();
-        let told: Vec<&Trial> = told(run, cell).into_values().collect();
+        let starts: Vec<Vec<&Trial>> = told(run, cell).into_values().collect();
+        let told: Vec<&Trial> = starts.concat();
         let often = |is_so: fn(&Trial) -> bool| {
             let count = told.iter().filter(|trial| is_so(trial)).count();
             (count as f64 > told.len() as f64 * OFTEN).then_some((count, told.len()))
@@ -107,13 +115,13 @@ impl Objections {
         if !is_player {
             if let Some((busy, all)) = busy {
                 refusals.push(format!(
-                    "the player was the limit in {busy} of {all} starts of {name}: it was busy all the time and {name} \
+                    "the player was the limit in {busy} of {all} trials of {name}: it was busy all the time and {name} \
                      was not, so a difference would not show. {}",
                     way_out(&run.cells[cell], name)
                 ));
             } else if let Some((full, all)) = full {
                 doubts.push(format!(
-                    "the player's core was full in {full} of {all} starts of {name}, which was less busy, though not of \
+                    "the player's core was full in {full} of {all} trials of {name}, which was less busy, though not of \
                      the player alone: what else runs there hides differences"
                 ));
             }
@@ -124,12 +132,12 @@ impl Objections {
             refusals
                 .push(format!("{name} gave {wrong} wrong answers: what does not answer right has no speed"));
         }
-        let spoiled = told.iter().filter(|trial| is_spoiled(trial)).count();
+        let spoiled = starts.iter().filter(|trials| trials.iter().all(|trial| is_spoiled(trial))).count();
         if spoiled > 0 {
             refusals.push(format!(
                 "the player spoiled {spoiled} of {} starts of {name} each time they were tried: it lagged, or its own \
                  sockets dropped replies",
-                told.len()
+                starts.len()
             ));
         }
         let is_told = |warning: &Warning| match warning.code {

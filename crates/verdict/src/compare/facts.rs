@@ -7,8 +7,9 @@ use kqps_observation::run::{CellLoad, Purpose, Role, RunTrial};
 use kqps_observation::{Cell, Run, Trial};
 
 use super::doubts::Objections;
+use super::middle::middle;
 use super::{Case, Comparison, Figure, compare, conditions};
-use crate::evidence::{self, counted_at_last};
+use crate::evidence::{self, counted_at_last, is_spoiled};
 use crate::judge::judge_cell_of;
 
 /// Which cells of a run that was made for a comparison are compared.
@@ -61,10 +62,10 @@ impl Pairing {
 /// The comparison that a run was made for, one for every figure that its load gives; none for other runs.
 pub fn of_run(run: &Run) -> Vec<Comparison> {
     let Some(pairing) = Pairing::of(run) else { return Vec::new() };
-    let cases = figures_of(&run.cells[pairing.a]).iter().map(|figure| of_pairs(run, pairing, *figure));
+    let cases = figures_of(&run.cells[pairing.a]).iter().map(|figure| of_run_for(run, pairing, *figure));
     // A trial with few queries has no p99, and then there is nothing to compare of it.
     let cases: Vec<Case> = cases.filter(|case| !case.blocks.is_empty()).collect();
-    compare(&cases, run.seed)
+    compare(&cases)
 }
 
 /// The figures that a cell's load gives, those that are compared first first.
@@ -77,25 +78,18 @@ pub fn figures_of(cell: &Cell) -> &'static [Figure] {
     }
 }
 
-/// The case of a run that was made for a comparison. The run's blocks are pairs of starts, and two pairs, the
-/// second in reverse order, are an ABBA block.
-pub fn of_pairs(run: &Run, pairing: Pairing, figure: Figure) -> Case {
+/// The case of a run that was made for a comparison.
+pub fn of_run_for(run: &Run, pairing: Pairing, figure: Figure) -> Case {
     let figures = [pairing.a, pairing.again, pairing.b].map(|cell| of_starts(run, cell, figure));
     let [a, again, b] = &figures;
+    let both: BTreeMap<u32, f64> =
+        a.iter().filter_map(|(block, a)| Some((*block, (a * again.get(block)?).sqrt()))).collect();
     let mut case = named((run, pairing.a), (run, pairing.b), figure);
     // What is wrong with A once more is in the MDE.
     Objections::to((run, pairing.again), figure, &run.cells[pairing.again].name).join(&mut case);
-    let (numbers, blocks): (Vec<u32>, _) = in_twos(&ratios(a, b));
-    let (_, same) = in_twos(&ratios(a, again));
-    // Those of A against itself came first.
-    let first = run.trials_of(pairing.b).map(|one| one.block / 2).min().unwrap_or(0);
-    Case { blocks, numbers: numbers.into_iter().map(|number| number - first).collect(), same, ..case }
-}
-
-/// Groups the ratios of pairs by ABBA block: the blocks' numbers, and the ratios of each.
-fn in_twos(pairs: &[(u32, f64)]) -> (Vec<u32>, Vec<Vec<f64>>) {
-    let blocks = pairs.chunk_by(|one, other| one.0 / 2 == other.0 / 2);
-    blocks.map(|block| (block[0].0 / 2, block.iter().map(|(_, ratio)| *ratio).collect())).unzip()
+    let (numbers, blocks) = ratios(&both, b).into_iter().unzip();
+    let (_, same): (Vec<u32>, _) = ratios(a, again).into_iter().unzip();
+    Case { blocks, numbers, same, ..case }
 }
 
 /// The case of two cells of one run: their starts are paired by block. For want of blocks made for it, each cell
@@ -104,7 +98,7 @@ fn in_twos(pairs: &[(u32, f64)]) -> (Vec<u32>, Vec<Vec<f64>>) {
 pub fn within_run(run: &Run, a: usize, b: usize, figure: Figure) -> Case {
     let (of_a, of_b) = (of_starts(run, a, figure), of_starts(run, b, figure));
     let same = [neighbours(&of_a), neighbours(&of_b)].concat();
-    let (numbers, blocks) = each(&ratios(&of_a, &of_b));
+    let (numbers, blocks) = ratios(&of_a, &of_b).into_iter().unzip();
     Case { blocks, numbers, same, same_of_both: true, ..named((run, a), (run, b), figure) }
 }
 
@@ -118,7 +112,7 @@ pub fn between_runs(a: (&Run, usize), b: (&Run, usize), figure: Figure) -> Resul
     }
     let (of_a, of_b) = (of_starts(a.0, a.1, figure), of_starts(b.0, b.1, figure));
     let mut case = named(a, b, figure);
-    (case.numbers, case.blocks) = each(&ratios(&of_a, &of_b));
+    (case.numbers, case.blocks) = ratios(&of_a, &of_b).into_iter().unzip();
     case.same = [neighbours(&of_a), neighbours(&of_b)].concat();
     case.same_of_both = true;
     case.doubts.push(
@@ -130,20 +124,15 @@ pub fn between_runs(a: (&Run, usize), b: (&Run, usize), figure: Figure) -> Resul
     Ok(case)
 }
 
-/// A ratio for each block: the blocks' numbers, and the ratio of each.
-fn each(ratios: &[(u32, f64)]) -> (Vec<u32>, Vec<Vec<f64>>) {
-    ratios.iter().map(|(block, ratio)| (*block, vec![*ratio])).unzip()
-}
-
 /// Block → B's figure divided by A's, where both have one.
 fn ratios(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>) -> Vec<(u32, f64)> {
     a.iter().filter_map(|(block, a)| Some((*block, b.get(block)? / a))).collect()
 }
 
 /// A cell against itself: two neighbouring blocks and then the next two, so that no start is used twice.
-fn neighbours(figures: &BTreeMap<u32, f64>) -> Vec<Vec<f64>> {
+fn neighbours(figures: &BTreeMap<u32, f64>) -> Vec<f64> {
     let figures: Vec<f64> = figures.values().copied().collect();
-    figures.chunks_exact(2).map(|pair| vec![pair[1] / pair[0]]).collect()
+    figures.chunks_exact(2).map(|pair| pair[1] / pair[0]).collect()
 }
 
 /// Block → the figure of the cell's start in it.
@@ -156,29 +145,45 @@ fn of_starts(run: &Run, cell: usize, figure: Figure) -> BTreeMap<u32, f64> {
             .filter_map(|start| Some((start.block, start.bounds.as_ref()?.throughput_qps?)))
             .collect();
     }
-    told(run, cell).into_iter().filter_map(|(block, trial)| Some((block, of_trial(trial, figure)?))).collect()
+    told(run, cell)
+        .into_iter()
+        .filter_map(|(block, trials)| {
+            let figures: Vec<f64> = trials.iter().filter_map(|trial| of_trial(trial, figure)).collect();
+            Some((block, middle(&figures)?))
+        })
+        .collect()
 }
 
-/// Block → the trial that tells the figure of the cell's start in it, where the load was given; a start that failed
-/// has none.
-pub(super) fn told(run: &Run, cell: usize) -> BTreeMap<u32, &Trial> {
+/// Block → the trials that tell the figure of the cell's start in it, where the load was given; a start that failed
+/// has none. Those that the player spoiled are among them only where all are spoiled.
+pub(super) fn told(run: &Run, cell: usize) -> BTreeMap<u32, Vec<&Trial>> {
     let mut blocks: BTreeMap<u32, Vec<&RunTrial>> = BTreeMap::new();
     for trial in run.trials_of(cell) {
         blocks.entry(trial.block).or_default().push(trial);
     }
-    blocks.into_iter().filter_map(|(block, trials)| Some((block, told_of(&trials)?))).collect()
+    blocks
+        .into_iter()
+        .map(|(block, trials)| (block, told_of(&trials)))
+        .filter(|(_, told)| !told.is_empty())
+        .collect()
 }
 
-fn told_of<'a>(trials: &[&'a RunTrial]) -> Option<&'a Trial> {
+fn told_of<'a>(trials: &[&'a RunTrial]) -> Vec<&'a Trial> {
     if trials.iter().any(|trial| trial.failure().is_some()) {
-        return None;
+        return Vec::new();
     }
     let measured = trials.iter().filter_map(|one| Some((one.purpose, one.measured()?)));
     let measured: Vec<_> = measured.filter(|(purpose, _)| is_compared(*purpose)).collect();
     let counted = counted_at_last(&measured, |(purpose, trial)| (*purpose, *trial));
+    let counted: Vec<&Trial> = counted.into_iter().map(|(_, trial)| *trial).collect();
     // Of several rates the highest tells most of a subject.
     let load_qps = |trial: &Trial| evidence::load_qps(trial).unwrap_or(0.0);
-    counted.into_iter().map(|(_, trial)| *trial).max_by(|a, b| load_qps(a).total_cmp(&load_qps(b)))
+    let highest_qps = counted.iter().map(|trial| load_qps(trial)).fold(0.0, f64::max);
+    let mut told: Vec<&Trial> = counted.into_iter().filter(|trial| load_qps(trial) >= highest_qps).collect();
+    if !told.iter().all(|trial| is_spoiled(trial)) {
+        told.retain(|trial| !is_spoiled(trial));
+    }
+    told
 }
 
 fn of_trial(trial: &Trial, figure: Figure) -> Option<f64> {

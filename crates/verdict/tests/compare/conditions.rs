@@ -5,7 +5,7 @@ use kqps_observation::run::CellLoad;
 use kqps_observation::{Run, Trial};
 use kqps_verdict::compare::{Case, Figure, between_runs};
 
-use crate::facts::{alter, run, thread};
+use crate::facts::{alter, is, run, thread};
 
 fn with(change: impl FnOnce(&mut Run)) -> Run {
     let mut run = run(&[&[100.0; 6]]);
@@ -36,7 +36,7 @@ fn factor(run: &mut Run, name: &str, value: &str) {
 #[test]
 fn blocks_are_paired_by_number() {
     let halved = with(|run| alter(run, 0, |_, trial| trial.load.answered_qps = 50.0));
-    assert_eq!(between(&halved).unwrap().blocks, [[0.5]; 6]);
+    is(&between(&halved).unwrap().blocks, &[0.5; 6]);
 }
 
 #[test]
@@ -163,5 +163,5 @@ fn cells_of_one_name_are_told_apart_in_what_is_said_against_them() {
     let busy = with(|run| alter(run, 0, |_, trial| trial.player.per_thread = vec![thread(1.0)]));
     let case = between(&busy).unwrap();
     assert_eq!(case.refusals, 1);
-    assert!(case.doubts[0].contains("in 6 of 6 starts of cell 0 (B)"), "{:?}", case.doubts);
+    assert!(case.doubts[0].contains("in 6 of 6 trials of cell 0 (B)"), "{:?}", case.doubts);
 }

@@ -1,0 +1,144 @@
+//! How the ratios of blocks scatter, as logarithms, and what follows from it: the interval of their mean, how likely it is
+//! among equals, and the least difference that would be found.
+
+use super::student::{chance_beyond, quantile};
+use crate::interval::{self, Interval};
+
+/// Fewer blocks of A against itself say nothing of how far it strays.
+const SAME_LEAST: usize = 3;
+
+/// How often a difference as large as the MDE is found.
+const FOUND: f64 = 0.95;
+
+/// The ratios of blocks, as logarithms.
+pub(super) struct Logs {
+    logs: Vec<f64>,
+}
+
+impl Logs {
+    /// Those of the ratios that are finite and above 0.
+    pub(super) fn of(ratios: &[f64]) -> Self {
+        Self { logs: ratios.iter().map(|ratio| ratio.ln()).filter(|log| log.is_finite()).collect() }
+    }
+
+    /// The geometric mean with an interval that misses the true ratio with a probability of `error_rate`. A single block has an
+    /// interval without coverage. None without a ratio.
+    pub(super) fn interval(&self, error_rate: f64) -> Option<Interval> {
+        let count = self.logs.len();
+        let freedom = count.checked_sub(1)?;
+        let mean = self.mean();
+        let (reach, coverage) = match self.variance() {
+            Some(variance) => (
+                quantile(1.0 - error_rate / 2.0, freedom) * (variance / count as f64).sqrt(),
+                1.0 - error_rate,
+            ),
+            None => (0.0, 0.0),
+        };
+        let (low, high) = ((mean - reach).exp(), (mean + reach).exp());
+        Some(Interval { median: mean.exp(), low, high, coverage, count: count as u32 })
+    }
+
+    /// The chance, among equals, of a mean as far from equality as this one or farther (Student's test).
+    pub(super) fn chance_of_equality(&self) -> f64 {
+        let Some(variance) = self.variance() else { return 1.0 };
+        let error = (variance / self.logs.len() as f64).sqrt();
+        match self.mean() / error {
+            // No two blocks differ.
+            far if far.is_nan() => 1.0,
+            far => chance_beyond(far, self.logs.len() - 1),
+        }
+    }
+
+    fn mean(&self) -> f64 {
+        self.logs.iter().sum::<f64>() / self.logs.len() as f64
+    }
+
+    /// The sum of squares about the mean.
+    fn squares(&self) -> f64 {
+        let mean = self.mean();
+        self.logs.iter().map(|log| (log - mean).powi(2)).sum()
+    }
+
+    fn variance(&self) -> Option<f64> {
+        (self.logs.len() > 1).then(|| self.squares() / (self.logs.len() - 1) as f64)
+    }
+}
+
+/// The least difference, a share, that a comparison with these ratios of B to A finds in 95 of 100 times, where it claims one
+/// among equals with a probability of `error_rate`. A against itself, whose true ratio is 1, strays as the ratios do, with a
+/// variance that is theirs divided by `share`; both together tell how blocks scatter, unless the ratios themselves scatter more.
+/// None with fewer than three blocks of A against itself, or two ratios.
+pub(super) fn least_detectable(ratios: &Logs, same: &Logs, share: f64, error_rate: f64) -> Option<f64> {
+    let (count, of_same) = (ratios.logs.len(), same.logs.len());
+    if count < 2 || of_same < SAME_LEAST {
+        return None;
+    }
+    let freedom = of_same + count - 1;
+    let astray: f64 = same.logs.iter().map(|log| log * log).sum();
+    let of_both = (share * astray + ratios.squares()) / freedom as f64;
+    let variance = ratios.variance()?.max(of_both);
+    // An interval of as many blocks has to exclude equality.
+    let errors = quantile(1.0 - error_rate / 2.0, count - 1) + quantile(FOUND, count - 1);
+    Some((errors * (variance / count as f64).sqrt()).exp_m1())
+}
+
+/// The places of blocks with a ratio that stands out.
+pub(super) fn outlying(ratios: &[f64]) -> Vec<usize> {
+    let usable: Vec<(usize, f64)> =
+        (0..).zip(ratios.iter().copied()).filter(|(_, ratio)| ratio.is_finite() && *ratio > 0.0).collect();
+    let only: Vec<f64> = usable.iter().map(|(_, ratio)| *ratio).collect();
+    interval::outlying(&only).into_iter().map(|at| usable[at].0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logs(logs: &[f64]) -> Logs {
+        Logs { logs: logs.to_vec() }
+    }
+
+    #[test]
+    fn the_interval_and_the_chance_are_students() {
+        // Mean 0.02, standard deviation 0.01, five degrees of freedom.
+        let of = logs(&[0.02 - 0.009_129, 0.02 + 0.009_129].repeat(3));
+        let interval = of.interval(0.05).unwrap();
+        let reach = 2.5706 * 0.01 / 6.0_f64.sqrt();
+        assert!((interval.low.ln() - (0.02 - reach)).abs() < 1e-5, "{interval:?}");
+        assert!((interval.high.ln() - (0.02 + reach)).abs() < 1e-5, "{interval:?}");
+        assert!((interval.coverage - 0.95).abs() < 1e-12 && interval.count == 6);
+        // t = 4.899
+        assert!((of.chance_of_equality() - 0.0045).abs() < 1e-4, "{}", of.chance_of_equality());
+    }
+
+    #[test]
+    fn too_few_blocks_say_how_little_they_tell() {
+        let one = logs(&[0.1]).interval(0.05).unwrap();
+        assert_eq!((one.low, one.high, one.coverage), (one.median, one.median, 0.0));
+        assert!((logs(&[0.1]).chance_of_equality() - 1.0).abs() < 1e-12);
+        assert_eq!(Logs::of(&[f64::NAN, 0.0, f64::INFINITY]).interval(0.05), None);
+        assert!((logs(&[0.0; 6]).chance_of_equality() - 1.0).abs() < 1e-12);
+        assert!(logs(&[0.1; 6]).chance_of_equality() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_least_detectable_takes_both_scatters_and_the_number_of_blocks() {
+        let (ratios, same) = (logs(&[0.01, -0.01].repeat(3)), logs(&[0.01, -0.01].repeat(3)));
+        // Five degrees of freedom: 2.571 + 2.015; the variance is that of the ratios, 1.2e-4, the larger one.
+        let mde = least_detectable(&ratios, &same, 1.0, 0.05).unwrap();
+        assert!((mde.ln_1p() - 4.586 * (1.2e-4_f64 / 6.0).sqrt()).abs() < 1e-5, "{mde}");
+        // A strays twice as far: (6 x 4e-4 x 3/4 + 6e-4) / 11.
+        let wide = least_detectable(&ratios, &logs(&[0.02, -0.02].repeat(3)), 0.75, 0.05).unwrap();
+        assert!((wide.ln_1p() - 4.586 * (2.1818e-4_f64 / 6.0).sqrt()).abs() < 1e-5, "{wide}");
+        let many =
+            least_detectable(&logs(&[0.01, -0.01].repeat(12)), &logs(&[0.01, -0.01].repeat(12)), 1.0, 0.05);
+        assert!(many.unwrap() < mde * 0.44);
+        assert_eq!(least_detectable(&ratios, &logs(&[0.01; 2]), 1.0, 0.05), None);
+        assert_eq!(least_detectable(&logs(&[0.01]), &same, 1.0, 0.05), None);
+    }
+
+    #[test]
+    fn an_outlier_is_flagged_where_it_stands() {
+        assert_eq!(outlying(&[f64::NAN, 1.0, 1.001, 0.999, 1.0005, 0.7]), [5]);
+    }
+}
