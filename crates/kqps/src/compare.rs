@@ -2,6 +2,7 @@
 //! cells of a stored run, or of two stored runs.
 
 mod condition;
+mod extent;
 mod live;
 mod sides;
 mod stored;
@@ -31,7 +32,7 @@ Examples:
 
 /// Compare two subjects: faster, slower, the same, or cannot tell yet
 ///
-/// With --a and --b kqps starts both in turn, A against itself first, which shows what this host can tell apart; servers
+/// With --a and --b kqps starts both side by side, and A once more, which shows what this host can tell apart; servers
 /// that run already, on this host or others, are named by their URLs, and asked what -d FILE says. Of one stored run it compares two cells, or those that differ in one factor only. Of two stored runs it compares the cells of
 /// the same name, and names all else that differs between the runs.
 #[derive(clap::Args)]
@@ -111,15 +112,15 @@ struct LiveArgs {
     #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "runs", help_heading = "Load")]
     timeout: Option<Duration>,
 
-    /// How long it may take: as many blocks as fit, 6 at least (default: what --blocks take)
+    /// How long it may take: shorter loads, and then as many blocks as fit, 6 at least (default: what --blocks take)
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with_all = ["runs", "blocks"], help_heading = "The run")]
     budget: Option<Duration>,
 
-    /// ABBA blocks, each four starts; as many of A against itself come first (default: 6)
+    /// Blocks, each a start of A, another of A and one of B, side by side (default: 10)
     #[arg(long, value_name = "COUNT", value_parser = parse_count, conflicts_with = "runs", help_heading = "Load")]
     blocks: Option<u64>,
 
-    /// Load each start for this long (default: 1s)
+    /// Load each start for this long, in trials of 100 ms that take turns (default: 2.6s)
     #[arg(long, value_parser = parse_duration, conflicts_with = "runs", help_heading = "Load")]
     duration: Option<Duration>,
 
@@ -219,4 +220,12 @@ struct Printed<'a> {
     kind: &'static str,
     #[serde(flatten)]
     comparison: &'a Comparison,
+}
+
+/// Holds a count of a flag to its limits.
+fn within(flag: &str, value: u64, most: u64) -> anyhow::Result<u64> {
+    match value {
+        value if (1..=most).contains(&value) => Ok(value),
+        value => Err(bad_input(format!("{flag} {value}: expected 1 to {most}"))),
+    }
 }

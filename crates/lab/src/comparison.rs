@@ -40,7 +40,7 @@ pub(crate) fn rounds(cell: &Cell) -> usize {
 }
 
 /// Seconds that a trial takes beside its load: its player begins, cores are gauged, and last replies are waited for.
-pub const BESIDE_S: f64 = 0.1;
+pub const BESIDE_S: f64 = 0.07;
 
 /// Seconds that the trials of a start of this cell take.
 pub fn trials_s(cell: &Cell) -> f64 {

@@ -97,7 +97,7 @@ pub struct Case {
     /// What casts doubt on it, each a sentence, the gravest first.
     pub doubts: Vec<String>,
     /// How many of the doubts, from the first, leave no verdict whatever the ratios are: it was the player that was
-    /// measured, the host was too noisy, or answers were wrong.
+    /// measured, or answers were wrong.
     #[serde(default)]
     pub refusals: u32,
 }

@@ -16,21 +16,12 @@ use kqps_verdict::compare::Part;
 use kqps_verdict::judge::judge;
 use kqps_verdict::rate::plain;
 
-use super::{Args, Compared, LiveArgs, sides};
+use super::extent::Extent;
+use super::{Args, Compared, sides, within};
 use crate::exit::{Lines, bad_input};
 use crate::run::{default_folder, named, random_seed, repeat, targets, write_page};
 use crate::signals;
 
-const BLOCKS: u64 = 10;
-/// With fewer there is no verdict.
-const BLOCKS_LEAST: u64 = 6;
-const BLOCKS_MOST: u64 = 10_000;
-/// Seconds that a start is loaded for in all.
-const LOADED_S: f64 = 2.6;
-/// Seconds of a trial: the shorter, the more alike is what the host does to both sides.
-const TRIAL_S: f64 = 0.1;
-/// At a fixed rate it has so many queries, which tell its p99 latency.
-const TRIAL_QUERIES: f64 = 10_500.0;
 const WINDOW: u64 = 500;
 const WINDOW_MOST: u64 = 100_000;
 const WORKERS_MOST: u64 = 1024;
@@ -98,14 +89,14 @@ fn begin(args: &Args) -> anyhow::Result<Session> {
     for (what, reason) in &run.skipped {
         eprintln!("Left out: {what}: {reason}.");
     }
+    let (a, b) = (&run.cells[0].name, &run.cells[2].name);
+    let extent = Extent { blocks: wish.blocks, rounds: wish.rounds, trial_s: trial_s(&wish.load) };
     eprintln!(
-        "Comparing {} with {}: {}, each with a start of {0}, another of {0} and one of {1}; {} of {} each; about {}.",
-        run.cells[2].name,
-        run.cells[0].name,
-        counted(wish.blocks.into(), "block"),
-        counted(wish.rounds.into(), "trial"),
-        time(trial_s(&wish.load)),
-        time(whole_s(&wish))
+        "Comparing {b} with {a}: {}, each with two starts of {a} and one of {b}; {} of {} at each; about {}.",
+        counted(extent.blocks.into(), "block"),
+        counted(extent.rounds.into(), "trial"),
+        time(extent.trial_s),
+        time(extent.whole_s())
     );
     if run.cells.iter().any(|cell| cell.target.is_some()) {
         eprintln!("What runs already is neither started nor stopped: each start is one session with it.");
@@ -114,80 +105,11 @@ fn begin(args: &Args) -> anyhow::Result<Session> {
     Ok(session)
 }
 
-/// Seconds for a start without its trials: it starts, is warmed up, and stops.
-const START_S: f64 = 0.8;
-
-/// Starts in a block: A, A again, B.
-const STARTS: u32 = 3;
-
-/// Seconds for all of it, the starts that try both sides beforehand included.
-fn whole_s(wish: &Wish) -> f64 {
-    2.0 * START_S + f64::from(wish.blocks) * block_s(wish.rounds, trial_s(&wish.load))
-}
-
-fn block_s(rounds: u32, trial_s: f64) -> f64 {
-    f64::from(STARTS) * (START_S + f64::from(rounds) * (trial_s + comparison::BESIDE_S))
-}
-
 /// Seconds of a trial.
 fn trial_s(load: &CellLoad) -> f64 {
     match load {
         CellLoad::Closed(duration_s) | CellLoad::Rates { duration_s, .. } => *duration_s,
         CellLoad::Search => 0.0,
-    }
-}
-
-/// Blocks, trials of each start, and seconds of a trial.
-struct Extent {
-    blocks: u32,
-    rounds: u32,
-    trial_s: f64,
-}
-
-impl Extent {
-    /// What the arguments say. A budget first shortens what a start is loaded for, down to one trial, where that was not given,
-    /// and then allows as many blocks as fit.
-    fn of(live: &LiveArgs) -> anyhow::Result<Self> {
-        let given_s = live.duration.map(|duration| duration.as_secs_f64());
-        let for_queries_s = live.rate.map_or(0.0, |rate_qps| TRIAL_QUERIES / rate_qps);
-        let usual_s = for_queries_s.clamp(TRIAL_S, given_s.unwrap_or(LOADED_S).max(TRIAL_S));
-        if given_s.is_some_and(|duration_s| duration_s < 0.01) {
-            return Err(bad_input("--duration: expected at least 10ms"));
-        }
-        let of = |loaded_s: f64| {
-            let rounds = (loaded_s / usual_s).round().max(1.0);
-            (rounds as u32, if rounds > 1.0 { usual_s } else { loaded_s })
-        };
-        let Some(budget) = live.budget else {
-            let blocks = within("--blocks", live.blocks.unwrap_or(BLOCKS), BLOCKS_MOST)? as u32;
-            let (rounds, trial_s) = of(given_s.unwrap_or(LOADED_S));
-            return Ok(Self { blocks, rounds, trial_s });
-        };
-        let for_blocks_s = budget.as_secs_f64() - 2.0 * START_S;
-        let (rounds, trial_s) = of(given_s.unwrap_or_else(|| {
-            let start_s = for_blocks_s / (BLOCKS_LEAST as f64 * f64::from(STARTS));
-            let fitting = ((start_s - START_S) / (usual_s + comparison::BESIDE_S)).floor();
-            fitting.clamp(1.0, LOADED_S / usual_s) * usual_s
-        }));
-        let block_s = block_s(rounds, trial_s);
-        let least_s = (2.0 * START_S + BLOCKS_LEAST as f64 * block_s).ceil();
-        if budget.as_secs_f64() < least_s {
-            return Err(bad_input(format!(
-                "a budget of {} is too short: six blocks, the least that give a verdict, take about {}; give it \
-                 --budget {least_s:.0}s or more{}",
-                time(budget.as_secs_f64()),
-                time(least_s),
-                if given_s.is_some() { ", or a shorter --duration" } else { "" }
-            )));
-        }
-        Ok(Self { blocks: (for_blocks_s / block_s).min(BLOCKS_MOST as f64) as u32, rounds, trial_s })
-    }
-}
-
-fn within(flag: &str, value: u64, most: u64) -> anyhow::Result<u64> {
-    match value {
-        value if (1..=most).contains(&value) => Ok(value),
-        value => Err(bad_input(format!("{flag} {value}: expected 1 to {most}"))),
     }
 }
 

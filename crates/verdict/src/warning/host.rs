@@ -90,7 +90,7 @@ pub fn noisy_host<'a>(trials: impl IntoIterator<Item = &'a Trial>, setting: &Set
     if worst <= FOREIGN_MOST && noise.stolen <= STOLEN_MOST {
         return None;
     }
-    let effect = if worst > 0.1 || noise.stolen > 0.01 { Effect::Refuse } else { Effect::DownOne };
+    let effect = if worst > 0.1 || noise.stolen > 0.01 { Effect::Cap(Grade::C) } else { Effect::DownOne };
     let mut advice = format!(
         "Other programs took {} % of the cores in use, and {} % were withheld by the hypervisor (the limits are 2 % \
          and 0.1 %). Stop what else runs, or use a machine of your own.",

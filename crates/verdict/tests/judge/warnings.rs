@@ -155,7 +155,7 @@ fn noise_is_summed_over_trials_and_asks_for_a_second() {
     assert_eq!(noisy_host([&noisy], &pinned()).unwrap().effect(), Effect::DownOne);
     assert_eq!(noisy_host([&noisy, &trial(100e3, 0), &trial(100e3, 0)], &pinned()), None);
     noisy.host.foreign_cpu_s = Some(0.3);
-    assert_eq!(noisy_host([&noisy], &pinned()).unwrap().effect(), Effect::Refuse);
+    assert_eq!(noisy_host([&noisy], &pinned()).unwrap().effect(), Effect::Cap(Grade::C));
     noisy.host.wall_s = 0.5;
     assert_eq!(noisy_host([&noisy], &pinned()), None);
 
@@ -163,7 +163,7 @@ fn noise_is_summed_over_trials_and_asks_for_a_second() {
     stolen.host.cpus[1].steal = 0.005;
     assert_eq!(noisy_host([&stolen], &pinned()).unwrap().effect(), Effect::DownOne);
     stolen.host.cpus[1].steal = 0.05;
-    assert_eq!(noisy_host([&stolen], &pinned()).unwrap().effect(), Effect::Refuse);
+    assert_eq!(noisy_host([&stolen], &pinned()).unwrap().effect(), Effect::Cap(Grade::C));
 
     // What is not told as stolen, but was withheld from a player that had nothing else to do. Of both the larger counts.
     let mut withheld = trial(100e3, 0);
@@ -174,7 +174,7 @@ fn noise_is_summed_over_trials_and_asks_for_a_second() {
     withheld.host.cpus[0].steal = 0.018;
     assert_eq!(noisy_host([&withheld], &pinned()).unwrap().effect(), Effect::DownOne);
     withheld.player.per_thread[0].withheld_s = 0.05;
-    assert_eq!(noisy_host([&withheld], &pinned()).unwrap().effect(), Effect::Refuse);
+    assert_eq!(noisy_host([&withheld], &pinned()).unwrap().effect(), Effect::Cap(Grade::C));
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn a_clock_that_changes_between_trials_is_noise_where_the_core_was_busy() {
     let effect = |trials: &[Trial]| noisy_host(trials, &pinned()).map(|warning| warning.effect());
     assert_eq!(effect(&[at_mhz(3000.0, 0.1), at_mhz(2950.0, 0.1)]), None);
     assert_eq!(effect(&[at_mhz(3000.0, 0.1), at_mhz(2900.0, 0.1)]), Some(Effect::DownOne));
-    assert_eq!(effect(&[at_mhz(3000.0, 0.1), at_mhz(2600.0, 0.1)]), Some(Effect::Refuse));
+    assert_eq!(effect(&[at_mhz(3000.0, 0.1), at_mhz(2600.0, 0.1)]), Some(Effect::Cap(Grade::C)));
     assert_eq!(effect(&[at_mhz(3000.0, 0.1), at_mhz(800.0, 0.9)]), None, "an idle core may clock down");
 }
 

@@ -1,0 +1,128 @@
+//! How much a comparison measures: its blocks, the trials of each start, and how long they last.
+
+use kqps_lab::comparison::{BESIDE_S, BLOCKS_LEAST};
+use kqps_lab::words::time;
+
+use super::{LiveArgs, within};
+use crate::exit::bad_input;
+
+const BLOCKS: u64 = 10;
+const BLOCKS_MOST: u64 = 10_000;
+
+/// Seconds that a start is loaded for in all.
+const LOADED_S: f64 = 2.6;
+
+/// Seconds of a trial: the shorter, the more alike is what the host does to both sides.
+const TRIAL_S: f64 = 0.1;
+
+/// At a fixed rate a trial has so many queries, which tell its p99 latency.
+const TRIAL_QUERIES: f64 = 10_500.0;
+
+/// Seconds for a start without its trials: it starts, is warmed up, and stops.
+const START_S: f64 = 0.8;
+
+/// Starts in a block: A, A again, B.
+const STARTS: f64 = 3.0;
+
+/// Both sides are tried before the first block.
+const TRIED: f64 = 2.0;
+
+/// Blocks, trials of each start, and seconds of a trial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Extent {
+    pub(super) blocks: u32,
+    pub(super) rounds: u32,
+    pub(super) trial_s: f64,
+}
+
+impl Extent {
+    /// What the arguments say.
+    pub(super) fn of(live: &LiveArgs) -> anyhow::Result<Self> {
+        let blocks = within("--blocks", live.blocks.unwrap_or(BLOCKS), BLOCKS_MOST)? as u32;
+        let loaded_s = live.duration.map(|duration| duration.as_secs_f64());
+        if loaded_s.is_some_and(|loaded_s| loaded_s < 0.01) {
+            return Err(bad_input("--duration: expected at least 10ms"));
+        }
+        match live.budget {
+            Some(budget) => Self::within_budget(budget.as_secs_f64(), loaded_s, live.rate),
+            None => Ok(Self::of_start(blocks, loaded_s.unwrap_or(LOADED_S), live.rate)),
+        }
+    }
+
+    /// A start is loaded for so long in all, in trials as short as they may be.
+    fn of_start(blocks: u32, loaded_s: f64, rate_qps: Option<f64>) -> Self {
+        let shortest_s = shortest_s(rate_qps);
+        let rounds = (loaded_s / shortest_s).round().max(1.0);
+        let trial_s = if rounds > 1.0 { shortest_s } else { loaded_s };
+        Self { blocks, rounds: rounds as u32, trial_s }
+    }
+
+    /// A budget first shortens what a start is loaded for, down to one trial, where that was not given, and then allows as many
+    /// blocks as fit.
+    fn within_budget(budget_s: f64, loaded_s: Option<f64>, rate_qps: Option<f64>) -> anyhow::Result<Self> {
+        let fitting_s = || {
+            let start_s = (budget_s - TRIED * START_S) / (f64::from(BLOCKS_LEAST) * STARTS);
+            let shortest_s = shortest_s(rate_qps).min(LOADED_S);
+            let rounds = ((start_s - START_S) / (shortest_s + BESIDE_S)).floor();
+            (rounds.max(1.0) * shortest_s).min(LOADED_S)
+        };
+        let least = Self::of_start(BLOCKS_LEAST, loaded_s.unwrap_or_else(fitting_s), rate_qps);
+        let least_s = least.whole_s().ceil();
+        if budget_s < least_s {
+            return Err(bad_input(format!(
+                "a budget of {} is too short: six blocks, the least that give a verdict, take about {}; give it \
+                 --budget {least_s:.0}s or more{}",
+                time(budget_s),
+                time(least_s),
+                if loaded_s.is_some() { ", or a shorter --duration" } else { "" }
+            )));
+        }
+        let blocks = (budget_s - TRIED * START_S) / least.block_s();
+        Ok(Self { blocks: blocks.min(BLOCKS_MOST as f64) as u32, ..least })
+    }
+
+    /// Seconds for all of it.
+    pub(super) fn whole_s(&self) -> f64 {
+        TRIED * START_S + f64::from(self.blocks) * self.block_s()
+    }
+
+    fn block_s(&self) -> f64 {
+        STARTS * (START_S + f64::from(self.rounds) * (self.trial_s + BESIDE_S))
+    }
+}
+
+/// Seconds of the shortest trial that tells the figures.
+fn shortest_s(rate_qps: Option<f64>) -> f64 {
+    rate_qps.map_or(TRIAL_S, |rate_qps| (TRIAL_QUERIES / rate_qps).max(TRIAL_S))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(blocks: u32, rounds: u32, trial_s: f64) -> Extent {
+        Extent { blocks, rounds, trial_s }
+    }
+
+    #[test]
+    fn a_start_is_loaded_in_short_trials() {
+        assert_eq!(Extent::of_start(10, LOADED_S, None), extent(10, 26, 0.1));
+        assert_eq!(Extent::of_start(10, 0.02, None), extent(10, 1, 0.02));
+        assert_eq!(Extent::of_start(10, LOADED_S, Some(21_000.0)), extent(10, 5, 0.5));
+        assert_eq!(Extent::of_start(10, 10.0, Some(2_100.0)), extent(10, 2, 5.0));
+        assert_eq!(Extent::of_start(10, 2.0, Some(100.0)), extent(10, 1, 2.0), "too few for a p99");
+        assert!((extent(10, 26, 0.1).whole_s() - 158.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_budget_shortens_the_load_before_it_takes_more_blocks() {
+        let of = |budget_s| Extent::within_budget(budget_s, None, None).map_err(|error| error.to_string());
+        assert_eq!(of(180.0), Ok(extent(11, 26, 0.1)));
+        assert_eq!(of(60.0), Ok(extent(6, 14, 0.1)));
+        assert_eq!(of(600.0), Ok(extent(38, 26, 0.1)));
+        let error = of(15.0).unwrap_err();
+        assert!(error.contains("--budget 20s or more") && !error.contains("--duration"), "{error}");
+        let error = Extent::within_budget(60.0, Some(10.0), None).unwrap_err().to_string();
+        assert!(error.ends_with("--budget 322s or more, or a shorter --duration"), "{error}");
+    }
+}
