@@ -33,8 +33,9 @@ Examples:
 /// Compare two subjects: faster, slower, the same, or cannot tell yet
 ///
 /// With --a and --b kqps starts both side by side, and A once more, which shows what this host can tell apart; servers
-/// that run already, on this host or others, are named by their URLs, and asked what -d FILE says. Of one stored run it compares two cells, or those that differ in one factor only. Of two stored runs it compares the cells of
-/// the same name, and names all else that differs between the runs.
+/// that run already, on this host or others, are named by their URLs, and asked what -d FILE says. Of one stored run it
+/// compares two cells, or those that differ in one factor only. Of two stored runs it compares the cells of the same name,
+/// and names all else that differs between the runs.
 #[derive(clap::Args)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 #[command(after_help = EXAMPLES)]
@@ -120,7 +121,7 @@ struct LiveArgs {
     #[arg(long, value_name = "COUNT", value_parser = parse_count, conflicts_with = "runs", help_heading = "Load")]
     blocks: Option<u64>,
 
-    /// Load each start for this long, in trials of 100 ms that take turns (default: 2.6s)
+    /// Load each start for this long, in short trials that take turns (default: 2.6s)
     #[arg(long, value_parser = parse_duration, conflicts_with = "runs", help_heading = "Load")]
     duration: Option<Duration>,
 

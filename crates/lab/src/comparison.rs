@@ -53,6 +53,25 @@ pub fn trials_s(cell: &Cell) -> f64 {
         }
 }
 
+/// A trial in closed loop lasts so many times as long as an answer takes: over a long way answers come window by window, and a
+/// rate that counts few of those is a coarse one.
+const LATENCIES: f64 = 20.0;
+
+/// Makes the trials of a cell in closed loop longer, and as many fewer, where answers take so long. Whether it did.
+pub(crate) fn lengthen(cell: &mut Cell, latency_s: f64) -> bool {
+    let CellLoad::Closed(duration_s) = cell.load else { return false };
+    let loaded_s = duration_s * rounds(cell) as f64;
+    let wanted_s = (LATENCIES * latency_s).min(loaded_s);
+    if wanted_s <= duration_s {
+        return false;
+    }
+    let rounds = (loaded_s / wanted_s).floor().max(1.0);
+    // To the millisecond, as a record shows it.
+    cell.load = CellLoad::Closed((loaded_s / rounds * 1e3).round() / 1e3);
+    cell.factors.insert(ROUNDS_FACTOR.into(), format!("{rounds:.0}"));
+    true
+}
+
 /// How many of the planned blocks fit the time that is left, where one takes so long; those that a verdict takes in any case.
 pub(crate) fn fitting(planned: u32, left_s: f64, block_s: f64) -> u32 {
     planned.min(((left_s / block_s) as u32).max(BLOCKS_LEAST))
@@ -289,6 +308,22 @@ mod tests {
         assert_eq!(binaries["sh"].version.as_deref(), Some("1.2"));
         assert_eq!(binaries["cat"].version.as_deref(), Some("1.3"));
         assert!(binaries["sh"].blake3.is_some() && binaries["cat"].blake3.is_some());
+    }
+
+    #[test]
+    fn trials_last_twenty_times_as_long_as_an_answer_takes() {
+        let lengthened = |latency_s: f64| {
+            let factors = [(ROUNDS_FACTOR.to_string(), "26".to_string())].into();
+            let mut cell = Cell { load: CellLoad::Closed(0.1), factors, ..Cell::default() };
+            let is_longer = lengthen(&mut cell, latency_s);
+            (is_longer, cell.load.clone(), rounds(&cell))
+        };
+        assert_eq!(lengthened(0.005), (false, CellLoad::Closed(0.1), 26));
+        assert_eq!(lengthened(0.03), (true, CellLoad::Closed(0.65), 4));
+        assert_eq!(lengthened(0.5), (true, CellLoad::Closed(2.6), 1), "no longer than was asked for");
+        let mut given =
+            Cell { load: CellLoad::Rates { rates_qps: vec![1.0], duration_s: 0.1 }, ..Cell::default() };
+        assert!(!lengthen(&mut given, 0.5));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use kqps_verdict::search::Goal;
 
 use crate::budget::{Clock, cost};
 use crate::canary;
+use crate::comparison::BLOCKS_LEAST;
 use crate::load::Load;
 use crate::order;
 use crate::reasons;
@@ -157,8 +158,12 @@ impl Conductor<'_> {
             {
                 break;
             }
-            if self.clock.is_some_and(|(clock, began)| !clock.fits_block(seconds(began), block, last_block_s))
-            {
+            let fits = |(clock, began): (Clock, Instant)| match pairing {
+                // Nothing of such a block can be cut short.
+                Some(_) => block < BLOCKS_LEAST || clock.fits_cell(seconds(began), last_block_s),
+                None => clock.fits_block(seconds(began), block, last_block_s),
+            };
+            if !self.clock.is_none_or(fits) {
                 self.drop_blocks(run, block, NO_TIME)?;
                 break;
             }

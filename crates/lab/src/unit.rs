@@ -164,7 +164,7 @@ impl Unit {
         self.role == Role::Subject && self.load == CellLoad::Search
     }
 
-    /// Trials that the host or the player spoiled are made again only where none counts otherwise: of many the rest is enough.
+    /// Where a start has several trials, one that was spoiled is not made again, unless no other counts.
     fn next_of_closed(&self, load: Load) -> Next {
         let counted = counted(&self.played);
         if counted.is_empty() || self.played.len() < self.rounds {
@@ -176,7 +176,8 @@ impl Unit {
 
     fn next_of_rates(&self, rates_qps: &[f64], duration_s: f64) -> Next {
         let purpose = Purpose::Rate;
-        let made = if self.rounds > 1 { self.played.len() } else { counted(&self.played).len() };
+        let counted = counted(&self.played).len();
+        let made = if self.rounds > 1 && counted > 0 { self.played.len() } else { counted };
         match rates_qps.get(made / self.rounds) {
             Some(&rate_qps) => Next::Trial(Load { pace: Pace::Open { rate_qps }, duration_s, purpose }),
             None => Next::Over(Ending::Played),
@@ -335,6 +336,24 @@ mod tests {
             play(&mut run, 0, Simulated::default(), 10);
             assert!(run.trials.iter().all(|trial| trial.purpose == purpose));
             assert_eq!(run.trials.len(), trials);
+        }
+    }
+
+    #[test]
+    fn a_start_may_have_several_trials_and_goes_on_where_it_was() {
+        let rates = CellLoad::Rates { rates_qps: vec![2_000.0], duration_s: 0.5 };
+        // All trials of a faster subject are spoiled, and then one more is made.
+        for (load, knee_qps, trials) in
+            [(CellLoad::Closed(0.1), 50_000.0, 4), (rates, 50_000.0, 4), (CellLoad::Closed(0.1), 90_000.0, 4)]
+        {
+            let subject = Simulated { knee_qps, spoiled_above_qps: 80_000.0 };
+            let mut run = run_of(Role::Subject);
+            run.cells[0].load = load;
+            run.cells[0].factors.insert(comparison::ROUNDS_FACTOR.into(), "4".into());
+            play(&mut run, 0, subject, 3);
+            assert_eq!(run.trials.len(), 3);
+            play(&mut run, 0, subject, 10);
+            assert_eq!(run.trials.len(), trials, "{knee_qps}");
         }
     }
 

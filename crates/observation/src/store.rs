@@ -14,6 +14,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 pub use claim::Claim;
 pub use error::StoreError;
 
+use crate::Cell;
 use crate::SCHEMA;
 use crate::run::{Run, RunTrial};
 use claim::Lock;
@@ -154,6 +155,15 @@ impl Store {
         self.transact(|transaction| {
             record::change(transaction, Table::Runs, THE_RUN, |run: &mut Run| {
                 run.blocks = blocks;
+            })
+        })
+    }
+
+    /// Replaces the plan of a cell, by its number from 0.
+    pub fn set_cell(&self, number: usize, cell: &Cell) -> Result<(), StoreError> {
+        self.transact(|transaction| {
+            record::change(transaction, Table::Cells, number as u64, |stored: &mut Cell| {
+                stored.clone_from(cell);
             })
         })
     }
@@ -306,7 +316,7 @@ mod tests {
     #[test]
     fn a_commit_that_does_not_fit_changes_nothing() {
         let folder = tempfile::TempDir::new().unwrap();
-        let run = Run { cells: vec![crate::Cell::default()], ..Run::default() };
+        let run = Run { cells: vec![Cell::default()], ..Run::default() };
         let store = Store::create(&folder.path().join("run.sqlite"), &run).unwrap();
         let trial = |number| RunTrial {
             number,

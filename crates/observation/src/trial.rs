@@ -199,6 +199,9 @@ pub struct Load {
     pub offered_qps: f64,
     /// Correct replies, divided by the time in which queries were sent; of a closed loop only those that came in that time.
     pub answered_qps: f64,
+    /// Correct replies that came while queries were sent. None in records of earlier versions.
+    #[serde(default)]
+    pub correct_in_time: Option<u64>,
     /// Seconds in which queries were sent.
     pub duration_s: f64,
     /// Seconds after which a reply is late.

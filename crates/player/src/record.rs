@@ -166,11 +166,9 @@ fn load(played: &Played<'_>, tally: &Tally) -> Load {
         }
         LoadPlan::Closed { outstanding } => (LoadMode::Closed, None, Some(outstanding), None),
     };
+    let correct_in_time = played.heard.iter().map(|heard| heard.correct_in_time).sum();
     // The last window of a closed loop leaves without an answer making room for it.
-    let answered = match mode {
-        LoadMode::Open => tally.accounts.correct,
-        LoadMode::Closed => played.heard.iter().map(|heard| heard.correct_in_time).sum(),
-    };
+    let answered = if mode == LoadMode::Closed { correct_in_time } else { tally.accounts.correct };
     Load {
         mode,
         arrivals,
@@ -179,6 +177,7 @@ fn load(played: &Played<'_>, tally: &Tally) -> Load {
         intended_qps,
         offered_qps: per_s(tally.accounts.sent as f64),
         answered_qps: per_s(answered as f64),
+        correct_in_time: Some(correct_in_time),
         duration_s,
         timeout_s: plan.timeout.as_secs_f64(),
         drain_s: longest(|heard| heard.drain_ns),

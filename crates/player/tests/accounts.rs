@@ -202,6 +202,34 @@ fn a_closed_loop_accounts_for_every_query() {
     every_io(LoadPlan::Closed { outstanding: 40 });
 }
 
+/// The last window is answered when no query leaves any more: that is no part of the rate.
+#[test]
+fn a_closed_loop_is_as_fast_as_what_was_answered_while_it_lasted() {
+    let queries = Queries::of("answer.example A\n", Format::Auto);
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut plan = plan(server.local_addr().unwrap(), LoadPlan::Closed { outstanding: 8 }, Io::Auto);
+    plan.stop = Stop { after: Some(Duration::from_millis(50)), passes: None };
+    let control = Control::new(plan.threads);
+    let trial = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut asked: Vec<([u8; 512], usize, std::net::SocketAddr)> = Vec::new();
+            while asked.len() < 8 {
+                let mut query = [0; 512];
+                let (length, from) = server.recv_from(&mut query).unwrap();
+                asked.push((query, length, from));
+            }
+            std::thread::sleep(Duration::from_millis(150));
+            for (mut reply, length, to) in asked {
+                reply[2] |= 0x80;
+                server.send_to(&reply[..length], to).unwrap();
+            }
+        });
+        play(&plan, &queries.dataset, &control).unwrap()
+    });
+    assert_eq!((trial.accounts.sent, trial.accounts.correct), (8, 8), "{:?}", trial.accounts);
+    assert_eq!((trial.load.correct_in_time, trial.load.answered_qps), (Some(0), 0.0));
+}
+
 #[test]
 fn a_trial_that_is_stopped_accounts_for_what_it_did() {
     let queries = Queries::of("answer.example A\n", Format::Auto);

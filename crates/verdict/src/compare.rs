@@ -4,12 +4,12 @@
 //! The rule, for each comparison:
 //!
 //! - **equivalent**: the interval of the ratio lies inside ± MDE.
-//! - **faster**, **slower**: it does not, it excludes 1, and the ratio is three fifths of the MDE away from 1, or farther.
+//! - **faster**, **slower**: it does not, it excludes 1, and the ratio is 0.55 of the MDE away from 1, or farther.
 //! - **inconclusive**: all else, with the number of blocks that would probably settle it, or that it takes at least; and
 //!   always where the trials show that the ratios are not those of the subjects, which no number of blocks would settle.
 //!
-//! The MDE is the least difference that as many blocks find in 95 of 100 comparisons. `tests/compare` counts how often that and
-//! what else is said here is so.
+//! The MDE is the least difference that as many blocks find in 95 of 100 comparisons. `tests/compare` counts how often this
+//! holds.
 
 mod conditions;
 mod doubts;
@@ -36,8 +36,8 @@ pub const LEAST_BLOCKS: u32 = 6;
 /// How often a comparison of equals, or one among all that are made together, may be called different.
 pub const ERROR_RATE: f64 = 0.05;
 
-/// A difference is claimed from this share of the MDE on. One as large as the MDE seldom shows as less, and one of a quarter of
-/// it as more.
+/// A difference is claimed from this share of the MDE on. A difference as large as the MDE seldom shows as less than this; one of
+/// a quarter of the MDE seldom shows as more.
 const CLAIMED: f64 = 0.55;
 
 /// What is compared.
@@ -83,8 +83,11 @@ pub struct Case {
     pub b: String,
     /// What was measured.
     pub figure: Figure,
-    /// The ratio of each block. In a run that was made for a comparison A's figure is the geometric mean of its two starts.
+    /// The ratio of each block, of B's start to the geometric mean of A's starts.
     pub blocks: Vec<f64>,
+    /// How many starts A has in a block, 1 or 2.
+    #[serde(default = "one")]
+    pub starts_of_a: u32,
     /// The number of each of these in the run, from 0, since a block without a ratio is not among them. Without numbers blocks
     /// are counted as they stand.
     #[serde(default)]
@@ -102,11 +105,15 @@ pub struct Case {
     pub refusals: u32,
 }
 
+fn one() -> u32 {
+    1
+}
+
 impl Case {
-    /// The variance of a block's ratio beside that of A to itself, if all starts scatter alike: the mean of A's two starts
+    /// The variance of a block's ratio beside that of A to itself, if all starts scatter alike: the mean of two starts of A
     /// scatters half as much as one does.
     fn share_of_same(&self) -> f64 {
-        if self.same_of_both { 1.0 } else { 0.75 }
+        f64::midpoint(1.0, 1.0 / f64::from(self.starts_of_a.max(1)))
     }
 
     /// The number of the block at this place, from 0.
@@ -195,7 +202,7 @@ fn judge(case: &Case, error_rate: f64) -> Comparison {
         _ => Outcome::Inconclusive,
     };
     let more = (outcome == Outcome::Inconclusive && case.refusal().is_none())
-        .then(|| more::blocks_wanted(ratio.as_ref(), mde))
+        .then(|| more::blocks_wanted(ratio.as_ref(), mde, error_rate))
         .flatten();
     Comparison {
         case: case.clone(),

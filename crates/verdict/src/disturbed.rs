@@ -43,8 +43,8 @@ impl fmt::Display for Disturbed {
 /// what lies between tells more than it misleads.
 const SHIFT_MOST: f64 = 0.12;
 
-/// Of a trial that was over sooner nothing is known of what its neighbours take.
-const MOMENT_S: f64 = 0.1;
+/// So long a trial takes beside its load: the cores are gauged, and the player starts and ends.
+const BESIDE_S: f64 = 0.1;
 
 /// A closed loop waits for its replies and loses nothing; but it may stand still for this share of its time at most.
 const STILL_MOST: f64 = 0.01;
@@ -60,7 +60,7 @@ pub fn rounds_with(name: &str) -> String {
 
 /// Whether a server that had to be idle during a trial was not.
 pub fn is_restless(trial: &Trial, beside: &Beside) -> bool {
-    beside.cpu_s > QUIET * (trial.load.duration_s + trial.load.drain_s).max(MOMENT_S)
+    beside.cpu_s > QUIET * (trial.load.duration_s + trial.load.drain_s + BESIDE_S)
 }
 
 /// What the host did to a trial that spoiled it; none of one that was neither gauged nor witnessed.
@@ -127,8 +127,8 @@ mod tests {
             trial.beside = vec![Beside { name: "nsd".into(), cpu_s }];
             disturbed(&trial)
         };
-        assert_eq!(of(0.0049), None);
-        assert_eq!(of(0.0051), Some(Disturbed::Restless(0.0051)));
+        assert_eq!(of(0.0059), None);
+        assert_eq!(of(0.0061), Some(Disturbed::Restless(0.0061)));
     }
 
     #[test]

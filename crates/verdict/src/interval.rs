@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 /// A figure with the range that covers its true median.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The median of what was measured.
+    /// The median of what was measured; of ratios the geometric mean.
     pub median: f64,
-    /// The least that the true median may be.
+    /// The least that the true value may be.
     pub low: f64,
     /// The most that it may be.
     pub high: f64,

@@ -2,10 +2,12 @@
 //! it, its share of the echo ceiling, its bottleneck, its warnings and its grade.
 
 mod ceiling;
+mod doubt;
 mod given;
 mod points;
 mod reasons;
 mod search;
+mod searches;
 mod sought;
 mod start;
 mod weigh;

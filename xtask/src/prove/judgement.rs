@@ -66,7 +66,7 @@ const CLAIMS: [Claim; 3] = [
             simulated: 0.0..0.05,
             least_share: 0.5,
             real: 0.0..0.05,
-            help: "a quieter host, or longer trials",
+            help: "a quieter host, or more trials",
         }),
         right: |outcome| outcome == Outcome::Slower,
         share: 0.95,
@@ -78,7 +78,7 @@ const CLAIMS: [Claim; 3] = [
             simulated: 0.02..0.03,
             least_share: 0.1,
             real: 0.02..f64::INFINITY,
-            help: "shorter trials, for this host can tell smaller differences apart",
+            help: "fewer trials, for this host can tell smaller differences apart",
         }),
         right: |outcome| !outcome.is_different(),
         share: 0.90,
@@ -104,7 +104,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Calm hosts, and such as drift and lose cores, with a spread of 0.3 % to 2 % of a start's rate.
+/// Calm hosts, and such as lose cores, with a spread of 0.3 % to 2 % of a start's rate.
 fn simulated(bench: &Bench, claim: &Claim) -> Result<()> {
     let mut tally = Tally::default();
     let premise = claim.premise.as_ref();
@@ -250,7 +250,7 @@ mod tests {
         }
         let told = tally(3, 3).judged("real", claim, 10).unwrap_err().to_string();
         assert!(
-            told.contains("held in 3 of 20") && told.ends_with("a quieter host, or longer trials"),
+            told.contains("held in 3 of 20") && told.ends_with("a quieter host, or more trials"),
             "{told}"
         );
     }

@@ -76,6 +76,12 @@ fn resume(args: &Args) -> anyhow::Result<Session> {
             folder.display()
         )));
     }
+    if session.run().cells.iter().any(|cell| !cell.factors.contains_key(comparison::ROUNDS_FACTOR)) {
+        return Err(bad_input(format!(
+            "{} was begun by an earlier version, which started A and B one after the other; begin a new comparison",
+            folder.display()
+        )));
+    }
     Ok(session)
 }
 
@@ -92,7 +98,7 @@ fn begin(args: &Args) -> anyhow::Result<Session> {
     let (a, b) = (&run.cells[0].name, &run.cells[2].name);
     let extent = Extent { blocks: wish.blocks, rounds: wish.rounds, trial_s: trial_s(&wish.load) };
     eprintln!(
-        "Comparing {b} with {a}: {}, each with two starts of {a} and one of {b}; {} of {} at each; about {}.",
+        "Comparing {b} with {a}: {}, each with two starts of {a} and one of {b}; each start has {} of {}; about {}.",
         counted(extent.blocks.into(), "block"),
         counted(extent.rounds.into(), "trial"),
         time(extent.trial_s),

@@ -29,11 +29,14 @@ pub(super) fn groups(run: &Run, order: &[usize]) -> Vec<Vec<usize>> {
 fn are_alike(run: &Run, one: usize, other: usize) -> bool {
     let of = |cell: usize| &run.cells[cell];
     let is_alone = |cell: usize| run.skipped.contains_key(&rounds_with(&of(cell).name));
-    if is_alone(one) || is_alone(other) || !are_on_same_cores(of(one), of(other)) {
+    if is_alone(one) || is_alone(other) {
         return false;
     }
-    if is_compared(of(one)) {
-        return is_compared(of(other));
+    if is_compared(of(one)) || is_compared(of(other)) {
+        return is_compared(of(one)) && is_compared(of(other));
+    }
+    if !are_on_same_cores(of(one), of(other)) {
+        return false;
     }
     match (is_searched(of(one)), is_searched(of(other))) {
         (true, true) => has_same_conditions(of(one), of(other)),
@@ -117,13 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_of_a_comparison_run_side_by_side_whatever_their_load() {
+    fn both_sides_of_a_comparison_run_side_by_side_whatever_their_load_and_cores() {
         let side = |part: Part| Cell {
             load: CellLoad::Closed(0.25),
             factors: [(Part::FACTOR.into(), part.word().into())].into(),
             ..cell("nsd", Role::Subject, "mmsg")
         };
-        let run = Run { cells: [Part::A, Part::Again, Part::B].map(side).into(), ..Run::default() };
+        let mut run = Run { cells: [Part::A, Part::Again, Part::B].map(side).into(), ..Run::default() };
+        run.cells[2].subject_cpus = vec![1, 2];
         assert_eq!(groups(&run, &[2, 0, 1]), [vec![2, 0, 1]]);
     }
 

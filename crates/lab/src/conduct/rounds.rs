@@ -28,9 +28,16 @@ struct Group<'a> {
     members: Vec<Member<'a>>,
     /// Cells that could not stay, or not join, and follow by themselves.
     alone: Vec<usize>,
+    /// Cells that did not start beside the others, and why: they are tried by themselves.
+    apart: Vec<(usize, String)>,
+    /// The newest start, whether or not it has a trial: the store knows only of those that have one.
+    newest: u64,
     /// Whether it was told what is known so far.
     is_told: bool,
 }
+
+/// A server that was not idle in so many trials of others goes on by itself: now and then anything has to be done.
+const RESTLESS_MOST: u32 = 3;
 
 /// After so many seconds it is told what is known so far.
 const SO_FAR_S: f64 = 30.0;
@@ -45,7 +52,15 @@ impl<'a> Conductor<'a> {
         rest: &[usize],
     ) -> Result<Conducted, StoreError> {
         let patience = self.patience_of_all(run, cells, block, rest);
-        let mut group = Group { block, patience, members: Vec::new(), alone: Vec::new(), is_told: block > 0 };
+        let mut group = Group {
+            block,
+            patience,
+            members: Vec::new(),
+            alone: Vec::new(),
+            apart: Vec::new(),
+            newest: 0,
+            is_told: block > 0,
+        };
         let wanted = self.wanted(run, cells, block)?;
         for &cell in cells.iter().filter(|cell| wanted.contains(cell)) {
             if self.join(run, &mut group, cell, rest)? == Conducted::Interrupted {
@@ -57,8 +72,17 @@ impl<'a> Conductor<'a> {
                 return Ok(Conducted::Interrupted);
             }
         }
-        let alone = std::mem::take(&mut group.alone);
+        let (alone, apart) = (std::mem::take(&mut group.alone), std::mem::take(&mut group.apart));
         drop(group);
+        for (cell, why) in apart {
+            if self.group(run, &[cell], block, &[cell])? == Conducted::Interrupted {
+                return Ok(Conducted::Interrupted);
+            }
+            // What does not start by itself either fails for another reason.
+            if run.trials_of(cell).any(|one| one.block == block && one.measured().is_some()) {
+                self.skip(run, &rounds_with(&run.cells[cell].name), &why)?;
+            }
+        }
         for cell in alone {
             if self.group(run, &[cell], block, &[cell])? == Conducted::Interrupted {
                 return Ok(Conducted::Interrupted);
@@ -107,9 +131,8 @@ impl<'a> Conductor<'a> {
             self.leave_alone(run, group, cell, &why)?;
             return Ok(Conducted::Whole);
         }
-        // The store knows only of starts that have a trial.
-        let newest = group.members.iter().map(|member| member.place.start).max().unwrap_or(0);
-        let start = self.store.next_start()?.max(newest + 1);
+        let start = self.store.next_start()?.max(group.newest + 1);
+        group.newest = start;
         (self.tell)(&Event::Start { cell: &run.cells[cell], start });
         let place = Place { cell, block, start };
         let patience = self.patience(run, cell, block, rest);
@@ -119,12 +142,7 @@ impl<'a> Conductor<'a> {
             Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
             // Two of a kind may want the same file, socket or memory.
             Err(NoTrial::Failed { reason, .. }) if is_beside_its_like(run, cell, &group.members) => {
-                self.leave_alone(
-                    run,
-                    group,
-                    cell,
-                    &format!("it does not start beside the others: {reason}"),
-                )?;
+                group.apart.push((cell, format!("it does not start beside the others: {reason}")));
             }
             Err(NoTrial::Failed { reason, output }) => {
                 self.fail(run, &mut member, Purpose::default(), (reason, output))?;
@@ -220,8 +238,11 @@ impl<'a> Conductor<'a> {
                 member.unit.add(Played { number, purpose: load.purpose, trial });
                 self.tell_so_far(run, group);
                 for (at, why) in restless.into_iter().rev() {
-                    let member = group.members.remove(at);
-                    self.leave_alone(run, group, member.place.cell, &why)?;
+                    group.members[at].restless += 1;
+                    if group.members[at].restless >= RESTLESS_MOST {
+                        let member = group.members.remove(at);
+                        self.leave_alone(run, group, member.place.cell, &why)?;
+                    }
                 }
             }
         }
@@ -280,7 +301,7 @@ impl<'a> Conductor<'a> {
     }
 }
 
-/// Whether a cell is compared with another that was started already.
+/// Whether a cell is compared with another that runs.
 fn is_beside_its_like(run: &Run, cell: usize, members: &[Member<'_>]) -> bool {
-    !members.is_empty() && run.cells[cell].factors.contains_key(Part::FACTOR)
+    members.iter().any(|member| member.play.is_some()) && run.cells[cell].factors.contains_key(Part::FACTOR)
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::store::StoreError;
-use kqps_observation::{Cell, Run};
+use kqps_observation::{Cell, Run, Trial};
 use kqps_verdict::compare::Pairing;
 
 use super::{Conducted, Conductor, Event, NoTrial, Place, seconds};
@@ -46,12 +46,17 @@ impl Conductor<'_> {
     ) -> Result<Option<Conducted>, StoreError> {
         let sides = [pairing.a, pairing.b];
         let (is_new, began) = (run.trials.is_empty(), Instant::now());
+        let mut latency_s: f64 = 0.0;
         for cell in sides {
             if run.trials_of(cell).any(|one| one.measured().is_some()) {
                 continue;
             }
             let (reason, output) = match self.tried(run, cell) {
-                Ok(()) => continue,
+                Ok(trial) => {
+                    let median_us = trial.and_then(|trial| trial.latency_us.p50);
+                    latency_s = latency_s.max(median_us.map_or(0.0, |us| us as f64 / 1e6));
+                    continue;
+                }
                 Err(NoTrial::Interrupted) => return Ok(Some(Conducted::Interrupted)),
                 Err(NoTrial::Failed { reason, output }) => (reason, output),
             };
@@ -61,9 +66,20 @@ impl Conductor<'_> {
             return Ok(Some(Conducted::Whole));
         }
         if is_new {
+            self.lengthen(run, latency_s)?;
             self.fit_blocks(run, seconds(began) / sides.len() as f64)?;
         }
         Ok(None)
+    }
+
+    /// Makes trials as long as answers take, now that it is known.
+    fn lengthen(&mut self, run: &mut Run, latency_s: f64) -> Result<(), StoreError> {
+        for number in 0..run.cells.len() {
+            if comparison::lengthen(&mut run.cells[number], latency_s) {
+                self.store.set_cell(number, &run.cells[number])?;
+            }
+        }
+        Ok(())
     }
 
     /// Leaves out the blocks for which there is no time, now that it is known how long a subject takes to start, to be warmed up
@@ -77,17 +93,18 @@ impl Conductor<'_> {
             run.blocks = fitting;
             self.store.set_blocks(run.blocks)?;
             let what = format!("{} of {planned} blocks", planned - fitting);
-            self.drop(run, &what, &format!("each start takes {tried_s:.1} s, more than was planned"))?;
+            self.drop(run, &what, &format!("a block takes {block_s:.0} s, more than was planned"))?;
         }
         Ok(())
     }
 
-    fn tried(&mut self, run: &Run, cell: usize) -> Result<(), NoTrial> {
+    /// What a moment's load of a fresh start shows.
+    fn tried(&mut self, run: &Run, cell: usize) -> Result<Option<Trial>, NoTrial> {
         (self.tell)(&Event::Start { cell: &run.cells[cell], start: TRYOUT });
         let patience = self.patience(run, cell, 0, &[cell]);
         let mut play = (self.start)(cell, TRYOUT, patience)?;
         let load = WarmUp::of(&Cell::default()).next(None);
-        load.map_or(Ok(()), |load| play.play(&load).map(drop))
+        load.map(|load| play.play(&load)).transpose()
     }
 
     /// Leaves out the rest of a comparison that a hopeless side makes pointless. Whether it did.

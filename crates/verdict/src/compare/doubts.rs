@@ -143,9 +143,9 @@ impl Objections {
         let is_told = |warning: &Warning| match warning.code {
             Code::PlayerLimited => is_player || ((busy.is_some() || full.is_some()) && !refuses(warning)),
             Code::WrongAnswers => wrong > 0,
-            Code::Lagging | Code::ClientDrops => spoiled > 0,
-            // Nobody looked for the greatest load.
-            Code::Irregular => true,
+            // Trials that the player spoiled are left out where a start has others, and else they are told above.
+            // And nobody looked for the greatest load.
+            Code::Lagging | Code::ClientDrops | Code::SendFailed | Code::Irregular => true,
             _ => false,
         };
         let mut objections = Self { refusals, doubts };

@@ -9,6 +9,8 @@ use kqps_observation::{Cell, Run, Trial};
 use super::doubts::Objections;
 use super::middle::middle;
 use super::{Case, Comparison, Figure, compare, conditions};
+use crate::disturbed::disturbed;
+use crate::estimate::Speed;
 use crate::evidence::{self, counted_at_last, is_spoiled};
 use crate::judge::judge_cell_of;
 
@@ -78,25 +80,32 @@ pub fn figures_of(cell: &Cell) -> &'static [Figure] {
     }
 }
 
-/// The case of a run that was made for a comparison.
+/// The case of a run that was made for a comparison. In runs of earlier versions A was started once in a block, beside itself in
+/// the first half of the blocks and beside B in the second.
 pub fn of_run_for(run: &Run, pairing: Pairing, figure: Figure) -> Case {
-    let figures = [pairing.a, pairing.again, pairing.b].map(|cell| of_starts(run, cell, figure));
+    let at = common_speed(&run.cells[pairing.a], &run.cells[pairing.b]);
+    let figures = [pairing.a, pairing.again, pairing.b].map(|cell| of_starts(run, cell, figure, at));
     let [a, again, b] = &figures;
     let both: BTreeMap<u32, f64> =
         a.iter().filter_map(|(block, a)| Some((*block, (a * again.get(block)?).sqrt()))).collect();
+    let is_side_by_side = b.keys().any(|block| both.contains_key(block));
+    let (of_a, starts_of_a) = if is_side_by_side { (&both, 2) } else { (a, 1) };
     let mut case = named((run, pairing.a), (run, pairing.b), figure);
-    // What is wrong with A once more is in the MDE.
+    // A once more is a part of A's figure.
     Objections::to((run, pairing.again), figure, &run.cells[pairing.again].name).join(&mut case);
-    let (numbers, blocks) = ratios(&both, b).into_iter().unzip();
+    let (numbers, blocks): (Vec<u32>, _) = ratios(of_a, b).into_iter().unzip();
     let (_, same): (Vec<u32>, _) = ratios(a, again).into_iter().unzip();
-    Case { blocks, numbers, same, ..case }
+    let first = if is_side_by_side { 0 } else { numbers.first().copied().unwrap_or(0) };
+    let numbers = numbers.into_iter().map(|number| number - first).collect();
+    Case { blocks, starts_of_a, numbers, same, ..case }
 }
 
 /// The case of two cells of one run: their starts are paired by block. For want of blocks made for it, each cell
 /// is held against itself in the neighbouring block; that is further apart in time than A and B are, so the
 /// MDE is if anything too large.
 pub fn within_run(run: &Run, a: usize, b: usize, figure: Figure) -> Case {
-    let (of_a, of_b) = (of_starts(run, a, figure), of_starts(run, b, figure));
+    let at = common_speed(&run.cells[a], &run.cells[b]);
+    let (of_a, of_b) = (of_starts(run, a, figure, at), of_starts(run, b, figure, at));
     let same = [neighbours(&of_a), neighbours(&of_b)].concat();
     let (numbers, blocks) = ratios(&of_a, &of_b).into_iter().unzip();
     Case { blocks, numbers, same, same_of_both: true, ..named((run, a), (run, b), figure) }
@@ -110,7 +119,8 @@ pub fn between_runs(a: (&Run, usize), b: (&Run, usize), figure: Figure) -> Resul
     if !unlike.is_empty() {
         return Err(unlike.join("; "));
     }
-    let (of_a, of_b) = (of_starts(a.0, a.1, figure), of_starts(b.0, b.1, figure));
+    let at = common_speed(&a.0.cells[a.1], &b.0.cells[b.1]);
+    let (of_a, of_b) = (of_starts(a.0, a.1, figure, at), of_starts(b.0, b.1, figure, at));
     let mut case = named(a, b, figure);
     (case.numbers, case.blocks) = ratios(&of_a, &of_b).into_iter().unzip();
     case.same = [neighbours(&of_a), neighbours(&of_b)].concat();
@@ -135,8 +145,15 @@ fn neighbours(figures: &BTreeMap<u32, f64>) -> Vec<f64> {
     figures.chunks_exact(2).map(|pair| pair[1] / pair[0]).collect()
 }
 
+/// The speed at which two cells are compared. The reference is that of their cores, so on other cores it is another one, and
+/// taking turns has to do.
+fn common_speed(a: &Cell, b: &Cell) -> Speed {
+    let is_alike = a.player_cpus == b.player_cpus && a.subject_cpus == b.subject_cpus;
+    if is_alike { Speed::Reference } else { Speed::AsItCame }
+}
+
 /// Block → the figure of the cell's start in it.
-fn of_starts(run: &Run, cell: usize, figure: Figure) -> BTreeMap<u32, f64> {
+fn of_starts(run: &Run, cell: usize, figure: Figure, at: Speed) -> BTreeMap<u32, f64> {
     if figure == Figure::ReliableRate {
         let starts = judge_cell_of(run, cell).starts;
         return starts
@@ -148,14 +165,14 @@ fn of_starts(run: &Run, cell: usize, figure: Figure) -> BTreeMap<u32, f64> {
     told(run, cell)
         .into_iter()
         .filter_map(|(block, trials)| {
-            let figures: Vec<f64> = trials.iter().filter_map(|trial| of_trial(trial, figure)).collect();
+            let figures: Vec<f64> = trials.iter().filter_map(|trial| of_trial(trial, figure, at)).collect();
             Some((block, middle(&figures)?))
         })
         .collect()
 }
 
 /// Block → the trials that tell the figure of the cell's start in it, where the load was given; a start that failed
-/// has none. Those that the player spoiled are among them only where all are spoiled.
+/// has none. Those that the player or the host spoiled are among them only where all are spoiled.
 pub(super) fn told(run: &Run, cell: usize) -> BTreeMap<u32, Vec<&Trial>> {
     let mut blocks: BTreeMap<u32, Vec<&RunTrial>> = BTreeMap::new();
     for trial in run.trials_of(cell) {
@@ -174,25 +191,28 @@ fn told_of<'a>(trials: &[&'a RunTrial]) -> Vec<&'a Trial> {
     }
     let measured = trials.iter().filter_map(|one| Some((one.purpose, one.measured()?)));
     let measured: Vec<_> = measured.filter(|(purpose, _)| is_compared(*purpose)).collect();
-    let counted = counted_at_last(&measured, |(purpose, trial)| (*purpose, *trial));
-    let counted: Vec<&Trial> = counted.into_iter().map(|(_, trial)| *trial).collect();
+    let is_sound = |trial: &Trial| !is_spoiled(trial) && disturbed(trial).is_none();
+    let mut counted: Vec<&Trial> =
+        measured.iter().map(|(_, trial)| *trial).filter(|trial| is_sound(trial)).collect();
+    if counted.is_empty() {
+        let at_last = counted_at_last(&measured, |(purpose, trial)| (*purpose, *trial));
+        counted.extend(at_last.into_iter().map(|(_, trial)| *trial));
+    }
     // Of several rates the highest tells most of a subject.
     let load_qps = |trial: &Trial| evidence::load_qps(trial).unwrap_or(0.0);
     let highest_qps = counted.iter().map(|trial| load_qps(trial)).fold(0.0, f64::max);
-    let mut told: Vec<&Trial> = counted.into_iter().filter(|trial| load_qps(trial) >= highest_qps).collect();
-    if !told.iter().all(|trial| is_spoiled(trial)) {
-        told.retain(|trial| !is_spoiled(trial));
-    }
-    told
+    counted.retain(|trial| load_qps(trial) >= highest_qps);
+    counted
 }
 
-fn of_trial(trial: &Trial, figure: Figure) -> Option<f64> {
+fn of_trial(trial: &Trial, figure: Figure, at: Speed) -> Option<f64> {
+    let speed = if at == Speed::Reference { evidence::speed(trial) } else { 1.0 };
     let value = match figure {
-        Figure::AnsweredRate | Figure::ReliableRate => evidence::answered_qps(trial),
+        Figure::AnsweredRate | Figure::ReliableRate => trial.load.answered_qps / speed,
         Figure::CpuPerAnswer => {
             let subject = trial.subject.as_ref()?;
             // What takes a second at half the speed takes half of one.
-            let cpu_s = (subject.cpu_user_s + subject.cpu_system_s) * evidence::speed(trial);
+            let cpu_s = (subject.cpu_user_s + subject.cpu_system_s) * speed;
             cpu_s / trial.accounts.correct as f64
         }
         Figure::P99Latency => trial.latency_us.p99? as f64,
@@ -215,7 +235,7 @@ fn named(a: (&Run, usize), b: (&Run, usize), figure: Figure) -> Case {
     } else {
         (name_a.clone(), name_b.clone())
     };
-    let mut case = Case { a: name_a, b: name_b, figure, ..Case::default() };
+    let mut case = Case { a: name_a, b: name_b, figure, starts_of_a: 1, ..Case::default() };
     Objections::to(a, figure, &short_a).join(&mut case);
     Objections::to(b, figure, &short_b).join(&mut case);
     case

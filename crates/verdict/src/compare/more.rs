@@ -1,6 +1,7 @@
 //! How many more blocks an inconclusive comparison needs: an estimate, from what was seen so far, and where that is too
 //! little for one, how many at least.
 
+use super::student::quantile;
 use super::{CLAIMED, LEAST_BLOCKS};
 use crate::interval::Interval;
 
@@ -13,28 +14,29 @@ pub(super) struct More {
 }
 
 /// What any verdict takes, or the estimate where that is more; none where enough were made and nothing can be estimated.
-pub(super) fn blocks_wanted(ratio: Option<&Interval>, mde: Option<f64>) -> Option<More> {
+pub(super) fn blocks_wanted(ratio: Option<&Interval>, mde: Option<f64>, error_rate: f64) -> Option<More> {
     let made = ratio.map_or(0, |ratio| ratio.count);
     let least = LEAST_BLOCKS.saturating_sub(made);
     let covering = ratio.filter(|ratio| ratio.coverage > 0.0);
-    let estimate = covering.zip(mde).and_then(|(ratio, mde)| estimate(made, ratio, mde));
+    let estimate = covering.zip(mde).and_then(|(ratio, mde)| estimate(made, ratio, mde, error_rate));
     let blocks = Some(estimate.unwrap_or(0).max(least)).filter(|blocks| *blocks > 0)?;
     Some(More { blocks, is_least: estimate.is_none() })
 }
 
-/// Interval and MDE narrow with the root of the number of blocks. If the ratio stays where it is, it is told from equality once
-/// the interval excludes 1 and so little of it is the MDE that it is claimed.
-fn estimate(made: u32, ratio: &Interval, mde: f64) -> Option<u32> {
+/// If the ratio and the scatter of blocks stay as they are, the ratio is told from equality once the interval excludes 1 and so
+/// little of it is the MDE that it is claimed. None where that takes too many blocks to be any help.
+fn estimate(made: u32, ratio: &Interval, mde: f64, error_rate: f64) -> Option<u32> {
     let distance = ratio.median.ln().abs();
     let width = (ratio.high / ratio.low).ln() / 2.0;
-    let times = (width.max(mde.ln_1p() * CLAIMED) / distance).powi(2);
-    let wanted = (f64::from(made) * times).ceil();
-    // What takes so many is as good as equal.
-    (wanted < f64::from(MOST)).then(|| (wanted as u32).saturating_sub(made).max(1))
+    let claimed = width.max(mde.ln_1p() * CLAIMED);
+    let student = |blocks: u32| quantile(1.0 - error_rate / 2.0, blocks.saturating_sub(1) as usize);
+    let narrowed =
+        |blocks: u32| (f64::from(made) / f64::from(blocks)).sqrt() * student(blocks) / student(made);
+    (made + 1..made + MOST).find(|blocks| claimed * narrowed(*blocks) <= distance).map(|blocks| blocks - made)
 }
 
 /// More blocks than these are no help to anybody.
-const MOST: u32 = 1_000_000;
+const MOST: u32 = 5_000;
 
 #[cfg(test)]
 mod tests {
@@ -46,27 +48,27 @@ mod tests {
     }
 
     #[test]
-    fn a_width_twice_too_large_takes_four_times_the_blocks() {
-        let more = |ratio: &Interval, mde| blocks_wanted(Some(ratio), Some(mde)).unwrap();
-        assert_eq!(more(&ratio(1.02, 0.04, 6), 0.01), More { blocks: 18, is_least: false });
+    fn a_width_twice_too_large_takes_three_times_the_blocks() {
+        let more = |ratio: &Interval, mde| blocks_wanted(Some(ratio), Some(mde), 0.05).unwrap();
+        assert_eq!(more(&ratio(1.02, 0.04, 6), 0.01), More { blocks: 11, is_least: false });
         // The interval is narrow enough, and the MDE is not.
-        assert_eq!(more(&ratio(1.02, 0.01, 6), 0.08), More { blocks: 22, is_least: false });
+        assert_eq!(more(&ratio(1.02, 0.01, 6), 0.08), More { blocks: 13, is_least: false });
     }
 
     #[test]
     fn six_at_least() {
-        let least = |made| blocks_wanted((made > 0).then(|| ratio(1.02, 0.04, made)).as_ref(), None);
+        let least = |made| blocks_wanted((made > 0).then(|| ratio(1.02, 0.04, made)).as_ref(), None, 0.05);
         assert_eq!(least(0), Some(More { blocks: 6, is_least: true }));
         assert_eq!(least(4), Some(More { blocks: 2, is_least: true }));
         assert_eq!(least(6), None);
-        let few = blocks_wanted(Some(&ratio(1.02, 0.01, 4)), Some(0.01));
+        let few = blocks_wanted(Some(&ratio(1.02, 0.01, 4)), Some(0.01), 0.05);
         assert_eq!(few, Some(More { blocks: 2, is_least: false }), "the estimate is less");
         let single = Interval { coverage: 0.0, ..ratio(1.02, 0.0, 1) };
-        assert_eq!(blocks_wanted(Some(&single), Some(0.01)), Some(More { blocks: 5, is_least: true }));
+        assert_eq!(blocks_wanted(Some(&single), Some(0.01), 0.05), Some(More { blocks: 5, is_least: true }));
     }
 
     #[test]
     fn what_is_equal_to_the_last_bit_has_no_estimate() {
-        assert_eq!(blocks_wanted(Some(&ratio(1.0, 0.01, 6)), Some(0.05)), None);
+        assert_eq!(blocks_wanted(Some(&ratio(1.0, 0.01, 6)), Some(0.05), 0.05), None);
     }
 }

@@ -65,8 +65,8 @@ impl Logs {
 }
 
 /// The least difference, a share, that a comparison with these ratios of B to A finds in 95 of 100 times, where it claims one
-/// among equals with a probability of `error_rate`. A against itself, whose true ratio is 1, strays as the ratios do, with a
-/// variance that is theirs divided by `share`; both together tell how blocks scatter, unless the ratios themselves scatter more.
+/// among equals with a probability of `error_rate`. The true ratio of A to itself is 1. `share` is the
+/// variance of a block's ratio as a share of that of A to itself. Both are pooled; where the ratios alone scatter more, theirs counts.
 /// None with fewer than three blocks of A against itself, or two ratios.
 pub(super) fn least_detectable(ratios: &Logs, same: &Logs, share: f64, error_rate: f64) -> Option<f64> {
     let (count, of_same) = (ratios.logs.len(), same.logs.len());

@@ -55,7 +55,7 @@ impl Comparison {
         }
         if ratio.low > 1.0 || ratio.high < 1.0 {
             return Some(format!(
-                "In the median {} has {} {}, with the whole interval on one side of 1: a difference of so much cannot be \
+                "{} has {} {}, with the whole interval on one side of 1: a difference of so much cannot be \
                  told from none here.",
                 self.case.b,
                 beyond(ratio.median),

@@ -3,6 +3,7 @@
 use kqps_observation::host::CpuFacts;
 use kqps_observation::run::{CellLoad, Outcome, Purpose, Role};
 use kqps_observation::subject::ThreadFacts;
+use kqps_observation::trial::Beside;
 use kqps_observation::{Cell, Run, RunTrial, SubjectFacts, Trial};
 use kqps_verdict::compare::Outcome as Verdict;
 use kqps_verdict::compare::{Case, Comparison, Figure, Pairing, compare, of_run_for, within_run};
@@ -46,9 +47,18 @@ fn b_is_held_against_both_starts_of_a_and_these_against_each_other() {
     let case = of_run_for(&run, Pairing { a: 0, again: 1, b: 2 }, Figure::AnsweredRate);
     is(&case.same, &[1.0, 1.5625, 1.1]);
     is(&case.blocks, &[0.9, 0.8]);
-    assert_eq!((case.numbers, case.same_of_both), (vec![0, 1], false));
+    assert_eq!((case.numbers, case.starts_of_a, case.same_of_both), (vec![0, 1], 2, false));
     assert_eq!((case.a.as_str(), case.b.as_str()), ("cell 0", "cell 2"));
     assert_eq!(case.doubts, ["1 of the starts of cell 1 failed, the first: it died"]);
+}
+
+#[test]
+fn a_comparison_of_an_earlier_version_has_a_beside_itself_and_then_beside_b() {
+    let run = run(&[&[100.0, 200.0, 100.0, 50.0], &[110.0, 180.0, NONE, NONE], &[NONE, NONE, 90.0, 60.0]]);
+    let case = of_run_for(&run, Pairing { a: 0, again: 1, b: 2 }, Figure::AnsweredRate);
+    is(&case.same, &[1.1, 0.9]);
+    is(&case.blocks, &[0.9, 1.2]);
+    assert_eq!((case.numbers, case.starts_of_a), (vec![0, 1], 1));
 }
 
 /// Most trials of a start decide, whatever a few of them say, and those that the player spoiled say nothing.
@@ -241,6 +251,33 @@ fn every_warning_of_a_cell_is_a_doubt_and_is_told_once() {
         assert!(doubt.starts_with(&format!("cell 1 has a doubtful figure, {code}: ")), "{doubt}");
         assert!(!doubt.ends_with('.'), "{doubt}");
     }
+}
+
+/// Three trials of 26 are spoiled in succession by the player, and four by the host; the rest tells the figure.
+#[test]
+fn spoiled_trials_are_left_out_where_a_start_has_others() {
+    let mut run = equals();
+    let mut more = Vec::new();
+    for one in run.trials.iter().filter(|one| one.cell == 1 && one.purpose == Purpose::Closed) {
+        for number in 0..25 {
+            let mut one = one.clone();
+            let Outcome::Measured(trial) = &mut one.outcome else { unreachable!() };
+            if number < 3 {
+                trial.player.socket_drops = 7;
+            }
+            if (10..14).contains(&number) {
+                trial.beside = vec![Beside { name: "cell 0".into(), cpu_s: 1.0 }];
+            }
+            if number < 3 || (10..14).contains(&number) {
+                trial.load.answered_qps *= 0.1;
+            }
+            more.push(one);
+        }
+    }
+    run.trials.extend(more);
+    let judged = judged(&run);
+    assert_eq!((judged.outcome, judged.case.refusal()), (Verdict::Equivalent, None), "{judged:?}");
+    assert!(judged.ratio.unwrap().low > 0.998, "{:?}", judged.ratio);
 }
 
 /// A trial that the player spoiled and that was made anew is forgotten.

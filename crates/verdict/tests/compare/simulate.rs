@@ -46,7 +46,7 @@ impl Session {
     /// A whole comparison, in which B has this share of A's rate.
     pub(crate) fn compare(&mut self, blocks: usize, share: f64) -> Comparison {
         let Host { spread, of_b, .. } = self.host;
-        let mut case = Case { figure: Figure::AnsweredRate, ..Case::default() };
+        let mut case = Case { figure: Figure::AnsweredRate, starts_of_a: 2, ..Case::default() };
         for _ in 0..blocks {
             let [a, again, b] = [spread, spread, spread * of_b].map(|spread| self.start(spread));
             case.same.push((again - a).exp());

@@ -50,7 +50,7 @@ fn equals_say_that_a_difference_cannot_be_told_where_it_would_have_to_be_large()
     };
     let (coarse, fine) = (of_mde(0.1), of_mde(0.01));
     assert_eq!([coarse.outcome, fine.outcome], [Outcome::Equivalent; 2]);
-    assert_eq!(coarse.caveat().unwrap(), "A difference of up to 12.7 % cannot be told from none here.");
+    assert_eq!(coarse.caveat().unwrap(), "A difference of up to 14.8 % cannot be told from none here.");
     assert_eq!(fine.caveat(), None, "{:?}", fine.mde);
     let slower = judged(Figure::AnsweredRate, 0.8, 0.005);
     assert_eq!((slower.outcome, slower.caveat()), (Outcome::Slower, None));

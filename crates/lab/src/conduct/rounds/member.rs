@@ -20,13 +20,15 @@ pub(super) struct Member<'a> {
     pub(super) warm_up: WarmUp,
     /// Its last warm-up.
     pub(super) warmed: Option<Trial>,
+    /// In how many trials of others it was not idle.
+    pub(super) restless: u32,
     /// Whether it was told how it ended.
     pub(super) is_told: bool,
 }
 
 impl Member<'_> {
     pub(super) fn new(place: Place, unit: Unit, cell: &Cell) -> Self {
-        Self { place, unit, play: None, warm_up: WarmUp::of(cell), warmed: None, is_told: false }
+        Self { place, unit, play: None, warm_up: WarmUp::of(cell), warmed: None, restless: 0, is_told: false }
     }
 
     /// Whether it searches for a rate with what it wants next, and a trial of its ceiling beside that is worth something.

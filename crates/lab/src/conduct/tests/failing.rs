@@ -14,7 +14,7 @@ fn what_failed_three_times_in_succession_is_not_started_again() {
     assert_eq!(run.skipped, left_out.into());
 }
 
-/// A comparison of two of the subjects, in four pairs of each with A.
+/// A comparison of two of the subjects, in eight blocks.
 fn comparison(a: &str, b: &str) -> Run {
     let cell = |name: &str, part: Part| observation::Cell {
         name: name.into(),
@@ -28,13 +28,13 @@ fn comparison(a: &str, b: &str) -> Run {
 
 #[test]
 fn a_comparison_with_a_side_that_does_not_start_ends_before_it_begins() {
-    for (a, b, failed) in [("slow", "broken", (2, 4)), ("broken", "slow", (0, 0))] {
+    for (a, b, failed) in [("slow", "broken", 2), ("broken", "slow", 0)] {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::create(&folder.path().join("run.sqlite"), &comparison(a, b)).unwrap();
         assert_eq!(conduct(&store, None, &|| Ok(()), &mut |_| ()).unwrap(), Conducted::Whole);
         let run = store.run().unwrap();
         let made: Vec<_> = run.trials.iter().map(|one| (one.cell, one.block, one.failure())).collect();
-        assert_eq!(made, [(failed.0, failed.1, Some("it is broken"))]);
+        assert_eq!(made, [(failed, 0, Some("it is broken"))]);
         assert!(judge(&run).comparisons.is_empty());
     }
 }
@@ -54,10 +54,70 @@ fn a_comparison_ends_when_a_side_goes_on_failing() {
     };
     conduct(&store, None, &dies, &mut |_| ()).unwrap();
     let run = store.run().unwrap();
-    assert_eq!(run.trials.iter().filter(|one| one.cell == 0).count(), 3);
-    assert!(run.trials.iter().all(|one| one.cell != 2), "B had no turn");
+    for cell in 0..3 {
+        assert_eq!(run.trials.iter().filter(|one| one.cell == cell).count(), 3);
+    }
     let why = &run.skipped["blocks 4 to 8"];
     assert_eq!(why, "slow cannot be measured: its last three starts failed");
+}
+
+/// A server that can run once at a time, as one with a socket of a fixed name.
+struct Only<'a> {
+    running: &'a Cell<u32>,
+    subject: Simulated,
+}
+
+impl Started for Only<'_> {
+    fn play(&mut self, load: &Load) -> Result<Trial, NoTrial> {
+        Ok(self.subject.play(load).unwrap_or_else(|never| match never {}))
+    }
+}
+
+impl Drop for Only<'_> {
+    fn drop(&mut self) {
+        self.running.set(self.running.get() - 1);
+    }
+}
+
+#[test]
+fn what_does_not_start_beside_its_like_is_measured_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(&folder.path().join("run.sqlite"), &comparison("slow", "swift")).unwrap();
+    let mut run = store.run().unwrap();
+    let names: Vec<String> = run.cells.iter().map(|cell| cell.name.clone()).collect();
+    let running = Cell::new(0);
+    let mut start = |cell: usize, _: u64, _: Patience| -> Result<Play<'_>, NoTrial> {
+        if running.get() > 0 {
+            return Err(NoTrial::failed("the socket is in use".into()));
+        }
+        running.set(1);
+        let subject = subject(&run_cell(&names[cell]))?;
+        Ok(Box::new(Only { running: &running, subject }))
+    };
+    let (goal, reasons) = (Preset::Quick.goal(), Ok(()));
+    let mut conductor =
+        Conductor { store: &store, goal, clock: None, reasons, start: &mut start, tell: &mut |_| () };
+    assert_eq!(conductor.conduct(&mut run).unwrap(), Conducted::Whole);
+    for cell in 0..3 {
+        let blocks: Vec<u32> =
+            run.trials_of(cell).filter(|one| one.purpose == Purpose::Closed).map(|one| one.block).collect();
+        assert_eq!(blocks, (0..8).collect::<Vec<_>>(), "cell {cell}");
+    }
+    assert!(run.trials.iter().all(|one| one.failure().is_none()));
+    let alone = run.skipped.iter().filter(|(what, _)| what.starts_with("rounds with "));
+    // A and A again are called alike here.
+    assert_eq!(alone.clone().count(), 1, "{:?}", run.skipped);
+    assert!(
+        alone
+            .map(|(_, why)| why)
+            .all(|why| why == "it does not start beside the others: the socket is in use")
+    );
+    let doubts = judge(&run).comparisons.remove(0).case.doubts;
+    assert!(doubts.iter().any(|doubt| doubt.contains("was not measured side by side")), "{doubts:?}");
+}
+
+fn run_cell(name: &str) -> observation::Cell {
+    observation::Cell { name: name.into(), ..observation::Cell::default() }
 }
 
 #[test]
@@ -69,8 +129,8 @@ fn a_comparison_whose_starts_take_longer_than_its_budget_has_as_many_blocks_as_a
     let clock = Some((Clock::new(0.0), Instant::now()));
     conduct(&store, clock, &|| Ok(()), &mut |_| ()).unwrap();
     let run = store.run().unwrap();
-    assert_eq!(run.blocks, 24, "it is stored, so that a run which goes on has the same");
-    assert!(run.skipped["4 of 10 blocks"].starts_with("each start takes "), "{:?}", run.skipped);
+    assert_eq!(run.blocks, 6, "it is stored, so that a run which goes on has the same");
+    assert!(run.skipped["34 of 40 blocks"].starts_with("a block takes "), "{:?}", run.skipped);
 }
 
 /// A run of the default study over a subject that fails in trials of this kind, in as many blocks.

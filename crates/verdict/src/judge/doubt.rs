@@ -1,0 +1,140 @@
+//! What casts doubt on a figure: its warnings, its starts, its echo and its range.
+
+use super::searches::{failures, hidden_share, of_searches, outlying_starts, why_no_figure};
+use super::weigh::{Case, is_estimated};
+use crate::advice::{Action, Advice};
+use crate::grade::Grade;
+use crate::interval::Interval;
+use crate::warning::{Effect, Warning};
+
+/// One reason for a grade.
+pub(super) struct Doubt {
+    pub(super) effect: Option<Effect>,
+    pub(super) reason: String,
+    action: Option<Action>,
+}
+
+/// Starts that a verdict should rest on: fewer cannot reach an interval of 95 %.
+const ENOUGH_STARTS: u32 = 6;
+
+/// A share of the ceiling that rounding does not explain.
+const ABOVE: f64 = 1.005;
+
+impl Doubt {
+    /// The weight of what leaves no figure.
+    pub(super) const REFUSES: u8 = 0;
+
+    pub(super) fn of_warning(warning: &Warning) -> Self {
+        let action = Some(Action::of_warning(warning.code));
+        Self { effect: Some(warning.effect()), reason: warning.to_string(), action }
+    }
+
+    pub(super) fn advice(&self) -> Option<Advice> {
+        Some(Advice { gravity: self.weight(), action: self.action? })
+    }
+
+    /// The gravest first: the grade that it leaves at best.
+    pub(super) fn weight(&self) -> u8 {
+        match self.effect {
+            Some(Effect::Refuse | Effect::RedoThenRefuse) => Self::REFUSES,
+            Some(Effect::Cap(grade)) => 3 - grade as u8,
+            Some(Effect::DownOne) => 4,
+            None => 5,
+        }
+    }
+
+    /// What is to be said of a figure that all trials give together, and no load of them alone.
+    pub(super) fn without_bound() -> Self {
+        let reason = "No load met the goal often enough to be a lower bound: the figure is what all trials say together.";
+        Self { effect: Some(Effect::Cap(Grade::C)), action: Some(Action::MoreTime), reason: reason.into() }
+    }
+
+    /// What is to be said of the figure; of one that is refused nothing of how well it is known.
+    pub(super) fn of_figure(case: &Case<'_>, figure_qps: Option<Interval>, is_refused: bool) -> Vec<Self> {
+        let Some(interval) = figure_qps else {
+            let reason = why_no_figure(case.starts);
+            return vec![Self { effect: Some(Effect::Refuse), action: None, reason }];
+        };
+        let mut doubts = Self::of_starts(case, &interval);
+        doubts.extend(Self::of_echo(case, &interval));
+        doubts.extend(Self::of_spread(case, &interval).filter(|_| !is_refused));
+        let of_searches = of_searches(case.starts, case.hidden_most, is_refused).into_iter();
+        doubts.extend(of_searches.map(|reason| Self { effect: None, action: None, reason }));
+        doubts
+    }
+
+    /// How many starts there were, how many failed, and which stands out.
+    fn of_starts(case: &Case<'_>, interval: &Interval) -> Vec<Self> {
+        let mut doubts = Vec::new();
+        let mut tell = |reason: String| doubts.push(Self { effect: None, action: None, reason });
+        let failures: Vec<&str> = failures(case.starts).collect();
+        if let Some(first) = failures.first() {
+            tell(format!("{} of {} starts failed: {first}", failures.len(), case.starts.len()));
+        }
+        if let Some(reason) = outlying_starts(case.starts) {
+            tell(reason);
+        }
+        if case.was_running && interval.count > 1 {
+            let reason = "The server was running before: each start is one session with the same life of it. The range \
+                          shows how sessions differ, not how a restarted server would.";
+            tell(reason.into());
+        }
+        let covers = interval.coverage * 100.0;
+        let (cap, reason) = match interval.count {
+            1 => (Grade::C, "The figure rests on one start, so how much starts differ is not known.".into()),
+            starts @ ..ENOUGH_STARTS if is_estimated(case.starts) => {
+                let few = format!(
+                    "The figure rests on {starts} starts, too few to know well how much starts differ."
+                );
+                (Grade::B, few)
+            }
+            starts @ ..ENOUGH_STARTS => {
+                let reason = format!(
+                    "The figure rests on {starts} starts: its range covers the truth with {covers:.0} %, and with 97 % \
+                     if there were six."
+                );
+                (Grade::B, reason)
+            }
+            _ => return doubts,
+        };
+        // A search has one start, however long it lasts.
+        let action = (!case.names_flags).then_some(Action::MoreTime);
+        doubts.push(Self { effect: Some(Effect::Cap(cap)), action, reason });
+        doubts
+    }
+
+    /// What was not measured of the echo, or does not bound the figure.
+    fn of_echo(case: &Case<'_>, interval: &Interval) -> Vec<Self> {
+        let unmeasured = case.player_qps.is_none().then(|| Self {
+            effect: Some(Effect::Cap(Grade::C)),
+            action: Some(Action::MeasureEcho),
+            reason: "The player's own ceiling was not measured, so nothing shows that it was not the limit."
+                .into(),
+        });
+        let share = case.echo_qps.map(|echo_qps| interval.median / echo_qps).filter(|it| *it > ABOVE);
+        let above = share.map(|share| Self {
+            effect: None,
+            action: None,
+            reason: format!(
+                "It is {:.0} % of the echo's rate that it is held against, so that rate is no ceiling of it.",
+                share * 100.0
+            ),
+        });
+        unmeasured.into_iter().chain(above).collect()
+    }
+
+    /// How well the figure is known; none where that is well enough.
+    fn of_spread(case: &Case<'_>, interval: &Interval) -> impl Iterator<Item = Self> {
+        // The estimate knows what buffers hid.
+        let hidden = if is_estimated(case.starts) { None } else { hidden_share(case.starts) };
+        let spread = interval.half_width().max(hidden.unwrap_or(0.0));
+        let (cap, only) = match spread {
+            ..=0.01 => (None, ""),
+            ..=0.05 => (Some(Grade::B), ""),
+            _ => (Some(Grade::C), " only"),
+        };
+        let reason = format!("The figure is known to ± {:.1} %{only}.", spread * 100.0);
+        cap.map(|cap| Self { effect: Some(Effect::Cap(cap)), action: Some(Action::MoreTime), reason })
+            .into_iter()
+    }
+}

@@ -1,0 +1,153 @@
+//! Sentences about the searches of a cell: why they gave no figure, and what did not go as it should.
+
+use super::start::Start;
+use crate::interval::outlying;
+use crate::rate::plain;
+use crate::search::{Bounds, Futile};
+
+/// Why starts failed.
+pub(super) fn failures<'a>(starts: &'a [Start<'_>]) -> impl Iterator<Item = &'a str> {
+    starts.iter().filter_map(|start| start.verdict.failure.as_deref())
+}
+
+/// Which starts stand out; none where all are alike.
+pub(super) fn outlying_starts(starts: &[Start<'_>]) -> Option<String> {
+    let (blocks, figures): (Vec<u32>, Vec<f64>) =
+        starts.iter().filter_map(|start| Some((start.verdict.block, start.throughput_qps()?))).unzip();
+    let told: Vec<String> = outlying(&figures)
+        .into_iter()
+        .map(|at| format!("that of block {} with {} q/s", blocks[at] + 1, plain(figures[at])))
+        .collect();
+    (!told.is_empty())
+        .then(|| format!("Of its starts {} stands far out; it counts like all others.", told.join(" and ")))
+}
+
+/// Why there is no figure: nobody tried, nothing could be tried, time was short, or no load met the goal.
+pub(super) fn why_no_figure(starts: &[Start<'_>]) -> String {
+    if let Some(first) = failures(starts).next() {
+        let (failed, all) = (failures(starts).count(), starts.len());
+        return match all {
+            1 => format!("Its only start failed, so there is no figure: {first}"),
+            _ if failed == all => format!("All of its {all} starts failed, so there is no figure: {first}"),
+            _ => format!("No start gave a figure, and {failed} of {all} failed: {first}"),
+        };
+    }
+    let searches: Vec<&Bounds> = starts.iter().filter_map(Start::bounds).collect();
+    if searches.is_empty() {
+        return "It was never tried: the run or its budget ended before it was begun.".into();
+    }
+    if let Some(futile) = searches.iter().find_map(|bounds| bounds.futile) {
+        return why_futile(futile);
+    }
+    if let Some(refuted_qps) = searches.iter().filter_map(|bounds| bounds.refuted_qps).reduce(f64::min) {
+        return format!(
+            "{} queries a second met the goal and failed when they were tried once more, and no lesser load was tried \
+             often enough to hold.",
+            plain(refuted_qps)
+        );
+    }
+    if searches.iter().any(|bounds| bounds.interrupted) {
+        return "The search was interrupted before any load was known to meet the goal.".into();
+    }
+    if searches.iter().any(|bounds| bounds.incomplete) {
+        return "The time for the search was used up before any load was known to meet the goal.".into();
+    }
+    "No load met the goal in any start, so there is no figure.".into()
+}
+
+/// Why a search ended early, and what to look for.
+fn why_futile(futile: Futile) -> String {
+    match futile {
+        Futile::Wrong { .. } => {
+            "The search ended early: with so many wrong answers there is no figure, whatever the load.".into()
+        }
+        Futile::Silent => {
+            "The search ended early: not one query of the overload was answered. Look for a packet \
+                           filter, and ask the server one of these questions by hand."
+                .into()
+        }
+        Futile::Late { .. } => format!(
+            "The search ended early: {futile}. Allow the answers more time (--timeout), as the way to a server far away \
+             takes, or look for what delays them."
+        ),
+        Futile::Lossy { .. } => format!(
+            "The search ended early: {futile}. Look for a packet filter or a rate limit, on the path or in the \
+             server, and for queries that it does not answer."
+        ),
+    }
+}
+
+/// What is to be said of searches that did not end as they should, when it is not said by a warning.
+pub(super) fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bool) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let all = starts.iter().filter_map(Start::bounds).count();
+    let mut tell = |holds: fn(&Bounds) -> bool, at_most: usize, what: &str| {
+        let some = count(starts, holds);
+        if some > 0 && some <= at_most {
+            reasons.push(format!("{some} of {all} searches {what}"));
+        }
+    };
+    tell(|bounds| bounds.interrupted, all, "were interrupted before they were over.");
+    tell(|bounds| bounds.incomplete, all, "ran out of time before their bounds were close.");
+    // If as many as half did there is a warning.
+    let few = all.div_ceil(2).saturating_sub(1);
+    tell(
+        |bounds| bounds.refuted_qps.is_some(),
+        few,
+        "drifted: a load that had met the goal failed when it was tried once more, and does not count as a bound.",
+    );
+    tell(
+        |bounds| bounds.refuted_qps.is_none() && bounds.is_shaky(),
+        few,
+        "drifted: their lower bound missed the goal in several trials at the end, though in no more than the goal allows.",
+    );
+    let irregular_most = if is_refused { 0 } else { few };
+    tell(
+        |bounds| bounds.irregular,
+        irregular_most,
+        "were irregular: even the greatest load tried met the goal.",
+    );
+    let untested = untested(starts);
+    if untested > 0 {
+        reasons.push(format!(
+            "{untested} of {all} searches had no time to try their lower bound once more at the end: whether it drifted \
+             is not known."
+        ));
+    }
+    match hidden_share(starts) {
+        None if starts.iter().all(|start| !start.verdict.is_searched) => {}
+        None => reasons.push(
+            "How many packets the subject's buffers hold did not show: they may have hidden a loss in short \
+             trials."
+                .into(),
+        ),
+        Some(hidden) if hidden > hidden_most => reasons.push(format!(
+            "Trials were shorter than the subject's buffers ask for: these could have hidden {:.1} % of the load.",
+            hidden * 100.0
+        )),
+        Some(_) => {}
+    }
+    reasons
+}
+
+/// How many searches found a lower bound and did not try it once more.
+fn untested(starts: &[Start<'_>]) -> usize {
+    let searches = starts.iter().filter(|start| start.verdict.is_searched).filter_map(Start::bounds);
+    let is_untested =
+        |bounds: &&Bounds| bounds.lower_qps.is_some() && bounds.retests == 0 && !bounds.interrupted;
+    searches.filter(is_untested).count()
+}
+
+/// The greatest share of its load that the buffers could have hidden in any search; none where one is unknown.
+pub(super) fn hidden_share(starts: &[Start<'_>]) -> Option<f64> {
+    let searches = starts.iter().filter(|start| start.verdict.is_searched).filter_map(Start::bounds);
+    searches
+        .filter(|bounds| bounds.lower_qps.is_some())
+        .map(|bounds| bounds.hidden_share)
+        .reduce(|a, b| Some(a?.max(b?)))
+        .flatten()
+}
+
+fn count(starts: &[Start<'_>], holds: impl Fn(&Bounds) -> bool) -> usize {
+    starts.iter().filter_map(Start::bounds).filter(|bounds| holds(bounds)).count()
+}
