@@ -212,7 +212,7 @@ fn a_closed_loop_is_as_fast_as_what_was_answered_while_it_lasted() {
     let control = Control::new(plan.threads);
     let trial = std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut asked: Vec<([u8; 512], usize, std::net::SocketAddr)> = Vec::new();
+            let mut asked: Vec<([u8; 512], usize, SocketAddr)> = Vec::new();
             while asked.len() < 8 {
                 let mut query = [0; 512];
                 let (length, from) = server.recv_from(&mut query).unwrap();
