@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(of(600.0), Ok(extent(38, 26, 0.1)));
         let error = of(15.0).unwrap_err();
         assert!(error.contains("--budget 20s or more") && !error.contains("--duration"), "{error}");
-        let error = Extent::within_budget(60.0, Some(10.0), None).unwrap_err().to_string();
-        assert!(error.ends_with("--budget 322s or more, or a shorter --duration"), "{error}");
+        let error = Extent::within_budget(60.0, Some(9.9), None).unwrap_err().to_string();
+        assert!(error.ends_with("--budget 319s or more, or a shorter --duration"), "{error}");
     }
 }

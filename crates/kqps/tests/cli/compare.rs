@@ -51,7 +51,9 @@ fn a_small_part_of_the_rate_is_slower_and_fails_a_build() {
     let out = folder.path().join("out");
     // A twentieth of the rate is far beyond any noise that a host can have.
     let output =
-        live([20_000, 500_000], &out, &["-q", "8", "--json", "--fail-on", "slower:5%"]).output().unwrap();
+        live([20_000, 500_000], &out, &["-q", "8", "--blocks", "6", "--json", "--fail-on", "slower:5%"])
+            .output()
+            .unwrap();
     let comparisons = told(&output);
     assert_eq!(comparisons.len(), 1, "{}", stderr(&output));
     let comparison = &comparisons[0];
@@ -59,20 +61,20 @@ fn a_small_part_of_the_rate_is_slower_and_fails_a_build() {
     assert_eq!(comparison["outcome"], "slower", "{comparison}");
     assert_eq!(comparison["figure"], "answered-rate");
     assert!(comparison["ratio"]["median"].as_f64().unwrap() < 0.5, "{comparison}");
-    assert_eq!(comparison["blocks"].as_array().unwrap().len(), 10);
+    assert_eq!(comparison["blocks"].as_array().unwrap().len(), 6);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     assert!(stderr(&output).contains("--fail-on slower:5% holds"), "{}", stderr(&output));
 
     let run = Store::read(&out.join("run.sqlite")).unwrap();
-    assert_eq!((run.study.as_str(), run.cells.len(), run.blocks), ("compare", 3, 10));
+    assert_eq!((run.study.as_str(), run.cells.len(), run.blocks), ("compare", 3, 6));
     // In every block all three are started before the first of them is loaded.
-    for block in 0..10 {
+    for block in 0..6 {
         let of_block: Vec<_> = run.trials.iter().filter(|it| it.block == block).collect();
         let warmed: BTreeSet<u32> =
             of_block.iter().take_while(|it| it.purpose == Purpose::WarmUp).map(|it| it.cell).collect();
         assert_eq!(warmed, BTreeSet::from([0, 1, 2]), "block {block}");
     }
-    assert_eq!(starts_of(&run.trials), 30);
+    assert_eq!(starts_of(&run.trials), 18);
     assert!(out.join("report.html").exists());
 
     // What is stored gives the same again, and so does the pair of cells by name.

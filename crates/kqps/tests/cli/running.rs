@@ -150,7 +150,7 @@ fn two_servers_that_run_are_compared_and_so_is_one_with_a_command() {
     for (name, b) in [("running", urls[1].as_str()), ("mixed", own.as_str())] {
         let out = bench.out(name);
         let mut command = kqps(&["compare", "--a", &urls[0], "--b", b, "-d", &bench.queries(), "--json"]);
-        command.args(["--blocks", "1", "--duration", "50ms", "--seed", "4", "-q", "8", "--out"]).arg(&out);
+        command.args(["--blocks", "1", "--duration", "500ms", "--seed", "4", "-q", "8", "--out"]).arg(&out);
         let output = command.output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let told: Value = serde_json::from_slice(&output.stdout).unwrap();
