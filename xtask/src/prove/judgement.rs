@@ -81,7 +81,7 @@ const CLAIMS: [Claim; 3] = [
             help: "fewer trials, for this host can tell smaller differences apart",
         }),
         right: |outcome| !outcome.is_different(),
-        share: 0.90,
+        share: 0.87,
     },
 ];
 

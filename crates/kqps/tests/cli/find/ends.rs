@@ -83,7 +83,8 @@ fn search(address: &str, queries: &str, goal: &str) -> (Output, Value) {
     std::fs::write(&file, queries).unwrap();
     let mut find =
         kqps(&["find", address, "--goal", goal, "--no-ceiling", "--json", "-t", "100ms", "--lag", "10s"]);
-    find.arg("-d").arg(&file).env("XDG_CACHE_HOME", folder.path());
+    // Beside other tests many trials are made again.
+    find.args(["--time-limit", "2m"]).arg("-d").arg(&file).env("XDG_CACHE_HOME", folder.path());
     let output = find.output().unwrap();
     let (out, err) = words(&output);
     let last = out.lines().last().unwrap_or_else(|| panic!("{err}"));
