@@ -10,7 +10,8 @@ use std::time::Instant;
 use kqps_host::{Topology, fingerprint, split};
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Cell, CellLoad, Run};
-use kqps_verdict::compare::Part;
+use kqps_verdict::compare::{LEAST_BLOCKS, Part};
+use kqps_verdict::disturbed::BESIDE_S;
 
 use crate::configured::Configured;
 use crate::layout::file_name;
@@ -28,9 +29,6 @@ pub const NAME: &str = "compare";
 /// The goal that a run names although nothing is searched here.
 const GOAL: &str = "quick";
 
-/// With fewer blocks there is no verdict.
-pub const BLOCKS_LEAST: u32 = 6;
-
 /// The factor of a cell that says how many trials each of its starts has.
 pub const ROUNDS_FACTOR: &str = "rounds";
 
@@ -38,9 +36,6 @@ pub const ROUNDS_FACTOR: &str = "rounds";
 pub(crate) fn rounds(cell: &Cell) -> usize {
     cell.factors.get(ROUNDS_FACTOR).and_then(|word| word.parse().ok()).unwrap_or(1)
 }
-
-/// Seconds that a trial takes beside its load: its player begins, cores are gauged, and last replies are waited for.
-pub const BESIDE_S: f64 = 0.07;
 
 /// Seconds that the trials of a start of this cell take.
 pub fn trials_s(cell: &Cell) -> f64 {
@@ -74,7 +69,7 @@ pub(crate) fn lengthen(cell: &mut Cell, latency_s: f64) -> bool {
 
 /// How many of the planned blocks fit the time that is left, where one takes so long; those that a verdict takes in any case.
 pub(crate) fn fitting(planned: u32, left_s: f64, block_s: f64) -> u32 {
-    planned.min(((left_s / block_s) as u32).max(BLOCKS_LEAST))
+    planned.min(((left_s / block_s) as u32).max(LEAST_BLOCKS))
 }
 
 /// One side of a comparison.

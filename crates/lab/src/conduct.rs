@@ -12,12 +12,11 @@ use std::time::Instant;
 use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::store::StoreError;
 use kqps_observation::{Cell, Run, RunTrial, Store, Trial};
-use kqps_verdict::compare::Pairing;
+use kqps_verdict::compare::{LEAST_BLOCKS, Pairing};
 use kqps_verdict::search::Goal;
 
 use crate::budget::{Clock, cost};
 use crate::canary;
-use crate::comparison::BLOCKS_LEAST;
 use crate::load::Load;
 use crate::order;
 use crate::reasons;
@@ -160,7 +159,7 @@ impl Conductor<'_> {
             }
             let fits = |(clock, began): (Clock, Instant)| match pairing {
                 // Nothing of such a block can be cut short.
-                Some(_) => block < BLOCKS_LEAST || clock.fits_cell(seconds(began), last_block_s),
+                Some(_) => block < LEAST_BLOCKS || clock.fits_cell(seconds(began), last_block_s),
                 None => clock.fits_block(seconds(began), block, last_block_s),
             };
             if !self.clock.is_none_or(fits) {

@@ -4,7 +4,7 @@
 //! The rule, for each comparison:
 //!
 //! - **equivalent**: the interval of the ratio lies inside ± MDE.
-//! - **faster**, **slower**: it does not, it excludes 1, and the ratio is 0.55 of the MDE away from 1, or farther.
+//! - **faster**, **slower**: it does not, it excludes 1, and the ratio is 0.6 of the MDE away from 1, or farther.
 //! - **inconclusive**: all else, with the number of blocks that would probably settle it, or that it takes at least; and
 //!   always where the trials show that the ratios are not those of the subjects, which no number of blocks would settle.
 //!
@@ -38,7 +38,7 @@ pub const ERROR_RATE: f64 = 0.05;
 
 /// A difference is claimed from this share of the MDE on. A difference as large as the MDE seldom shows as less than this; one of
 /// a quarter of the MDE seldom shows as more.
-const CLAIMED: f64 = 0.55;
+const CLAIMED: f64 = 0.6;
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -1,7 +1,8 @@
 //! How much a comparison measures: its blocks, the trials of each start, and how long they last.
 
-use kqps_lab::comparison::{BESIDE_S, BLOCKS_LEAST};
 use kqps_lab::words::time;
+use kqps_verdict::compare::LEAST_BLOCKS;
+use kqps_verdict::disturbed::BESIDE_S;
 
 use super::{LiveArgs, within};
 use crate::exit::bad_input;
@@ -15,7 +16,7 @@ const LOADED_S: f64 = 2.6;
 /// Seconds of a trial: the shorter, the more alike is what the host does to both sides.
 const TRIAL_S: f64 = 0.1;
 
-/// At a fixed rate a trial has so many queries, which tell its p99 latency.
+/// At a fixed rate a trial has so many queries, enough for its p99 latency.
 const TRIAL_QUERIES: f64 = 10_500.0;
 
 /// Seconds for a start without its trials: it starts, is warmed up, and stops.
@@ -61,12 +62,12 @@ impl Extent {
     /// blocks as fit.
     fn within_budget(budget_s: f64, loaded_s: Option<f64>, rate_qps: Option<f64>) -> anyhow::Result<Self> {
         let fitting_s = || {
-            let start_s = (budget_s - TRIED * START_S) / (f64::from(BLOCKS_LEAST) * STARTS);
+            let start_s = (budget_s - TRIED * START_S) / (f64::from(LEAST_BLOCKS) * STARTS);
             let shortest_s = shortest_s(rate_qps).min(LOADED_S);
             let rounds = ((start_s - START_S) / (shortest_s + BESIDE_S)).floor();
             (rounds.max(1.0) * shortest_s).min(LOADED_S)
         };
-        let least = Self::of_start(BLOCKS_LEAST, loaded_s.unwrap_or_else(fitting_s), rate_qps);
+        let least = Self::of_start(LEAST_BLOCKS, loaded_s.unwrap_or_else(fitting_s), rate_qps);
         let least_s = least.whole_s().ceil();
         if budget_s < least_s {
             return Err(bad_input(format!(
@@ -91,7 +92,7 @@ impl Extent {
     }
 }
 
-/// Seconds of the shortest trial that tells the figures.
+/// Seconds of the shortest trial that gives the figures.
 fn shortest_s(rate_qps: Option<f64>) -> f64 {
     rate_qps.map_or(TRIAL_S, |rate_qps| (TRIAL_QUERIES / rate_qps).max(TRIAL_S))
 }

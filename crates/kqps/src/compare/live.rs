@@ -33,7 +33,7 @@ pub(super) fn compare(args: &Args) -> anyhow::Result<Compared> {
     let go_on = format!("kqps compare --resume --out {}", session.folder().path().display());
     let blocks = session.run().blocks;
     let interrupts = signals::in_order();
-    let conducted = session.conduct(interrupts, &mut |event| tell(event, blocks));
+    let conducted = session.conduct(interrupts, &mut |event| report(event, blocks));
     let conducted = conducted.with_context(|| format!("what was measured is stored; to go on: {go_on}"))?;
     let verdict = judge(session.run());
     let page = write_page(&session, &verdict);
@@ -154,7 +154,7 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
 }
 
 /// A line for every start, on stderr.
-fn tell(event: &Event<'_>, blocks: u32) {
+fn report(event: &Event<'_>, blocks: u32) {
     let (cell, block, found) = match event {
         Event::Dropped { what, why } => return eprintln!("Left out: {what}: {why}."),
         Event::Over { cell, block, ending } => (cell, block, found(ending)),

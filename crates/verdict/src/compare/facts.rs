@@ -80,8 +80,7 @@ pub fn figures_of(cell: &Cell) -> &'static [Figure] {
     }
 }
 
-/// The case of a run that was made for a comparison. In runs of earlier versions A was started once in a block, beside itself in
-/// the first half of the blocks and beside B in the second.
+/// The case of a run that was made for a comparison.
 pub fn of_run_for(run: &Run, pairing: Pairing, figure: Figure) -> Case {
     let at = common_speed(&run.cells[pairing.a], &run.cells[pairing.b]);
     let figures = [pairing.a, pairing.again, pairing.b].map(|cell| of_starts(run, cell, figure, at));
@@ -89,15 +88,29 @@ pub fn of_run_for(run: &Run, pairing: Pairing, figure: Figure) -> Case {
     let both: BTreeMap<u32, f64> =
         a.iter().filter_map(|(block, a)| Some((*block, (a * again.get(block)?).sqrt()))).collect();
     let is_side_by_side = b.keys().any(|block| both.contains_key(block));
-    let (of_a, starts_of_a) = if is_side_by_side { (&both, 2) } else { (a, 1) };
     let mut case = named((run, pairing.a), (run, pairing.b), figure);
     // A once more is a part of A's figure.
     Objections::to((run, pairing.again), figure, &run.cells[pairing.again].name).join(&mut case);
-    let (numbers, blocks): (Vec<u32>, _) = ratios(of_a, b).into_iter().unzip();
-    let (_, same): (Vec<u32>, _) = ratios(a, again).into_iter().unzip();
-    let first = if is_side_by_side { 0 } else { numbers.first().copied().unwrap_or(0) };
-    let numbers = numbers.into_iter().map(|number| number - first).collect();
+    let (of_b, of_same, starts_of_a) = if is_side_by_side {
+        (ratios(&both, b), ratios(a, again), 2)
+    } else {
+        (in_twos(&ratios(a, b)), in_twos(&ratios(a, again)), 1)
+    };
+    let (numbers, blocks) = of_b.into_iter().unzip();
+    let same = of_same.into_iter().map(|(_, ratio)| ratio).collect();
     Case { blocks, starts_of_a, numbers, same, ..case }
+}
+
+/// The ratios of a run of an earlier version, whose blocks were pairs of starts: first all of A beside itself, then all of A
+/// beside B, and each two of them, the second the other way round, were an ABBA block. Its ratio is the geometric mean, in which
+/// a steady drift of the host cancels out.
+fn in_twos(pairs: &[(u32, f64)]) -> Vec<(u32, f64)> {
+    let first = pairs.first().map_or(0, |(block, _)| block / 2);
+    let blocks = pairs.chunk_by(|one, other| one.0 / 2 == other.0 / 2);
+    let mean = |block: &[(u32, f64)]| {
+        (block.iter().map(|(_, ratio)| ratio.ln()).sum::<f64>() / block.len() as f64).exp()
+    };
+    blocks.map(|block| (block[0].0 / 2 - first, mean(block))).collect()
 }
 
 /// The case of two cells of one run: their starts are paired by block. For want of blocks made for it, each cell
@@ -191,22 +204,24 @@ fn told_of<'a>(trials: &[&'a RunTrial]) -> Vec<&'a Trial> {
     }
     let measured = trials.iter().filter_map(|one| Some((one.purpose, one.measured()?)));
     let measured: Vec<_> = measured.filter(|(purpose, _)| is_compared(*purpose)).collect();
-    let is_sound = |trial: &Trial| !is_spoiled(trial) && disturbed(trial).is_none();
-    let mut counted: Vec<&Trial> =
-        measured.iter().map(|(_, trial)| *trial).filter(|trial| is_sound(trial)).collect();
-    if counted.is_empty() {
-        let at_last = counted_at_last(&measured, |(purpose, trial)| (*purpose, *trial));
-        counted.extend(at_last.into_iter().map(|(_, trial)| *trial));
-    }
-    // Of several rates the highest tells most of a subject.
+    // Of several rates the highest says most of a subject.
     let load_qps = |trial: &Trial| evidence::load_qps(trial).unwrap_or(0.0);
-    let highest_qps = counted.iter().map(|trial| load_qps(trial)).fold(0.0, f64::max);
-    counted.retain(|trial| load_qps(trial) >= highest_qps);
-    counted
+    let highest_qps = measured.iter().map(|(_, trial)| load_qps(trial)).fold(0.0, f64::max);
+    let highest: Vec<_> = measured.into_iter().filter(|(_, trial)| load_qps(trial) >= highest_qps).collect();
+    let is_sound = |trial: &Trial| !is_spoiled(trial) && disturbed(trial).is_none();
+    let sound: Vec<&Trial> =
+        highest.iter().map(|(_, trial)| *trial).filter(|trial| is_sound(trial)).collect();
+    if !sound.is_empty() {
+        return sound;
+    }
+    counted_at_last(&highest, |(purpose, trial)| (*purpose, *trial))
+        .into_iter()
+        .map(|(_, trial)| *trial)
+        .collect()
 }
 
 fn of_trial(trial: &Trial, figure: Figure, at: Speed) -> Option<f64> {
-    let speed = if at == Speed::Reference { evidence::speed(trial) } else { 1.0 };
+    let speed = if at == Speed::AsItCame { 1.0 } else { evidence::speed(trial) };
     let value = match figure {
         Figure::AnsweredRate | Figure::ReliableRate => trial.load.answered_qps / speed,
         Figure::CpuPerAnswer => {

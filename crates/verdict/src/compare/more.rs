@@ -52,7 +52,7 @@ mod tests {
         let more = |ratio: &Interval, mde| blocks_wanted(Some(ratio), Some(mde), 0.05).unwrap();
         assert_eq!(more(&ratio(1.02, 0.04, 6), 0.01), More { blocks: 11, is_least: false });
         // The interval is narrow enough, and the MDE is not.
-        assert_eq!(more(&ratio(1.02, 0.01, 6), 0.08), More { blocks: 13, is_least: false });
+        assert_eq!(more(&ratio(1.02, 0.01, 6), 0.08), More { blocks: 16, is_least: false });
     }
 
     #[test]

@@ -15,14 +15,18 @@ use crate::search::{Goal, Probe};
 pub enum Speed {
     /// That of the reference, without what the host spoiled.
     Reference,
+    /// That of the reference, with what the host spoiled: for want of other trials.
+    ReferenceOfAll,
     /// As the cores were, stalls included.
     AsItCame,
 }
 
-/// The estimate of a cell. None where its trials do not bound it, and for a goal that does not ask for what half of the trials
+/// The estimate of a cell. Where those that the host did not spoil do not bound it, all of its trials do at the reference speed,
+/// however far apart they are. None where these do not either, and for a goal that does not ask for what half of the trials
 /// do: then the bounds say it.
 pub fn of_cell(run: &Run, cell: usize, goal: &Goal, at: Speed) -> Option<Estimate> {
-    Estimate::of(&starts_of(run, cell, goal, at))
+    let of = |at| Estimate::of(&starts_of(run, cell, goal, at));
+    of(at).or_else(|| of(Speed::ReferenceOfAll).filter(|_| at == Speed::Reference))
 }
 
 /// What every start of a cell says that did not fail.
@@ -31,7 +35,9 @@ pub(crate) fn starts_of(run: &Run, cell: usize, goal: &Goal, at: Speed) -> Vec<V
         run.trials_of(cell).filter(|one| one.failure().is_some()).map(|one| one.block).collect();
     let trials: Vec<(&RunTrial, &Trial)> = match at {
         Speed::Reference => counted_of_cell(run, cell),
-        Speed::AsItCame => run.trials_of(cell).filter_map(|one| Some((one, one.measured()?))).collect(),
+        Speed::ReferenceOfAll | Speed::AsItCame => {
+            run.trials_of(cell).filter_map(|one| Some((one, one.measured()?))).collect()
+        }
     };
     let is_overload = |purpose| purpose == Purpose::Ceiling && run.cells[cell].role == Role::Subject;
     let mut starts: BTreeMap<u32, Vec<Evidence>> = BTreeMap::new();
@@ -52,7 +58,7 @@ pub fn of_search(goal: &Goal, trials: &[(Purpose, &Trial)], at: Speed) -> Option
 /// What a trial says; none of one that says nothing of the rate. What was played counts, and not what was wanted: the cores
 /// may have been a little faster in the end than before.
 fn evidence(goal: &Goal, purpose: Purpose, trial: &Trial, at: Speed) -> Option<Evidence> {
-    let speed = if at == Speed::Reference { speed(trial) } else { 1.0 };
+    let speed = if at == Speed::AsItCame { 1.0 } else { speed(trial) };
     match (purpose, trial.load.mode) {
         (Purpose::Search | Purpose::Retest | Purpose::Refine, LoadMode::Open) if goal.wants_half() => {
             let played_qps = trial.load.intended_qps.filter(|qps| *qps > 0.0)?;

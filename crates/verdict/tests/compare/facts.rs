@@ -3,7 +3,7 @@
 use kqps_observation::host::CpuFacts;
 use kqps_observation::run::{CellLoad, Outcome, Purpose, Role};
 use kqps_observation::subject::ThreadFacts;
-use kqps_observation::trial::Beside;
+use kqps_observation::trial::{Beside, LoadMode};
 use kqps_observation::{Cell, Run, RunTrial, SubjectFacts, Trial};
 use kqps_verdict::compare::Outcome as Verdict;
 use kqps_verdict::compare::{Case, Comparison, Figure, Pairing, compare, of_run_for, within_run};
@@ -56,9 +56,34 @@ fn b_is_held_against_both_starts_of_a_and_these_against_each_other() {
 fn a_comparison_of_an_earlier_version_has_a_beside_itself_and_then_beside_b() {
     let run = run(&[&[100.0, 200.0, 100.0, 50.0], &[110.0, 180.0, NONE, NONE], &[NONE, NONE, 90.0, 60.0]]);
     let case = of_run_for(&run, Pairing { a: 0, again: 1, b: 2 }, Figure::AnsweredRate);
-    is(&case.same, &[1.1, 0.9]);
-    is(&case.blocks, &[0.9, 1.2]);
-    assert_eq!((case.numbers, case.starts_of_a), (vec![0, 1], 1));
+    is(&case.same, &[0.99_f64.sqrt()]);
+    is(&case.blocks, &[1.08_f64.sqrt()]);
+    assert_eq!((case.numbers, case.starts_of_a), (vec![0], 1));
+}
+
+/// Of several rates the highest counts in every start, though the host spoiled it in one.
+#[test]
+fn a_rate_that_was_spoiled_is_not_replaced_by_a_lower_one() {
+    let mut run = run(&[&[100.0, 100.0], &[50.0, 50.0]]);
+    for one in &mut run.trials {
+        let Outcome::Measured(trial) = &mut one.outcome else { unreachable!() };
+        if one.purpose == Purpose::Closed {
+            (one.purpose, trial.load.mode, trial.load.intended_qps) =
+                (Purpose::Rate, LoadMode::Open, Some(1000.0));
+            if (one.cell, one.block) == (0, 0) {
+                trial.beside = vec![Beside { name: "cell 1".into(), cpu_s: 1.0 }];
+            }
+        }
+    }
+    let low = run.trials.clone().into_iter().filter(|one| one.purpose == Purpose::Rate).map(|mut one| {
+        let Outcome::Measured(trial) = &mut one.outcome else { unreachable!() };
+        (trial.load.intended_qps, trial.load.answered_qps) = (Some(10.0), 10.0);
+        trial.beside = Vec::new();
+        one
+    });
+    let low: Vec<RunTrial> = low.collect();
+    run.trials.extend(low);
+    is(&within_run(&run, 0, 1, Figure::AnsweredRate).blocks, &[0.5, 0.5]);
 }
 
 /// Most trials of a start decide, whatever a few of them say, and those that the player spoiled say nothing.

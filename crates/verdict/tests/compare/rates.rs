@@ -10,9 +10,6 @@ const COMPARISONS: u64 = 1_000;
 const BLOCKS: usize = 10;
 const LEAST: usize = 6;
 
-/// A share that is 5 % is above this in one of a hundred such counts.
-const ERROR_RATE_SEEN: f64 = ERROR_RATE + 0.016;
-
 fn compared(host: Host, blocks: usize, share: f64) -> Vec<Comparison> {
     (0..COMPARISONS).map(|seed| Session::new(host, seed).compare(blocks, share)).collect()
 }
@@ -28,24 +25,24 @@ fn equals_are_seldom_called_different_and_mostly_equivalent() {
         for blocks in [LEAST, BLOCKS] {
             let compared = compared(host, blocks, 1.0);
             let different = share_of(&compared, |one| one.outcome.is_different());
-            assert!(different <= ERROR_RATE_SEEN, "{host:?}, {blocks} blocks: {different}");
+            assert!(different <= ERROR_RATE, "{host:?}, {blocks} blocks: {different}");
             let equivalent = share_of(&compared, |one| one.outcome == Outcome::Equivalent);
-            assert!(equivalent >= 0.75, "{host:?}, {blocks} blocks: {equivalent}");
+            assert!(equivalent >= 0.95, "{host:?}, {blocks} blocks: {equivalent}");
         }
     }
 }
 
+/// On a host where about half of all comparisons have an MDE below 5 %, a loss of 5 % is about as large as what can be detected.
 #[test]
 fn a_loss_as_large_as_the_mde_is_found() {
-    for (host, blocks) in
-        [(Host::CALM, BLOCKS), (Host::CALM, LEAST), (Host { spread: 0.02, ..Host::CALM }, BLOCKS)]
-    {
-        let mut mdes: Vec<f64> = compared(host, blocks, 1.0).iter().filter_map(|one| one.mde).collect();
-        mdes.sort_by(f64::total_cmp);
-        let mde = mdes[mdes.len() / 2];
-        let found =
-            share_of(&compared(host, blocks, 1.0 / (1.0 + mde)), |one| one.outcome == Outcome::Slower);
-        assert!(found >= 0.93, "{host:?}, {blocks} blocks, {mde}: {found}");
+    for (spread, blocks) in [(0.0165, LEAST), (0.025, BLOCKS)] {
+        for host in [Host { spread, ..Host::CALM }, Host { spread: spread * 0.8, ..Host::REAL }] {
+            let compared = compared(host, blocks, 0.95);
+            let clear: Vec<_> = compared.iter().filter(|one| one.mde.is_some_and(|mde| mde < 0.05)).collect();
+            let found = clear.iter().filter(|one| one.outcome == Outcome::Slower).count();
+            assert!(clear.len() as f64 > COMPARISONS as f64 * 0.3, "{host:?}: {}", clear.len());
+            assert!(found as f64 >= clear.len() as f64 * 0.95, "{host:?}: {found} of {}", clear.len());
+        }
     }
 }
 
@@ -56,13 +53,13 @@ fn more_blocks_find_smaller_differences() {
         of.iter().filter_map(|one| one.mde).sum::<f64>() / of.len() as f64
     };
     let (ten, many) = (mde(10), mde(40));
-    assert!((0.43..0.49).contains(&(many / ten)), "{ten}, {many}");
+    assert!((0.40..0.44).contains(&(many / ten)), "{ten}, {many}");
 }
 
 #[test]
-fn a_quarter_of_the_mde_is_claimed_in_about_one_of_ten() {
+fn a_quarter_of_the_mde_is_not_claimed() {
     // The MDE is 2 % on average.
     let host = Host { spread: 0.0115, ..Host::CALM };
     let claimed = share_of(&compared(host, BLOCKS, 0.995), |one| one.outcome.is_different());
-    assert!(claimed <= 0.12, "{claimed}");
+    assert!(claimed <= ERROR_RATE, "{claimed}");
 }

@@ -20,7 +20,7 @@ fn all_four_are_given() {
     assert_eq!(outcome(1.05, 0.005), Outcome::Faster);
     assert_eq!(outcome(0.95, 0.005), Outcome::Slower);
     assert_eq!(outcome(1.001, 0.003), Outcome::Equivalent);
-    assert_eq!(outcome(1.02, 0.03), Outcome::Inconclusive);
+    assert_eq!(outcome(1.034, 0.03), Outcome::Inconclusive);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn equals_say_that_a_difference_cannot_be_told_where_it_would_have_to_be_large()
     };
     let (coarse, fine) = (of_mde(0.1), of_mde(0.01));
     assert_eq!([coarse.outcome, fine.outcome], [Outcome::Equivalent; 2]);
-    assert_eq!(coarse.caveat().unwrap(), "A difference of up to 14.8 % cannot be told from none here.");
+    assert_eq!(coarse.caveat().unwrap(), "A difference of up to 20.0 % cannot be told from none here.");
     assert_eq!(fine.caveat(), None, "{:?}", fine.mde);
     let slower = judged(Figure::AnsweredRate, 0.8, 0.005);
     assert_eq!((slower.outcome, slower.caveat()), (Outcome::Slower, None));
@@ -76,8 +76,8 @@ fn without_blocks_enough_there_is_no_verdict_and_the_number_missing_is_told() {
 /// What is sure enough for one comparison is not for two.
 #[test]
 fn what_is_compared_together_must_be_surer() {
-    // A chance of 0.03.
-    let case = judged(Figure::AnsweredRate, 0.97, 0.0333).case;
+    // 3.85 standard errors: 3.63 are claimed alone, and 4.07 of two.
+    let case = judged(Figure::AnsweredRate, 0.97, 0.0254).case;
     assert_eq!(compare(std::slice::from_ref(&case))[0].outcome, Outcome::Slower);
     let both = compare(&[case.clone(), case.clone()]);
     assert_eq!((both[0].outcome, both[0].error_rate), (Outcome::Inconclusive, 0.025));

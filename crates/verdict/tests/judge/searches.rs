@@ -2,6 +2,7 @@
 
 use kqps_observation::Trial;
 use kqps_observation::run::{Outcome, Purpose};
+use kqps_observation::trial::Beside;
 use kqps_verdict::grade::Grade;
 use kqps_verdict::judge::{Known, SearchVerdict, judge, judge_search};
 use kqps_verdict::search::Preset;
@@ -129,4 +130,23 @@ fn a_search_without_a_rate_has_a_reason() {
     let verdict = judge_search(&Preset::Quick.goal(), &trials, &Known::default());
     assert_eq!((verdict.grade, verdict.throughput_qps), (Grade::F, None));
     assert!(!verdict.reasons.is_empty());
+}
+
+/// The host never held still, so every trial was spoiled: what they say together is a figure with a wide range, and no more.
+#[test]
+fn where_the_host_spoiled_all_trials_these_give_the_figure() {
+    let goal = Preset::Quick.goal();
+    let spoiled = |load_qps: f64, lost: u64| {
+        let mut trial = trial(load_qps, lost);
+        trial.beside = vec![Beside { name: "another".into(), cpu_s: 1.0 }];
+        trial
+    };
+    let trials = [spoiled(50_000.0, 0), spoiled(60_000.0, 900), spoiled(52_000.0, 0), spoiled(58_000.0, 800)];
+    let sought: Vec<(Purpose, &Trial)> = trials.iter().map(|trial| (Purpose::Search, trial)).collect();
+    let verdict = judge_search(&goal, &sought, &Known::default());
+    let figure = verdict.figure_qps.unwrap_or_else(|| panic!("{:?}", verdict.reasons));
+    assert!((50_000.0..60_000.0).contains(&figure.median), "{figure:?}");
+    assert!(figure.high / figure.low > 1.02 && verdict.grade == Grade::C, "{figure:?} {:?}", verdict.grade);
+    let missed: Vec<_> = sought.into_iter().filter(|(_, trial)| trial.accounts.lost > 0).collect();
+    assert_eq!(judge_search(&goal, &missed, &Known::default()).figure_qps, None, "nothing was learned");
 }

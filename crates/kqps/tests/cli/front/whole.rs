@@ -1,6 +1,9 @@
 //! A client by TCP gets a whole answer or SERVFAIL: it has no other way to ask for the rest, and may take what was cut
 //! for an answer that there is nothing.
 
+use std::net::SocketAddr;
+use std::time::Duration;
+
 use super::peer::Datagrams;
 use super::{PATIENT, authority, front, stop};
 use crate::auth::dns::{A, TXT, ask, ask_by, connect, query, query_edns};
@@ -86,6 +89,21 @@ fn one_without_connections_is_passed_over_for_one_that_has_some() {
     stop(server);
 }
 
+/// Asks until a back end is up that answers. What is asked before gets no answer, and nothing is under way afterwards.
+fn until_answered(front: SocketAddr) {
+    let flow = flow(front);
+    flow.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    for id in 100_u16.. {
+        flow.send(&query(id, "www.auth.test", A)).unwrap();
+        let mut reply = [0; 512];
+        while flow.recv(&mut reply).is_ok() {
+            if reply[..2] == id.to_be_bytes() {
+                return;
+            }
+        }
+    }
+}
+
 #[test]
 fn where_the_other_one_is_full_the_client_gets_servfail_and_not_silence() {
     let rig = Rig::new();
@@ -93,6 +111,7 @@ fn where_the_other_one_is_full_the_client_gets_servfail_and_not_silence() {
     let silent = Datagrams::new();
     let limits = ["--backend-outstanding", "1", "--policy", "round-robin"];
     let server = front(&[&cuts, &silent.url()], &[&PATIENT[..], &limits].concat());
+    until_answered(server.addresses[0]);
     silent.pass();
     let flow = flow(server.addresses[0]);
     for id in 0..2 {
