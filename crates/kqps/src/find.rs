@@ -312,7 +312,12 @@ fn judged(
     interrupted: bool,
 ) -> SearchVerdict {
     let trials: Vec<(Purpose, &Trial)> = played.iter().map(|one| (one.purpose, &one.trial)).collect();
-    let known =
-        Known { setting, player_qps: ceilings.player_qps(), echo_qps: ceilings.echo_qps(), interrupted };
+    let known = Known {
+        setting,
+        player_qps: ceilings.player_qps(),
+        echo_qps: ceilings.echo_qps(),
+        echo: ceilings.echo_estimate(),
+        interrupted,
+    };
     judge_search(goal, &trials, &known)
 }

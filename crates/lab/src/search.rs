@@ -111,7 +111,6 @@ mod tests {
     use crate::simulated::Simulated;
     use kqps_verdict::judge::{Known, judge_search};
     use kqps_verdict::search::Preset;
-    use kqps_verdict::warning::Setting;
 
     #[test]
     fn it_finds_the_knee_of_a_simulated_subject() {
@@ -154,9 +153,8 @@ mod tests {
                 })
             });
             let trials: Vec<(Purpose, &Trial)> = played.iter().map(|one| (one.purpose, &one.trial)).collect();
-            let known =
-                Known { setting: Setting::default(), player_qps: None, echo_qps: None, interrupted: false };
-            assert_eq!(found.unwrap(), judge_search(&goal, &trials, &known).seen, "from trial {first} on");
+            let judged = judge_search(&goal, &trials, &Known::default());
+            assert_eq!(found.unwrap(), judged.seen, "from trial {first} on");
         }
     }
 

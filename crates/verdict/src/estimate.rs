@@ -12,7 +12,7 @@ mod trials;
 use crate::interval::Interval;
 
 pub(crate) use trials::starts_of;
-pub use trials::{Speed, of_cell, of_search};
+pub use trials::{Speed, of_cell, of_echo, of_search};
 
 /// What one trial says.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -15,6 +15,7 @@ use kqps_lab::subject::{Setting, Subject, Zone, builtin};
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_player::{LoadPlan, Plan};
+use kqps_verdict::estimate::{self, Estimate};
 use kqps_verdict::evidence::answered_qps;
 
 use crate::load::{Shown, Watcher};
@@ -62,6 +63,11 @@ impl Ceilings {
     /// The standard interface's, correct answers a second.
     pub(super) fn echo_qps(&self) -> Option<f64> {
         self.echo.as_ref().map(Measured::rate_qps)
+    }
+
+    /// The same as an estimate.
+    pub(super) fn echo_estimate(&self) -> Option<Estimate> {
+        estimate::of_echo(&self.echo.as_ref()?.trial)
     }
 }
 

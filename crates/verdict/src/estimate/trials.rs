@@ -55,6 +55,11 @@ pub fn of_search(goal: &Goal, trials: &[(Purpose, &Trial)], at: Speed) -> Option
     Estimate::of(&[sought.filter_map(|(purpose, trial)| evidence(goal, *purpose, trial, at)).collect()])
 }
 
+/// The estimate of an echo's rate from one trial in a closed loop, at the reference speed. None where nothing was answered.
+pub fn of_echo(trial: &Trial) -> Option<Estimate> {
+    Estimate::of(&[answered(trial, speed(trial)).into_iter().collect()])
+}
+
 /// What a trial says; none of one that says nothing of the rate. What was played counts, and not what was wanted: the cores
 /// may have been a little faster in the end than before.
 fn evidence(goal: &Goal, purpose: Purpose, trial: &Trial, at: Speed) -> Option<Evidence> {

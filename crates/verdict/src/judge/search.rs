@@ -8,7 +8,7 @@ use super::start::{Played, Start};
 use super::weigh::{Case, weigh};
 use crate::advice::Advice;
 use crate::bottleneck::Bottleneck;
-use crate::estimate::{self, Speed};
+use crate::estimate::{self, Estimate, Speed};
 use crate::evidence::{counted_at_last, is_spoiled};
 use crate::grade::Grade;
 use crate::interval::Interval;
@@ -85,6 +85,8 @@ pub struct Known {
     pub player_qps: Option<f64>,
     /// Ceiling (b), correct answers a second, where it was measured.
     pub echo_qps: Option<f64>,
+    /// The same as an estimate, so that the share of it says how little one trial shows.
+    pub echo: Option<Estimate>,
     /// Whether the user ended the search before it was over.
     pub interrupted: bool,
 }
@@ -119,7 +121,7 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         hidden_most: goal.hidden_most(),
         starts: &starts,
         estimate: estimate.as_ref(),
-        echo: None,
+        echo: known.echo.clone(),
         player_qps: known.player_qps,
         echo_qps: known.echo_qps,
         canary: None,

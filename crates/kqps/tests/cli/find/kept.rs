@@ -97,6 +97,7 @@ fn what_is_kept_gives_the_verdict_that_was_printed() {
     assert!(codes.contains(&"single-host".to_owned()), "{codes:?}");
     assert_eq!(printed["grade"], kept.grade.to_string());
     assert_eq!(printed["ceiling_share"].as_f64(), kept.ceiling_share);
+    assert_eq!(printed["share"], serde_json::to_value(kept.share).unwrap());
     assert_eq!(printed["throughput_qps"].as_f64(), kept.figure_qps.map(|figure| figure.median));
     let roles: Vec<Role> = run.cells.iter().map(|cell| cell.role).collect();
     assert_eq!(roles, [Role::EchoCeiling, Role::Subject], "one echo is both ceilings");
