@@ -6,6 +6,7 @@ mod limit;
 mod words;
 
 use std::io::{self, IsTerminal as _};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use kqps_dataset::{Check, Dataset};
 use kqps_kernel::own::is_own;
 use kqps_lab::gauged::{Cores, Gauges};
 use kqps_lab::load::{Load, Pace, Played};
+use kqps_lab::setup::Setup;
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_player::{Arrivals, LoadPlan, Plan, Stop};
@@ -27,7 +29,7 @@ use kqps_verdict::warning::Setting;
 use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
-use crate::load::{NotOfSearches, PlayerArgs, Shown, Watcher, open_dataset, setting, watched};
+use crate::load::{NotOfSearches, PlayerArgs, Shown, TIMEOUT, Watcher, open_dataset, setting, watched};
 use crate::print;
 use crate::value::{parse_duration, parse_rate, parse_share};
 use ceiling::{Ceilings, Interface};
@@ -121,6 +123,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut plan = args.player.plan(
         LoadPlan::Closed { outstanding: WINDOW },
         Stop { after: Some(Duration::from_secs_f64(goal.final_s)), passes: None },
+        usual_timeout,
     )?;
     let dataset = open_dataset(&args.player)?;
     plan.load = LoadPlan::Closed { outstanding: WINDOW.max(plan.threads as u64) };
@@ -168,6 +171,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             interface: &interface,
             subject: played.last().and_then(|one| watched(&one.trial)),
             is_gauged: played.iter().any(|one| one.trial.speed.is_some()),
+            timeout: plan.timeout,
             folder: args.out.as_deref(),
             is_why: args.why,
         };
@@ -274,6 +278,12 @@ fn goal_of(args: &Args) -> anyhow::Result<Goal> {
     }
     goal.check().map_err(bad_input)?;
     Ok(goal)
+}
+
+/// How long an answer may take where no flag says it: on this host as long as in a study.
+fn usual_timeout(targets: &[SocketAddr]) -> Duration {
+    let is_here = targets.iter().all(|&target| is_own(target));
+    if is_here { Duration::from_secs_f64(Setup::MANY_FLOWS.timeout_s) } else { TIMEOUT }
 }
 
 /// The cores of player and subject on this host.

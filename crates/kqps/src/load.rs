@@ -34,6 +34,9 @@ pub(crate) use progress::Shown;
 pub(crate) use subject::watched;
 pub(crate) use target::{Allowed, Family, resolve_all};
 
+/// How long an answer may take where no flag says it.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
+
 const EXAMPLES: &str = "\
 Examples:
   kqps load 127.0.0.1:5300 -d bench.queries -Q 100k -l 10s
@@ -109,8 +112,11 @@ struct Judged<'a> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let load = load_of(args)?;
-    let mut plan =
-        Plan { seed: args.seed, drop_reasons: args.drop_reasons, ..args.player.plan(load, stop_of(args)?)? };
+    let mut plan = Plan {
+        seed: args.seed,
+        drop_reasons: args.drop_reasons,
+        ..args.player.plan(load, stop_of(args)?, |_| TIMEOUT)?
+    };
     if args.rate.is_none() && args.outstanding.is_none() {
         plan.load = LoadPlan::Closed { outstanding: dnsperf::WINDOW.max(plan.threads as u64) };
     }

@@ -50,7 +50,7 @@ pub fn trials_s(cell: &Cell) -> f64 {
 
 /// A trial in closed loop lasts so many times as long as an answer takes: over a long way answers come window by window, and a
 /// rate that counts few of those is a coarse one.
-const LATENCIES: f64 = 20.0;
+pub(crate) const LATENCIES: f64 = 20.0;
 
 /// Makes the trials of a cell in closed loop longer, and as many fewer, where answers take so long. Whether it did.
 pub(crate) fn lengthen(cell: &mut Cell, latency_s: f64) -> bool {

@@ -2,6 +2,7 @@
 
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
+use kqps_verdict::disturbed::BESIDE_S;
 use kqps_verdict::estimate::{self, Estimate, Speed};
 use kqps_verdict::evidence::{counted, counted_at_last};
 use kqps_verdict::search::{Bounds, Goal, Next, Probe, Start, bounds_found, next_trial};
@@ -68,35 +69,60 @@ pub fn run<E>(
     }
 }
 
-/// A load a goal's width beside an estimate, above and below in turn, by how many were played already; none once the estimate is
-/// as close as the goal wants.
+/// A load beside an estimate, above and below in turn, by how many were played already: as far away as the truth may well be, and a
+/// goal's width at least. None once the estimate is as close as the goal wants.
 pub fn refined(goal: &Goal, estimate: &Estimate, played: usize) -> Option<Load> {
     let interval = estimate.interval();
-    let is_close = interval.high - interval.low <= interval.median * goal.width;
-    let away = if played.is_multiple_of(2) { -goal.width } else { goal.width };
-    let rate_qps = goal.round_load(interval.median * (1.0 + away));
+    let spread = (interval.high - interval.low) / interval.median;
+    // An interval of 95 % is four standard deviations wide.
+    let away = (spread / 4.0).min(AWAY_MOST).max(goal.width);
+    let factor = if played.is_multiple_of(2) { 1.0 - away } else { 1.0 + away };
+    let rate_qps = goal.round_load(interval.median * factor);
     let pace = Pace::Open { rate_qps };
-    (!is_close).then_some(Load { pace, duration_s: goal.final_s, purpose: Purpose::Refine })
+    (spread > goal.width).then_some(Load {
+        pace,
+        duration_s: refining_s(goal, rate_qps),
+        purpose: Purpose::Refine,
+    })
+}
+
+/// However little is known, a load so far away shows whether the estimate is too high or too low.
+const AWAY_MOST: f64 = 0.1;
+
+/// Seconds of a trial that only an estimate rests on. The shorter it is, the less the host changes meanwhile; and an estimate, unlike
+/// a bound, knows what waits in buffers.
+pub(crate) const SHORT_S: f64 = 0.1;
+
+/// Queries of such a trial at least: one of them is less than what a goal's width comes to.
+const REFINING_QUERIES: f64 = 2_000.0;
+
+fn refining_s(goal: &Goal, rate_qps: f64) -> f64 {
+    (REFINING_QUERIES / rate_qps).max(SHORT_S).min(goal.final_s)
 }
 
 /// A search that is over may take so much more of its time for a closer estimate.
 const REFINING: f64 = 0.5;
 
-/// Plays on beside what a search found, until the estimate is close enough, half as much time again is spent, or the goal's limit
-/// is reached.
+/// One that used up all of its limit may still take this share of it.
+const REFINING_LEAST: f64 = 0.15;
+
+/// Plays on beside what a search found, until the estimate is close enough or half as much time again is spent. Beyond the goal's
+/// limit it takes no more than a seventh of that.
 pub fn refine<E>(
     goal: &Goal,
     played: &mut Vec<Played>,
     mut play: impl FnMut(&Load) -> Result<Trial, E>,
 ) -> Result<(), E> {
     let spent_s = |played: &[Played]| -> f64 {
-        played.iter().map(|one| one.trial.load.duration_s + one.trial.load.drain_s).sum()
+        played.iter().map(|one| one.trial.load.duration_s + one.trial.load.drain_s + BESIDE_S).sum()
     };
-    let limit_s = (spent_s(played) * (1.0 + REFINING)).min(goal.limit_s);
+    let searched_s = spent_s(played);
+    let limit_s =
+        (searched_s * (1.0 + REFINING)).min(goal.limit_s).max(searched_s + goal.limit_s * REFINING_LEAST);
     let mut made = 0;
-    while spent_s(played) + goal.final_s <= limit_s {
-        let counted: Vec<_> = counted_at_last(played, Played::facts).into_iter().map(Played::facts).collect();
-        let estimate = estimate::of_search(goal, &counted, Speed::Reference);
+    while spent_s(played) + SHORT_S + BESIDE_S <= limit_s {
+        let facts: Vec<_> = played.iter().map(Played::facts).collect();
+        let estimate = estimate::of_search(goal, &facts, Speed::Reference);
         let Some(load) = estimate.and_then(|estimate| refined(goal, &estimate, made)) else { break };
         let trial = play(&load)?;
         played.push(Played { number: 0, purpose: load.purpose, trial });
@@ -166,8 +192,12 @@ mod tests {
         run(&goal, &Start::default(), &mut played, |load| subject.play(load)).unwrap();
         let searched = played.len();
         refine(&goal, &mut played, |load| subject.play(load)).unwrap();
-        let more = &played[searched..];
-        assert!((1..=searched / 2).contains(&more.len()), "{} after {searched}", more.len());
+        let (before, more) = played.split_at(searched);
+        let took_s = |trials: &[Played]| -> f64 {
+            trials.iter().map(|one| one.trial.load.duration_s + one.trial.load.drain_s + BESIDE_S).sum()
+        };
+        assert!(more.len() > 1 && took_s(more) <= took_s(before) / 2.0, "{} s", took_s(more));
+        assert!(more.iter().all(|one| one.trial.load.duration_s == SHORT_S));
         assert!(more.iter().all(|one| one.purpose == Purpose::Refine));
         let loads: Vec<f64> = more.iter().map(|one| one.trial.load.intended_qps.unwrap()).collect();
         assert!(loads.iter().all(|load_qps| (48_500.0..=51_500.0).contains(load_qps)), "{loads:?}");

@@ -4,17 +4,16 @@
 use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::{Cell, CellLoad, Run};
 use kqps_verdict::estimate::{self, Speed};
-use kqps_verdict::evidence::counted_at_last;
 use kqps_verdict::interval::median_interval;
 use kqps_verdict::search::{Bounds, Goal, Start};
 
-use crate::comparison;
+use crate::comparison::{self, LATENCIES};
 use crate::load::{Load, Pace, Played, counted};
 use crate::reasons;
 use crate::search::{self, Wanted};
 
 /// The trial that finds a ceiling.
-pub(crate) const CEILING: Load = Load { pace: Pace::Closed, duration_s: 0.5, purpose: Purpose::Ceiling };
+const CEILING: Load = Load { pace: Pace::Closed, duration_s: 0.5, purpose: Purpose::Ceiling };
 
 /// The factor of a cell that says at which shares of its figure latency is measured, in percent.
 pub const LATENCY_FACTOR: &str = "latency_at_percent";
@@ -159,6 +158,15 @@ impl Unit {
         self.played.iter().filter(|one| one.purpose == Purpose::Refine).count()
     }
 
+    /// The trial that an echo has beside others whose rate is a share of its own: short, so that the host changes little from the one
+    /// to the other, but as many times its latency as rates are counted over.
+    pub(crate) fn ceiling_beside(&self) -> Load {
+        let least_us = self.played.iter().filter_map(|one| one.trial.latency_us.min).min();
+        let latency_s = least_us.map_or(0.0, |us| us as f64 / 1e6);
+        let duration_s = (LATENCIES * latency_s).clamp(search::SHORT_S, CEILING.duration_s);
+        Load { duration_s, ..CEILING }
+    }
+
     /// Whether it searches for a rate, which takes many trials; other loads take as many as they say.
     pub fn is_search(&self) -> bool {
         self.role == Role::Subject && self.load == CellLoad::Search
@@ -209,8 +217,7 @@ impl Unit {
         }
         let sought = self.played.iter().filter(|one| one.purpose != Purpose::Latency).map(Played::facts);
         let sought: Vec<_> = sought.collect();
-        let counted: Vec<_> = counted_at_last(&sought, |one| *one).into_iter().copied().collect();
-        Some(estimate::of_search(&self.goal, &counted, Speed::Reference)?.interval().median)
+        Some(estimate::of_search(&self.goal, &sought, Speed::Reference)?.interval().median)
     }
 
     /// Where a search of the next block begins: at these bounds, or where they are not known, a goal's width beside what all of

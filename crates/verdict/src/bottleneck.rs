@@ -7,6 +7,7 @@ use kqps_observation::subject::ThreadFacts;
 use kqps_observation::{Place, SubjectFacts, Trial};
 use serde::{Deserialize, Serialize};
 
+use crate::disturbed::disturbed;
 use crate::warning;
 
 /// What was used up.
@@ -23,6 +24,8 @@ pub enum Resource {
     SubjectSocketBuffer,
     /// The same, and a witness saw that its core was free for it: the subject stood still by itself.
     SubjectStill,
+    /// The host spoiled every trial that failed, or others had the subject's core.
+    Host,
     /// The kernel had no memory left for packets.
     Memory,
     /// Nothing that was watched: the figure is no capacity.
@@ -80,6 +83,12 @@ impl fmt::Display for Bottleneck {
                 f,
                 "the subject stood still while its core was free, and its socket buffer overflowed{thread}"
             ),
+            Resource::Host => {
+                write!(
+                    f,
+                    "the host, which disturbed every trial that failed: how much the subject can do is not seen"
+                )
+            }
             Resource::Memory => write!(f, "the kernel's memory for packets"),
             Resource::NoneSaturated => write!(f, "nothing was saturated: the figure is no capacity{thread}"),
             Resource::Unknown if self.trials == 0 => {
@@ -131,15 +140,37 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
     if losses.most(losses.path) {
         return found(Resource::Path, losses.share(losses.path));
     }
+    if failed.iter().all(|trial| disturbed(trial).is_some()) {
+        return found(Resource::Host, None);
+    }
     if failed.iter().all(|trial| watched(trial).is_none()) {
         return found(Resource::Unknown, None);
     }
     if losses.most(losses.subject_buffer) {
-        let are_watched = failed.iter().all(|trial| trial.stalls.is_some());
-        let resource = if are_watched { Resource::SubjectStill } else { Resource::SubjectSocketBuffer };
+        let all_are = |is_so: fn(&Trial) -> bool| failed.iter().all(|trial| is_so(trial));
+        let resource = match (all_are(has_full_cores), all_are(|trial| trial.stalls.is_some())) {
+            (true, _) if all_are(was_shared) => Resource::Host,
+            (true, _) => Resource::SubjectCpu,
+            (false, true) => Resource::SubjectStill,
+            (false, false) => Resource::SubjectSocketBuffer,
+        };
         return found(resource, losses.share(losses.subject_buffer));
     }
     found(Resource::NoneSaturated, None)
+}
+
+/// Whether the cores that a witness watched, the subject's, had next to no time left.
+fn has_full_cores(trial: &Trial) -> bool {
+    let watched = trial.stalls.iter().flat_map(|stalls| &stalls.cores);
+    let mut cores = watched.filter_map(|cpu| trial.host.cpus.iter().find(|core| core.cpu == *cpu)).peekable();
+    cores.peek().is_some() && cores.all(|core| core.idle < 1.0 - SATURATED)
+}
+
+/// Whether others than player and subject had so much of the cores that the subject, which had the rest, was at no limit of its
+/// own.
+fn was_shared(trial: &Trial) -> bool {
+    let stolen_s: f64 = trial.host.cpus.iter().map(|core| core.steal * trial.host.wall_s).sum();
+    trial.host.foreign_cpu_s.unwrap_or(0.0) + stolen_s > (1.0 - SATURATED) * trial.host.wall_s
 }
 
 /// The subject, where it was watched and lived to be read at the end.

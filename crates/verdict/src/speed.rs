@@ -6,6 +6,7 @@ use kqps_observation::{Run, RunTrial, Trial};
 use serde::{Deserialize, Serialize};
 
 use crate::disturbed::{Disturbed, disturbed};
+use crate::standstill::Remainder;
 
 /// The mean speed of a cell's cores over a run as a multiple of the reference, by all trials that were gauged on the same cores;
 /// 1 where none was.
@@ -34,8 +35,11 @@ pub struct Spoiled {
     pub of: u32,
     /// The subject's cores changed their speed.
     pub shifted: u32,
-    /// A core of the subject was withheld for longer than its buffers last.
+    /// A core of the subject was withheld for most of the trial, again and again for longer than buffers last.
     pub withheld: u32,
+    /// A core was withheld for longer than buffers last, and the rest of the trial counts.
+    #[serde(default)]
+    pub in_part: u32,
     /// Another server, whose turn it was not, took CPU time.
     pub restless: u32,
 }
@@ -50,29 +54,43 @@ impl Spoiled {
                 Some(Disturbed::Shifted(_)) => spoiled.shifted += 1,
                 Some(Disturbed::Withheld(_)) => spoiled.withheld += 1,
                 Some(Disturbed::Restless(_)) => spoiled.restless += 1,
-                None => {}
+                None => spoiled.in_part += u32::from(stood_still(trial)),
             }
         }
         spoiled
     }
 
-    /// How many it spoiled in any way.
-    pub fn all(&self) -> u32 {
+    /// How many it spoiled whole, so that they were made again.
+    pub fn whole(&self) -> u32 {
         self.shifted + self.withheld + self.restless
     }
 
-    /// Those that it spoiled, by why: `12 while its cores were withheld`. None where there are none.
+    /// Those that it spoiled, by why: `2 of 12 trials, by the host: 2 as another server was not idle`. None where there are none.
     pub fn reasons(&self) -> Option<String> {
         let reasons = [
             (self.shifted, "as the cores changed their speed"),
-            (self.withheld, "as a core was withheld for longer than buffers last"),
+            (self.withheld, "as a core was withheld again and again"),
             (self.restless, "as another server was not idle"),
         ];
-        let told =
+        let reasons =
             reasons.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}"));
-        let told: Vec<String> = told.collect();
-        (!told.is_empty()).then(|| told.join(", "))
+        let reasons: Vec<String> = reasons.collect();
+        let whole = (self.whole() > 0)
+            .then(|| format!("{} of {} trials, by the host: {}", self.whole(), self.of, reasons.join(", ")));
+        let in_part = (self.in_part > 0).then(|| {
+            format!(
+                "{} of {} trials in part, as a core was withheld for longer than buffers last",
+                self.in_part, self.of
+            )
+        });
+        let said: Vec<String> = whole.into_iter().chain(in_part).collect();
+        (!said.is_empty()).then(|| said.join("; "))
     }
+}
+
+/// Whether moments of a trial count for nothing, since the host stood still in them.
+fn stood_still(trial: &Trial) -> bool {
+    Remainder::of(trial).is_some_and(|remainder| remainder.still_share > 0.0)
 }
 
 impl std::iter::Sum for Spoiled {
@@ -81,6 +99,7 @@ impl std::iter::Sum for Spoiled {
             of: sum.of + one.of,
             shifted: sum.shifted + one.shifted,
             withheld: sum.withheld + one.withheld,
+            in_part: sum.in_part + one.in_part,
             restless: sum.restless + one.restless,
         })
     }
@@ -128,7 +147,8 @@ pub fn moments(run: &Run) -> Vec<Moment> {
 #[cfg(test)]
 mod tests {
     use kqps_observation::run::{Outcome, Purpose};
-    use kqps_observation::{Cell, CoreGauge, GaugeFacts, SpeedFacts};
+    use kqps_observation::trial::Load;
+    use kqps_observation::{Cell, CoreGauge, GaugeFacts, SpeedFacts, Stall, StallFacts};
 
     use super::*;
 
@@ -179,12 +199,28 @@ mod tests {
     }
 
     #[test]
+    fn a_standstill_that_is_cut_out_spoils_a_trial_in_part() {
+        let mut withheld = trial(0, 100.0, 100.0);
+        withheld.load = Load { intended_qps: Some(2e5), duration_s: 0.5, ..Load::default() };
+        let stalls = vec![Stall { cpu: 1, at_ns: 101_000_000, late_us: 3_000 }];
+        withheld.stalls =
+            Some(StallFacts { period_us: 2_300, cores: vec![1], stalls, ..StallFacts::default() });
+        let spoiled = Spoiled::count(&[withheld.clone(), trial(0, 100.0, 100.0)]);
+        assert_eq!((spoiled.whole(), spoiled.in_part), (0, 1));
+        let said = "1 of 2 trials in part, as a core was withheld for longer than buffers last";
+        assert_eq!(spoiled.reasons().unwrap(), said);
+        withheld.load.intended_qps = Some(2e3);
+        assert_eq!(Spoiled::count(&[withheld]).in_part, 0, "buffers outlast it at this load");
+    }
+
+    #[test]
     fn what_the_host_did_is_counted() {
         let spoiled = Spoiled::count(&[trial(0, 80.0, 100.0), trial(0, 100.0, 100.0)]);
-        assert_eq!((spoiled.of, spoiled.shifted, spoiled.all()), (2, 1, 1));
-        assert_eq!(spoiled.reasons().unwrap(), "1 as the cores changed their speed");
+        assert_eq!((spoiled.of, spoiled.shifted, spoiled.whole()), (2, 1, 1));
+        let said = "1 of 2 trials, by the host: 1 as the cores changed their speed";
+        assert_eq!(spoiled.reasons().unwrap(), said);
         assert_eq!(Spoiled::default().reasons(), None);
         let sum: Spoiled = [spoiled, spoiled].into_iter().sum();
-        assert_eq!((sum.of, sum.all()), (4, 2));
+        assert_eq!((sum.of, sum.whole()), (4, 2));
     }
 }

@@ -104,7 +104,7 @@ impl Kind {
         Self {
             searches: found.len(),
             per_turn: per_turn[per_turn.len() / 2],
-            spoiled: found.iter().map(|one| one.spoiled.all()).sum(),
+            spoiled: found.iter().map(|one| one.spoiled.whole() + one.spoiled.in_part).sum(),
             stood_still: found.iter().filter(|one| one.bottleneck.resource == Resource::SubjectStill).count(),
         }
     }

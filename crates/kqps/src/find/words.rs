@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
@@ -46,6 +47,8 @@ pub(super) struct Searched<'a> {
     pub(super) subject: Option<String>,
     /// Whether the speed of the host was measured.
     pub(super) is_gauged: bool,
+    /// An answer that takes longer is late.
+    pub(super) timeout: Duration,
     /// Where it is kept.
     pub(super) folder: Option<&'a Path>,
     /// Whether all reasons are asked for.
@@ -90,7 +93,7 @@ fn beside(searched: &Searched<'_>) -> String {
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
     };
-    line("goal", &goal(&verdict.goal));
+    line("goal", &goal(&verdict.goal, searched.timeout));
     if let Some(subject) = &searched.subject {
         line("subject", subject);
     }
@@ -102,16 +105,15 @@ fn beside(searched: &Searched<'_>) -> String {
         line("workers", &format!("the busiest of {workers} did {share:.2} times the mean work"));
     }
     if let Some(reasons) = verdict.host_spoiled.reasons() {
-        let (all, of) = (verdict.host_spoiled.all(), verdict.host_spoiled.of);
-        line("spoiled", &format!("{all} of {of} trials, by the host: {reasons}"));
+        line("spoiled", &reasons);
     }
     text
 }
 
-fn goal(goal: &Goal) -> String {
+fn goal(goal: &Goal, timeout: Duration) -> String {
     let p99 = goal.p99_us.map_or_else(String::new, |p99_us| format!(", p99 at most {p99_us} us"));
     format!(
-        "{}: trials of {} s, {} s together, at most {} % bad, bounds within {} %{p99}",
+        "{}: trials of {} s, {} s together, at most {} % bad, bounds within {} %{p99}, answers late after {timeout:?}",
         goal.name,
         goal.final_s,
         goal.sum_s,
@@ -189,6 +191,7 @@ mod tests {
             interface: &interface,
             subject: None,
             is_gauged: false,
+            timeout: Duration::from_millis(250),
             folder: Some(Path::new("kept")),
             is_why,
         })

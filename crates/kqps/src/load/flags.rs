@@ -119,9 +119,11 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 'T', long, value_name = "N", value_parser = parse_count, help_heading = "Sockets and threads")]
     threads: Option<u64>,
 
-    /// Count a reply that takes longer than this as late
-    #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, default_value = "1s", help_heading = "Times")]
-    timeout: Duration,
+    /// Count a reply that takes longer than this as late (default: 1s)
+    ///
+    /// A search of a target on this host counts it as late after 250ms.
+    #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
+    timeout: Option<Duration>,
 
     /// Listen for this long after the last query (default: the timeout)
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
@@ -238,8 +240,13 @@ pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
 }
 
 impl PlayerArgs {
-    /// A plan with these flags and this load.
-    pub(crate) fn plan(&self, load: LoadPlan, stop: Stop) -> anyhow::Result<Plan> {
+    /// A plan with these flags and this load. `usual_timeout` is that of these targets where no flag says another.
+    pub(crate) fn plan(
+        &self,
+        load: LoadPlan,
+        stop: Stop,
+        usual_timeout: impl FnOnce(&[SocketAddr]) -> Duration,
+    ) -> anyhow::Result<Plan> {
         let cpus = cores(self.cpus.as_ref())?;
         let threads = self.threads(&cpus)?;
         let words = [&*self.servers, &*self.targets].concat();
@@ -248,7 +255,8 @@ impl PlayerArgs {
         if !(1..=BURST_MOST as u64).contains(&self.burst) {
             return Err(bad_input(format!("--burst {}: expected 1 to {BURST_MOST}", self.burst)));
         }
-        let drain = self.drain()?;
+        let timeout = self.timeout.unwrap_or_else(|| usual_timeout(&targets));
+        let drain = self.drain(timeout)?;
         let subject = Subject::of(self.subject, &targets)?;
         let subject_cpus = self.subject_cores(&subject)?;
         // A subject on another host has other cores in any case.
@@ -263,7 +271,7 @@ impl PlayerArgs {
             targets,
             load,
             stop,
-            timeout: self.timeout,
+            timeout,
             drain,
             lag_allowed: self.lag,
             coalesce,
@@ -296,15 +304,14 @@ impl PlayerArgs {
     }
 
     /// How long to listen after the last query.
-    fn drain(&self) -> anyhow::Result<Duration> {
-        if self.timeout.is_zero() {
+    fn drain(&self, timeout: Duration) -> anyhow::Result<Duration> {
+        if timeout.is_zero() {
             return Err(bad_input("-t 0: every reply would be late"));
         }
-        let drain = self.drain.unwrap_or(self.timeout);
-        if drain < self.timeout {
+        let drain = self.drain.unwrap_or(timeout);
+        if drain < timeout {
             return Err(bad_input(format!(
-                "--drain {drain:?} is shorter than -t ({:?}): replies in time would be missed",
-                self.timeout
+                "--drain {drain:?} is shorter than -t ({timeout:?}): replies in time would be missed"
             )));
         }
         Ok(drain)

@@ -284,10 +284,10 @@ mod tests {
         }
         let mut verdict = judge(&run);
         for subject in &mut verdict.subjects {
-            subject.spoiled = Spoiled { of: 14, shifted: 2, withheld: 1, restless: 0 };
+            subject.spoiled = Spoiled { of: 14, shifted: 2, withheld: 1, in_part: 3, restless: 0 };
         }
         let said = of(&run, &verdict, None, false);
-        let spoiled = "  spoiled      6 of 28 trials, by the host: 4 as the cores changed their speed, 2 as";
+        let spoiled = "  spoiled      6 of 28 trials, by the host: 4 as the cores changed their speed, 2 as a core was\n";
         assert!(said.contains(spoiled), "{said}");
         assert_eq!((said.matches("  goal ").count(), said.matches("For all of them:").count()), (1, 1));
         assert!(said.contains("Measure all servers for longer"), "{said}");

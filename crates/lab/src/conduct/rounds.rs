@@ -200,8 +200,8 @@ impl<'a> Conductor<'a> {
             if load.is_none() {
                 self.end(run, member);
             }
-            let as_ceiling =
-                (member.play.is_some() && ceilings.contains(&member.place.cell)).then_some(unit::CEILING);
+            let is_ceiling = member.play.is_some() && ceilings.contains(&member.place.cell);
+            let as_ceiling = is_ceiling.then(|| member.unit.ceiling_beside());
             let trials = member.unit.trials();
             let rank = (trials, order::draw(run.seed, group.block, trials, member.place.cell));
             if let Some(load) = load.or(as_ceiling)

@@ -234,6 +234,7 @@ fn limit(subject: &CellVerdict) -> Option<&'static str> {
         Resource::SubjectCpu => Some("the subject's CPU"),
         Resource::SubjectSocketBuffer => Some("the subject's socket buffer"),
         Resource::SubjectStill => Some("the subject, which stood still while its core was free"),
+        Resource::Host => Some("the host, which disturbed every trial that failed"),
         Resource::Memory => Some("the kernel's memory for packets"),
         Resource::NoneSaturated | Resource::Unknown if refused => None,
         Resource::NoneSaturated => Some("nothing was saturated, so this is no capacity"),

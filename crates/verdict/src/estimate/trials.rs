@@ -7,7 +7,8 @@ use kqps_observation::trial::LoadMode;
 use kqps_observation::{Run, RunTrial, Trial};
 
 use super::{Estimate, Evidence};
-use crate::evidence::{counted_of_cell, speed};
+use crate::disturbed::disturbed;
+use crate::evidence::{counted_at_last, counted_of_cell, speed};
 use crate::search::{Goal, Probe};
 
 /// At which speed rates are told.
@@ -34,7 +35,9 @@ pub(crate) fn starts_of(run: &Run, cell: usize, goal: &Goal, at: Speed) -> Vec<V
     let failed: BTreeSet<u32> =
         run.trials_of(cell).filter(|one| one.failure().is_some()).map(|one| one.block).collect();
     let trials: Vec<(&RunTrial, &Trial)> = match at {
-        Speed::Reference => counted_of_cell(run, cell),
+        Speed::Reference => {
+            counted_of_cell(run, cell).into_iter().filter(|(_, trial)| disturbed(trial).is_none()).collect()
+        }
         Speed::ReferenceOfAll | Speed::AsItCame => {
             run.trials_of(cell).filter_map(|one| Some((one, one.measured()?))).collect()
         }
@@ -51,8 +54,18 @@ pub(crate) fn starts_of(run: &Run, cell: usize, goal: &Goal, at: Speed) -> Vec<V
 
 /// The same of a search, whose trials are those of one start.
 pub fn of_search(goal: &Goal, trials: &[(Purpose, &Trial)], at: Speed) -> Option<Estimate> {
-    let sought = trials.iter().filter(|(purpose, _)| *purpose != Purpose::Ceiling);
-    Estimate::of(&[sought.filter_map(|(purpose, trial)| evidence(goal, *purpose, trial, at)).collect()])
+    let is_sought = |purpose: Purpose| !matches!(purpose, Purpose::Ceiling | Purpose::WarmUp);
+    let all: Vec<_> = trials.iter().copied().filter(|(purpose, _)| is_sought(*purpose)).collect();
+    let of = |trials: &[(Purpose, &Trial)], at| {
+        let evidence = trials.iter().filter_map(|(purpose, trial)| evidence(goal, *purpose, trial, at));
+        Estimate::of(&[evidence.collect()])
+    };
+    if at != Speed::Reference {
+        return of(&all, at);
+    }
+    let counted = counted_at_last(&all, |one| *one).into_iter().copied();
+    let undisturbed: Vec<_> = counted.filter(|(_, trial)| disturbed(trial).is_none()).collect();
+    of(&undisturbed, at).or_else(|| of(&all, Speed::ReferenceOfAll))
 }
 
 /// The estimate of an echo's rate from one trial in a closed loop, at the reference speed. None where nothing was answered.

@@ -140,8 +140,11 @@ fn is_same(one: &Cell, other: &Cell) -> bool {
 pub(super) fn estimate(run: &Run, echo: &Ceiling) -> Option<Estimate> {
     let goal = Goal { exceed: 0.5, ..Preset::Quick.goal() };
     let same = all_same(run, echo.cell as usize);
-    let starts = same.into_iter().flat_map(|cell| starts_of(run, cell, &goal, Speed::Reference));
-    Estimate::of(&starts.collect::<Vec<_>>())
+    let of = |at| {
+        let starts: Vec<_> = same.iter().flat_map(|&cell| starts_of(run, cell, &goal, at)).collect();
+        Estimate::of(&starts)
+    };
+    of(Speed::Reference).or_else(|| of(Speed::ReferenceOfAll))
 }
 
 /// A cell and those that measure the same.

@@ -9,7 +9,7 @@ use super::weigh::{Case, weigh};
 use crate::advice::Advice;
 use crate::bottleneck::Bottleneck;
 use crate::estimate::{self, Estimate, Speed};
-use crate::evidence::{counted_at_last, is_spoiled};
+use crate::evidence::is_spoiled;
 use crate::grade::Grade;
 use crate::interval::Interval;
 use crate::search::{Bounds, Goal, Probe};
@@ -109,10 +109,7 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
     }
     let sought: Vec<(Purpose, &Trial)> =
         trials.iter().filter(|(purpose, _)| *purpose != Purpose::WarmUp).copied().collect();
-    let counted: Vec<(Purpose, &Trial)> = counted_at_last(&sought, |one| *one).into_iter().copied().collect();
-    // For want of others those that the host spoiled have to do.
-    let estimate = estimate::of_search(goal, &counted, Speed::Reference)
-        .or_else(|| estimate::of_search(goal, &sought, Speed::ReferenceOfAll));
+    let estimate = estimate::of_search(goal, &sought, Speed::Reference);
     let as_it_came = estimate::of_search(goal, &sought, Speed::AsItCame).map(|estimate| estimate.interval());
     let usual_speed = speed::usual_of(trials.iter().map(|(_, trial)| *trial));
     let mut starts = [start];

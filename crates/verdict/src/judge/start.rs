@@ -8,6 +8,7 @@ use kqps_observation::run::{CellLoad, Purpose, Run, RunTrial};
 use kqps_observation::trial::Interval;
 use serde::{Deserialize, Serialize};
 
+use crate::disturbed::disturbed;
 use crate::evidence::{counted, counted_at_last, is_spoiled};
 use crate::search::{self, Bounds, Goal, Next, Probe, bounds_found, next_trial};
 use crate::steady::full_bins;
@@ -68,6 +69,26 @@ pub(super) fn without_warm_ups<'a>(played: &[Played<'a>]) -> Vec<Played<'a>> {
 /// "Just above" the upper bound reaches this far, as a factor.
 const JUST_ABOVE: f64 = 1.1;
 
+/// The trials that show what gave way: those just above the upper bound that failed, or where the host spoiled all of them any
+/// others in open loop that failed undisturbed.
+fn failed<'a>(
+    probes: &[(Probe, &Played<'a>)],
+    goal: &Goal,
+    is_near: impl Fn(&Probe) -> bool,
+) -> Vec<&'a Trial> {
+    let failed = |is_wanted: &dyn Fn(&Probe) -> bool| -> Vec<&'a Trial> {
+        let wanted = probes.iter().filter(|(probe, _)| probe.is_bad(goal) && is_wanted(probe));
+        wanted.map(|(_, one)| one.trial).collect()
+    };
+    let undisturbed = |trials: &[&'a Trial]| -> Vec<&'a Trial> {
+        trials.iter().copied().filter(|trial| disturbed(trial).is_none()).collect()
+    };
+    let near = failed(&is_near);
+    let open = failed(&|probe| matches!(probe.purpose, Purpose::Search | Purpose::Retest | Purpose::Refine));
+    let chosen = [undisturbed(&near), undisturbed(&open)].into_iter().find(|trials| !trials.is_empty());
+    chosen.filter(|_| !near.is_empty()).unwrap_or(near)
+}
+
 impl<'a> Start<'a> {
     /// Judges one search. The verdict lacks only what the run knows: which start and block it was.
     pub(super) fn of_search(goal: &Goal, played: &[Played<'a>]) -> Self {
@@ -92,6 +113,7 @@ impl<'a> Start<'a> {
             upper_qps.is_some_and(|qps| probe.load_qps >= qps && probe.load_qps <= qps * JUST_ABOVE)
         };
         let is_behind = |probe: &Probe| is_at(probe.load_qps, lower_qps) || is_at(probe.load_qps, upper_qps);
+        let failed = failed(&probes, goal, |probe| is_search(probe) && is_just_above(probe));
         let behind = probes.iter().filter(|(probe, _)| is_search(probe) && is_behind(probe));
         // A spoiled trial counts only when it was spoiled as often as it may be made.
         let spoiled =
@@ -110,7 +132,7 @@ impl<'a> Start<'a> {
             },
             at_lower: select(&|probe| is_at(probe.load_qps, lower_qps)),
             spoiled: spoiled.map(|one| one.trial).collect(),
-            failed: select(&|probe| is_just_above(probe) && probe.is_bad(goal)),
+            failed,
             all: played.iter().map(|one| one.trial).collect(),
             warm_up: warm_up.map_or(&[], |one| full_bins(one.trial)),
         }

@@ -1,6 +1,7 @@
 //! What ended the climb, on facts that show it.
 
-use kqps_observation::{Place, Trial};
+use kqps_observation::host::CpuFacts;
+use kqps_observation::{CoreGauge, GaugeFacts, Place, SpeedFacts, StallFacts, Trial};
 use kqps_verdict::bottleneck::{Bottleneck, Resource, bottleneck};
 
 use crate::facts::{place, starved, subject_busy, trial};
@@ -42,8 +43,30 @@ fn a_socket_buffer_that_overflows_while_the_cpu_has_time() {
     assert_eq!(found.resource, Resource::SubjectSocketBuffer);
     assert_eq!(found.share_of_bad, Some(1.0));
     let mut watched = trial(250e3, 30_000);
-    watched.stalls = Some(kqps_observation::StallFacts::default());
+    watched.stalls = Some(StallFacts::default());
     assert_eq!(of(&[watched]).resource, Resource::SubjectStill, "its core was free");
+}
+
+#[test]
+fn a_subject_whose_core_others_have_did_not_stand_still() {
+    let full = |foreign_cpu_s: f64| {
+        let mut trial = trial(250e3, 30_000);
+        trial.stalls = Some(StallFacts { cores: vec![1], ..StallFacts::default() });
+        trial.host.cpus = vec![CpuFacts { cpu: 1, user: 0.95, idle: 0.05, ..CpuFacts::default() }];
+        (trial.host.wall_s, trial.host.foreign_cpu_s) = (1.0, Some(foreign_cpu_s));
+        of(&[trial]).resource
+    };
+    assert_eq!(full(0.15), Resource::Host);
+    assert_eq!(full(0.05), Resource::SubjectCpu, "its threads share the core with one another");
+}
+
+#[test]
+fn what_fails_while_the_host_changes_shows_no_limit_of_the_subject() {
+    let gauge = |turns_per_s| GaugeFacts { cores: vec![CoreGauge { cpu: 1, turns_per_s, stalled_s: 0.0 }] };
+    let mut shifted = trial(250e3, 30_000);
+    shifted.speed = Some(SpeedFacts { before: gauge(130.0), after: gauge(100.0), ..SpeedFacts::default() });
+    assert_eq!(of(&[shifted.clone()]).resource, Resource::Host);
+    assert_eq!(of(&[shifted, trial(250e3, 30_000)]).resource, Resource::SubjectSocketBuffer);
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn spoiled(run: &Run, subjects: &[CellVerdict]) -> Option<String> {
     let is_seen = subjects.iter().any(|subject| is_gauged(run, subject.cell as usize));
     let spoiled: Spoiled = subjects.iter().map(|subject| subject.spoiled).sum();
     Some(match spoiled.reasons() {
-        Some(reasons) => format!("{} of {} trials, by the host: {reasons}", spoiled.all(), spoiled.of),
+        Some(reasons) => reasons,
         None if is_seen => format!("none of {} trials", spoiled.of),
         None => return None,
     })
