@@ -11,7 +11,7 @@ mod trials;
 
 use crate::interval::Interval;
 
-pub(crate) use trials::starts_of;
+pub(crate) use trials::of_cells;
 pub use trials::{Speed, of_cell, of_echo, of_search};
 
 /// What one trial says.

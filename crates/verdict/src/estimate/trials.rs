@@ -14,37 +14,71 @@ use crate::search::{Goal, Probe};
 /// At which speed rates are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speed {
-    /// That of the reference, without what the host spoiled.
+    /// That of the reference, without what the host spoiled where the rest bounds the rate.
     Reference,
-    /// That of the reference, with what the host spoiled: for want of other trials.
-    ReferenceOfAll,
     /// As the cores were, stalls included.
     AsItCame,
 }
 
-/// The estimate of a cell. Where those that the host did not spoil do not bound it, all of its trials do at the reference speed,
-/// however far apart they are. None where these do not either, and for a goal that does not ask for what half of the trials
+/// Which trials an estimate rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    /// Those that the host did not spoil, and that were so short that its speed before and after them was also that between.
+    Short,
+    /// Those that the host did not spoil.
+    Undisturbed,
+    All,
+}
+
+/// A trial that was gauged and lasts longer than this, in seconds, says little where there are shorter ones: the host may have had
+/// another speed in its midst.
+const SHORT_S: f64 = 1.0;
+
+impl Which {
+    /// Where some trials do not bound a rate more of them do, however far apart they are.
+    fn to_try(at: Speed) -> &'static [Self] {
+        match at {
+            Speed::Reference => &[Self::Short, Self::Undisturbed, Self::All],
+            Speed::AsItCame => &[Self::All],
+        }
+    }
+
+    /// Whether a trial that counts is one of them.
+    fn has(self, trial: &Trial) -> bool {
+        let is_short = trial.speed.is_none() || trial.load.duration_s <= SHORT_S;
+        match self {
+            Self::Short => is_short && disturbed(trial).is_none(),
+            Self::Undisturbed => disturbed(trial).is_none(),
+            Self::All => true,
+        }
+    }
+}
+
+/// The estimate of a cell. None where its trials do not bound it, and for a goal that does not ask for what half of the trials
 /// do: then the bounds say it.
 pub fn of_cell(run: &Run, cell: usize, goal: &Goal, at: Speed) -> Option<Estimate> {
-    let of = |at| Estimate::of(&starts_of(run, cell, goal, at));
-    of(at).or_else(|| of(Speed::ReferenceOfAll).filter(|_| at == Speed::Reference))
+    of_cells(run, &[cell], goal, at)
+}
+
+/// The estimate of cells that measure the same.
+pub(crate) fn of_cells(run: &Run, cells: &[usize], goal: &Goal, at: Speed) -> Option<Estimate> {
+    Which::to_try(at).iter().find_map(|which| {
+        let starts: Vec<_> = cells.iter().flat_map(|&cell| starts(run, cell, goal, at, *which)).collect();
+        Estimate::of(&starts)
+    })
 }
 
 /// What every start of a cell says that did not fail.
-pub(crate) fn starts_of(run: &Run, cell: usize, goal: &Goal, at: Speed) -> Vec<Vec<Evidence>> {
+fn starts(run: &Run, cell: usize, goal: &Goal, at: Speed, which: Which) -> Vec<Vec<Evidence>> {
     let failed: BTreeSet<u32> =
         run.trials_of(cell).filter(|one| one.failure().is_some()).map(|one| one.block).collect();
-    let trials: Vec<(&RunTrial, &Trial)> = match at {
-        Speed::Reference => {
-            counted_of_cell(run, cell).into_iter().filter(|(_, trial)| disturbed(trial).is_none()).collect()
-        }
-        Speed::ReferenceOfAll | Speed::AsItCame => {
-            run.trials_of(cell).filter_map(|one| Some((one, one.measured()?))).collect()
-        }
+    let trials: Vec<(&RunTrial, &Trial)> = match which {
+        Which::All => run.trials_of(cell).filter_map(|one| Some((one, one.measured()?))).collect(),
+        _ => counted_of_cell(run, cell),
     };
     let is_overload = |purpose| purpose == Purpose::Ceiling && run.cells[cell].role == Role::Subject;
     let mut starts: BTreeMap<u32, Vec<Evidence>> = BTreeMap::new();
-    for (one, trial) in trials {
+    for (one, trial) in trials.into_iter().filter(|(_, trial)| which.has(trial)) {
         if !failed.contains(&one.block) && !is_overload(one.purpose) {
             starts.entry(one.block).or_default().extend(evidence(goal, one.purpose, trial, at));
         }
@@ -56,16 +90,12 @@ pub(crate) fn starts_of(run: &Run, cell: usize, goal: &Goal, at: Speed) -> Vec<V
 pub fn of_search(goal: &Goal, trials: &[(Purpose, &Trial)], at: Speed) -> Option<Estimate> {
     let is_sought = |purpose: Purpose| !matches!(purpose, Purpose::Ceiling | Purpose::WarmUp);
     let all: Vec<_> = trials.iter().copied().filter(|(purpose, _)| is_sought(*purpose)).collect();
-    let of = |trials: &[(Purpose, &Trial)], at| {
-        let evidence = trials.iter().filter_map(|(purpose, trial)| evidence(goal, *purpose, trial, at));
-        Estimate::of(&[evidence.collect()])
-    };
-    if at != Speed::Reference {
-        return of(&all, at);
-    }
-    let counted = counted_at_last(&all, |one| *one).into_iter().copied();
-    let undisturbed: Vec<_> = counted.filter(|(_, trial)| disturbed(trial).is_none()).collect();
-    of(&undisturbed, at).or_else(|| of(&all, Speed::ReferenceOfAll))
+    let counted: Vec<_> = counted_at_last(&all, |one| *one).into_iter().copied().collect();
+    Which::to_try(at).iter().find_map(|which| {
+        let trials = if *which == Which::All { &all } else { &counted };
+        let trials = trials.iter().filter(|(_, trial)| which.has(trial));
+        Estimate::of(&[trials.filter_map(|(purpose, trial)| evidence(goal, *purpose, trial, at)).collect()])
+    })
 }
 
 /// The estimate of an echo's rate from one trial in a closed loop, at the reference speed. None where nothing was answered.
@@ -136,7 +166,7 @@ mod tests {
     use super::*;
     use crate::search::Preset;
     use kqps_observation::trial::Load;
-    use kqps_observation::{Accounts, Quantiles};
+    use kqps_observation::{Accounts, CoreGauge, GaugeFacts, Quantiles, SpeedFacts};
 
     const DURATION_S: f64 = 0.5;
 
@@ -192,5 +222,58 @@ mod tests {
                 "room for {room}, {away_s} s away: {median_qps}"
             );
         }
+    }
+
+    /// Good up to a load and bad from the next one on, with these speeds before and after.
+    fn around(load_qps: f64, duration_s: f64, speeds: (f64, f64)) -> Vec<Trial> {
+        let gauge =
+            |turns_per_s| GaugeFacts { cores: vec![CoreGauge { cpu: 1, turns_per_s, stalled_s: 0.0 }] };
+        let loads = (-10..=10).map(|step| load_qps * (1.0 + f64::from(step) / 200.0));
+        let trial = |played_qps: f64| {
+            let intended = (played_qps * duration_s) as u64;
+            let lost = if played_qps > load_qps { intended / 20 } else { 0 };
+            Trial {
+                load: Load { intended_qps: Some(played_qps), duration_s, ..Load::default() },
+                accounts: Accounts { intended, correct: intended - lost, lost, ..Accounts::default() },
+                speed: Some(SpeedFacts {
+                    before: gauge(speeds.0),
+                    after: gauge(speeds.1),
+                    reference_turns_per_s: 100.0,
+                    ..SpeedFacts::default()
+                }),
+                ..Trial::default()
+            }
+        };
+        loads.map(trial).collect()
+    }
+
+    fn median_qps(trials: &[Vec<Trial>]) -> f64 {
+        let sought: Vec<(Purpose, &Trial)> =
+            trials.iter().flatten().map(|trial| (Purpose::Refine, trial)).collect();
+        of_search(&Preset::Quick.goal(), &sought, Speed::Reference).unwrap().interval().median
+    }
+
+    #[test]
+    fn what_the_host_spoiled_counts_for_want_of_others() {
+        let undisturbed = around(100e3, 0.1, (100.0, 100.0));
+        let spoiled = around(60e3, 0.1, (115.0, 85.0));
+        assert!((median_qps(&[spoiled.clone(), undisturbed]) / 100e3 - 1.0).abs() < 0.01);
+        assert!((median_qps(&[spoiled]) / 60e3 - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn what_lasted_so_long_that_the_speed_may_have_been_another_counts_for_want_of_others() {
+        let short = around(100e3, 0.5, (100.0, 100.0));
+        let long = around(60e3, 2.0, (100.0, 100.0));
+        let not_gauged = |trial: &Trial| Trial { speed: None, ..trial.clone() };
+        let not_gauged: Vec<Trial> = long.iter().map(not_gauged).collect();
+        assert!(
+            (median_qps(&[long.clone(), long.clone(), long.clone(), short.clone()]) / 100e3 - 1.0).abs()
+                < 0.01
+        );
+        assert!((median_qps(&[long]) / 60e3 - 1.0).abs() < 0.01);
+        // A target on another host has no gauge, and all of its trials count.
+        let of_all_qps = median_qps(&[not_gauged.clone(), not_gauged.clone(), not_gauged, short]);
+        assert!(of_all_qps < 70e3, "{of_all_qps}");
     }
 }

@@ -4,7 +4,7 @@
 use kqps_observation::run::{Cell, CellLoad, Purpose, Role, Run, RunTrial};
 use serde::{Deserialize, Serialize};
 
-use crate::estimate::{Estimate, Speed, starts_of};
+use crate::estimate::{Estimate, Speed, of_cells};
 use crate::evidence::{answered_qps, counted_at_last};
 use crate::interval::{Interval, median_interval};
 use crate::search::{Goal, Preset};
@@ -139,12 +139,7 @@ fn is_same(one: &Cell, other: &Cell) -> bool {
 /// The estimate of what an echo answers, over all of its trials.
 pub(super) fn estimate(run: &Run, echo: &Ceiling) -> Option<Estimate> {
     let goal = Goal { exceed: 0.5, ..Preset::Quick.goal() };
-    let same = all_same(run, echo.cell as usize);
-    let of = |at| {
-        let starts: Vec<_> = same.iter().flat_map(|&cell| starts_of(run, cell, &goal, at)).collect();
-        Estimate::of(&starts)
-    };
-    of(Speed::Reference).or_else(|| of(Speed::ReferenceOfAll))
+    of_cells(run, &all_same(run, echo.cell as usize), &goal, Speed::Reference)
 }
 
 /// A cell and those that measure the same.
