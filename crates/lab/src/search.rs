@@ -79,26 +79,11 @@ pub fn refined(goal: &Goal, estimate: &Estimate, played: usize) -> Option<Load> 
     let factor = if played.is_multiple_of(2) { 1.0 - away } else { 1.0 + away };
     let rate_qps = goal.round_load(interval.median * factor);
     let pace = Pace::Open { rate_qps };
-    (spread > goal.width).then_some(Load {
-        pace,
-        duration_s: refining_s(goal, rate_qps),
-        purpose: Purpose::Refine,
-    })
+    (spread > goal.width).then_some(Load { pace, duration_s: goal.final_s, purpose: Purpose::Refine })
 }
 
 /// However little is known, a load so far away shows whether the estimate is too high or too low.
 const AWAY_MOST: f64 = 0.1;
-
-/// Seconds of a trial that only an estimate rests on. The shorter it is, the less the host changes meanwhile; and an estimate, unlike
-/// a bound, knows what waits in buffers.
-pub(crate) const SHORT_S: f64 = 0.1;
-
-/// Queries of such a trial at least: one of them is less than what a goal's width comes to.
-const REFINING_QUERIES: f64 = 2_000.0;
-
-fn refining_s(goal: &Goal, rate_qps: f64) -> f64 {
-    (REFINING_QUERIES / rate_qps).max(SHORT_S).min(goal.final_s)
-}
 
 /// A search that is over may take so much more of its time for a closer estimate.
 const REFINING: f64 = 0.5;
@@ -120,7 +105,7 @@ pub fn refine<E>(
     let limit_s =
         (searched_s * (1.0 + REFINING)).min(goal.limit_s).max(searched_s + goal.limit_s * REFINING_LEAST);
     let mut made = 0;
-    while spent_s(played) + SHORT_S + BESIDE_S <= limit_s {
+    while spent_s(played) + goal.final_s + BESIDE_S <= limit_s {
         let facts: Vec<_> = played.iter().map(Played::facts).collect();
         let estimate = estimate::of_search(goal, &facts, Speed::Reference);
         let Some(load) = estimate.and_then(|estimate| refined(goal, &estimate, made)) else { break };
@@ -196,8 +181,8 @@ mod tests {
         let took_s = |trials: &[Played]| -> f64 {
             trials.iter().map(|one| one.trial.load.duration_s + one.trial.load.drain_s + BESIDE_S).sum()
         };
-        assert!(more.len() > 1 && took_s(more) <= took_s(before) / 2.0, "{} s", took_s(more));
-        assert!(more.iter().all(|one| one.trial.load.duration_s == SHORT_S));
+        assert!(!more.is_empty() && took_s(more) <= took_s(before) / 2.0, "{} s", took_s(more));
+        assert!(more.iter().all(|one| (one.trial.load.duration_s - goal.final_s).abs() < 1e-9));
         assert!(more.iter().all(|one| one.purpose == Purpose::Refine));
         let loads: Vec<f64> = more.iter().map(|one| one.trial.load.intended_qps.unwrap()).collect();
         assert!(loads.iter().all(|load_qps| (48_500.0..=51_500.0).contains(load_qps)), "{loads:?}");

@@ -15,6 +15,9 @@ use crate::search::{self, Wanted};
 /// The trial that finds a ceiling.
 const CEILING: Load = Load { pace: Pace::Closed, duration_s: 0.5, purpose: Purpose::Ceiling };
 
+/// Seconds of an echo's trial beside others. It has only a rate, which the host changes the less meanwhile the shorter it is.
+const BESIDE_OTHERS_S: f64 = 0.1;
+
 /// The factor of a cell that says at which shares of its figure latency is measured, in percent.
 pub const LATENCY_FACTOR: &str = "latency_at_percent";
 
@@ -163,7 +166,7 @@ impl Unit {
     pub(crate) fn ceiling_beside(&self) -> Load {
         let least_us = self.played.iter().filter_map(|one| one.trial.latency_us.min).min();
         let latency_s = least_us.map_or(0.0, |us| us as f64 / 1e6);
-        let duration_s = (LATENCIES * latency_s).clamp(search::SHORT_S, CEILING.duration_s);
+        let duration_s = (LATENCIES * latency_s).clamp(BESIDE_OTHERS_S, CEILING.duration_s);
         Load { duration_s, ..CEILING }
     }
 

@@ -22,8 +22,13 @@ use crate::child::{Running, pinned};
 /// What a query costs the echo, beside what the kernel takes.
 const WORK: &str = "5us";
 
-/// Room for some 138 queries, which does not outlast a standstill of 3 ms from 46,000 queries a second on.
-const BUFFER: &str = "104KiB";
+/// The usual buffer, and half of it: that has room for some 138 queries, which a standstill of 3 ms overflows from 46,000 queries a
+/// second on.
+const BUFFER: &str = "208KiB";
+const HALF_A_BUFFER: &str = "104KiB";
+
+/// What an echo that stands still itself loses at least of its figure: far more than half a buffer costs.
+const DROPS_BY: f64 = 0.15;
 
 /// How far a figure may be from the undisturbed one.
 const WITHIN: f64 = 0.03;
@@ -77,7 +82,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
             kind.spoiled
         );
     }
-    ensure!(off(&itself) < -WITHIN, "an echo that stands still itself is excused");
+    ensure!(off(&itself) < -DROPS_BY, "an echo that stands still itself is excused");
     ensure!(itself.stood_still * 2 > itself.searches, "the bottleneck does not say that it stood still");
     for (trouble, kind) in [(Trouble::Slowed, &slowed), (Trouble::Withheld, &withheld)] {
         ensure!(off(kind).abs() <= WITHIN, "{trouble:?}: {:+.1} % off", off(kind) * 100.0);
@@ -145,7 +150,8 @@ fn search(bench: &Bench, file: &Path, trouble: Trouble) -> Result<Found> {
     let cpu = bench.kqps.subject_cpu.to_string();
     let mut command = pinned(&cpu, &bench.kqps.program);
     command.args(["serve", "echo", "--json", "--listen", "127.0.0.1:0", "--io", "blocking", "--cpus", &cpu]);
-    command.args(["--for", "10m", "--work", WORK, "--buffer", BUFFER]);
+    let buffer = if trouble == Trouble::Itself { HALF_A_BUFFER } else { BUFFER };
+    command.args(["--for", "10m", "--work", WORK, "--buffer", buffer]);
     let mut echo = Running::start(&mut command)?;
     let address = echo.ready()?;
     let troubling = Troubling::start(trouble, bench.kqps.subject_cpu, echo.pid())?;
