@@ -133,7 +133,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let expected = dataset.check();
     let dataset = dataset.checked(Check::Off);
     let gauges = Gauges::default();
-    let ceilings = if args.no_ceiling || !plan.targets.iter().all(|&target| is_own(target)) {
+    let ceilings = if args.no_ceiling || !are_here(&plan.targets) {
         Ceilings::default()
     } else {
         ceiling::measure(&interface, &plan, &dataset, (&watcher, &gauges))
@@ -280,16 +280,19 @@ fn goal_of(args: &Args) -> anyhow::Result<Goal> {
     Ok(goal)
 }
 
+/// Whether all targets are on this host.
+fn are_here(targets: &[SocketAddr]) -> bool {
+    targets.iter().all(|&target| is_own(target))
+}
+
 /// How long an answer may take where no flag says it: on this host as long as in a study.
 fn usual_timeout(targets: &[SocketAddr]) -> Duration {
-    let is_here = targets.iter().all(|&target| is_own(target));
-    if is_here { Duration::from_secs_f64(Setup::MANY_FLOWS.timeout_s) } else { TIMEOUT }
+    if are_here(targets) { Duration::from_secs_f64(Setup::MANY_FLOWS.timeout_s) } else { TIMEOUT }
 }
 
 /// The cores of player and subject on this host.
 fn cores_of(plan: &Plan) -> Option<Cores> {
-    let is_here = plan.targets.iter().all(|&target| is_own(target));
-    is_here.then(|| Cores::of(&plan.cpus, &plan.subject_cpus))
+    are_here(&plan.targets).then(|| Cores::of(&plan.cpus, &plan.subject_cpus))
 }
 
 /// Plays one trial of the search.

@@ -5,7 +5,7 @@ use kqps_observation::run::Purpose;
 use kqps_verdict::disturbed::BESIDE_S;
 use kqps_verdict::estimate::{self, Estimate, Speed};
 use kqps_verdict::evidence::{counted, counted_at_last};
-use kqps_verdict::search::{Bounds, Goal, Next, Probe, Start, bounds_found, next_trial};
+use kqps_verdict::search::{Bounds, Goal, LATEST, Next, Probe, Start, bounds_found, next_trial};
 
 use crate::load::{Load, Pace, Played};
 
@@ -88,11 +88,8 @@ const AWAY_MOST: f64 = 0.1;
 /// A search that is over may take so much more of its time for a closer estimate.
 const REFINING: f64 = 0.5;
 
-/// One that used up all of its limit may still take this share of it.
-const REFINING_LEAST: f64 = 0.15;
-
-/// Plays on beside what a search found, until the estimate is close enough or half as much time again is spent. Beyond the goal's
-/// limit it takes no more than a seventh of that.
+/// Plays on beside what a search found, until the estimate is close enough, half as much time again is spent, or the goal's limit is
+/// exceeded as far as a search may.
 pub fn refine<E>(
     goal: &Goal,
     played: &mut Vec<Played>,
@@ -101,9 +98,7 @@ pub fn refine<E>(
     let spent_s = |played: &[Played]| -> f64 {
         played.iter().map(|one| one.trial.load.duration_s + one.trial.load.drain_s + BESIDE_S).sum()
     };
-    let searched_s = spent_s(played);
-    let limit_s =
-        (searched_s * (1.0 + REFINING)).min(goal.limit_s).max(searched_s + goal.limit_s * REFINING_LEAST);
+    let limit_s = (spent_s(played) * (1.0 + REFINING)).min(goal.limit_s * LATEST);
     let mut made = 0;
     while spent_s(played) + goal.final_s + BESIDE_S <= limit_s {
         let facts: Vec<_> = played.iter().map(Played::facts).collect();

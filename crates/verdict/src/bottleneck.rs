@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use kqps_observation::host::CpuFacts;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::{Place, SubjectFacts, Trial};
 use serde::{Deserialize, Serialize};
@@ -159,17 +160,22 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
     found(Resource::NoneSaturated, None)
 }
 
-/// Whether the cores that a witness watched, the subject's, had next to no time left.
-fn has_full_cores(trial: &Trial) -> bool {
+/// The cores that a witness watched, the subject's.
+fn watched_cores(trial: &Trial) -> impl Iterator<Item = &CpuFacts> {
     let watched = trial.stalls.iter().flat_map(|stalls| &stalls.cores);
-    let mut cores = watched.filter_map(|cpu| trial.host.cpus.iter().find(|core| core.cpu == *cpu)).peekable();
+    watched.filter_map(|cpu| trial.host.cpus.iter().find(|core| core.cpu == *cpu))
+}
+
+/// Whether the subject's cores had next to no time left.
+fn has_full_cores(trial: &Trial) -> bool {
+    let mut cores = watched_cores(trial).peekable();
     cores.peek().is_some() && cores.all(|core| core.idle < 1.0 - SATURATED)
 }
 
 /// Whether others than player and subject had so much of the cores that the subject, which had the rest, was at no limit of its
 /// own.
 fn was_shared(trial: &Trial) -> bool {
-    let stolen_s: f64 = trial.host.cpus.iter().map(|core| core.steal * trial.host.wall_s).sum();
+    let stolen_s: f64 = watched_cores(trial).map(|core| core.steal * trial.host.wall_s).sum();
     trial.host.foreign_cpu_s.unwrap_or(0.0) + stolen_s > (1.0 - SATURATED) * trial.host.wall_s
 }
 

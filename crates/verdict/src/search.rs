@@ -17,5 +17,6 @@ pub use bounds::Bounds;
 pub use class::{Class, classify, conditional_throughput};
 pub use futile::Futile;
 pub use goal::{BadGoal, Goal, Preset};
+pub use hurry::LATEST;
 pub use next::{Next, Start, bounds_found, most_trials, next_trial};
 pub use probe::Probe;

@@ -5,8 +5,8 @@ use super::bounds::Pair;
 use super::level::{LONGEST_STEP, Level};
 use super::next::{Next, RETESTS_MOST, Search};
 
-/// A search that has no lower bound yet may take this many times its limit.
-const LATEST: f64 = 1.15;
+/// A search that has no lower bound yet may take this many times its limit, and so may one that goes on for a closer estimate.
+pub const LATEST: f64 = 1.15;
 
 /// A load that is this likely a lower bound is worth a trial.
 const LIKELY: f64 = 0.5;
