@@ -21,15 +21,7 @@ struct Bound {
 /// The processes that take what is sent to these addresses, without those that descend from one of them; or why they
 /// are not known. Sockets are looked for in the network namespace of the calling thread.
 pub fn listeners(targets: &[SocketAddr]) -> Result<Vec<u32>, String> {
-    let bound = all_bound()?;
-    let mut wanted = BTreeMap::new();
-    for target in targets {
-        let at = taking(&bound, *target);
-        if at.is_empty() {
-            return Err(format!("no UDP socket of this network namespace is bound to {target}"));
-        }
-        wanted.extend(at.into_iter().map(|socket| (socket.inode, socket)));
-    }
+    let wanted = sockets_of(targets)?;
     let inodes: BTreeSet<u64> = wanted.keys().copied().collect();
     let (holders, hidden) = holders(&inodes);
     let held: BTreeSet<u64> = holders.values().flatten().copied().collect();
@@ -51,6 +43,25 @@ pub fn listeners(targets: &[SocketAddr]) -> Result<Vec<u32>, String> {
         own: &ancestors(std::process::id()),
     };
     kin.servers(&holders)
+}
+
+/// The kernel hands out its table of sockets in pieces, and passes over some when others close between two of them. What is not
+/// there in so many readings is not there.
+const READINGS: u32 = 4;
+
+/// The sockets that take what is sent to these addresses, by inode.
+fn sockets_of(targets: &[SocketAddr]) -> Result<BTreeMap<u64, Bound>, String> {
+    let mut missing = None;
+    for _ in 0..READINGS {
+        let bound = all_bound()?;
+        let at: Vec<Vec<Bound>> = targets.iter().map(|target| taking(&bound, *target)).collect();
+        missing = at.iter().position(Vec::is_empty).map(|absent| targets[absent]);
+        if missing.is_none() {
+            return Ok(at.into_iter().flatten().map(|socket| (socket.inode, socket)).collect());
+        }
+    }
+    let target = missing.map_or_else(String::new, |target| target.to_string());
+    Err(format!("no UDP socket of this network namespace is bound to {target}"))
 }
 
 /// Every UDP socket that takes datagrams from anybody.
