@@ -25,6 +25,7 @@ use kqps_verdict::judge::{Known, SearchVerdict, judge_search};
 use kqps_verdict::rate::plain;
 use kqps_verdict::search::{Goal, Preset, Start};
 use kqps_verdict::silence::silence;
+use kqps_verdict::speed::usual_of;
 use kqps_verdict::warning::Setting;
 use serde::Serialize;
 
@@ -330,6 +331,7 @@ fn judged(
         player_qps: ceilings.player_qps(),
         echo_qps: ceilings.echo_qps(),
         echo: ceilings.echo_estimate(),
+        usual_speed: Some(usual_of(ceilings.trials().chain(trials.iter().map(|(_, trial)| *trial)))),
         interrupted,
     };
     judge_search(goal, &trials, &known)

@@ -65,6 +65,11 @@ impl Ceilings {
         self.echo.as_ref().map(Measured::rate_qps)
     }
 
+    /// What was measured.
+    pub(super) fn trials(&self) -> impl Iterator<Item = &Trial> {
+        self.player.iter().chain(&self.echo).map(|measured| &measured.trial)
+    }
+
     /// The same as an estimate.
     pub(super) fn echo_estimate(&self) -> Option<Estimate> {
         estimate::of_echo(&self.echo.as_ref()?.trial)

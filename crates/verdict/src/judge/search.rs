@@ -87,6 +87,9 @@ pub struct Known {
     pub echo_qps: Option<f64>,
     /// The same as an estimate, so that the share of it says how little one trial shows.
     pub echo: Option<Estimate>,
+    /// The host's usual speed as a multiple of the reference, where more trials than those of the search show it: as in a run, those of
+    /// the ceilings do.
+    pub usual_speed: Option<f64>,
     /// Whether the user ended the search before it was over.
     pub interrupted: bool,
 }
@@ -111,7 +114,8 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         trials.iter().filter(|(purpose, _)| *purpose != Purpose::WarmUp).copied().collect();
     let estimate = estimate::of_search(goal, &sought, Speed::Reference);
     let as_it_came = estimate::of_search(goal, &sought, Speed::AsItCame).map(|estimate| estimate.interval());
-    let usual_speed = speed::usual_of(trials.iter().map(|(_, trial)| *trial));
+    let of_search = || speed::usual_of(trials.iter().map(|(_, trial)| *trial));
+    let usual_speed = known.usual_speed.unwrap_or_else(of_search);
     let mut starts = [start];
     let mut weighed = weigh(&Case {
         setting: &known.setting,
