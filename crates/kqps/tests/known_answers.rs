@@ -50,3 +50,13 @@ fn a_front_gives_every_query_one_end() -> Result<()> {
 fn a_core_that_stands_still_is_witnessed() -> Result<()> {
     alone(Proof::Gauge)
 }
+
+#[test]
+fn what_the_host_does_meanwhile_is_seen() -> Result<()> {
+    alone(Proof::Disturbed)
+}
+
+#[test]
+fn a_run_and_a_search_give_a_figure_with_its_range() -> Result<()> {
+    alone(Proof::Reproduce)
+}

@@ -89,9 +89,10 @@ const AWAY_MOST: f64 = 0.1;
 const REFINING: f64 = 0.5;
 
 /// Plays on beside what a search found, until the estimate is close enough, half as much time again is spent, or the goal's limit is
-/// exceeded as far as a search may.
+/// exceeded as far as a search may. A search that showed that no load is any better is left at that.
 pub fn refine<E>(
     goal: &Goal,
+    found: &Bounds,
     played: &mut Vec<Played>,
     mut play: impl FnMut(&Load) -> Result<Trial, E>,
 ) -> Result<(), E> {
@@ -100,7 +101,7 @@ pub fn refine<E>(
     };
     let limit_s = (spent_s(played) * (1.0 + REFINING)).min(goal.limit_s * LATEST);
     let mut made = 0;
-    while spent_s(played) + goal.final_s + BESIDE_S <= limit_s {
+    while found.futile.is_none() && spent_s(played) + goal.final_s + BESIDE_S <= limit_s {
         let facts: Vec<_> = played.iter().map(Played::facts).collect();
         let estimate = estimate::of_search(goal, &facts, Speed::Reference);
         let Some(load) = estimate.and_then(|estimate| refined(goal, &estimate, made)) else { break };
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
     use crate::simulated::Simulated;
     use kqps_verdict::judge::{Known, judge_search};
-    use kqps_verdict::search::Preset;
+    use kqps_verdict::search::{Futile, Preset};
 
     #[test]
     fn it_finds_the_knee_of_a_simulated_subject() {
@@ -169,9 +170,9 @@ mod tests {
         let goal = Preset::Quick.goal();
         let subject = Simulated { knee_qps: 50_000.0, ..Simulated::default() };
         let mut played = Vec::new();
-        run(&goal, &Start::default(), &mut played, |load| subject.play(load)).unwrap();
+        let bounds = run(&goal, &Start::default(), &mut played, |load| subject.play(load)).unwrap();
         let searched = played.len();
-        refine(&goal, &mut played, |load| subject.play(load)).unwrap();
+        refine(&goal, &bounds, &mut played, |load| subject.play(load)).unwrap();
         let (before, more) = played.split_at(searched);
         let took_s = |trials: &[Played]| -> f64 {
             trials.iter().map(|one| one.trial.load.duration_s + one.trial.load.drain_s + BESIDE_S).sum()
@@ -187,6 +188,22 @@ mod tests {
             Wanted::Trial(load) => panic!("{load:?}"),
         };
         assert_eq!(found(&played), found(&played[..searched]), "the bounds are those of the search");
+    }
+
+    #[test]
+    fn it_plays_on_within_the_goals_limit_and_not_where_no_load_is_any_better() {
+        let goal = Goal { limit_s: 8.0, ..Preset::Quick.goal() };
+        let subject = Simulated { knee_qps: 50_000.0, ..Simulated::default() };
+        let mut played = Vec::new();
+        let bounds = run(&goal, &Start::default(), &mut played, |load| subject.play(load)).unwrap();
+        let futile = Bounds { futile: Some(Futile::Silent), ..bounds.clone() };
+        let searched = played.len();
+        refine(&goal, &futile, &mut played, |load| subject.play(load)).unwrap();
+        assert_eq!(played.len(), searched);
+        refine(&goal, &bounds, &mut played, |load| subject.play(load)).unwrap();
+        let took_s: f64 =
+            played.iter().map(|one| one.trial.load.duration_s + one.trial.load.drain_s + BESIDE_S).sum();
+        assert!(took_s <= 8.0 * LATEST, "{took_s} s");
     }
 
     #[test]

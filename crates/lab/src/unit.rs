@@ -299,6 +299,27 @@ mod tests {
     }
 
     #[test]
+    fn an_echo_beside_others_has_short_trials_of_many_latencies() {
+        let mut run = run_of(Role::EchoCeiling);
+        let mut of = |min_us| {
+            let mut trial = Simulated::default().play(&CEILING).unwrap();
+            trial.latency_us.min = Some(min_us);
+            run.trials = vec![RunTrial {
+                number: 1,
+                cell: 0,
+                block: 0,
+                start: 1,
+                purpose: Purpose::Ceiling,
+                outcome: Outcome::Measured(Box::new(trial)),
+            }];
+            Unit::of(&run, &Preset::Quick.goal(), 0, 0).ceiling_beside().duration_s
+        };
+        assert!((of(50) - 0.1).abs() < 1e-9);
+        assert!((of(10_000) - 0.2).abs() < 1e-9, "a path of 10 ms");
+        assert!((of(100_000) - CEILING.duration_s).abs() < 1e-9);
+    }
+
+    #[test]
     fn a_subject_is_a_search_and_then_latency_by_load_in_the_first_block_only() {
         let mut run = run_of(Role::Subject);
         let Next::Over(Ending::Found(bounds)) = play(&mut run, 0, Simulated::default(), 200) else {

@@ -25,8 +25,10 @@ pub enum Resource {
     SubjectSocketBuffer,
     /// The same, and a witness saw that its core was free for it: the subject stood still by itself.
     SubjectStill,
-    /// The host spoiled every trial that failed, or others had the subject's core.
+    /// The host spoiled every trial that failed.
     Host,
+    /// Other programs had the subject's cores for more than a tenth of the time, and the subject had the rest.
+    SubjectCoreShared,
     /// The kernel had no memory left for packets.
     Memory,
     /// Nothing that was watched: the figure is no capacity.
@@ -87,8 +89,11 @@ impl fmt::Display for Bottleneck {
             Resource::Host => {
                 write!(
                     f,
-                    "the host, which disturbed every trial that failed: how much the subject can do is not seen"
+                    "the host, which disturbed every trial that failed: what the subject lacked is not seen"
                 )
+            }
+            Resource::SubjectCoreShared => {
+                write!(f, "the subject's cores, which other programs had for more than a tenth of the time")
             }
             Resource::Memory => write!(f, "the kernel's memory for packets"),
             Resource::NoneSaturated => write!(f, "nothing was saturated: the figure is no capacity{thread}"),
@@ -150,7 +155,7 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
     if losses.most(losses.subject_buffer) {
         let all_are = |is_so: fn(&Trial) -> bool| failed.iter().all(|trial| is_so(trial));
         let resource = match (all_are(has_full_cores), all_are(|trial| trial.stalls.is_some())) {
-            (true, _) if all_are(was_shared) => Resource::Host,
+            (true, _) if all_are(was_shared) => Resource::SubjectCoreShared,
             (true, _) => Resource::SubjectCpu,
             (false, true) => Resource::SubjectStill,
             (false, false) => Resource::SubjectSocketBuffer,
@@ -172,11 +177,20 @@ fn has_full_cores(trial: &Trial) -> bool {
     cores.peek().is_some() && cores.all(|core| core.idle < 1.0 - SATURATED)
 }
 
-/// Whether others than player and subject had so much of the cores that the subject, which had the rest, was at no limit of its
-/// own.
+/// Whether others than the subject had so much of its cores that the subject, which had the rest, was at no limit of its own. A
+/// kernel that measures interrupt time keeps it out of every thread's time, and out of this; any other books it on the thread
+/// that was interrupted.
 fn was_shared(trial: &Trial) -> bool {
-    let stolen_s: f64 = watched_cores(trial).map(|core| core.steal * trial.host.wall_s).sum();
-    trial.host.foreign_cpu_s.unwrap_or(0.0) + stolen_s > (1.0 - SATURATED) * trial.host.wall_s
+    let Some(subject) = watched(trial) else { return false };
+    let measures_interrupts = trial.host.cpus.iter().any(|core| core.irq > 0.0);
+    let busy = |core: &CpuFacts| {
+        let interrupts = if measures_interrupts { core.irq + core.softirq } else { 0.0 };
+        1.0 - core.idle - interrupts
+    };
+    let cores = watched_cores(trial).count() as f64;
+    let busy_s = watched_cores(trial).map(busy).sum::<f64>() * trial.host.wall_s;
+    let others_s = busy_s - subject.cpu_user_s - subject.cpu_system_s;
+    others_s > (1.0 - SATURATED) * cores * trial.host.wall_s
 }
 
 /// The subject, where it was watched and lived to be read at the end.

@@ -49,8 +49,9 @@ pub const BESIDE_S: f64 = 0.07;
 /// A closed loop waits for its replies and loses nothing; but it may stand still for this share of its time at most.
 const STILL_MOST: f64 = 0.01;
 
-/// A server that waits for its turn may take this share of a core.
+/// A server that waits for its turn may take this share of a core, and so many CPU seconds however short the trial is.
 const QUIET: f64 = 0.01;
+const QUIET_S: f64 = 0.005;
 
 /// What a run calls the rounds that a cell of this name is left out of, because its server was not idle in others' trials, or
 /// could not run beside them.
@@ -60,7 +61,8 @@ pub fn rounds_with(name: &str) -> String {
 
 /// Whether a server that had to be idle during a trial was not.
 pub fn is_restless(trial: &Trial, beside: &Beside) -> bool {
-    beside.cpu_s > QUIET * (trial.load.duration_s + trial.load.drain_s + BESIDE_S)
+    let took_s = trial.load.duration_s + trial.load.drain_s + BESIDE_S;
+    beside.cpu_s > (QUIET * took_s).max(QUIET_S)
 }
 
 /// What the host did to a trial that spoiled it; none of one that was neither gauged nor witnessed.
@@ -122,13 +124,17 @@ mod tests {
 
     #[test]
     fn a_server_that_waits_may_take_a_hundredth_of_a_core() {
-        let of = |cpu_s| {
+        let of = |duration_s, cpu_s| {
             let mut trial = trial(1000.0, &[]);
+            trial.load.duration_s = duration_s;
             trial.beside = vec![Beside { name: "nsd".into(), cpu_s }];
             disturbed(&trial)
         };
-        assert_eq!(of(0.0056), None);
-        assert_eq!(of(0.0058), Some(Disturbed::Restless(0.0058)));
+        assert_eq!(of(0.5, 0.0056), None);
+        assert_eq!(of(0.5, 0.0058), Some(Disturbed::Restless(0.0058)));
+        // What a server does once takes as long as ever in a short trial.
+        assert_eq!(of(0.1, 0.0049), None);
+        assert!(of(0.1, 0.0051).is_some());
     }
 
     #[test]

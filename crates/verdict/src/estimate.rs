@@ -11,7 +11,7 @@ mod trials;
 
 use crate::interval::Interval;
 
-pub(crate) use trials::of_cells;
+pub(crate) use trials::{is_growing, of_cells};
 pub use trials::{Speed, of_cell, of_echo, of_search};
 
 /// What one trial says.
@@ -97,18 +97,26 @@ impl Estimate {
         let grid = Grid::of(starts.iter().flat_map(|start| start.iter().copied()))?;
         // How far starts lie apart does not bear on a single one.
         let apart: &[(f64, f64)] = if starts.len() == 1 { &APART[..1] } else { &APART };
-        let mut chances = vec![0.0; grid.points];
+        // For each scatter and each distance between starts, the logarithm of how likely every point is.
+        let mut logs: Vec<Vec<f64>> = Vec::new();
         for step in 0..SCATTER_STEPS {
             let exponent = step as f64 / (SCATTER_STEPS - 1) as f64;
             let scatter = SCATTER_LEAST * (SCATTER_MOST / SCATTER_LEAST).powf(exponent);
-            let likelihoods: Vec<Vec<f64>> =
+            let likelihoods: Vec<Likelihoods> =
                 starts.iter().map(|start| grid.likelihoods(start, scatter)).collect();
             for &(apart, weight) in apart {
-                let blurred = likelihoods.iter().map(|likelihood| blur(likelihood, apart / grid.step));
-                let all = blurred.reduce(|a, b| a.iter().zip(&b).map(|(a, b)| a * b).collect())?;
-                chances.iter_mut().zip(all).for_each(|(sum, chance)| *sum += weight * chance);
+                let mut sums = vec![weight.ln(); grid.points];
+                for likelihood in &likelihoods {
+                    let blurred = blur(&likelihood.shares, apart / grid.step);
+                    let log_of = |share: f64| likelihood.greatest + share.max(f64::MIN_POSITIVE).ln();
+                    sums.iter_mut().zip(blurred).for_each(|(sum, share)| *sum += log_of(share));
+                }
+                logs.push(sums);
             }
         }
+        let greatest = logs.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
+        let chance = |point: usize| logs.iter().map(|of| (of[point] - greatest).exp()).sum();
+        let chances = (0..grid.points).map(chance).collect();
         Self { first: grid.first, step: grid.step, chances, starts: starts.len() as u32 }.normalised()
     }
 
@@ -198,12 +206,22 @@ impl Grid {
         Some(Self { first, step, points: ((last - first) / step).ceil() as usize })
     }
 
-    /// How likely the trials of a start are at every point, as a share of the greatest.
-    fn likelihoods(&self, start: &[Evidence], scatter: f64) -> Vec<f64> {
+    /// How likely the trials of a start are at every point.
+    fn likelihoods(&self, start: &[Evidence], scatter: f64) -> Likelihoods {
         let at = |point| self.first + point as f64 * self.step;
         let log_of = |log: f64| start.iter().map(|one| one.likelihood(log, scatter).ln()).sum::<f64>();
-        (0..self.points).map(|point| log_of(at(point)).exp()).collect()
+        let logs: Vec<f64> = (0..self.points).map(|point| log_of(at(point))).collect();
+        let greatest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Likelihoods { greatest, shares: logs.iter().map(|log| (log - greatest).exp()).collect() }
     }
+}
+
+/// How likely trials are at every point of a grid. Of many trials the product is beyond the range of numbers, so it stays a logarithm.
+struct Likelihoods {
+    /// The logarithm of the greatest.
+    greatest: f64,
+    /// Each as a share of the greatest.
+    shares: Vec<f64>,
 }
 
 /// From so many points on a normal distribution is spread as three even ones are, one after the other: that is as good, and
@@ -257,6 +275,29 @@ fn mean_of_neighbours(points: &[f64], reach: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thousands_of_trials_are_as_good_as_few() {
+        for starts in [1, 3] {
+            let answered = |trial: u32| Evidence::Answered(1e5 * (1.0 + 0.01 * f64::from(trial % 3) - 0.01));
+            let tried = |trial: u32| {
+                let qps = 1e5 * (0.99 + 0.005 * f64::from(trial % 5));
+                if qps < 1e5 { Evidence::Met(qps) } else { Evidence::Missed(qps) }
+            };
+            for of in [&answered as &dyn Fn(u32) -> Evidence, &tried] {
+                let start: Vec<Evidence> = (0..3_000).map(of).collect();
+                let interval = Estimate::of(&vec![start; starts]).unwrap().interval();
+                let width = (interval.high - interval.low) / interval.median;
+                assert!((interval.median / 1e5 - 1.0).abs() < 0.004 && width < 0.02, "{starts}: {interval:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn many_trials_of_starts_far_apart_give_an_estimate() {
+        let start = |qps: f64| vec![Evidence::Answered(qps); 1_000];
+        assert!(Estimate::of(&[start(1e5), start(2e5)]).is_some());
+    }
 
     #[test]
     fn what_was_sharp_is_spread_as_wide_as_it_says() {

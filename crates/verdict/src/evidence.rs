@@ -1,7 +1,7 @@
 //! Which trials count. A trial that the player spoiled (it lagged, its sends failed, or its own sockets dropped replies) is
 //! made anew, at most twice; when it is spoiled every time the last one counts, and the figure is refused. One that the host
-//! spoiled is made anew, at most three times; then it counts as it is, and refuses nothing. All of them are stored, and
-//! searching and judging leave out the same.
+//! spoiled is made anew, at most three times; then a search goes on with it as it is, and refuses nothing. All of them are
+//! stored. Bounds rest on the trials that a search went on with; the estimate leaves out more (`estimate::of_cell`).
 
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::LoadMode;

@@ -63,7 +63,7 @@ pub struct CellVerdict {
     /// The goal that the figure meets.
     pub goal: Goal,
     /// Queries a second at the host's usual speed: the estimate of the load that half of the trials meet, or of the rate that
-    /// is answered in a closed loop, over all trials that count. Of a goal that allows another share of bad trials, and where
+    /// is answered in a closed loop, over the trials of all starts, without those that host or player spoiled and without long ones. Of a goal that allows another share of bad trials, and where
     /// no load or every load met it, it is the median of the starts' conditional throughputs, its range reaching up to their
     /// upper bounds. None when it is refused (grade F).
     pub figure_qps: Option<Interval>,

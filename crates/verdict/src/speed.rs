@@ -77,9 +77,10 @@ impl Spoiled {
         let reasons: Vec<String> = reasons.collect();
         let whole = (self.whole() > 0)
             .then(|| format!("{} of {} trials, by the host: {}", self.whole(), self.of, reasons.join(", ")));
+        let by_host = if self.whole() > 0 { "" } else { ", by the host" };
         let in_part = (self.in_part > 0).then(|| {
             format!(
-                "{} of {} trials in part, as a core was withheld for longer than buffers last",
+                "{} of {} trials in part{by_host}, as a core was withheld for longer than buffers last",
                 self.in_part, self.of
             )
         });
@@ -116,6 +117,9 @@ pub struct Moment {
     pub withheld_ms: f64,
     /// Whether the host spoiled the trial.
     pub spoiled: bool,
+    /// Whether moments of it count for nothing, since a core was withheld in them.
+    #[serde(default)]
+    pub in_part: bool,
 }
 
 /// The host's speeds over a run: one moment for each trial that was gauged.
@@ -139,6 +143,7 @@ pub fn moments(run: &Run) -> Vec<Moment> {
                 .as_ref()
                 .map_or(0.0, |stalls| stalls.stood_s(&trial.sending_ns()) * 1e3),
             spoiled: disturbed(trial).is_some(),
+            in_part: disturbed(trial).is_none() && stood_still(trial),
         }
     };
     gauged.map(moment).collect()
@@ -207,7 +212,7 @@ mod tests {
             Some(StallFacts { period_us: 2_300, cores: vec![1], stalls, ..StallFacts::default() });
         let spoiled = Spoiled::count(&[withheld.clone(), trial(0, 100.0, 100.0)]);
         assert_eq!((spoiled.whole(), spoiled.in_part), (0, 1));
-        let said = "1 of 2 trials in part, as a core was withheld for longer than buffers last";
+        let said = "1 of 2 trials in part, by the host, as a core was withheld for longer than buffers last";
         assert_eq!(spoiled.reasons().unwrap(), said);
         withheld.load.intended_qps = Some(2e3);
         assert_eq!(Spoiled::count(&[withheld]).in_part, 0, "buffers outlast it at this load");

@@ -1,33 +1,31 @@
 //! What the host does is not blamed on the subject, and what the subject does is: an echo whose rate is known is searched
 //! undisturbed, with a part of its core taken away, with its core withheld now and then, and while it stands still itself.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Result, anyhow, ensure};
 use kqps_kernel::process::{self, Signal};
-use kqps_observation::Trial;
-use kqps_verdict::bottleneck::{Bottleneck, Resource};
-use kqps_verdict::judge::SearchVerdict;
-use kqps_verdict::speed::{Spoiled, usual_of};
+use kqps_verdict::bottleneck::Resource;
+use kqps_verdict::speed::Spoiled;
 
-use super::Bench;
+use super::search::{Found, find};
 use super::taker::Taker;
+use super::{Bench, Size};
 use crate::child::{Running, pinned};
 
 /// What a query costs the echo, beside what the kernel takes.
 const WORK: &str = "5us";
 
-/// The usual buffer, and half of it: that has room for some 138 queries, which a standstill of 3 ms overflows from 46,000 queries a
-/// second on.
-const BUFFER: &str = "208KiB";
-const HALF_A_BUFFER: &str = "104KiB";
+/// The usual buffer, and half of it: the kernel counts twice as much. Half has room for some 138 queries, which a standstill of 3 ms
+/// overflows from 46,000 queries a second on.
+const BUFFER: &str = "104KiB";
+const HALF_A_BUFFER: &str = "52KiB";
 
-/// What an echo that stands still itself loses at least of its figure: far more than half a buffer costs.
+/// What an echo that stands still itself loses at least of the figure that it has with the same buffer when it does not.
 const DROPS_BY: f64 = 0.15;
 
 /// How far a figure may be from the undisturbed one.
@@ -37,67 +35,84 @@ const WITHIN: f64 = 0.03;
 const PIECE: Duration = Duration::from_micros(300);
 const EVERY: Duration = Duration::from_millis(1);
 const HALF: Duration = Duration::from_secs(2);
+const SMALL_HALF: Duration = Duration::from_secs(1);
 
 /// A standstill, and from one to the next.
 const STALL: Duration = Duration::from_millis(3);
 const STALL_EVERY: Duration = Duration::from_millis(300);
 
-/// A search is over by then.
-const END_WITHIN: Duration = Duration::from_mins(1);
-
 /// What happens meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
     Nothing,
+    /// Another program has a part of its core for half of the time.
     Slowed,
+    /// Another program has its core for a moment now and then.
     Withheld,
+    /// Nothing, and it has half a buffer.
+    HalfABuffer,
+    /// It stands still by itself now and then, with half a buffer.
     Itself,
 }
 
 /// Searches of each kind, in turn, of which the medians are compared: single ones are off by more than the bound.
 const ROUNDS: usize = 7;
 
+/// The time that a search of the small form may take.
+const SMALL_LIMIT: &[&str] = &["--time-limit", "6s"];
+
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let file = bench.queries(5_000)?;
-    let kinds = [Trouble::Nothing, Trouble::Itself, Trouble::Slowed, Trouble::Withheld];
+    if bench.size == Size::Small {
+        return witnessed(&search(bench, &file, Trouble::Slowed)?, &search(bench, &file, Trouble::Withheld)?);
+    }
+    let kinds =
+        [Trouble::Nothing, Trouble::Slowed, Trouble::Withheld, Trouble::HalfABuffer, Trouble::Itself];
     let mut found = kinds.map(|_| Vec::new());
-    for _ in 0..bench.choose(1, ROUNDS) {
+    for _ in 0..ROUNDS {
         for (trouble, found) in kinds.into_iter().zip(&mut found) {
-            let one = search(bench, &file, trouble)?;
-            eprintln!(
-                "{trouble:?}: {:.4} queries a turn, {:?}, {}",
-                one.per_turn, one.spoiled, one.bottleneck
-            );
-            found.push(one);
+            found.push(search(bench, &file, trouble)?);
         }
     }
-    let [undisturbed, itself, slowed, withheld] = found.map(|found| Kind::of(&found));
-    let off = |kind: &Kind| kind.per_turn / undisturbed.per_turn - 1.0;
-    for (trouble, kind) in
-        [(Trouble::Itself, &itself), (Trouble::Slowed, &slowed), (Trouble::Withheld, &withheld)]
-    {
-        eprintln!(
-            "{trouble:?}: {:+.1} % off in the median, {} trials spoiled",
-            off(kind) * 100.0,
-            kind.spoiled
-        );
+    let [undisturbed, slowed, withheld, half, itself] = found.map(|found| Kind::of(&found));
+    let off = |kind: &Kind, than: &Kind| kind.per_turn / than.per_turn - 1.0;
+    let all = [
+        (Trouble::Slowed, off(&slowed, &undisturbed)),
+        (Trouble::Withheld, off(&withheld, &undisturbed)),
+        (Trouble::HalfABuffer, off(&half, &undisturbed)),
+        (Trouble::Itself, off(&itself, &half)),
+    ];
+    for (trouble, off) in all {
+        println!("{trouble:?}: {:+.1} % off in the median of {ROUNDS}", off * 100.0);
     }
-    ensure!(off(&itself) < -DROPS_BY, "an echo that stands still itself is excused");
-    ensure!(itself.stood_still * 2 > itself.searches, "the bottleneck does not say that it stood still");
-    for (trouble, kind) in [(Trouble::Slowed, &slowed), (Trouble::Withheld, &withheld)] {
-        ensure!(off(kind).abs() <= WITHIN, "{trouble:?}: {:+.1} % off", off(kind) * 100.0);
-        ensure!(kind.spoiled > 0, "{trouble:?}: no trial is said to be spoiled");
-    }
+    let [(_, slowed_off), (_, withheld_off), _, (_, itself_off)] = all;
+    let mut failures = Vec::new();
+    let mut check = |holds: bool, failure: &str| failures.extend((!holds).then(|| failure.to_owned()));
+    check(slowed_off.abs() <= WITHIN, "a core that is shared moves the figure");
+    check(withheld_off.abs() <= WITHIN, "a core that is withheld moves the figure");
+    check(slowed.spoiled.shifted > undisturbed.spoiled.shifted, "a core that is shared spoils no trial");
+    let still = |kind: &Kind| kind.spoiled.in_part + kind.spoiled.withheld;
+    check(still(&withheld) > 2 * still(&undisturbed), "a core that is withheld spoils no trial");
+    check(itself_off < -DROPS_BY, "an echo that stands still itself is excused");
+    check(itself.stood_still * 2 > ROUNDS, "the bottleneck does not say that it stood still");
+    ensure!(failures.is_empty(), "{}", failures.join("; "));
+    Ok(())
+}
+
+/// What holds of single searches: they give a figure, and name what the host did.
+fn witnessed(slowed: &Found, withheld: &Found) -> Result<()> {
+    ensure!(slowed.spoiled.shifted > 0, "a core that is shared spoils no trial: {:?}", slowed.spoiled);
+    let still = withheld.spoiled.in_part + withheld.spoiled.withheld;
+    ensure!(still > 0, "a core that is withheld spoils no trial: {:?}", withheld.spoiled);
     Ok(())
 }
 
 /// What searches of one kind came to.
 struct Kind {
-    searches: usize,
     /// The median, queries for a turn of the gauge.
     per_turn: f64,
-    /// Trials that the host spoiled.
-    spoiled: u32,
+    /// Trials that the host spoiled, of all searches.
+    spoiled: Spoiled,
     /// Searches that the subject's standing still ended.
     stood_still: usize,
 }
@@ -107,41 +122,10 @@ impl Kind {
         let mut per_turn: Vec<f64> = found.iter().map(|one| one.per_turn).collect();
         per_turn.sort_by(f64::total_cmp);
         Self {
-            searches: found.len(),
             per_turn: per_turn[per_turn.len() / 2],
-            spoiled: found.iter().map(|one| one.spoiled.whole() + one.spoiled.in_part).sum(),
+            spoiled: found.iter().map(|one| one.spoiled).sum(),
             stood_still: found.iter().filter(|one| one.bottleneck.resource == Resource::SubjectStill).count(),
         }
-    }
-}
-
-/// What one search found.
-struct Found {
-    /// Its figure in the gauge's units, which do not know how fast the host was: queries for a turn.
-    per_turn: f64,
-    spoiled: Spoiled,
-    bottleneck: Bottleneck,
-}
-
-impl Found {
-    /// From what `kqps find --json` prints: the trials, and the verdict as the last.
-    fn of(output: &str) -> Result<Self> {
-        let (trials, verdict) = output.trim().rsplit_once('\n').context("kqps find printed no trial")?;
-        let trials: Vec<Trial> = trials
-            .lines()
-            .map(serde_json::from_str)
-            .collect::<Result<_, _>>()
-            .context("kqps find printed what is no trial")?;
-        let verdict: SearchVerdict =
-            serde_json::from_str(verdict).context("kqps find printed what is not a verdict")?;
-        let speed = trials.iter().find_map(|trial| trial.speed.as_ref()).context("nothing was gauged")?;
-        let figure =
-            verdict.figure_qps.with_context(|| format!("no figure: {}", verdict.reasons.join(" ")))?;
-        Ok(Self {
-            per_turn: figure.median / usual_of(&trials) / speed.reference_turns_per_s,
-            spoiled: verdict.host_spoiled,
-            bottleneck: verdict.bottleneck,
-        })
     }
 }
 
@@ -150,23 +134,18 @@ fn search(bench: &Bench, file: &Path, trouble: Trouble) -> Result<Found> {
     let cpu = bench.kqps.subject_cpu.to_string();
     let mut command = pinned(&cpu, &bench.kqps.program);
     command.args(["serve", "echo", "--json", "--listen", "127.0.0.1:0", "--io", "blocking", "--cpus", &cpu]);
-    let buffer = if trouble == Trouble::Itself { HALF_A_BUFFER } else { BUFFER };
+    let has_half = matches!(trouble, Trouble::HalfABuffer | Trouble::Itself);
+    let buffer = if has_half { HALF_A_BUFFER } else { BUFFER };
     command.args(["--for", "10m", "--work", WORK, "--buffer", buffer]);
     let mut echo = Running::start(&mut command)?;
     let address = echo.ready()?;
-    let troubling = Troubling::start(trouble, bench.kqps.subject_cpu, echo.pid())?;
-    let found = find(bench, file, address);
+    let half = bench.choose(SMALL_HALF, HALF);
+    let troubling = Troubling::start(trouble, bench.kqps.subject_cpu, echo.pid(), half)?;
+    let found = find(bench, file, address, bench.choose(SMALL_LIMIT, &[]));
     troubling.stop()?;
-    found
-}
-
-fn find(bench: &Bench, file: &Path, address: SocketAddr) -> Result<Found> {
-    let (player, subject) = (bench.kqps.player_cpu.to_string(), bench.kqps.subject_cpu.to_string());
-    let mut command = pinned(&format!("{player},{subject}"), &bench.kqps.program);
-    command.args(["find", &address.to_string(), "--goal", "quick", "--no-ceiling", "--json", "-d"]).arg(file);
-    command.args(["--cpus", &player, "--subject-cpus", &subject]);
-    let ended = Running::start(&mut command)?.wait(END_WITHIN)?;
-    Found::of(&ended.output)
+    let found = found?;
+    eprintln!("{trouble:?}: {:.4} queries a turn, {:?}, {}", found.per_turn, found.spoiled, found.bottleneck);
+    Ok(found)
 }
 
 /// A thread that makes trouble until it is stopped.
@@ -176,14 +155,14 @@ struct Troubling {
 }
 
 impl Troubling {
-    fn start(trouble: Trouble, cpu: u32, echo: u32) -> Result<Self> {
+    fn start(trouble: Trouble, cpu: u32, echo: u32, half: Duration) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let make = move || {
             let is_over = || told.load(Ordering::Relaxed);
             match trouble {
-                Trouble::Nothing => Ok(()),
-                Trouble::Slowed => slow(cpu, &is_over),
+                Trouble::Nothing | Trouble::HalfABuffer => Ok(()),
+                Trouble::Slowed => slow(cpu, half, &is_over),
                 Trouble::Withheld => {
                     let taker = Taker::start(cpu, STALL, STALL_EVERY)?;
                     while !is_over() {
@@ -205,12 +184,12 @@ impl Troubling {
 }
 
 /// Takes a part of the core, and leaves it alone for as long, in turn.
-fn slow(cpu: u32, is_over: &impl Fn() -> bool) -> Result<()> {
+fn slow(cpu: u32, half: Duration, is_over: &impl Fn() -> bool) -> Result<()> {
     while !is_over() {
         let taker = Taker::start(cpu, PIECE, EVERY)?;
-        std::thread::sleep(HALF);
+        std::thread::sleep(half);
         taker.stop()?;
-        std::thread::sleep(HALF);
+        std::thread::sleep(half);
     }
     Ok(())
 }

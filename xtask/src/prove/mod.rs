@@ -14,6 +14,7 @@ mod ledger;
 mod overload;
 mod quota;
 mod reproduce;
+mod search;
 mod soak;
 mod starved;
 mod taker;
@@ -57,7 +58,7 @@ pub enum Proof {
     Overload,
     /// A part of a core that is taken away shows in the gauge, and a core that stands still is witnessed
     Gauge,
-    /// Default runs, one after the other, give the same answer
+    /// The same measurement again gives the same answer: runs, searches, comparisons of a server with itself
     Reproduce,
     /// What the host does while a search goes on is not blamed on the subject, and what the subject does is
     Disturbed,
@@ -92,7 +93,7 @@ pub struct Options {
     /// Ask only this one of the generated queries, and show all replies (differential)
     #[arg(long)]
     index: Option<u64>,
-    /// Prove only the part of this name (front, judgement)
+    /// Prove only the part of this name (front, judgement, reproduce)
     #[arg(long, value_name = "PART")]
     only: Option<String>,
 }
@@ -195,10 +196,10 @@ fn player_ios() -> Vec<&'static str> {
 
 /// Proves what was asked for, one after the other.
 pub fn run(options: &Options) -> Result<()> {
-    let is_one = |proof: &Proof| matches!(proof, Proof::Front | Proof::Judgement);
+    let is_one = |proof: &Proof| matches!(proof, Proof::Front | Proof::Judgement | Proof::Reproduce);
     ensure!(
         options.only.is_none() || options.proofs.iter().all(is_one),
-        "--only: the parts of front and of judgement have names, those of other proofs have none"
+        "--only: the parts of front, judgement and reproduce have names, those of other proofs have none"
     );
     let program = workspace::program(options.program.as_deref())?;
     for proof in &options.proofs {

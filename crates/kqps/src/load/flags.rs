@@ -119,9 +119,9 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 'T', long, value_name = "N", value_parser = parse_count, help_heading = "Sockets and threads")]
     threads: Option<u64>,
 
-    /// Count a reply that takes longer than this as late (default: 1s)
+    /// Count a reply that takes longer than this as late (default: 1s; of kqps find on this host 250ms)
     ///
-    /// A search of a target on this host counts it as late after 250ms.
+    /// On one host a reply that takes longer is most likely lost, and a search waits for it after each trial that loses.
     #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
     timeout: Option<Duration>,
 

@@ -71,6 +71,8 @@ pub(super) struct Args {
     backend_sockets: u32,
 
     /// Size of the receive buffer, and of the send buffer, of each of those sockets
+    ///
+    /// The kernel keeps twice as much, for what it adds to each packet: `ss -m` shows that.
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_buffer_size, help_heading = "Back ends")]
     backend_buffer: u64,
 

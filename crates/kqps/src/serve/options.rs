@@ -47,6 +47,8 @@ pub(super) struct Serving {
     steer: Option<Steer>,
 
     /// Size of each socket's receive buffer, and of its send buffer
+    ///
+    /// The kernel keeps twice as much, for what it adds to each packet: `ss -m` shows that.
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_buffer_size)]
     buffer: u64,
 

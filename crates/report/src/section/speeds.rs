@@ -54,6 +54,8 @@ fn slowest(moments: &[Moment]) -> String {
 /// What was spoiled and withheld.
 fn told(moments: &[Moment]) -> String {
     let spoiled = moments.iter().filter(|moment| moment.spoiled).count();
+    let in_part = moments.iter().filter(|moment| moment.in_part).count();
+    let in_part = if in_part > 0 { format!(", and {in_part} in part") } else { String::new() };
     let withheld_us: f64 = moments.iter().map(|moment| moment.withheld_ms * 1e3).sum();
     let most_us = moments.iter().map(|moment| moment.withheld_ms * 1e3).fold(0.0, f64::max);
     let of_cores = if most_us > 0.0 {
@@ -62,7 +64,7 @@ fn told(moments: &[Moment]) -> String {
     } else {
         "no core was withheld".to_owned()
     };
-    format!("The host spoiled {spoiled} of {} trials, those of the echo included; {of_cores}.", moments.len())
+    format!("The host spoiled {spoiled} of {} trials{in_part}, those of the echo included; {of_cores}.", moments.len())
 }
 
 /// The moments in the order of time, each until the next, the last for as long as the others on average.
@@ -93,7 +95,7 @@ mod tests {
 
     fn moment(at_s: f64, speed: f64, spoiled: bool) -> Moment {
         let speeds = [(0, 1.0), (3, speed)].into();
-        Moment { at_s, speeds, withheld_ms: if spoiled { 1.5 } else { 0.0 }, spoiled }
+        Moment { at_s, speeds, withheld_ms: if spoiled { 1.5 } else { 0.0 }, spoiled, in_part: !spoiled }
     }
 
     #[test]
@@ -118,7 +120,7 @@ mod tests {
         let moments = [moment(0.0, 0.8, false), moment(2.0, 0.5, true)];
         let plain = |text: String| text.replace('\u{a0}', " ");
         assert_eq!(plain(slowest(&moments)), "The least was 50 %, of core 3.");
-        let said = "The host spoiled 1 of 2 trials, those of the echo included; cores were withheld for 1.50 ms, 1.50 ms \
+        let said = "The host spoiled 1 of 2 trials, and 1 in part, those of the echo included; cores were withheld for 1.50 ms, 1.50 ms \
                     at most in one trial.";
         assert_eq!(plain(told(&moments)), said);
         assert_eq!(plain(range(3, &moments)), "Core 3: 50 % to 80 %.");

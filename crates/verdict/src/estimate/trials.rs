@@ -8,13 +8,13 @@ use kqps_observation::{Run, RunTrial, Trial};
 
 use super::{Estimate, Evidence};
 use crate::disturbed::disturbed;
-use crate::evidence::{counted_at_last, counted_of_cell, speed};
+use crate::evidence::{counted_at_last, counted_of_cell, is_spoiled, speed};
 use crate::search::{Goal, Probe};
 
 /// At which speed rates are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speed {
-    /// That of the reference, without what the host spoiled where the rest bounds the rate.
+    /// That of the reference, without what host or player spoiled where the rest bounds the rate.
     Reference,
     /// As the cores were, stalls included.
     AsItCame,
@@ -23,16 +23,20 @@ pub enum Speed {
 /// Which trials an estimate rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
-    /// Those that the host did not spoil, and that were so short that its speed before and after them was also that between.
+    /// Those that neither host nor player spoiled, and that were so short that the speed before and after them was also the speed
+    /// in between.
     Short,
-    /// Those that the host did not spoil.
+    /// Those that neither host nor player spoiled.
     Undisturbed,
     All,
 }
 
-/// A trial that was gauged and lasts longer than this, in seconds, says little where there are shorter ones: the host may have had
-/// another speed in its midst.
+/// A trial that was gauged and lasts longer than this, in seconds, or than the goal's own trials, says little where there are shorter
+/// ones: the host may have had another speed in between.
 const SHORT_S: f64 = 1.0;
+
+/// A load that is tried once more lasts a hundredth longer.
+const LONGER: f64 = 1.02;
 
 impl Which {
     /// Where some trials do not bound a rate more of them do, however far apart they are.
@@ -44,11 +48,12 @@ impl Which {
     }
 
     /// Whether a trial that counts is one of them.
-    fn has(self, trial: &Trial) -> bool {
-        let is_short = trial.speed.is_none() || trial.load.duration_s <= SHORT_S;
+    fn has(self, trial: &Trial, goal: &Goal) -> bool {
+        let is_short = || trial.speed.is_none() || trial.load.duration_s <= SHORT_S.max(goal.final_s) * LONGER;
+        let is_good = || disturbed(trial).is_none() && !is_spoiled(trial);
         match self {
-            Self::Short => is_short && disturbed(trial).is_none(),
-            Self::Undisturbed => disturbed(trial).is_none(),
+            Self::Short => is_short() && is_good(),
+            Self::Undisturbed => is_good(),
             Self::All => true,
         }
     }
@@ -78,7 +83,7 @@ fn starts(run: &Run, cell: usize, goal: &Goal, at: Speed, which: Which) -> Vec<V
     };
     let is_overload = |purpose| purpose == Purpose::Ceiling && run.cells[cell].role == Role::Subject;
     let mut starts: BTreeMap<u32, Vec<Evidence>> = BTreeMap::new();
-    for (one, trial) in trials.into_iter().filter(|(_, trial)| which.has(trial)) {
+    for (one, trial) in trials.into_iter().filter(|(_, trial)| which.has(trial, goal)) {
         if !failed.contains(&one.block) && !is_overload(one.purpose) {
             starts.entry(one.block).or_default().extend(evidence(goal, one.purpose, trial, at));
         }
@@ -93,7 +98,7 @@ pub fn of_search(goal: &Goal, trials: &[(Purpose, &Trial)], at: Speed) -> Option
     let counted: Vec<_> = counted_at_last(&all, |one| *one).into_iter().copied().collect();
     Which::to_try(at).iter().find_map(|which| {
         let trials = if *which == Which::All { &all } else { &counted };
-        let trials = trials.iter().filter(|(_, trial)| which.has(trial));
+        let trials = trials.iter().filter(|(_, trial)| which.has(trial, goal));
         Estimate::of(&[trials.filter_map(|(purpose, trial)| evidence(goal, *purpose, trial, at)).collect()])
     })
 }
@@ -154,6 +159,11 @@ fn growing(trial: &Trial) -> Option<f64> {
     // Of a queue that grows steadily half as many wait in the median.
     let is_growing = waiting > accounts.intended as f64 * WAITING_LEAST && under_way(trial) > waiting / 4.0;
     is_growing.then_some(waiting)
+}
+
+/// Whether ever more queries waited in a trial in open loop that was answered.
+pub(crate) fn is_growing(trial: &Trial) -> bool {
+    trial.load.mode == LoadMode::Open && growing(trial).is_some()
 }
 
 fn answered(trial: &Trial, speed: f64) -> Option<Evidence> {
@@ -259,6 +269,27 @@ mod tests {
         let spoiled = around(60e3, 0.1, (115.0, 85.0));
         assert!((median_qps(&[spoiled.clone(), undisturbed]) / 100e3 - 1.0).abs() < 0.01);
         assert!((median_qps(&[spoiled]) / 60e3 - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn what_the_player_spoiled_counts_for_want_of_others() {
+        let good = around(100e3, 0.5, (100.0, 100.0));
+        let mut spoiled = around(60e3, 0.5, (100.0, 100.0));
+        for trial in &mut spoiled {
+            trial.player.socket_drops = trial.accounts.intended / 10;
+        }
+        assert!((median_qps(&[spoiled.clone(), good]) / 100e3 - 1.0).abs() < 0.01);
+        assert!((median_qps(&[spoiled]) / 60e3 - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_load_tried_once_more_and_trials_of_a_goal_that_wants_long_ones_are_short() {
+        let has = |duration_s, final_s| {
+            let trial = &around(100e3, duration_s, (100.0, 100.0))[0];
+            Which::Short.has(trial, &Goal { final_s, ..Preset::Default.goal() })
+        };
+        assert!(has(1.01, 1.0) && has(2.02, 2.0));
+        assert!(!has(1.35, 1.0) && !has(1.35, 0.5));
     }
 
     #[test]

@@ -73,6 +73,7 @@ impl<'a> Start<'a> {
             verdict: StartVerdict { start: 0, block: 0, bounds, failure: None, trials, is_searched: false },
             at_lower,
             spoiled: spoiled.filter(|trial| is_spoiled(trial) && is_behind(trial)).collect(),
+            gave_way: !failed.is_empty(),
             failed,
             all: judged.iter().map(|one| one.trial).collect(),
             warm_up: warm_up.map_or(&[], |one| full_bins(one.trial)),

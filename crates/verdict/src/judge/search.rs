@@ -34,7 +34,7 @@ pub struct SearchVerdict {
     pub seen: Bounds,
     /// The figure in queries a second, the median of `figure_qps`; none when it is refused.
     pub throughput_qps: Option<f64>,
-    /// The figure with its interval, at the host's usual speed: the estimate from all trials that count, or the conditional
+    /// The figure with its interval, at the host's usual speed: the estimate from its trials without those that host or player spoiled and without long ones, or the conditional
     /// throughput where these do not bound it. None when it is refused.
     #[serde(default)]
     pub figure_qps: Option<Interval>,

@@ -9,6 +9,7 @@ use kqps_observation::trial::Interval;
 use serde::{Deserialize, Serialize};
 
 use crate::disturbed::disturbed;
+use crate::estimate::is_growing;
 use crate::evidence::{counted, counted_at_last, is_spoiled};
 use crate::search::{self, Bounds, Goal, Next, Probe, bounds_found, next_trial};
 use crate::steady::full_bins;
@@ -40,6 +41,8 @@ pub(super) struct Start<'a> {
     pub(super) spoiled: Vec<&'a Trial>,
     /// Trials that missed the goal at and just above the upper bound.
     pub(super) failed: Vec<&'a Trial>,
+    /// Whether a load above its lower bound failed, or ever more queries waited in a trial that was answered.
+    pub(super) gave_way: bool,
     /// All trials but those that warmed the subject up.
     pub(super) all: Vec<&'a Trial>,
     /// The bins of the last warm-up.
@@ -114,6 +117,9 @@ impl<'a> Start<'a> {
         };
         let is_behind = |probe: &Probe| is_at(probe.load_qps, lower_qps) || is_at(probe.load_qps, upper_qps);
         let failed = failed(&probes, goal, |probe| is_search(probe) && is_just_above(probe));
+        let is_above = |probe: &Probe| lower_qps.is_none_or(|qps| probe.load_qps > qps);
+        let gave_way =
+            probes.iter().any(|(probe, one)| probe.is_bad(goal) && is_above(probe) || is_growing(one.trial));
         let behind = probes.iter().filter(|(probe, _)| is_search(probe) && is_behind(probe));
         // A spoiled trial counts only when it was spoiled as often as it may be made.
         let spoiled =
@@ -133,6 +139,7 @@ impl<'a> Start<'a> {
             at_lower: select(&|probe| is_at(probe.load_qps, lower_qps)),
             spoiled: spoiled.map(|one| one.trial).collect(),
             failed,
+            gave_way,
             all: played.iter().map(|one| one.trial).collect(),
             warm_up: warm_up.map_or(&[], |one| full_bins(one.trial)),
         }

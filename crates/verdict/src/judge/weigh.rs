@@ -55,8 +55,7 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
     let times = |ceiling_qps: Option<f64>| Some(ceiling_qps? / figure_qps?.median);
     let player_headroom = times(case.player_qps);
     let mut bottleneck = bottleneck(case.starts.iter().flat_map(|start| start.failed.iter().copied()));
-    if bottleneck.trials == 0 && figure_qps.is_some() {
-        // Every load that was tried met the goal.
+    if bottleneck.trials == 0 && figure_qps.is_some() && !case.starts.iter().any(|start| start.gave_way) {
         bottleneck.resource = Resource::NoneSaturated;
     }
 

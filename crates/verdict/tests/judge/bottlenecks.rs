@@ -47,17 +47,26 @@ fn a_socket_buffer_that_overflows_while_the_cpu_has_time() {
     assert_eq!(of(&[watched]).resource, Resource::SubjectStill, "its core was free");
 }
 
+/// A second on cores 1 and up that are 95 % busy, 9 % of it with interrupts, of which the subject had so much; on core 0 others
+/// than the player took half a second.
+fn on_full_cores(cores: u32, subject_s: f64) -> Resource {
+    let mut trial = trial(250e3, 30_000);
+    trial.stalls = Some(StallFacts { cores: (1..=cores).collect(), ..StallFacts::default() });
+    let core = |cpu| CpuFacts { cpu, user: 0.86, irq: 0.01, softirq: 0.08, idle: 0.05, ..CpuFacts::default() };
+    trial.host.cpus.truncate(1);
+    trial.host.cpus.extend((1..=cores).map(core));
+    (trial.host.wall_s, trial.host.foreign_cpu_s) = (1.0, Some(0.5));
+    let subject = trial.subject.as_mut().unwrap();
+    (subject.cpu_user_s, subject.cpu_system_s) = (subject_s / 2.0, subject_s / 2.0);
+    of(&[trial]).resource
+}
+
 #[test]
-fn a_subject_whose_core_others_have_did_not_stand_still() {
-    let full = |foreign_cpu_s: f64| {
-        let mut trial = trial(250e3, 30_000);
-        trial.stalls = Some(StallFacts { cores: vec![1], ..StallFacts::default() });
-        trial.host.cpus = vec![CpuFacts { cpu: 1, user: 0.95, idle: 0.05, ..CpuFacts::default() }];
-        (trial.host.wall_s, trial.host.foreign_cpu_s) = (1.0, Some(foreign_cpu_s));
-        of(&[trial]).resource
-    };
-    assert_eq!(full(0.15), Resource::Host);
-    assert_eq!(full(0.05), Resource::SubjectCpu, "its threads share the core with one another");
+fn a_subject_whose_cores_others_have_did_not_stand_still() {
+    assert_eq!(on_full_cores(1, 0.70), Resource::SubjectCoreShared);
+    assert_eq!(on_full_cores(1, 0.80), Resource::SubjectCpu, "its threads share the core with one another");
+    assert_eq!(on_full_cores(4, 4.0 * 0.80), Resource::SubjectCpu, "a tenth of each core is a tenth of all");
+    assert_eq!(on_full_cores(4, 4.0 * 0.70), Resource::SubjectCoreShared);
 }
 
 #[test]

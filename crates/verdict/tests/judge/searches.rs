@@ -3,12 +3,13 @@
 use kqps_observation::Trial;
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::trial::Beside;
+use kqps_verdict::bottleneck::Resource;
 use kqps_verdict::grade::Grade;
 use kqps_verdict::judge::{Known, SearchVerdict, judge, judge_search};
 use kqps_verdict::search::Preset;
 use kqps_verdict::warning::Setting;
 
-use crate::facts::{Rig, six_starts, starved, trial};
+use crate::facts::{Rig, six_starts, starved, subject_busy, trial};
 
 /// The trials of the first start, as a search by itself.
 fn search_of(rig: &Rig) -> Vec<(Purpose, &Trial)> {
@@ -130,6 +131,54 @@ fn a_search_without_a_rate_has_a_reason() {
     let verdict = judge_search(&Preset::Quick.goal(), &trials, &Known::default());
     assert_eq!((verdict.grade, verdict.throughput_qps), (Grade::F, None));
     assert!(!verdict.reasons.is_empty());
+}
+
+/// What a failed trial shows of the subject is read from one that the host did not spoil, though it is farther away.
+#[test]
+fn the_bottleneck_is_read_from_what_failed_undisturbed() {
+    let goal = Preset::Quick.goal();
+    let spoiled = |mut trial: Trial| {
+        trial.beside = vec![Beside { name: "another".into(), cpu_s: 1.0 }];
+        trial
+    };
+    let near = |is_spoiled: bool| {
+        let near = trial(60e3, 900);
+        if is_spoiled { spoiled(near) } else { near }
+    };
+    let far = |is_spoiled: bool| {
+        let mut far = trial(90e3, 9_000);
+        subject_busy(&mut far, 0.99);
+        if is_spoiled { spoiled(far) } else { far }
+    };
+    let of = |near: &Trial, far: &Trial| {
+        let good = trial(50e3, 0);
+        let trials: Vec<(Purpose, &Trial)> = [&good, &good, &good, &good, &good, &good, far]
+            .into_iter()
+            .chain([near; 6])
+            .map(|trial| (Purpose::Search, trial))
+            .collect();
+        judge_search(&goal, &trials, &Known::default()).bottleneck.resource
+    };
+    assert_eq!(of(&near(false), &far(false)), Resource::SubjectSocketBuffer);
+    assert_eq!(of(&near(true), &far(false)), Resource::SubjectCpu);
+    assert_eq!(of(&near(true), &far(true)), Resource::Host);
+}
+
+/// A queue that grows is a limit, though no load failed.
+#[test]
+fn only_where_nothing_gave_way_nothing_was_saturated() {
+    let goal = Preset::Quick.goal();
+    let growing = |is_growing: bool| {
+        let mut trial = trial(50e3, 0);
+        if is_growing {
+            trial.load.correct_in_time = Some(trial.accounts.correct - trial.accounts.correct / 20);
+            (trial.latency_us.min, trial.latency_us.p50) = (Some(50), Some(30_000));
+        }
+        let trials = [(Purpose::Search, &trial); 6];
+        judge_search(&goal, &trials, &Known::default()).bottleneck.resource
+    };
+    assert_eq!(growing(false), Resource::NoneSaturated);
+    assert_eq!(growing(true), Resource::Unknown);
 }
 
 /// The host never held still, so every trial was spoiled: what they say together is a figure with a wide range, and no more.

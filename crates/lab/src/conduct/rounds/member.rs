@@ -65,7 +65,9 @@ impl<'a> Conductor<'a> {
                 None
             }
             Next::Trial(load) => Some(load),
-            Next::Over(Ending::Found(_)) if patience.may_refine() => self.refined(run, member),
+            Next::Over(Ending::Found(bounds)) if patience.may_refine() && bounds.futile.is_none() => {
+                self.refined(run, member)
+            }
             Next::Over(_) => None,
         })
     }

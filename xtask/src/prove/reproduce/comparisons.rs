@@ -1,0 +1,59 @@
+//! Comparisons of NSD with itself, six blocks each: how small a difference would show, and that none is claimed.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use kqps_verdict::compare::Comparison;
+
+use super::super::Bench;
+use super::apart;
+use crate::child::Running;
+
+const SERVER: &str = "nsd";
+const COMPARISONS: usize = 10;
+const BLOCKS: &str = "6";
+
+/// Each may take so long.
+const LIMIT: Duration = Duration::from_mins(3);
+
+/// The MDE, a share, that this many of them must reach.
+const MDE_MOST: f64 = 0.04;
+const REACH_LEAST: usize = 9;
+
+/// A difference that is none may be claimed in so many of them.
+const CLAIMED_MOST: usize = 1;
+
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    let (mut reach, mut claimed, mut ratios) = (0, 0, Vec::new());
+    for number in 0..COMPARISONS {
+        let began = Instant::now();
+        let comparison = compare(bench, number)?;
+        let took = began.elapsed();
+        eprintln!("comparison {}, {:.0} s: {comparison}", number + 1, took.as_secs_f64());
+        ensure!(took <= LIMIT, "comparison {} took {} s", number + 1, took.as_secs());
+        reach += usize::from(comparison.mde.is_some_and(|mde| mde <= MDE_MOST));
+        claimed += usize::from(comparison.outcome.is_different());
+        ratios.extend(comparison.ratio.as_ref().map(|ratio| ratio.median));
+    }
+    println!(
+        "{COMPARISONS} comparisons of {SERVER} with itself: the MDE of {reach} is at most {:.0} %, {claimed} claim a \
+         difference, ratios {:.3} apart",
+        MDE_MOST * 100.0,
+        apart(&ratios)
+    );
+    ensure!(reach >= REACH_LEAST, "{reach} of {COMPARISONS} reach the MDE");
+    ensure!(claimed <= CLAIMED_MOST, "{claimed} of {COMPARISONS} claim a difference");
+    Ok(())
+}
+
+fn compare(bench: &Bench, number: usize) -> Result<Comparison> {
+    let out = bench.folder.path().join(format!("comparison-{number}"));
+    let mut command = Command::new(&bench.kqps.program);
+    command.args(["compare", "--json", "--a", SERVER, "--b", SERVER, "--blocks", BLOCKS, "--budget", "3m"]);
+    command.args(["--seed", &(number + 1).to_string(), "--out"]).arg(&out);
+    let mut running = Running::start(&mut command)?;
+    let comparison: Comparison = running.json_line().context("kqps compare printed no comparison")?;
+    running.wait(LIMIT)?;
+    Ok(comparison)
+}

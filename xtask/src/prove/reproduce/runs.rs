@@ -1,0 +1,114 @@
+//! Default runs of all three servers, one after the other, each with its share of the echo, its rate at the host's usual speed, and
+//! an interval that holds what all of them together find.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use comfy_table::Table;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use kqps_observation::Store;
+use kqps_verdict::interval::Interval;
+use kqps_verdict::judge::judge;
+
+use super::super::{Bench, Size};
+use super::{apart, median};
+use crate::child::Running;
+
+/// Runs, and the budget of each: as a user who gives none has it.
+const RUNS: usize = 5;
+const BUDGET: &str = "2m";
+
+/// The small form, of one server.
+const FEW_RUNS: usize = 1;
+const SMALL_BUDGET: &str = "12s";
+const SMALL_SUBJECT: &str = "nsd";
+
+/// The greatest share may be this many times the least one, and the greatest rate.
+const SHARE_APART: f64 = 1.10;
+const RATE_APART: f64 = 1.15;
+
+/// In so many of fifteen the interval must hold the median of the five.
+const HELD_LEAST: f64 = 13.0 / 15.0;
+
+/// A run may take so much longer than its budget, with the page and all.
+const END_WITHIN: Duration = Duration::from_mins(1);
+
+/// What one run says of one server.
+struct Found {
+    name: String,
+    share: Interval,
+    rate_qps: f64,
+}
+
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    let (runs, budget) = bench.choose((FEW_RUNS, SMALL_BUDGET), (RUNS, BUDGET));
+    let found = (0..runs).map(|run| play(bench, run, budget)).collect::<Result<Vec<_>>>()?;
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_header(["server", "shares", "apart", "rates at usual speed", "apart", "hold the median"]);
+    let (mut held, mut of, mut failures) = (0, 0, Vec::new());
+    for (at, first) in found[0].iter().enumerate() {
+        let each: Vec<&Found> = found.iter().map(|run| &run[at]).collect();
+        let shares: Vec<f64> = each.iter().map(|one| one.share.median).collect();
+        let rates: Vec<f64> = each.iter().map(|one| one.rate_qps).collect();
+        let middle = median(&shares);
+        let holding = each.iter().filter(|one| (one.share.low..=one.share.high).contains(&middle)).count();
+        (held, of) = (held + holding, of + each.len());
+        let list = |values: &[f64], unit: f64| {
+            values.iter().map(|value| format!("{:.1}", value / unit)).collect::<Vec<_>>().join(" ")
+        };
+        table.add_row([
+            first.name.clone(),
+            format!("{} %", list(&shares, 0.01)),
+            format!("{:.3}", apart(&shares)),
+            format!("{} kq/s", list(&rates, 1e3)),
+            format!("{:.3}", apart(&rates)),
+            format!("{holding} of {}", each.len()),
+        ]);
+        for (what, values, most) in [("shares", &shares, SHARE_APART), ("rates", &rates, RATE_APART)] {
+            let apart = apart(values);
+            if apart > most {
+                failures.push(format!("the {what} of {} are {apart:.3} apart, not {most}", first.name));
+            }
+        }
+    }
+    println!("{table}");
+    let share = f64::from(held as u32) / f64::from(of as u32);
+    ensure!(share >= HELD_LEAST, "{held} of {of} intervals hold the median of their server");
+    ensure!(failures.is_empty(), "{}", failures.join("; "));
+    Ok(())
+}
+
+/// One default run; what it says of each server.
+fn play(bench: &Bench, number: usize, budget: &str) -> Result<Vec<Found>> {
+    let folder = bench.folder.path().join(format!("run-{number}"));
+    let mut command = Command::new(&bench.kqps.program);
+    command.args(["run", "--budget", budget, "--seed", &(number + 1).to_string(), "--out"]).arg(&folder);
+    if bench.size == Size::Small {
+        command.args(["--subject", SMALL_SUBJECT]);
+    }
+    let ended = Running::start(&mut command)?.wait(END_WITHIN)?;
+    ensure!(ended.code == Some(0), "run {number} ended with {:?}:\n{}", ended.code, ended.output);
+    let run = Store::read(&folder.join("run.sqlite"))?;
+    let found = judge(&run).subjects.into_iter().map(|subject| {
+        let figure = subject.figure_qps.with_context(|| {
+            format!("run {number} refuses the figure of {}: {}", subject.name, subject.reasons.join(" "))
+        })?;
+        let share = subject.share.with_context(|| format!("{} is a share of nothing", subject.name))?;
+        let held = share.low <= share.median && share.median <= share.high;
+        ensure!(held && share.low > 0.0, "{}: {share:?}", subject.name);
+        eprintln!(
+            "run {number}: {} has {:.1} % ({:.1} to {:.1} %), {:.0} q/s",
+            subject.name,
+            share.median * 100.0,
+            share.low * 100.0,
+            share.high * 100.0,
+            figure.median
+        );
+        Ok(Found { name: subject.name, share, rate_qps: figure.median })
+    });
+    let found = found.collect::<Result<Vec<_>>>()?;
+    ensure!(!found.is_empty(), "run {number} measured no server");
+    Ok(found)
+}

@@ -1,0 +1,60 @@
+//! One `kqps find` at a target, and its figure in units that do not know how fast the host was.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use kqps_observation::Trial;
+use kqps_verdict::bottleneck::Bottleneck;
+use kqps_verdict::grade::Grade;
+use kqps_verdict::judge::SearchVerdict;
+use kqps_verdict::speed::{Spoiled, usual_of};
+
+use super::Bench;
+use crate::child::{Running, pinned};
+
+/// A search is over by then.
+const END_WITHIN: Duration = Duration::from_mins(1);
+
+/// What one search found.
+pub(super) struct Found {
+    /// Its figure in the gauge's units: queries for a turn.
+    pub(super) per_turn: f64,
+    pub(super) spoiled: Spoiled,
+    pub(super) bottleneck: Bottleneck,
+    pub(super) grade: Grade,
+}
+
+impl Found {
+    /// From what `kqps find --json` prints: the trials, and the verdict as the last.
+    fn of(output: &str) -> Result<Self> {
+        let (trials, verdict) = output.trim().rsplit_once('\n').context("kqps find printed no trial")?;
+        let trials: Vec<Trial> = trials
+            .lines()
+            .map(serde_json::from_str)
+            .collect::<Result<_, _>>()
+            .context("kqps find printed what is no trial")?;
+        let verdict: SearchVerdict =
+            serde_json::from_str(verdict).context("kqps find printed what is not a verdict")?;
+        let speed = trials.iter().find_map(|trial| trial.speed.as_ref()).context("nothing was gauged")?;
+        let figure =
+            verdict.figure_qps.with_context(|| format!("no figure: {}", verdict.reasons.join(" ")))?;
+        Ok(Self {
+            per_turn: figure.median / usual_of(&trials) / speed.reference_turns_per_s,
+            spoiled: verdict.host_spoiled,
+            bottleneck: verdict.bottleneck,
+            grade: verdict.grade,
+        })
+    }
+}
+
+/// A quick search at a target on the subject's core, with these flags besides.
+pub(super) fn find(bench: &Bench, queries: &Path, target: SocketAddr, flags: &[&str]) -> Result<Found> {
+    let (player, subject) = (bench.kqps.player_cpu.to_string(), bench.kqps.subject_cpu.to_string());
+    let mut command = pinned(&format!("{player},{subject}"), &bench.kqps.program);
+    command.args(["find", &target.to_string(), "--goal", "quick", "--no-ceiling", "--json", "-d"]);
+    command.arg(queries).args(["--cpus", &player, "--subject-cpus", &subject]).args(flags);
+    let ended = Running::start(&mut command)?.wait(END_WITHIN)?;
+    Found::of(&ended.output)
+}
