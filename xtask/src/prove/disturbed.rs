@@ -74,13 +74,14 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
             found.push(search(bench, &file, trouble)?);
         }
     }
-    let [undisturbed, slowed, withheld, half, itself] = found.map(|found| Kind::of(&found));
+    let kinds = found.iter().map(|found| Kind::of(found)).collect::<Result<Vec<_>>>()?;
+    let [undisturbed, slowed, withheld, half, itself] = &kinds[..] else { unreachable!("one of each kind") };
     let off = |kind: &Kind, than: &Kind| kind.per_turn / than.per_turn - 1.0;
     let all = [
-        (Trouble::Slowed, off(&slowed, &undisturbed)),
-        (Trouble::Withheld, off(&withheld, &undisturbed)),
-        (Trouble::HalfABuffer, off(&half, &undisturbed)),
-        (Trouble::Itself, off(&itself, &half)),
+        (Trouble::Slowed, off(slowed, undisturbed)),
+        (Trouble::Withheld, off(withheld, undisturbed)),
+        (Trouble::HalfABuffer, off(half, undisturbed)),
+        (Trouble::Itself, off(itself, half)),
     ];
     for (trouble, off) in all {
         println!("{trouble:?}: {:+.1} % off in the median of {ROUNDS}", off * 100.0);
@@ -92,14 +93,14 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     check(withheld_off.abs() <= WITHIN, "a core that is withheld moves the figure");
     check(slowed.spoiled.shifted > undisturbed.spoiled.shifted, "a core that is shared spoils no trial");
     let still = |kind: &Kind| kind.spoiled.in_part + kind.spoiled.withheld;
-    check(still(&withheld) > 2 * still(&undisturbed), "a core that is withheld spoils no trial");
+    check(still(withheld) > 2 * still(undisturbed), "a core that is withheld spoils no trial");
     check(itself_off < -DROPS_BY, "an echo that stands still itself is excused");
     check(itself.stood_still * 2 > ROUNDS, "the bottleneck does not say that it stood still");
     ensure!(failures.is_empty(), "{}", failures.join("; "));
     Ok(())
 }
 
-/// What holds of single searches: they give a figure, and name what the host did.
+/// What holds of single searches: they name what the host did.
 fn witnessed(slowed: &Found, withheld: &Found) -> Result<()> {
     ensure!(slowed.spoiled.shifted > 0, "a core that is shared spoils no trial: {:?}", slowed.spoiled);
     let still = withheld.spoiled.in_part + withheld.spoiled.withheld;
@@ -118,14 +119,14 @@ struct Kind {
 }
 
 impl Kind {
-    fn of(found: &[Found]) -> Self {
-        let mut per_turn: Vec<f64> = found.iter().map(|one| one.per_turn).collect();
+    fn of(found: &[Found]) -> Result<Self> {
+        let mut per_turn = found.iter().map(Found::per_turn).collect::<Result<Vec<f64>>>()?;
         per_turn.sort_by(f64::total_cmp);
-        Self {
+        Ok(Self {
             per_turn: per_turn[per_turn.len() / 2],
             spoiled: found.iter().map(|one| one.spoiled).sum(),
             stood_still: found.iter().filter(|one| one.bottleneck.resource == Resource::SubjectStill).count(),
-        }
+        })
     }
 }
 
@@ -144,7 +145,7 @@ fn search(bench: &Bench, file: &Path, trouble: Trouble) -> Result<Found> {
     let found = find(bench, file, address, bench.choose(SMALL_LIMIT, &[]));
     troubling.stop()?;
     let found = found?;
-    eprintln!("{trouble:?}: {:.4} queries a turn, {:?}, {}", found.per_turn, found.spoiled, found.bottleneck);
+    eprintln!("{trouble:?}: {}, {:?}, {}", found.figure(), found.spoiled, found.bottleneck);
     Ok(found)
 }
 

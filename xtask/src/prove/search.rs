@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use kqps_observation::Trial;
 use kqps_verdict::bottleneck::Bottleneck;
 use kqps_verdict::grade::Grade;
@@ -19,8 +19,8 @@ const END_WITHIN: Duration = Duration::from_mins(1);
 
 /// What one search found.
 pub(super) struct Found {
-    /// Its figure in the gauge's units: queries for a turn.
-    pub(super) per_turn: f64,
+    /// Its figure in the gauge's units, queries for a turn; where there is none, why.
+    figure: Result<f64, String>,
     pub(super) spoiled: Spoiled,
     pub(super) bottleneck: Bottleneck,
     pub(super) grade: Grade,
@@ -38,14 +38,26 @@ impl Found {
         let verdict: SearchVerdict =
             serde_json::from_str(verdict).context("kqps find printed what is not a verdict")?;
         let speed = trials.iter().find_map(|trial| trial.speed.as_ref()).context("nothing was gauged")?;
-        let figure =
-            verdict.figure_qps.with_context(|| format!("no figure: {}", verdict.reasons.join(" ")))?;
+        let turns_per_s = usual_of(&trials) * speed.reference_turns_per_s;
         Ok(Self {
-            per_turn: figure.median / usual_of(&trials) / speed.reference_turns_per_s,
+            figure: verdict
+                .figure_qps
+                .map(|figure| figure.median / turns_per_s)
+                .ok_or_else(|| verdict.reasons.join(" ")),
             spoiled: verdict.host_spoiled,
             bottleneck: verdict.bottleneck,
             grade: verdict.grade,
         })
+    }
+
+    /// Its figure, or why there is none, in words.
+    pub(super) fn figure(&self) -> String {
+        self.figure.as_ref().map_or_else(String::clone, |per_turn| format!("{per_turn:.4} queries a turn"))
+    }
+
+    /// Its figure, queries for a turn of the gauge. The error is that it has none.
+    pub(super) fn per_turn(&self) -> Result<f64> {
+        self.figure.clone().map_err(|why| anyhow!("no figure: {why}"))
     }
 }
 

@@ -35,8 +35,9 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
             started => started.with_context(|| format!("{SERVER} does not start"))?,
         };
         let found: Found = find(bench, &queries, subject.address(), flags)?;
-        eprintln!("find {}: {:.4} queries a turn, grade {:?}", number + 1, found.per_turn, found.grade);
-        per_turn.push(found.per_turn);
+        let figure = found.per_turn()?;
+        eprintln!("find {}: {}, grade {:?}", number + 1, found.figure(), found.grade);
+        per_turn.push(figure);
     }
     let apart = apart(&per_turn);
     println!("{searches} searches at {SERVER}: the greatest figure is {apart:.3} times the least");
