@@ -7,10 +7,12 @@
 //! likely is tried, and weighs as much as it explains the trials (Kontsevich and Tyler, Vision Research 39, 1999, do so with
 //! thresholds of seeing). Some trials go wrong for other reasons, so no single one decides.
 
+mod refining;
 mod trials;
 
 use crate::interval::Interval;
 
+pub use refining::load_beside;
 pub(crate) use trials::of_cells;
 pub use trials::{Speed, of_cell, of_echo, of_search};
 
