@@ -13,9 +13,9 @@ use kqps_verdict::search::{Goal, Next, Preset, Probe, Start, bounds_found, next_
 use crate::host::{Host, Kind, normal};
 use crate::played::Stage;
 
-/// Blocks of the default run of two minutes, and rounds in each: those of the run in the README, where three servers had 80 trials.
-const BLOCKS: u32 = 2;
-const ROUNDS: usize = 13;
+/// How long the servers of each block take turns in the default run of two minutes, seconds: what its budget leaves for that of
+/// two blocks with ten echoes and three searches (`crates/lab/src/budget/cost.rs`), about 14 rounds in each.
+const BLOCKS_S: [f64; 2] = [41.0, 37.0];
 
 /// Servers that have their turn in a round: a subject and its echo, two more subjects, and their echo.
 const SUBJECTS_BESIDE: usize = 2;
@@ -68,7 +68,7 @@ impl Running {
             ..Cell::default()
         };
         let cells = vec![cell(Role::Subject, "subject"), cell(Role::EchoCeiling, "echo")];
-        let run = Run { cells, blocks: BLOCKS, ..Run::default() };
+        let run = Run { cells, blocks: BLOCKS_S.len() as u32, ..Run::default() };
         Self { stage: Stage::new(rng, host, 5.0), goal: Preset::Quick.goal(), run }
     }
 
@@ -162,12 +162,15 @@ fn share(seed: u64, kind: Kind) -> (f64, Option<Interval>) {
     let subject_qps = 60_000.0 * 4f64.powf(rng.f64());
     let mut running = Running::new(rng, kind);
     let mut start = Start::default();
-    for number in 0..BLOCKS {
+    for (number, block_s) in (0..).zip(BLOCKS_S) {
         running.stage.now_s += START_S;
         let mut of_start = |qps: f64| qps * (STARTS_SCATTER * normal(&mut running.stage.rng)).exp();
         let (subject_qps, echo_qps) = (of_start(subject_qps), of_start(ECHO_QPS));
         let block = Block { number, subject_qps, echo_qps, start };
-        (0..ROUNDS).for_each(|_| running.round(&block));
+        let until_s = running.stage.now_s + block_s;
+        while running.stage.now_s < until_s {
+            running.round(&block);
+        }
         start.bounds_qps = running.bounds_qps(&block).or(start.bounds_qps);
     }
     let of = |cell| of_cell(&running.run, cell, &running.goal, Speed::Reference);
