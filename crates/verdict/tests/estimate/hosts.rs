@@ -18,7 +18,7 @@ use crate::played::Stage;
 const BLOCKS_S: [f64; 2] = [41.0, 37.0];
 
 /// Servers that have their turn in a round: a subject and its echo, two more subjects, and their echo.
-const SUBJECTS_BESIDE: usize = 2;
+const SERVERS: usize = 5;
 
 /// Seconds of an echo's first trial, of its others, and of those of the servers beside.
 const CEILING_S: f64 = 0.5;
@@ -131,7 +131,7 @@ impl Running {
     }
 
     fn round(&mut self, block: &Block) {
-        let mut turns: Vec<usize> = (0..2 + SUBJECTS_BESIDE + 1).collect();
+        let mut turns: Vec<usize> = (0..SERVERS).collect();
         self.stage.rng.shuffle(&mut turns);
         for turn in turns {
             match turn {

@@ -55,11 +55,6 @@ impl Stage {
         Self { rng, host, now_s, reference_turns_per_s }
     }
 
-    /// The speed that rates are told at, as a multiple of the fast one.
-    pub(crate) fn reference(&self) -> f64 {
-        self.reference_turns_per_s / TURNS_PER_S
-    }
-
     /// A trial at a server that answers so many queries a second at the fast speed; at a load, or in a closed loop.
     pub(crate) fn play(&mut self, capacity_qps: f64, wanted_qps: Option<f64>, duration_s: f64) -> Trial {
         let before = self.gauge();
