@@ -32,6 +32,11 @@ const SCATTER_LEAST: f64 = 0.004;
 const SCATTER_MOST: f64 = 0.10;
 const SCATTER_STEPS: usize = 8;
 
+/// What trials scatter by as a rule, and how far that of a host lies from it, as the standard deviation of logarithms: one host
+/// in four scatters by less than half as much, or by more than twice. Trials that are good or bad alone tell little of it.
+const SCATTER_USUAL: f64 = 0.022;
+const SCATTER_SPREAD: f64 = 0.6;
+
 /// How far starts lie apart, as the standard deviation of logarithms, and how likely that is before anything was measured.
 const APART: [(f64, f64); 7] =
     [(0.0, 0.2), (0.003, 0.25), (0.006, 0.22), (0.012, 0.18), (0.024, 0.09), (0.05, 0.04), (0.12, 0.02)];
@@ -105,10 +110,11 @@ impl Estimate {
             let scatter = SCATTER_LEAST * (SCATTER_MOST / SCATTER_LEAST).powf(exponent);
             let likelihoods: Vec<Vec<f64>> =
                 starts.iter().map(|start| grid.likelihoods(start, scatter)).collect();
+            let usual = (-0.5 * ((scatter / SCATTER_USUAL).ln() / SCATTER_SPREAD).powi(2)).exp();
             for &(apart, weight) in apart {
                 let blurred = likelihoods.iter().map(|likelihood| blur(likelihood, apart / grid.step));
                 let all = blurred.reduce(|a, b| a.iter().zip(&b).map(|(a, b)| a * b).collect())?;
-                chances.iter_mut().zip(all).for_each(|(sum, chance)| *sum += weight * chance);
+                chances.iter_mut().zip(all).for_each(|(sum, chance)| *sum += usual * weight * chance);
             }
         }
         Self { first: grid.first, step: grid.step, chances, starts: starts.len() as u32 }.normalised()
