@@ -69,21 +69,11 @@ pub fn run<E>(
     }
 }
 
-/// A load beside an estimate, above and below in turn, by how many were played already: as far away as the truth may well be, and a
-/// goal's width at least. None once the estimate is as close as the goal wants.
+/// A trial for a closer estimate, after so many that were played for it already. None once it is as close as the goal wants.
 pub fn refined(goal: &Goal, estimate: &Estimate, played: usize) -> Option<Load> {
-    let interval = estimate.interval();
-    let spread = (interval.high - interval.low) / interval.median;
-    // An interval of 95 % is four standard deviations wide.
-    let away = (spread / 4.0).min(AWAY_MOST).max(goal.width);
-    let factor = if played.is_multiple_of(2) { 1.0 - away } else { 1.0 + away };
-    let rate_qps = goal.round_load(interval.median * factor);
-    let pace = Pace::Open { rate_qps };
-    (spread > goal.width).then_some(Load { pace, duration_s: goal.final_s, purpose: Purpose::Refine })
+    let rate_qps = estimate::load_beside(goal, estimate, played)?;
+    Some(Load { pace: Pace::Open { rate_qps }, duration_s: goal.final_s, purpose: Purpose::Refine })
 }
-
-/// However little is known, a load so far away shows whether the estimate is too high or too low.
-const AWAY_MOST: f64 = 0.1;
 
 /// A search that is over may take so much more of its time for a closer estimate.
 const REFINING: f64 = 0.5;

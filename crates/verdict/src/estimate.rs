@@ -7,10 +7,12 @@
 //! likely is tried, and weighs as much as it explains the trials (Kontsevich and Tyler, Vision Research 39, 1999, do so with
 //! thresholds of seeing). Some trials go wrong for other reasons, so no single one decides.
 
+mod refining;
 mod trials;
 
 use crate::interval::Interval;
 
+pub use refining::load_beside;
 pub(crate) use trials::{is_growing, of_cells};
 pub use trials::{Speed, of_cell, of_echo, of_search};
 
@@ -29,6 +31,11 @@ pub enum Evidence {
 const SCATTER_LEAST: f64 = 0.004;
 const SCATTER_MOST: f64 = 0.10;
 const SCATTER_STEPS: usize = 8;
+
+/// What trials scatter by as a rule, and how far that of a host lies from it, as the standard deviation of logarithms: one host
+/// in four scatters by less than half as much, or by more than twice. Trials that are good or bad alone tell little of it.
+const SCATTER_USUAL: f64 = 0.022;
+const SCATTER_SPREAD: f64 = 0.6;
 
 /// How far starts lie apart, as the standard deviation of logarithms, and how likely that is before anything was measured.
 const APART: [(f64, f64); 7] =
@@ -104,8 +111,9 @@ impl Estimate {
             let scatter = SCATTER_LEAST * (SCATTER_MOST / SCATTER_LEAST).powf(exponent);
             let likelihoods: Vec<Likelihoods> =
                 starts.iter().map(|start| grid.likelihoods(start, scatter)).collect();
+            let usual_log = -0.5 * ((scatter / SCATTER_USUAL).ln() / SCATTER_SPREAD).powi(2);
             for &(apart, weight) in apart {
-                let mut sums = vec![weight.ln(); grid.points];
+                let mut sums = vec![usual_log + weight.ln(); grid.points];
                 for likelihood in &likelihoods {
                     let blurred = blur(&likelihood.shares, apart / grid.step);
                     let log_of = |share: f64| likelihood.greatest + share.max(f64::MIN_POSITIVE).ln();

@@ -1,4 +1,6 @@
 //! What subjects hold, estimated from trials: known answers, and simulated hosts.
 
 mod answers;
+mod host;
 mod hosts;
+mod played;
