@@ -11,6 +11,8 @@ use crate::cpu_time::TICKS_PER_S;
 pub(crate) struct Stat {
     pub(crate) name: String,
     pub(crate) ended: bool,
+    /// It runs, or could.
+    pub(crate) is_ready: bool,
     pub(crate) parent: u32,
     pub(crate) user_ticks: u64,
     pub(crate) system_ticks: u64,
@@ -33,6 +35,7 @@ pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
     Some(Stat {
         name: name.to_owned(),
         ended: matches!(*fields.first()?, "Z" | "X" | "x"),
+        is_ready: *fields.first()? == "R",
         parent: field(4)? as u32,
         user_ticks: field(14)?,
         system_ticks: field(15)?,
@@ -176,6 +179,13 @@ pub fn threads_of(pid: u32) -> Vec<u32> {
     family(pid).into_iter().flat_map(|pid| thread_ids(pid).unwrap_or_default()).collect()
 }
 
+/// Whether a thread of a process was last on this core, and runs or could.
+pub(crate) fn is_ready_on(pid: u32, cpu: u32) -> bool {
+    let stat = |tid| read_stat(&format!("/proc/{pid}/task/{tid}")).ok();
+    let stats = thread_ids(pid).unwrap_or_default().into_iter().filter_map(stat);
+    stats.into_iter().any(|stat| stat.is_ready && stat.cpu == cpu)
+}
+
 /// These processes and all their descendants, each once.
 pub(crate) fn families(pids: &[u32]) -> Vec<u32> {
     let mut all: Vec<u32> = Vec::new();
@@ -278,6 +288,7 @@ mod tests {
         let wanted = Stat {
             name: "a) R (b".into(),
             ended: false,
+            is_ready: false,
             parent: 9889,
             user_ticks: 101,
             system_ticks: 7,

@@ -1,8 +1,12 @@
 //! A witness of standstills: on each core a thread that runs before all ordinary ones wakes more than 400 times a second,
 //! and notes by how much it came late. Who sleeps, spins, or waits for a lock does not keep it from waking; what does is a core
-//! that is withheld, as hypervisors do, and a kernel that is busy there with something that it does not interrupt.
+//! that is withheld, as hypervisors do, and a kernel that is busy there with something that it does not interrupt. An
+//! ordinary program that has the core does not keep it from waking either. So at each wake it also looks whether the subject
+//! got on, and where it was ready to run and did not, that is a standstill as well.
 //!
 //! A thread that runs first itself, as a player's may, keeps it from waking too: watch a subject's cores, not a player's.
+
+mod waits;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,6 +20,8 @@ use kqps_kernel::{affinity, clock, priority};
 use kqps_observation::{Stall, StallFacts};
 
 use crate::gauge::cores;
+use crate::process;
+use waits::Waits;
 
 /// How often it wakes on a core. A stall that is longer than this and [`STALL_NS`] together is seen for certain, so one of
 /// 3 ms is, and a shorter one if it happens to meet a wake. A wake costs 7 to 12 µs on a virtual machine, and twice that
@@ -40,6 +46,8 @@ pub struct Witness {
 struct Watch {
     began_ns: u64,
     is_over: AtomicBool,
+    /// The subject's processes; none where nobody knows them.
+    processes: Vec<u32>,
 }
 
 /// What one thread saw.
@@ -53,12 +61,16 @@ struct Seen {
 }
 
 impl Witness {
-    /// Begins to watch these cores, or all that the calling thread may use where the list is empty. It watches when this
-    /// returns. Fails where a core does not exist or is not allowed here, and without the right to run before others.
-    pub fn begin(cpus: &[u32]) -> io::Result<Self> {
+    /// Begins to watch these cores, or all that the calling thread may use where the list is empty, and the subject of these
+    /// processes with their descendants. It watches when this returns. Fails where a core does not exist or is not allowed here, and without the right to run before others.
+    pub fn begin(cpus: &[u32], subject: &[u32]) -> io::Result<Self> {
         let cpus = cores(cpus)?;
         let (tell, told) = channel();
-        let watch = Arc::new(Watch { began_ns: clock::now_ns(), is_over: AtomicBool::new(false) });
+        let watch = Arc::new(Watch {
+            began_ns: clock::now_ns(),
+            is_over: AtomicBool::new(false),
+            processes: process::families(subject),
+        });
         // Threads that were begun when something fails are ended when this is dropped.
         let mut witness = Self { watch, threads: Vec::with_capacity(cpus.len()) };
         for (place, &cpu) in cpus.iter().enumerate() {
@@ -131,7 +143,9 @@ impl Watch {
         let mut seen =
             Seen { longest: BinaryHeap::with_capacity(StallFacts::STALLS_MOST), ..Seen::default() };
         let first_ns = self.began_ns + offset_ns;
-        let mut at_ns = next_ns(first_ns, clock::now_ns());
+        let began_ns = clock::now_ns();
+        let mut waits = Waits::begin(&self.processes, cpu, began_ns);
+        let mut at_ns = next_ns(first_ns, began_ns);
         // Nobody waits for it where another core's thread has failed.
         let _ = begins.send(());
         drop(begins);
@@ -140,7 +154,13 @@ impl Watch {
             clock::sleep_until_ns(at_ns);
             let now_ns = clock::now_ns();
             seen.wake(at_ns, now_ns);
+            if let Some((since_ns, late_ns)) = waits.as_mut().and_then(|waits| waits.look(now_ns)) {
+                seen.note(late_ns, since_ns);
+            }
             at_ns = next_ns(first_ns, now_ns);
+        }
+        if let Some((since_ns, late_ns)) = waits.and_then(|waits| waits.end(clock::now_ns())) {
+            seen.note(late_ns, since_ns);
         }
         seen.cost_ns = clock::thread_cpu_ns();
         Ok(seen)
@@ -151,7 +171,11 @@ impl Seen {
     /// It was to wake at `at_ns`, and woke at `now_ns`.
     fn wake(&mut self, at_ns: u64, now_ns: u64) {
         self.wakes += 1;
-        let late_ns = now_ns - at_ns;
+        self.note(now_ns - at_ns, at_ns);
+    }
+
+    /// A core was withheld for so long at least, since then.
+    fn note(&mut self, late_ns: u64, at_ns: u64) {
         if late_ns > STALL_NS {
             self.stalls += 1;
             if self.longest.len() == StallFacts::STALLS_MOST {
@@ -209,7 +233,7 @@ mod tests {
 
     #[test]
     fn no_thread_outlives_its_witness() {
-        let begun = Witness::begin(&[]).map_err(|error| println!("skipped: {error}"));
+        let begun = Witness::begin(&[], &[]).map_err(|error| println!("skipped: {error}"));
         let Ok(witness) = begun else { return };
         // Each thread has a share in it.
         let watch = Arc::downgrade(&witness.watch);
@@ -220,7 +244,7 @@ mod tests {
         assert!(panicked.join().is_err());
         assert!(watch.upgrade().is_none());
 
-        let witness = Witness::begin(&[]).unwrap();
+        let witness = Witness::begin(&[], &[]).unwrap();
         let watch = Arc::downgrade(&witness.watch);
         witness.end();
         assert!(watch.upgrade().is_none());

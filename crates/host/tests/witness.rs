@@ -2,6 +2,7 @@
 //! withheld, and one that only has much to do. Both note themselves when they ran, so that a busy machine decides nothing.
 
 use std::io;
+use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use kqps_host::Witness;
@@ -26,7 +27,12 @@ fn core() -> u32 {
 
 /// A witness of one core; none where that is not permitted here, and then that is printed.
 fn witness(cpu: u32) -> Option<Witness> {
-    match Witness::begin(&[cpu]) {
+    witness_of(cpu, &[])
+}
+
+/// The same, of the subject of these processes.
+fn witness_of(cpu: u32, subject: &[u32]) -> Option<Witness> {
+    match Witness::begin(&[cpu], subject) {
         Ok(witness) => Some(witness),
         Err(error) => {
             assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
@@ -113,6 +119,56 @@ fn a_core_that_is_busy_with_a_server_is_not_seen_to_stand_still() {
     assert!(wrong * 2 < wakes, "{wrong} of about {wakes}: {facts:?}");
 }
 
+/// A program that always has something to do, on this core. It ends when this is dropped.
+struct Busy(Child);
+
+impl Busy {
+    fn start(cpu: u32) -> Self {
+        Self(on(cpu, || Command::new("yes").stdout(Stdio::null()).spawn().unwrap()))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// Holds the core now and then as an ordinary thread that yields least, and returns from when to when, where the program got
+/// nothing meanwhile.
+fn crowd(pid: u32) -> Vec<(u64, u64)> {
+    priority::yield_least().unwrap();
+    let start_ns = clock::now_ns();
+    let hold = |number| {
+        clock::sleep_until_ns(start_ns + number * EVERY_NS);
+        let (began_ns, before_ns) = (clock::now_ns(), clock::process_cpu_ns_of(pid).unwrap());
+        while clock::now_ns() < began_ns + 3 * HOLD_NS {}
+        let got_ns = clock::process_cpu_ns_of(pid).unwrap() - before_ns;
+        (got_ns == 0).then(|| (began_ns, clock::now_ns()))
+    };
+    (1..=HOLDS).filter_map(hold).collect()
+}
+
+#[test]
+fn a_subject_that_waits_for_an_ordinary_program_is_seen_to_stand_still() {
+    let cpu = core();
+    let busy = Busy::start(cpu);
+    let pid = busy.0.id();
+    let Some(witness) = witness_of(cpu, &[pid]) else { return };
+    let held = on(cpu, move || crowd(pid));
+    let facts = witness.end();
+    if held.is_empty() {
+        println!("skipped: the program always got something");
+    }
+    let period_ns = facts.period_us * 1000;
+    for (from_ns, to_ns) in held {
+        // The last wake that saw it get on was less than a period after it last did.
+        let is_it = |stall: &&Stall| stall.at_ns <= from_ns + period_ns && stall.end_ns() + 1000 > to_ns;
+        assert!(facts.stalls.iter().any(|stall| is_it(&stall)), "{from_ns} to {to_ns}: {facts:?}");
+    }
+}
+
 /// What holds for whatever a witness of this core saw.
 fn plausible(facts: &StallFacts, cpu: u32) {
     assert_eq!(facts.cores, [cpu]);
@@ -128,7 +184,7 @@ fn plausible(facts: &StallFacts, cpu: u32) {
 
 #[test]
 fn all_allowed_cores_are_watched_unless_some_are_named() {
-    match Witness::begin(&[]) {
+    match Witness::begin(&[], &[]) {
         Ok(witness) => assert_eq!(witness.end().cores, affinity::allowed().unwrap()),
         Err(error) => println!("skipped: {error}"),
     }
@@ -136,7 +192,7 @@ fn all_allowed_cores_are_watched_unless_some_are_named() {
 
 #[test]
 fn a_core_that_is_not_there_is_named() {
-    let error = Witness::begin(&[core(), 1023]).unwrap_err().to_string();
+    let error = Witness::begin(&[core(), 1023], &[]).unwrap_err().to_string();
     let lacks_the_right = error.contains("CAP_SYS_NICE");
     assert!(lacks_the_right || error.contains("core 1023"), "{error}");
 }

@@ -204,7 +204,7 @@ impl Search<'_> {
     fn play_and_tell(&mut self, load: &Load) -> Result<Trial, Ended> {
         let play = |load: &Load| trial(self.plan, &self.dataset, load, &self.watcher);
         let trial = match &self.cores {
-            Some(cores) => self.gauges.play(cores, load, play),
+            Some(cores) => self.gauges.play(cores, &self.plan.subject_pids, load, play),
             None => play(load),
         };
         let trial = trial.map_err(Ended::Failed)?;

@@ -72,10 +72,12 @@ impl Gauges {
     }
 
     /// Plays a load that is wanted at the reference speed, and adds to the record what the host did. Where the cores cannot
-    /// be gauged or witnessed the record has none of it, and the load is played as it is.
+    /// be gauged or witnessed the record has none of it, and the load is played as it is. The subject's processes are empty
+    /// where nobody knows them.
     pub fn play<E>(
         &self,
         cores: &Cores,
+        subject_pids: &[u32],
         load: &Load,
         play: impl FnOnce(&Load) -> Result<Trial, E>,
     ) -> Result<Trial, E> {
@@ -84,7 +86,8 @@ impl Gauges {
         let scale = before.of(&cores.subject).map_or(1.0, |speed| speed / reference_turns_per_s);
         let (scaled, wanted_qps) = scaled(load, scale);
         // Without the right to run first nothing is witnessed.
-        let witness = (!cores.watched.is_empty()).then(|| Witness::begin(&cores.watched).ok()).flatten();
+        let witness =
+            (!cores.watched.is_empty()).then(|| Witness::begin(&cores.watched, subject_pids).ok()).flatten();
         let played = play(&scaled);
         let stalls = witness.map(Witness::end);
         let after = cores.read();
@@ -169,7 +172,7 @@ mod tests {
         let cores = Cores::of_cell(&cell).unwrap();
         let gauges = Gauges::of_trials(&[cell], &[one]);
         let load = Load { pace: Pace::Open { rate_qps: 1000.0 }, duration_s: 0.1, purpose: Purpose::Search };
-        let played = gauges.play(&cores, &load, |_| Ok::<_, ()>(Trial::default())).unwrap();
+        let played = gauges.play(&cores, &[], &load, |_| Ok::<_, ()>(Trial::default())).unwrap();
         let speed = played.speed.expect("the first core can be gauged");
         assert_eq!((speed.reference_turns_per_s, speed.wanted_qps), (123.0, Some(1000.0)));
         assert!(speed.speed().unwrap() > 1.0, "and it is faster than that");

@@ -66,7 +66,7 @@ impl Rig<'_> {
                 subject_cpus: &cell.subject_cpus,
                 interrupts: self.interrupts,
             };
-            let trial = self.gauged(cell, load, |load| player.play(load))?;
+            let trial = self.gauged(cell, &[], load, |load| player.play(load))?;
             // A player that came too late to send anything says nothing of the server.
             let was_tried = trial.accounts.sent + trial.accounts.send_failed > 0;
             match silence(&trial).filter(|_| was_tried) {
@@ -115,12 +115,13 @@ impl Rig<'_> {
     fn gauged(
         &self,
         cell: &Cell,
+        subject_pids: &[u32],
         load: &Load,
         play: impl FnOnce(&Load) -> Result<Trial, NoTrial>,
     ) -> Result<Trial, NoTrial> {
         let gives_figure = !matches!(load.purpose, Purpose::WarmUp | Purpose::Reasons { .. });
         match Cores::of_cell(cell).filter(|_| gives_figure) {
-            Some(cores) => self.gauges.play(&cores, load, play),
+            Some(cores) => self.gauges.play(&cores, subject_pids, load, play),
             None => play(load),
         }
     }
@@ -152,7 +153,8 @@ impl Started for AtStarted<'_> {
             subject_cpus: &self.cell.subject_cpus,
             interrupts: self.rig.interrupts,
         };
-        let played = self.rig.gauged(self.cell, load, |load| player.play(load)).map(|mut trial| {
+        let pids = [subject.pid()];
+        let played = self.rig.gauged(self.cell, &pids, load, |load| player.play(load)).map(|mut trial| {
             if let Some(facts) = &mut trial.subject {
                 facts.ready_s = Some(subject.ready_s());
             }

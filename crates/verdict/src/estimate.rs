@@ -13,8 +13,8 @@ mod trials;
 use crate::interval::Interval;
 
 pub use refining::load_beside;
-pub(crate) use trials::{is_growing, of_cells};
 pub use trials::{Speed, of_cell, of_echo, of_search};
+pub(crate) use trials::{is_growing, of_cells};
 
 /// What one trial says.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -296,7 +296,10 @@ mod tests {
                 let start: Vec<Evidence> = (0..3_000).map(of).collect();
                 let interval = Estimate::of(&vec![start; starts]).unwrap().interval();
                 let width = (interval.high - interval.low) / interval.median;
-                assert!((interval.median / 1e5 - 1.0).abs() < 0.004 && width < 0.02, "{starts}: {interval:?}");
+                assert!(
+                    (interval.median / 1e5 - 1.0).abs() < 0.004 && width < 0.02,
+                    "{starts}: {interval:?}"
+                );
             }
         }
     }

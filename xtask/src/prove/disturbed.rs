@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, ensure};
 use kqps_kernel::process::{self, Signal};
+use kqps_kernel::{affinity, priority};
 use kqps_verdict::bottleneck::Resource;
 use kqps_verdict::speed::Spoiled;
 
@@ -28,6 +29,9 @@ const HALF_A_BUFFER: &str = "52KiB";
 /// What an echo that stands still itself loses at least of the figure that it has with the same buffer when it does not.
 const DROPS_BY: f64 = 0.15;
 
+/// Of the trials of a search whose core is withheld more than 2 times in each this share is spoiled.
+const MOST: f64 = 0.7;
+
 /// How far a figure may be from the undisturbed one.
 const WITHIN: f64 = 0.03;
 
@@ -36,6 +40,9 @@ const PIECE: Duration = Duration::from_micros(300);
 const EVERY: Duration = Duration::from_millis(1);
 const HALF: Duration = Duration::from_secs(2);
 const SMALL_HALF: Duration = Duration::from_secs(1);
+
+/// For so long an ordinary program has the core, as often.
+const CROWD: Duration = Duration::from_millis(6);
 
 /// A standstill, and from one to the next.
 const STALL: Duration = Duration::from_millis(3);
@@ -49,6 +56,8 @@ enum Trouble {
     Slowed,
     /// Another program has its core for a moment now and then.
     Withheld,
+    /// An ordinary program has its core for a moment now and then.
+    Crowded,
     /// Nothing, and it has half a buffer.
     HalfABuffer,
     /// It stands still by itself now and then, with half a buffer.
@@ -64,10 +73,16 @@ const SMALL_LIMIT: &[&str] = &["--time-limit", "6s"];
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let file = bench.queries(5_000)?;
     if bench.size == Size::Small {
-        return witnessed(&search(bench, &file, Trouble::Slowed)?, &search(bench, &file, Trouble::Withheld)?);
+        return witnessed(bench, &file);
     }
-    let kinds =
-        [Trouble::Nothing, Trouble::Slowed, Trouble::Withheld, Trouble::HalfABuffer, Trouble::Itself];
+    let kinds = [
+        Trouble::Nothing,
+        Trouble::Slowed,
+        Trouble::Withheld,
+        Trouble::Crowded,
+        Trouble::HalfABuffer,
+        Trouble::Itself,
+    ];
     let mut found = kinds.map(|_| Vec::new());
     for _ in 0..ROUNDS {
         for (trouble, found) in kinds.into_iter().zip(&mut found) {
@@ -75,25 +90,34 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         }
     }
     let kinds = found.iter().map(|found| Kind::of(found)).collect::<Result<Vec<_>>>()?;
-    let [undisturbed, slowed, withheld, half, itself] = &kinds[..] else { unreachable!("one of each kind") };
+    let [undisturbed, slowed, withheld, crowded, half, itself] = &kinds[..] else {
+        unreachable!("one of each kind")
+    };
     let off = |kind: &Kind, than: &Kind| kind.per_turn / than.per_turn - 1.0;
     let all = [
         (Trouble::Slowed, off(slowed, undisturbed)),
         (Trouble::Withheld, off(withheld, undisturbed)),
+        (Trouble::Crowded, off(crowded, undisturbed)),
         (Trouble::HalfABuffer, off(half, undisturbed)),
         (Trouble::Itself, off(itself, half)),
     ];
     for (trouble, off) in all {
         println!("{trouble:?}: {:+.1} % off in the median of {ROUNDS}", off * 100.0);
     }
-    let [(_, slowed_off), (_, withheld_off), _, (_, itself_off)] = all;
+    let [(_, slowed_off), (_, withheld_off), (_, crowded_off), _, (_, itself_off)] = all;
     let mut failures = Vec::new();
     let mut check = |holds: bool, failure: &str| failures.extend((!holds).then(|| failure.to_owned()));
     check(slowed_off.abs() <= WITHIN, "a core that is shared moves the figure");
     check(withheld_off.abs() <= WITHIN, "a core that is withheld moves the figure");
+    check(crowded_off.abs() <= WITHIN, "a core that another program has moves the figure");
     check(slowed.spoiled.shifted > undisturbed.spoiled.shifted, "a core that is shared spoils no trial");
-    let still = |kind: &Kind| kind.spoiled.in_part + kind.spoiled.withheld;
-    check(still(withheld) > 2 * still(undisturbed), "a core that is withheld spoils no trial");
+    for (kind, failure) in [
+        (withheld, "a core that is withheld spoils few trials"),
+        (crowded, "a core that another program has spoils few trials"),
+    ] {
+        let is_most = f64::from(still(&kind.spoiled)) > MOST * f64::from(kind.spoiled.of);
+        check(is_most && still(&kind.spoiled) > still(&undisturbed.spoiled), failure);
+    }
     check(itself_off < -DROPS_BY, "an echo that stands still itself is excused");
     check(itself.stood_still * 2 > ROUNDS, "the bottleneck does not say that it stood still");
     ensure!(failures.is_empty(), "{}", failures.join("; "));
@@ -101,11 +125,17 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
 }
 
 /// What holds of single searches: they name what the host did.
-fn witnessed(slowed: &Found, withheld: &Found) -> Result<()> {
-    ensure!(slowed.spoiled.shifted > 0, "a core that is shared spoils no trial: {:?}", slowed.spoiled);
-    let still = withheld.spoiled.in_part + withheld.spoiled.withheld;
-    ensure!(still > 0, "a core that is withheld spoils no trial: {:?}", withheld.spoiled);
+fn witnessed(bench: &Bench, file: &Path) -> Result<()> {
+    let slowed = search(bench, file, Trouble::Slowed)?.spoiled;
+    ensure!(slowed.shifted > 0, "a core that is shared spoils no trial: {slowed:?}");
+    let withheld = search(bench, file, Trouble::Withheld)?.spoiled;
+    ensure!(still(&withheld) > 0, "a core that is withheld spoils no trial: {withheld:?}");
     Ok(())
+}
+
+/// Trials in which a core was withheld from the subject.
+fn still(spoiled: &Spoiled) -> u32 {
+    spoiled.in_part + spoiled.withheld
 }
 
 /// What searches of one kind came to.
@@ -171,6 +201,7 @@ impl Troubling {
                     }
                     taker.stop().map(drop)
                 }
+                Trouble::Crowded => crowd(cpu, &is_over),
                 Trouble::Itself => stand_still(echo, &is_over),
             }
         };
@@ -191,6 +222,18 @@ fn slow(cpu: u32, half: Duration, is_over: &impl Fn() -> bool) -> Result<()> {
         std::thread::sleep(half);
         taker.stop()?;
         std::thread::sleep(half);
+    }
+    Ok(())
+}
+
+/// Has the core again and again as an ordinary program that yields least.
+fn crowd(cpu: u32, is_over: &impl Fn() -> bool) -> Result<()> {
+    affinity::pin_thread(cpu)?;
+    priority::yield_least()?;
+    while !is_over() {
+        let began = Instant::now();
+        while began.elapsed() < CROWD {}
+        std::thread::sleep(STALL_EVERY.saturating_sub(CROWD));
     }
     Ok(())
 }

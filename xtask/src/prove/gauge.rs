@@ -128,7 +128,7 @@ fn disturbed(trouble: &Trouble, cpu: u32, cpus: &[u32]) -> Result<Reading> {
             Ok(Reading { facts, taken: Some(taken_ns as f64 / took_ns as f64) })
         }
         Trouble::Watched => {
-            let witness = Witness::begin(&[cpu])?;
+            let witness = Witness::begin(&[cpu], &[])?;
             let facts = gauge(cpus, READING)?;
             witness.end();
             Ok(Reading { facts, taken: None })
@@ -200,7 +200,7 @@ fn median(values: &mut [f64]) -> Option<f64> {
 
 /// Watches all cores that are used while nothing is made to happen.
 fn cost(bench: &Bench) -> Result<()> {
-    let witness = Witness::begin(&[bench.kqps.player_cpu, bench.kqps.subject_cpu])?;
+    let witness = Witness::begin(&[bench.kqps.player_cpu, bench.kqps.subject_cpu], &[])?;
     sleep(bench.choose(Duration::from_millis(200), Duration::from_secs(20)));
     let facts = witness.end();
     let cost = cost_of(&facts);
@@ -228,7 +228,7 @@ fn cost_of(facts: &StallFacts) -> f64 {
 /// Has a core stand still again and again, and looks for each time in what the witness saw.
 fn stalls(bench: &Bench) -> Result<()> {
     let cpu = bench.kqps.subject_cpu;
-    let witness = Witness::begin(&[cpu])?;
+    let witness = Witness::begin(&[cpu], &[])?;
     let taker = Taker::start(cpu, STALL, STALL_EVERY)?;
     sleep(bench.choose(Duration::from_secs(1), Duration::from_mins(1)));
     let held = taker.stop()?;

@@ -145,7 +145,7 @@ fn against(
     let load = Load { pace: Pace::Closed, duration_s: DURATION.as_secs_f64(), purpose: Purpose::Ceiling };
     let cores = Cores::of(&plan.cpus, &plan.subject_cpus);
     let play = |_: &Load| watcher.play(&plan, dataset, Shown { bar: false, every: None });
-    let trial = gauges.play(&cores, &load, play);
+    let trial = gauges.play(&cores, &plan.subject_pids, &load, play);
     echo.stop();
     let trial = trial?;
     anyhow::ensure!(!trial.interrupted, "it was interrupted");

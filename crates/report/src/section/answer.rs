@@ -235,7 +235,9 @@ fn limit(subject: &CellVerdict) -> Option<&'static str> {
         Resource::SubjectSocketBuffer => Some("the subject's socket buffer"),
         Resource::SubjectStill => Some("the subject, which stood still while its core was free"),
         Resource::Host => Some("the host, which disturbed every trial that failed"),
-        Resource::SubjectCoreShared => Some("the subject's cores, which other programs had for part of the time"),
+        Resource::SubjectCoreShared => {
+            Some("the subject's cores, which other programs had for part of the time")
+        }
         Resource::Memory => Some("the kernel's memory for packets"),
         Resource::NoneSaturated | Resource::Unknown if refused => None,
         Resource::NoneSaturated => Some("nothing was saturated, so this is no capacity"),

@@ -64,7 +64,10 @@ fn told(moments: &[Moment]) -> String {
     } else {
         "no core was withheld".to_owned()
     };
-    format!("The host spoiled {spoiled} of {} trials{in_part}, those of the echo included; {of_cores}.", moments.len())
+    format!(
+        "The host spoiled {spoiled} of {} trials{in_part}, those of the echo included; {of_cores}.",
+        moments.len()
+    )
 }
 
 /// The moments in the order of time, each until the next, the last for as long as the others on average.

@@ -49,7 +49,8 @@ impl Which {
 
     /// Whether a trial that counts is one of them.
     fn has(self, trial: &Trial, goal: &Goal) -> bool {
-        let is_short = || trial.speed.is_none() || trial.load.duration_s <= SHORT_S.max(goal.final_s) * LONGER;
+        let is_short =
+            || trial.speed.is_none() || trial.load.duration_s <= SHORT_S.max(goal.final_s) * LONGER;
         let is_good = || disturbed(trial).is_none() && !is_spoiled(trial);
         match self {
             Self::Short => is_short() && is_good(),

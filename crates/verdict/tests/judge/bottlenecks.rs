@@ -52,7 +52,8 @@ fn a_socket_buffer_that_overflows_while_the_cpu_has_time() {
 fn on_full_cores(cores: u32, subject_s: f64) -> Resource {
     let mut trial = trial(250e3, 30_000);
     trial.stalls = Some(StallFacts { cores: (1..=cores).collect(), ..StallFacts::default() });
-    let core = |cpu| CpuFacts { cpu, user: 0.86, irq: 0.01, softirq: 0.08, idle: 0.05, ..CpuFacts::default() };
+    let core =
+        |cpu| CpuFacts { cpu, user: 0.86, irq: 0.01, softirq: 0.08, idle: 0.05, ..CpuFacts::default() };
     trial.host.cpus.truncate(1);
     trial.host.cpus.extend((1..=cores).map(core));
     (trial.host.wall_s, trial.host.foreign_cpu_s) = (1.0, Some(0.5));
