@@ -1,5 +1,5 @@
-//! Counts while the front runs: as one JSON object to whoever connects to a Unix socket, and as text for Prometheus
-//! to whoever asks by HTTP. Each has a thread of its own, which only reads what the workers left for it.
+//! Counts while the front runs: as one JSON object for each connection to a Unix socket, and as text for Prometheus
+//! over HTTP. Each has its own thread, which only reads what the workers have stored.
 
 use std::fmt;
 use std::io::Write as _;
@@ -26,21 +26,21 @@ use crate::report::Report;
 use crate::serve::ServeError;
 use crate::sockets::{SocketFile, listen_unix, refused};
 
-/// How long whoever asked may take to read.
+/// How long a client of the Unix socket may take to read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The media type of the text (`OpenMetrics` 1.0).
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The threads that tell. They end with the process; the file of the socket goes with this.
+/// The threads that report counts. They end with the process. Dropping this value removes the file of the socket.
 pub(super) struct Telling {
     file: Option<SocketFile>,
-    /// Where it listens for Prometheus.
+    /// The address at which Prometheus can read counts.
     pub(super) metrics: Option<SocketAddr>,
 }
 
 impl Telling {
-    /// Listens where the settings say so.
+    /// Listens at the addresses in the settings.
     pub(super) fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Self, ServeError> {
         let (mut file, mut metrics) = (None, None);
         if let Some(path) = &settings.status {
@@ -62,7 +62,7 @@ impl Telling {
         Ok(Self { file, metrics })
     }
 
-    /// Whether anybody can ask.
+    /// Whether counts can be requested at all.
     pub(super) fn is_asked(&self) -> bool {
         self.file.is_some() || self.metrics.is_some()
     }
@@ -71,11 +71,11 @@ impl Telling {
 fn serve(listener: &UnixListener, shared: &Shared) {
     for stream in listener.incoming() {
         let Ok(mut stream) = stream else {
-            // No descriptor is free; one may be soon.
+            // No descriptor is free; there may be one soon.
             std::thread::sleep(PATIENCE);
             continue;
         };
-        // Whoever does not read it has no use for it.
+        // A client that does not read the counts does not need them.
         let _ = stream.set_write_timeout(Some(PATIENCE)).and_then(|()| {
             let report = serde_json::to_string(&shared.report())?;
             writeln!(stream, "{}", visible_json(&report))
@@ -85,7 +85,7 @@ fn serve(listener: &UnixListener, shared: &Shared) {
 
 fn serve_http(server: &Server, shared: &Shared) {
     for request in server.incoming_requests() {
-        // Whoever has gone has no use for it.
+        // A client that has closed its connection does not need them.
         let _ = if request.url() == "/metrics" {
             let media_type = Header::from_bytes("Content-Type", MEDIA_TYPE).expect("the header is valid");
             request.respond(Response::from_string(text(shared.report())).with_header(media_type))
@@ -95,14 +95,14 @@ fn serve_http(server: &Server, shared: &Shared) {
     }
 }
 
-/// A report as Prometheus reads it. Names of back ends are the user's, and may hold anything.
+/// A report in the text format of Prometheus. Names of back ends come from the user and may contain any characters.
 fn text(mut report: Report) -> String {
     let shown = |(name, counts): (String, BackEndReport)| (visible_line(&name).into_owned(), counts);
     report.back_ends = report.back_ends.into_iter().map(shown).collect();
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Told(report)));
     let mut text = String::new();
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     encode(&mut text, &registry).expect("a string takes text");
     text
 }
@@ -153,7 +153,7 @@ impl Collector for Told {
     }
 }
 
-/// A figure of each back end: its name, what it is, and where it stands.
+/// A figure of each back end: its name, its description, and how to read it.
 type BackEndFigure = (&'static str, &'static str, fn(&BackEndReport) -> u64);
 
 fn back_ends(encoder: &mut DescriptorEncoder<'_>, report: &Report) -> fmt::Result {
