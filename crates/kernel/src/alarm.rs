@@ -1,4 +1,4 @@
-//! Repeated sleeps whose successor is often known in advance.
+//! Repeated sleeps, for callers that often know the next wake-up time in advance.
 //!
 //! The timer chip of a core is set to the earliest timer of that core. On a virtual machine, setting the chip
 //! involves the hypervisor and takes microseconds. A new timer sets the chip if it is the earliest. Every timer

@@ -131,7 +131,7 @@ pub fn rcode(header: Header<'_>, reply: &[u8]) -> u16 {
     (upper as u16) << 4 | header.rcode()
 }
 
-/// A message with fewer whole records or questions than its header counts.
+/// A message that is shorter than a header, or has fewer whole questions or records than its header counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("its sections do not hold what its header counts")]
 pub struct Malformed;

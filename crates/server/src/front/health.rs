@@ -1,5 +1,5 @@
-//! Whether to use a back end, computed from what was observed: checks that passed or failed, and certain signs, such
-//! as a refused connection or queries without any answer. And how soon to check it again.
+//! Whether to use a back end, and how soon to check it again. Both follow from what was observed: checks that passed
+//! or failed, and certain signs, such as a refused connection or queries without any answer.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Listening on Unix sockets. Their files stay when a server is killed. Such a stale file is replaced. A socket at
-//! which a program listens is not, nor is a file that is not a socket.
+//! Listening on Unix sockets. Their files stay when a server is killed, and such a stale file is replaced. A
+//! socket at which a program listens is not replaced, and neither is any other file.
 
 use std::fs::{Metadata, remove_file, symlink_metadata};
 use std::io;

@@ -85,8 +85,8 @@ impl<C: Active> Places<C> {
         places.filter_map(|(place, at)| Some((place, &at.held.as_ref()?.connection)))
     }
 
-    /// The connection that was checked least recently, and when it was last active as of that check; `None` if there
-    /// is none. No connection has been inactive for longer.
+    /// The earliest last activity of all connections, as of their last checks, and the place of that connection;
+    /// `None` if there is none. No connection has been inactive since an earlier time.
     pub(crate) fn oldest(&self) -> Option<(C::Moment, usize)> {
         self.by_age.first().copied()
     }
