@@ -27,19 +27,19 @@ type Trial = fn() -> io::Result<()>;
 
 const TRIALS: [(&str, &str, Trial); 15] = [
     ("recvmmsg", "many datagrams in one call", batch),
-    ("gso", "many equal datagrams out as one message", segments_out),
-    ("gro", "many equal datagrams in as one message", segments_in),
+    ("gso", "equal datagrams sent as one message", segments_out),
+    ("gro", "equal datagrams received as one message", segments_in),
     ("timestamps", "arrival times taken by the kernel", timestamps),
-    ("pktinfo", "wildcard addresses answered from the address asked", pktinfo),
+    ("pktinfo", "replies of wildcard sockets from the address asked", pktinfo),
     ("buffer-force", "socket buffers beyond net.core.rmem_max", buffer_force),
-    ("pinning", "threads on cores of their own", pinning),
+    ("pinning", "threads pinned to cores", pinning),
     ("ipv6", "sockets on ::1", ipv6),
     ("reuseport-cbpf", "flows steered to the worker on their core", reuseport_program),
     ("incoming-cpu", "a worker's socket preferred on its core", incoming_cpu),
     ("uring", "io_uring with multishot receive and provided buffers", rings),
-    ("af-xdp", "sockets past the network stack", af_xdp),
+    ("af-xdp", "sockets that bypass the network stack", af_xdp),
     ("netns", "private networks", private_network),
-    ("veth", "a path of one's own between two private networks", veth_pair),
+    ("veth", "a link between two private networks", veth_pair),
     ("drop-reasons", "the kernel's reasons for dropping packets", drop_reasons),
 ];
 
@@ -107,12 +107,12 @@ fn one_datagram(options: UdpOptions) -> io::Result<RecvBatch> {
 
 fn timestamps() -> io::Result<()> {
     let received = one_datagram(UdpOptions { timestamps: true, ..UdpOptions::default() })?;
-    received.message(0).arrived_ns.map(drop).ok_or_else(|| io::Error::other("a datagram came without one"))
+    received.message(0).arrived_ns.map(drop).ok_or_else(|| io::Error::other("a datagram had no timestamp"))
 }
 
 fn pktinfo() -> io::Result<()> {
     let received = one_datagram(UdpOptions { pktinfo: true, ..UdpOptions::default() })?;
-    received.message(0).to.map(drop).ok_or_else(|| io::Error::other("a datagram came without it"))
+    received.message(0).to.map(drop).ok_or_else(|| io::Error::other("a datagram had no address"))
 }
 
 fn buffer_force() -> io::Result<()> {
@@ -176,7 +176,7 @@ fn drop_reasons() -> io::Result<()> {
     let event = event.trim().parse().map_err(io::Error::other)?;
     let filters = ["reason == 2".to_string()];
     let counters = Counters::begin(event, &affinity::allowed()?[..1], &filters);
-    counters.and_then(|counters| counters.counts()).map_err(of("a counter of one")).map(drop)
+    counters.and_then(|counters| counters.counts()).map_err(of("a counter for one reason")).map(drop)
 }
 
 /// Runs a trial on a thread of its own, which keeps its effects from this thread. Rings need that too: a

@@ -193,7 +193,7 @@ impl UdpSocket {
             let more = if got_bytes < BUFFER_BYTES_MOST {
                 format!("raise the sysctl {sysctl}, or give kqps CAP_NET_ADMIN")
             } else {
-                "Linux gives no more".to_owned()
+                "Linux grants no more".to_owned()
             };
             (got_bytes < asked_bytes)
                 .then(|| format!("{which} buffers have {got_bytes} bytes instead of {asked_bytes}: {more}"))

@@ -43,7 +43,7 @@ impl SendRing {
         outcomes: &mut [io::Result<()>],
     ) -> io::Result<()> {
         let Some(ring) = &mut self.ring else {
-            return Err(io::Error::other("the ring was closed when it failed"));
+            return Err(io::Error::other("the ring was closed after a failure"));
         };
         let sent = submit(ring, batch, socket, outcomes).and_then(|count| finish(ring, count, outcomes));
         if sent.is_err() {

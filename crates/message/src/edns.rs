@@ -133,7 +133,7 @@ pub fn rcode(header: Header<'_>, reply: &[u8]) -> u16 {
 
 /// A message that is shorter than a header, or has fewer whole questions or records than its header counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("its sections do not hold what its header counts")]
+#[error("its sections do not match its header's counts")]
 pub struct Malformed;
 
 #[cfg(test)]

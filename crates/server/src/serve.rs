@@ -257,7 +257,7 @@ fn check(setup: &Setup, service: &Service) -> Result<(), ServeError> {
         }
         if !matches!(setup.io, Model::Mmsg | Model::Segment | Model::Uring) {
             return Err(ServeError::Setup(format!(
-                "--io {model} cannot hand queries on: use mmsg, segment or uring"
+                "--io {model} does not work for a front: use mmsg, segment or uring"
             )));
         }
     }
@@ -266,7 +266,7 @@ fn check(setup: &Setup, service: &Service) -> Result<(), ServeError> {
     }
     if setup.steer && setup.cpus.is_empty() {
         return Err(ServeError::Setup(
-            "--steer cpu takes a flow to a worker on the core where it comes in: give the workers cores with --cpus"
+            "--steer cpu sends a flow to a worker on the core that receives it: give the workers cores with --cpus"
                 .to_owned(),
         ));
     }

@@ -137,7 +137,7 @@ pub fn bind(setup: &Setup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bound, Bi
 pub(crate) fn refused(address: SocketAddr, error: &io::Error) -> BindError {
     let reason = match error.kind() {
         io::ErrorKind::AddrInUse => "another program listens there; choose another --listen".to_owned(),
-        io::ErrorKind::PermissionDenied => format!("{error}; ports below 1024 need the right to bind them"),
+        io::ErrorKind::PermissionDenied => format!("{error}; ports below 1024 need CAP_NET_BIND_SERVICE"),
         io::ErrorKind::AddrNotAvailable => "this host has no such address".to_owned(),
         _ => error.to_string(),
     };

@@ -126,6 +126,6 @@ impl Tcp {
     /// Ends the thread, after its `Going` was stopped, and returns its counts.
     pub(crate) fn stop(self) -> io::Result<TcpReport> {
         self.waker.wake()?;
-        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")))
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
     }
 }

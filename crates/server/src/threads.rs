@@ -71,7 +71,7 @@ impl Threads {
         self.receivers.iter().for_each(|receiver| receiver.wake_readers());
         let Ended { mut report, mut failed } = Ended::default();
         for (number, Started { cpu, thread }) in self.started.drain(..).enumerate() {
-            let outcome = thread.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
+            let outcome = thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")));
             match outcome {
                 Ok(counted) => report.add_worker(cpu, counted),
                 Err(error) => {

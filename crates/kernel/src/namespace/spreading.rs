@@ -40,7 +40,7 @@ pub fn of_device(device: &str) -> io::Result<Spreading> {
     unsafe { device::ask_driver(device, &mut asked)? };
     let (slots, key_bytes) = (asked[2] as usize, asked[3] as usize);
     if slots > SLOTS_MOST || key_bytes > KEY_BYTES_MOST {
-        return Err(io::Error::other(format!("a table of {slots} slots and a key of {key_bytes} bytes")));
+        return Err(io::Error::other(format!("the driver reports {slots} slots and {key_bytes} key bytes")));
     }
     let mut told = vec![0_u32; HEAD_WORDS + slots + key_bytes.div_ceil(4)];
     told[..HEAD_WORDS].copy_from_slice(&[ETHTOOL_GRSSH, 0, slots as u32, key_bytes as u32, 0, 0]);

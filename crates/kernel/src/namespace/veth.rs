@@ -154,7 +154,7 @@ fn bring_up(end: End<'_>, peer: End<'_>) -> io::Result<()> {
 fn set_sysctl(name: &str, value: &str) -> io::Result<()> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     if !name.starts_with("net.") || name.contains("..") || !name.chars().all(is_plain) {
-        let what = format!("`{name}` is no setting of a network namespace: those begin with `net.`");
+        let what = format!("`{name}` is not a sysctl of a network namespace: their names begin with `net.`");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
     let path = format!("/proc/sys/{}", name.replace('.', "/"));
@@ -270,8 +270,8 @@ mod tests {
     #[test]
     fn only_settings_of_a_namespace_are_set() {
         for (name, why) in [
-            ("kernel.panic", "`kernel.panic` is no setting of a network namespace"),
-            ("net/../kernel/panic", "is no setting of a network namespace"),
+            ("kernel.panic", "`kernel.panic` is not a sysctl of a network namespace"),
+            ("net/../kernel/panic", "is not a sysctl of a network namespace"),
             ("net.ipv4.no_such_thing", "setting net.ipv4.no_such_thing to 1: "),
         ] {
             let error = set_sysctl(name, "1").unwrap_err().to_string();

@@ -118,7 +118,7 @@ impl Member {
 
     /// The error for a message that was not expected.
     pub(super) fn out_of_turn(&self) -> ServeError {
-        self.error("said something out of turn".to_owned())
+        self.error("sent an unexpected message".to_owned())
     }
 
     fn error(&self, how: String) -> ServeError {
@@ -135,7 +135,7 @@ impl Member {
     fn hear_the_end(&mut self, patience_ns: u64) -> Result<(), ServeError> {
         while !self.is_over {
             if !self.has_said_more() && !PollSet::new([self.output.get_ref()]).wait(patience_ns)? {
-                return Err(self.error("did not stop when told to".to_owned()));
+                return Err(self.error("did not stop when asked to".to_owned()));
             }
             match self.hear()? {
                 // It had finished a reload before it was asked to stop.

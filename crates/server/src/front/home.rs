@@ -29,7 +29,7 @@ impl Home {
     /// Refuses a policy with a back end that is this front.
     pub(crate) fn check(&self, policy: &Policy) -> Result<(), String> {
         match policy.back_ends.iter().find(|back_end| self.is_at(&back_end.target)) {
-            Some(loops) => Err(format!("the back end {} is where this front listens", loops.target)),
+            Some(loops) => Err(format!("the back end {} is an address of this front", loops.target)),
             None => Ok(()),
         }
     }

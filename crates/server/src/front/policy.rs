@@ -145,7 +145,7 @@ impl FromStr for Target {
         let address = |text: &str| {
             let text = text.strip_suffix('/').unwrap_or(text);
             parse_address(text)
-                .ok_or_else(|| format!("`{text}` in `{url}` is no address of the form ADDR[:PORT]"))
+                .ok_or_else(|| format!("`{text}` in `{url}` is not an address of the form ADDR[:PORT]"))
         };
         if let Some(rest) = url.strip_prefix("udp://") {
             return address(rest).map(Self::Udp);

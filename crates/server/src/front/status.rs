@@ -159,7 +159,7 @@ type BackEndFigure = (&'static str, &'static str, fn(&BackEndReport) -> u64);
 fn back_ends(encoder: &mut DescriptorEncoder<'_>, report: &Report) -> fmt::Result {
     let mut up = encoder.encode_descriptor(
         "kqps_front_back_end_up",
-        "Workers that would send it a query",
+        "Workers that would send the back end a query",
         None,
         MetricType::Gauge,
     )?;
@@ -167,18 +167,18 @@ fn back_ends(encoder: &mut DescriptorEncoder<'_>, report: &Report) -> fmt::Resul
         ConstGauge::new(counts.up as i64).encode(up.encode_family(&[("back_end", name.as_str())])?)?;
     }
     let figures: [BackEndFigure; 12] = [
-        ("sent", "Queries handed to it", |counts| counts.sent),
-        ("answered", "Queries that it answered", |counts| counts.answered),
-        ("timed_out", "Queries that it did not answer in time", |counts| counts.timed_out),
-        ("cut_off", "Queries that were under way when it went down", |counts| counts.cut_off),
-        ("displaced", "Queries that gave their place to later ones", |counts| counts.displaced),
-        ("servfails", "Queries that it answered SERVFAIL", |counts| counts.servfails),
-        ("cut_short", "Answers cut short for clients by TCP", |counts| counts.cut_short),
-        ("second_tries", "Queries that another one had not answered", |counts| counts.second_tries),
+        ("sent", "Queries sent to the back end", |counts| counts.sent),
+        ("answered", "Queries that the back end answered", |counts| counts.answered),
+        ("timed_out", "Queries that the back end did not answer in time", |counts| counts.timed_out),
+        ("cut_off", "Queries outstanding when the back end went down", |counts| counts.cut_off),
+        ("displaced", "Queries displaced by newer ones", |counts| counts.displaced),
+        ("servfails", "Queries that the back end answered SERVFAIL", |counts| counts.servfails),
+        ("cut_short", "Truncated answers to queries of TCP clients", |counts| counts.cut_short),
+        ("second_tries", "Queries sent as a second try", |counts| counts.second_tries),
         ("unsolicited", "Messages that answer no query", |counts| counts.unsolicited),
         ("mismatched", "Messages that answer another question", |counts| counts.mismatched),
-        ("downs", "How often it was found to be down", |counts| counts.downs),
-        ("connections", "Connections opened to it", |counts| counts.connections),
+        ("downs", "Times the back end was found to be down", |counts| counts.downs),
+        ("connections", "Connections opened to the back end", |counts| counts.connections),
     ];
     for (name, help, figure) in figures {
         let name = format!("kqps_front_back_end_{name}");

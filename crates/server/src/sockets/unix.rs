@@ -52,7 +52,7 @@ pub(crate) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), BindErro
         }
         // The standard library reports this without a system call.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-            Err(refused("the path of a Unix socket has 107 bytes at most, and no zero byte".to_owned()))
+            Err(refused("the path of a Unix socket may have 107 bytes at most, and no zero byte".to_owned()))
         }
         Err(error) => Err(refused(error.to_string())),
     }
@@ -62,15 +62,15 @@ pub(crate) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), BindErro
 fn remove_stale(path: &Path) -> Result<(), String> {
     let found = symlink_metadata(path).map_err(|error| error.to_string())?;
     if !found.file_type().is_socket() {
-        return Err("a file that is no socket is there; remove it, or choose another path".to_owned());
+        return Err("a file that is not a socket is there; remove it, or choose another path".to_owned());
     }
     // Connecting does not block, even if the listener does not accept.
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            remove_file(path).map_err(|error| format!("the file of a server that is gone stays: {error}"))
+            remove_file(path).map_err(|error| format!("cannot remove the file of a dead server: {error}"))
         }
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Err(format!("whether another program listens there cannot be seen: {error}"))
+            Err(format!("cannot find out whether another program listens there: {error}"))
         }
         _ => Err("another program listens there; choose another path".to_owned()),
     }
