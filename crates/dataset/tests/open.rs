@@ -297,7 +297,7 @@ fn a_bad_message_is_named_with_its_place() {
         (binary(&[&WWW[..20]]), ": message 1, at byte 0: its question section is cut short or malformed"),
         (
             binary(&[&counts_a_record]),
-            ": message 1, at byte 0: no OPT record can be added: its sections do not hold what its header counts",
+            ": message 1, at byte 0: no OPT record can be added: its sections do not match its header's counts",
         ),
         (
             after_good(&binary(&[&long])),

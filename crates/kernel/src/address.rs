@@ -1,4 +1,4 @@
-//! Socket addresses in the kernel's own form, so that a batch needs no conversion per packet.
+//! Socket addresses in the kernel's own layout, so that a batch needs no conversion per packet.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -6,14 +6,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 const V4: u16 = libc::AF_INET as u16;
 const V6: u16 = libc::AF_INET6 as u16;
 
-/// An IPv4 or IPv6 address with a port: the bytes of a `sockaddr_in` or `sockaddr_in6`. Equal when family,
-/// port and address are; flow label and scope do not count. The default is no address at all.
+/// An IPv4 or IPv6 address with a port, as the bytes of a `sockaddr_in` or `sockaddr_in6`. Two addresses are
+/// equal if family, port and IP address are equal; flow label and scope do not count. The default value
+/// holds no address.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(4))]
 pub struct Address([u8; 28]);
 
 impl Address {
-    /// From bytes that the kernel wrote.
     #[inline]
     pub(crate) fn from_kernel(bytes: [u8; 28]) -> Self {
         Self(bytes)
@@ -24,13 +24,13 @@ impl Address {
         u16::from_ne_bytes([self.0[0], self.0[1]])
     }
 
-    /// The port, in the order of the host.
+    /// The port number, in host byte order.
     #[inline]
     pub fn port(&self) -> u16 {
         u16::from_be_bytes([self.0[2], self.0[3]])
     }
 
-    /// The address without the port; none when it is no address.
+    /// The IP address without the port; `None` if the value holds no address.
     #[inline]
     pub fn ip(&self) -> Option<IpAddr> {
         match self.family() {
@@ -40,20 +40,21 @@ impl Address {
         }
     }
 
-    /// A number that equal addresses share and others hardly do: the port, and the end of the IP address.
+    /// A number that is the same for equal addresses and rarely the same for others: the port and the last
+    /// four bytes of the IP address.
     #[inline]
     pub fn key(&self) -> u64 {
         let end = if self.family() == V6 { four(&self.0, 20) } else { four(&self.0, 4) };
         u64::from(self.port()) << 32 | u64::from(u32::from_ne_bytes(end))
     }
 
-    /// How many bytes of it the kernel reads.
+    /// The length of the address in bytes, as system calls expect it.
     #[inline]
     pub(crate) fn length(&self) -> libc::socklen_t {
         if self.family() == V6 { 28 } else { 16 }
     }
 
-    /// As the standard library's type; none when it is no address.
+    /// The address as the standard library's type; `None` if the value holds no address.
     pub fn to_socket_addr(&self) -> Option<SocketAddr> {
         match self.family() {
             V4 => Some(SocketAddr::from((four(&self.0, 4), self.port()))),
@@ -83,7 +84,7 @@ fn four_fours(bytes: &[u8; 28], at: usize) -> [u8; 16] {
 impl PartialEq for Address {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        // Family, port and either the IPv4 address or IPv6's flow label, which is left out.
+        // Family, port, and the IPv4 address or the IPv6 flow label. The default flow label is 0.
         if four(&self.0, 0) != four(&other.0, 0) {
             return false;
         }
@@ -126,13 +127,13 @@ impl fmt::Debug for Address {
     }
 }
 
-/// The address that a packet was sent to, and the interface it came in by: what `IP_PKTINFO` and
-/// `IPV6_PKTINFO` tell, and what makes a reply from a wildcard socket leave from the address that was asked.
+/// The address to which a packet was sent, and the interface on which it arrived, from `IP_PKTINFO` or
+/// `IPV6_PKTINFO`. With it, a wildcard socket can reply from the address to which the query was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalAddress {
-    /// The address that was asked.
+    /// The destination address of the packet.
     pub ip: IpAddr,
-    /// The interface's index.
+    /// The index of the interface (netdevice(7)).
     pub interface: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Which cores a thread may run on.
+//! Setting and reading the cores on which a thread may run.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::sys::check;
 
-/// Pins the calling thread to one core. Fails when the core does not exist or is not allowed here.
+/// Pins the calling thread to one core. Fails if the core does not exist or this process may not use it.
 pub fn pin_thread(cpu: u32) -> io::Result<()> {
     if cpu >= libc::CPU_SETSIZE as u32 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no core {cpu}")));
@@ -22,21 +22,21 @@ pub fn pin_thread(cpu: u32) -> io::Result<()> {
         .map_err(|error| io::Error::new(error.kind(), format!("core {cpu}: {error}")))
 }
 
-/// The calling thread's ID, as `/proc/<pid>/task` has it.
+/// The calling thread's ID, as in `/proc/<pid>/task`.
 pub fn thread_id() -> u32 {
     // SAFETY: the call takes nothing and cannot fail.
     unsafe { libc::gettid() as u32 }
 }
 
-/// Confines a child, and all that it starts, to these cores from its first instruction on. An empty list
-/// leaves it as it is. Starting it fails when none of them exists or is allowed here.
+/// Restricts a child process, and all that it starts, to these cores from its first instruction. An empty list
+/// changes nothing. Starting the child fails if none of the cores exists or may be used.
 pub fn confine<'c>(command: &'c mut Command, cpus: &[u32]) -> &'c mut Command {
     if cpus.is_empty() {
         return command;
     }
     let set = set_of(cpus);
-    // SAFETY: between fork and exec only sched_setaffinity is called, a plain system call, on a set that the
-    // closure owns.
+    // SAFETY: between fork and exec the closure calls only sched_setaffinity, a plain system call, on a set
+    // that it owns.
     unsafe {
         command.pre_exec(move || {
             check(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)).map(drop)
@@ -44,12 +44,12 @@ pub fn confine<'c>(command: &'c mut Command, cpus: &[u32]) -> &'c mut Command {
     }
 }
 
-/// Confines another thread, by its number in `/proc/PID/task`, to these cores, unless it keeps to some of them
-/// already. One that has ended is no error.
+/// Restricts another thread, by its ID in `/proc/PID/task`, to these cores, unless its own cores are a subset
+/// already. A thread that has ended is no error.
 pub fn confine_thread(thread: u32, cpus: &[u32]) -> io::Result<()> {
     let set = set_of(cpus);
     let confine = || {
-        // SAFETY: the pointer is to a live set of the size given; no thread of that number is an error.
+        // SAFETY: the pointer is to a live set of the size given; a thread ID that does not exist is an error.
         check(unsafe {
             libc::sched_setaffinity(thread as libc::pid_t, size_of::<libc::cpu_set_t>(), &raw const set)
         })
@@ -65,7 +65,7 @@ pub fn confine_thread(thread: u32, cpus: &[u32]) -> io::Result<()> {
     }
 }
 
-/// A set of these cores, without those that no set can hold.
+/// A set of these cores, without numbers that a set cannot hold.
 fn set_of(cpus: &[u32]) -> libc::cpu_set_t {
     // SAFETY: a CPU set is an array of integers.
     let mut set: libc::cpu_set_t = unsafe { zeroed() };
@@ -82,11 +82,11 @@ pub fn allowed() -> io::Result<Vec<u32>> {
     allowed_to(0)
 }
 
-/// The cores that another thread may run on, by its number in `/proc/PID/task`, ascending.
+/// The cores that another thread may run on, by its ID in `/proc/PID/task`, ascending.
 pub fn allowed_to(thread: u32) -> io::Result<Vec<u32>> {
     // SAFETY: a CPU set is an array of integers.
     let mut set: libc::cpu_set_t = unsafe { zeroed() };
-    // SAFETY: the pointer is to a live set of the size given; no thread of that number is an error.
+    // SAFETY: the pointer is to a live set of the size given; a thread ID that does not exist is an error.
     check(unsafe {
         libc::sched_getaffinity(thread as libc::pid_t, size_of::<libc::cpu_set_t>(), &raw mut set)
     })?;
@@ -123,11 +123,11 @@ mod tests {
         });
         let thread = told.recv().unwrap();
         confine_thread(thread, &[cpu]).unwrap();
-        // It keeps to one of these already, so that nothing is undone.
+        // The thread's cores are a subset already, so nothing changes.
         confine_thread(thread, &(0..1024).collect::<Vec<u32>>()).unwrap();
         go_on.send(()).unwrap();
         assert_eq!(other.join().unwrap(), [cpu]);
-        // Larger than any number that the kernel gives: /proc/sys/kernel/pid_max is 2^22 at most.
+        // Larger than any thread ID: /proc/sys/kernel/pid_max is at most 2^22.
         confine_thread(1 << 23, &[cpu]).unwrap();
         assert!(confine_thread(thread_id(), &[1023]).is_err());
     }

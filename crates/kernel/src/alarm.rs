@@ -1,9 +1,9 @@
-//! Sleeping again and again, for those who know the moment after the next one too.
+//! Repeated sleeps, for callers that often know the next wake-up time in advance.
 //!
-//! A core's timer chip is set to the earliest of its timers, which on a virtual machine takes the hypervisor, and
-//! microseconds. Whoever sets a timer that is the earliest sets the chip, and so does every interrupt of a timer, to the
-//! one that follows. So an alarm that is told while an earlier one is running needs no chip: the interrupt of the earlier
-//! one, which sets it anyway, sets it to this.
+//! The timer chip of a core is set to the earliest timer of that core. On a virtual machine, setting the chip
+//! involves the hypervisor and takes microseconds. A new timer sets the chip if it is the earliest. Every timer
+//! interrupt also sets it, to the timer that follows. An alarm that is set while an earlier one is running therefore
+//! costs no extra access: the interrupt of the earlier alarm sets the chip for it.
 
 use std::io;
 use std::mem::swap;
@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 
 use crate::sys::{check, check_size, is_not_now, timespec};
 
-/// Two alarms that take turns (`timerfd_create(2)`). All times are those of [`crate::clock::now_ns`].
+/// Two alarms that alternate (`timerfd_create(2)`). All times are those of [`crate::clock::now_ns`].
 #[derive(Debug)]
 pub struct Alarms {
     next: Alarm,
@@ -22,24 +22,24 @@ pub struct Alarms {
 #[derive(Debug)]
 struct Alarm {
     timer: OwnedFd,
-    /// When it is to go off, or went off without anybody waiting; none when it is set to nothing.
+    /// When it goes off, or when it went off if nobody waited for it; `None` if it is not set.
     at_ns: Option<u64>,
 }
 
 impl Alarms {
-    /// Two alarms that are set to nothing. Fails when the process has no descriptors left.
+    /// Two alarms that are not set. Fails if the process has no free file descriptor.
     pub fn new() -> io::Result<Self> {
         Ok(Self { next: Alarm::new()?, after: Alarm::new()? })
     }
 
-    /// When the alarm that was told ahead goes off, or went off.
+    /// The time of the alarm that the previous call set in advance, which may be past; `None` if it set none.
     #[inline]
     pub fn told_ns(&self) -> Option<u64> {
         self.next.at_ns
     }
 
-    /// Sleeps until `at_ns`, which is cheaper where that is [`Self::told_ns`]; a signal does not wake it for good. `then_ns`,
-    /// later than that, is when the sleep after this one is likely to end.
+    /// Sleeps until `at_ns`. The call is cheaper if `at_ns` is [`Self::told_ns`]. A signal does not end the sleep.
+    /// `then_ns`, later than `at_ns`, is when the next sleep will probably end.
     pub fn sleep_until_ns(&mut self, at_ns: u64, then_ns: Option<u64>) -> io::Result<()> {
         self.next.set(at_ns)?;
         if let Some(then_ns) = then_ns {
@@ -55,29 +55,30 @@ impl Alarm {
     fn new() -> io::Result<Self> {
         // SAFETY: the call takes numbers and touches no memory.
         let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) })?;
-        // SAFETY: the descriptor is new, and nobody else's.
+        // SAFETY: the descriptor is new, and nothing else owns it.
         Ok(Self { timer: unsafe { OwnedFd::from_raw_fd(fd) }, at_ns: None })
     }
 
-    /// Sets it to go off once, unless it is set to that, at once if the moment is past.
+    /// Sets the alarm to go off once, or at once if the time is past. Does nothing if it is set to this time
+    /// already.
     fn set(&mut self, at_ns: u64) -> io::Result<()> {
         if self.at_ns == Some(at_ns) {
             return Ok(());
         }
-        // The kernel takes 0 as "off".
+        // To the kernel, 0 means "off".
         let when = libc::itimerspec { it_interval: timespec(0), it_value: timespec(at_ns.max(1)) };
         let (fd, flags) = (self.timer.as_raw_fd(), libc::TFD_TIMER_ABSTIME);
-        // SAFETY: the pointer is to a live structure, which the kernel reads; it is not asked for the one before.
+        // SAFETY: the pointer is to a live structure that the kernel reads; a null pointer means that it returns no
+        // old value.
         check(unsafe { libc::timerfd_settime(fd, flags, &raw const when, null_mut()) })?;
         self.at_ns = Some(at_ns);
         Ok(())
     }
 
-    /// Waits until it goes off.
     fn wait(&mut self) -> io::Result<()> {
         let mut times = 0_u64;
         loop {
-            // SAFETY: the pointer is to live memory of the length told.
+            // SAFETY: the pointer is to live memory of the length given.
             let read =
                 unsafe { libc::read(self.timer.as_raw_fd(), (&raw mut times).cast(), size_of::<u64>()) };
             match check_size(read) {
@@ -101,8 +102,8 @@ mod tests {
     fn a_sleep_ends_at_its_moment_whatever_was_told() {
         let mut alarms = Alarms::new().unwrap();
         let start_ns = clock::now_ns();
-        // Told nothing before; as told; later than told; earlier than told; told nothing; told what is past, which a caller
-        // should not, and which does no harm.
+        // In turn: nothing set before; as set in advance; later than set; earlier than set; none set; and a next
+        // time that is past, which callers should not pass but which does no harm.
         let moments: [(u64, Option<u64>); 6] = [
             (1_000_000, Some(2_000_000)),
             (2_000_000, Some(2_500_000)),

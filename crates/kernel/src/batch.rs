@@ -1,5 +1,6 @@
-//! Batches of datagrams: many in one `recvmmsg`, many out in one `sendmmsg`, and many equal ones as a single
-//! segmented message (`UDP_GRO`, `UDP_SEGMENT`). Headers, names, control bytes and buffers are allocated once.
+//! Batches of datagrams: `recvmmsg` and `sendmmsg` take many messages per call, and with `UDP_GRO` and
+//! `UDP_SEGMENT` one message holds many datagrams of equal length. Headers, names, control bytes and buffers
+//! are allocated once.
 
 mod recv;
 mod run;
@@ -17,10 +18,10 @@ use crate::address::Address;
 use crate::control::{CONTROL_BYTES, Control};
 use crate::memory::Block;
 
-/// The largest message that segmentation offload makes or takes, bytes.
+/// The largest message that segmentation offload sends or receives, in bytes.
 pub const SEGMENTED_BYTES: usize = 65_536;
 
-/// The most segments that the kernel takes in one message (`UDP_MAX_SEGMENTS` was 64 until Linux 6.9).
+/// The maximum number of segments per message (`UDP_MAX_SEGMENTS`, which was 64 until Linux 6.9).
 pub const SEGMENTS: usize = 64;
 
 /// The arrays of `recvmmsg` and `sendmmsg`: header, slice, name and control bytes of every message.
@@ -54,7 +55,7 @@ impl Headers {
         self.headers.len()
     }
 
-    /// Makes a header ready to receive: the kernel shortens name and control lengths with every call.
+    /// Prepares a header for receiving: every call shortens its name and control lengths.
     #[inline]
     fn reset(&mut self, index: usize) {
         let header = &mut self.headers[index].msg_hdr;
@@ -62,7 +63,7 @@ impl Headers {
         header.msg_controllen = CONTROL_BYTES;
     }
 
-    /// Copies what the kernel told of a received message to the place before it.
+    /// Copies the kernel's results for a received message to the previous index.
     fn copy_up(&mut self, index: usize) {
         self.names[index - 1] = self.names[index];
         self.controls[index - 1] = self.controls[index];
@@ -74,10 +75,10 @@ impl Headers {
     }
 }
 
-/// Sends messages `first..end`; how many the kernel took, 0 when there was no room.
+/// Sends messages `first..end`. Returns how many the kernel took; 0 if there was no room.
 ///
 /// # Safety
-/// Slices, names and control bytes of these headers point to live memory of the lengths told.
+/// Slices, names and control bytes of these headers must point to live memory of the lengths given.
 unsafe fn send_headers(
     headers: &mut Block<libc::mmsghdr>,
     socket: &crate::udp::UdpSocket,
@@ -89,7 +90,7 @@ unsafe fn send_headers(
     if part.is_empty() {
         return Ok(0);
     }
-    // SAFETY: the slice of headers is live, and the caller vouches for what they point to.
+    // SAFETY: the slice of headers is live, and the caller guarantees what they point to.
     let sent =
         unsafe { libc::sendmmsg(socket.as_raw_fd(), part.as_mut_ptr(), part.len() as libc::c_uint, 0) };
     match crate::sys::check(sent) {

@@ -1,4 +1,4 @@
-//! Clocks in nanoseconds, and sleeping until one of them shows a time.
+//! Reading clocks in nanoseconds, and sleeping until a given time.
 
 use std::io;
 
@@ -6,25 +6,25 @@ use crate::sys::{check, timespec};
 
 fn read_ns(clock: libc::clockid_t) -> u64 {
     let mut now = timespec(0);
-    // SAFETY: the pointer is to a live timespec. The clocks used here exist on every Linux, so it cannot fail.
+    // SAFETY: the pointer is to a live timespec. The clocks used here exist on every Linux, so the call cannot fail.
     unsafe { libc::clock_gettime(clock, &raw mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The time that only ever goes forward (`CLOCK_MONOTONIC`), nanoseconds since some moment at boot.
+/// Monotonic time (`CLOCK_MONOTONIC`) in nanoseconds since an unspecified moment around boot.
 #[inline]
 pub fn now_ns() -> u64 {
     read_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Seconds since 1970, up to some milliseconds late: the cheapest clock there is (`CLOCK_REALTIME_COARSE`).
+/// Seconds since 1970, up to 10 ms late: the cheapest clock (`CLOCK_REALTIME_COARSE`).
 #[inline]
 pub fn wall_s() -> u64 {
     read_ns(libc::CLOCK_REALTIME_COARSE) / 1_000_000_000
 }
 
-/// What to add to [`now_ns`] to get `CLOCK_REALTIME`, which kernel timestamps of packets use. Sampled now, as
-/// the tightest of a few readings; a step of the wall clock makes it stale.
+/// The difference between `CLOCK_REALTIME`, which kernel timestamps of packets use, and [`now_ns`]. Add it to
+/// [`now_ns`]. It is the tightest of nine readings, and a step of the wall clock invalidates it.
 pub fn realtime_offset_ns() -> i64 {
     let sample = || {
         let before = now_ns();
@@ -35,27 +35,27 @@ pub fn realtime_offset_ns() -> i64 {
     (0..9).map(|_| sample()).min().map_or(0, |(_, offset_ns)| offset_ns)
 }
 
-/// CPU time of the calling thread.
+/// CPU time of the calling thread, in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     read_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// CPU time of another thread of this process, by its number ([`crate::affinity::thread_id`]), up to now also while it
-/// runs. Fails when it has ended.
+/// CPU time of another thread of this process in nanoseconds, by its ID ([`crate::affinity::thread_id`]). Up to date
+/// even while the thread runs. Fails if the thread has ended.
 pub fn thread_cpu_ns_of(thread: u32) -> io::Result<u64> {
-    // How the kernel numbers this clock (include/linux/posix-timers.h, `make_thread_cpuclock`): the complement of the
-    // thread's number, a bit for a thread and not a process, and 2 for the time that the scheduler books.
+    // The kernel's number of this clock (include/linux/posix-timers.h, `make_thread_cpuclock`): the complement of
+    // the thread ID, a bit for a thread instead of a process, and 2 for the scheduler's CPU time.
     let clock = (!(thread as libc::clockid_t) << 3) | 4 | 2;
     read_ns_of(clock)
 }
 
-/// CPU time of all threads of this process.
+/// CPU time of all threads of this process, in nanoseconds.
 pub fn process_cpu_ns() -> u64 {
     read_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// CPU time of all threads of another process, those that have ended included, to the nanosecond. Works for a
-/// process that has ended as long as nobody has waited for it.
+/// CPU time of all threads of another process, including those that have ended, in nanoseconds. Works for a process
+/// that has ended until its parent has waited for it.
 pub fn process_cpu_ns_of(pid: u32) -> io::Result<u64> {
     let mut clock = 0;
     // SAFETY: the pointer is to a live clock ID, which the call writes.
@@ -66,27 +66,28 @@ pub fn process_cpu_ns_of(pid: u32) -> io::Result<u64> {
     read_ns_of(clock)
 }
 
-/// Reads the clock of another process or thread, which may be gone.
+/// Reads the clock of another process or thread, which may have ended.
 fn read_ns_of(clock: libc::clockid_t) -> io::Result<u64> {
     let mut now = timespec(0);
-    // SAFETY: the pointer is to a live timespec. A clock that is not there is an error.
+    // SAFETY: the pointer is to a live timespec. A clock that does not exist is an error.
     check(unsafe { libc::clock_gettime(clock, &raw mut now) })?;
     Ok(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }
 
-/// Sleeps until [`now_ns`] shows `deadline_ns`; a signal does not wake it for good. Late by the timer slack.
+/// Sleeps until [`now_ns`] reaches `deadline_ns`, and wakes up later by up to the timer slack. A signal does not end
+/// the sleep.
 pub fn sleep_until_ns(deadline_ns: u64) {
     let deadline = timespec(deadline_ns);
     let flags = libc::TIMER_ABSTIME;
-    // SAFETY: both pointers are valid; with an absolute deadline the remaining time is not written.
+    // SAFETY: both pointers are valid; with an absolute deadline the call does not write the remaining time.
     while unsafe {
         libc::clock_nanosleep(libc::CLOCK_MONOTONIC, flags, &raw const deadline, std::ptr::null_mut())
     } == libc::EINTR
     {}
 }
 
-/// By how much the kernel may delay the calling thread's timers, to wake several at once. The default is
-/// 50,000 ns; 1 is the least.
+/// Sets the timer slack: by how many nanoseconds the kernel may delay the calling thread's timers, to let several
+/// expire at once. The default is 50,000 ns; the minimum is 1 ns.
 pub fn set_timer_slack_ns(slack_ns: u64) -> io::Result<()> {
     // SAFETY: this option takes one integer and touches no memory.
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns as libc::c_ulong) }).map(drop)
@@ -117,7 +118,7 @@ mod tests {
         let before_ns = process_cpu_ns();
         let told_ns = process_cpu_ns_of(std::process::id()).unwrap();
         assert!((before_ns..=process_cpu_ns()).contains(&told_ns));
-        // Linux numbers processes up to 2²².
+        // Process IDs on Linux are at most 2²².
         assert!(process_cpu_ns_of((1 << 22) + 1).is_err());
     }
 
@@ -136,7 +137,7 @@ mod tests {
         let told_ns = thread_cpu_ns_of(thread).unwrap();
         end.send(()).unwrap();
         assert!((least_ns..=other.join().unwrap()).contains(&told_ns));
-        // Linux numbers threads up to 2²².
+        // Thread IDs on Linux are at most 2²².
         assert!(thread_cpu_ns_of((1 << 22) + 1).is_err());
     }
 

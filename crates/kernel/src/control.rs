@@ -1,28 +1,28 @@
-//! Control messages (`cmsg(3)`) as bytes: read on the way in, written on the way out.
+//! Reading and writing control messages (`cmsg(3)`) as bytes.
 
 use std::mem::size_of;
 use std::net::IpAddr;
 
 use crate::address::LocalAddress;
 
-/// Room for everything that this crate asks for or sends: a timestamp, a segment size and a local address take 96 bytes.
+/// Room for all control messages that this crate uses: a timestamp, a segment size and a local address take 96
+/// bytes.
 pub(crate) const CONTROL_BYTES: usize = 128;
 
-/// The control bytes of one message.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub(crate) struct Control(pub(crate) [u8; CONTROL_BYTES]);
 
 const HEADER: usize = align(size_of::<libc::cmsghdr>());
 
-/// How many of the written bytes ask for segmentation; they come first.
+/// The bytes of the control message that asks for segmentation, which is the first one.
 pub(crate) const SEGMENT_BYTES: usize = HEADER + align(size_of::<u16>());
 
 const fn align(bytes: usize) -> usize {
     bytes.next_multiple_of(size_of::<usize>())
 }
 
-/// What the kernel said about a received message.
+/// The kernel's data about a received message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Told {
     pub(crate) segment_bytes: Option<u16>,
@@ -30,7 +30,7 @@ pub(crate) struct Told {
     pub(crate) to: Option<LocalAddress>,
 }
 
-/// Reads all control messages; unknown ones are passed over, and a broken one ends the reading.
+/// Reads all control messages. Skips unknown ones, and stops at a malformed one.
 #[inline]
 pub(crate) fn read(mut bytes: &[u8]) -> Told {
     let mut told = Told::default();
@@ -57,7 +57,7 @@ impl Told {
                 let nanoseconds = u64::from_ne_bytes(array(&data[8..16]));
                 self.arrived_ns = Some(seconds * 1_000_000_000 + nanoseconds);
             }
-            // struct in_pktinfo: interface, the address to answer from, the address in the header.
+            // struct in_pktinfo: interface, local address, destination address in the header.
             (libc::IPPROTO_IP, libc::IP_PKTINFO) if data.len() >= 12 => {
                 let interface = u32::from_ne_bytes(array(&data[..4]));
                 self.to = Some(LocalAddress::v4(array(&data[4..8]), interface));
@@ -79,7 +79,7 @@ fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
 impl Control {
     pub(crate) const EMPTY: Self = Self([0; CONTROL_BYTES]);
 
-    /// Writes the segment size and the address to send from, where given; returns how many bytes that took.
+    /// Writes the segment size and the source address, if given. Returns the number of bytes written.
     #[inline]
     pub(crate) fn write(&mut self, segment_bytes: Option<u16>, from: Option<&LocalAddress>) -> usize {
         let mut used = 0;
@@ -87,7 +87,7 @@ impl Control {
             used = self.push(used, libc::SOL_UDP, libc::UDP_SEGMENT, &segment_bytes.to_ne_bytes());
         }
         match from.map(|from| from.ip) {
-            // The interface stays 0: the route decides, as it would without a source address.
+            // The interface stays 0: the route determines it, as without a source address.
             Some(IpAddr::V4(ip)) => {
                 let mut data = [0; 12];
                 data[4..8].copy_from_slice(&ip.octets());
@@ -95,12 +95,12 @@ impl Control {
             }
             Some(IpAddr::V6(ip)) => {
                 let mut data = [0; 20];
-                // Nothing is sent from a multicast address (RFC 4291, section 2.7): the kernel chooses one.
+                // A multicast address must not be a source (RFC 4291, section 2.7): the kernel chooses another.
                 if !ip.is_multicast() {
                     data[..16].copy_from_slice(&ip.octets());
                 }
                 if ip.is_unicast_link_local() || ip.is_multicast() {
-                    // Such an address means nothing without its link (RFC 4007, section 6).
+                    // Such an address needs its link as well (RFC 4007, section 6).
                     data[16..].copy_from_slice(&from.map_or(0, |from| from.interface).to_ne_bytes());
                 }
                 used = self.push(used, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &data);

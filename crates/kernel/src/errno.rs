@@ -1,7 +1,7 @@
-//! Names of the kernel's errors.
+//! Symbolic names of the kernel's error numbers.
 
-/// The name of an error that opening a socket, sending or receiving can end with, such as `EPERM`; for others
-/// `errno-` and the number.
+/// The symbolic name, such as `EPERM`, of an error that can occur when a socket is opened, sends or receives.
+/// For other errors `errno-` and the number.
 pub fn name(number: i32) -> String {
     let name = match number {
         libc::EPERM => "EPERM",

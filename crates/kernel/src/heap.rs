@@ -1,8 +1,8 @@
-//! The memory of this process that the allocator keeps for later.
+//! Returning free memory of the allocator to the system.
 
-/// Gives what was freed back to the system (`malloc_trim(3)`), as far as whole pages are free. The allocator
-/// otherwise keeps what it once had, so that a server would for ever seem as large as it was while it loaded.
-/// Does nothing where the C library is not glibc.
+/// Returns free memory to the system, in whole pages (`malloc_trim(3)`). Otherwise the allocator keeps all
+/// memory that it ever obtained, and a server would seem as large as it was while it loaded its zones. Does
+/// nothing without glibc.
 pub fn give_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: the call touches only memory that the allocator holds as free, under its own locks.
@@ -23,7 +23,8 @@ mod tests {
     #[test]
     #[cfg(target_env = "gnu")]
     fn what_was_freed_goes_back_to_the_system() {
-        // Small pieces, which the allocator keeps, and one behind them that holds the top of the heap.
+        // Small allocations, which the allocator keeps after they are freed, and one behind them that holds
+        // the top of the heap.
         let pieces: Vec<Box<[u8; 1000]>> = (0..100_000).map(|_| Box::new([1; 1000])).collect();
         let last = Box::new([1; 1000]);
         let before_bytes = resident_bytes();

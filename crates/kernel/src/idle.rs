@@ -1,17 +1,17 @@
-//! Keeping cores from sleeping so deeply that waking up takes time.
+//! Preventing deep sleep states of cores, from which they wake slowly.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 
-/// A wish to the kernel that cores with nothing to do are ready at once. It holds for all cores of the host until this
-/// is dropped, or the process ends, however it does.
+/// A request to the kernel that idle cores wake without delay. It applies to all cores of the host until this value
+/// is dropped or the process ends in any way.
 #[derive(Debug)]
 pub struct Awake {
     _wish: File,
 }
 
-/// Wishes that no core takes any time to wake up (`/dev/cpu_dma_latency`). Fails without the right
-/// to open that, and where there is none.
+/// Requests a wake-up latency of 0 µs for all cores (`/dev/cpu_dma_latency`). Fails if the file does not exist or
+/// this process may not open it.
 pub fn stay_awake() -> io::Result<Awake> {
     let mut wish = OpenOptions::new().write(true).open("/dev/cpu_dma_latency")?;
     wish.write_all(&0_i32.to_ne_bytes())?;
@@ -24,7 +24,7 @@ mod tests {
 
     use super::*;
 
-    /// What the kernel grants at present, microseconds.
+    /// The latency that the kernel grants at present, in microseconds.
     fn granted_us() -> i32 {
         let mut bytes = [0; 4];
         File::open("/dev/cpu_dma_latency").unwrap().read_exact(&mut bytes).unwrap();

@@ -1,25 +1,26 @@
-//! The user's wish to end before all is done: asked once, what is under way ends in order; asked again, it ends at once.
+//! The user's requests to end early. After the first, work under way ends in order; after the second, it ends at
+//! once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// How often the user has asked for an end. Clones share one count.
+/// The number of times that the user has asked to end. Clones share one count.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupts(Arc<AtomicU32>);
 
 impl Interrupts {
-    /// Asks for an end, once more; returns how often that makes.
+    /// Records another request. Returns the number of requests so far.
     pub fn ask(&self) -> u32 {
         self.0.fetch_add(1, Relaxed) + 1
     }
 
-    /// Whether to end: send nothing more and start nothing more, but hear what is under way.
+    /// Whether to end: send and start nothing more, but wait for what is under way.
     #[inline]
     pub fn is_asked(&self) -> bool {
         self.0.load(Relaxed) > 0
     }
 
-    /// Whether to end at once, and wait for nothing.
+    /// Whether to end at once and wait for nothing.
     #[inline]
     pub fn is_urgent(&self) -> bool {
         self.0.load(Relaxed) > 1

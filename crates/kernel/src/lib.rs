@@ -1,12 +1,12 @@
 //! Safe wrappers over the system calls that playing and serving need.
 //!
 //! For: clocks, alarms, UDP sockets one datagram or a batch at a time (with segmentation offload, kernel timestamps
-//! and the address that was asked), readiness calls, `io_uring`, pinning, priority, steering, file mapping, worker
-//! processes, counts of kernel events, and a probe that says what works on this host and why the rest does not.
+//! and the destination address), readiness calls, `io_uring`, pinning, priority, steering, file mapping, worker
+//! processes, counts of kernel events, and a probe that reports what works on this host and why the rest does not.
 //! Not for: what the bytes mean, nor when to send them.
 //!
-//! Invariant: the only crate with `unsafe`; it knows nothing of DNS. Every `unsafe` block says what makes it
-//! sound.
+//! Invariant: this is the only crate with `unsafe`, and it knows nothing of DNS. Every `unsafe` block says what
+//! makes it sound.
 
 pub mod address;
 pub mod affinity;

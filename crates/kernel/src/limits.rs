@@ -1,16 +1,15 @@
-//! What this process may have at most.
+//! Limits of this process on open files.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use crate::sys::check;
 
-/// Room for more open files than this is not made ahead: it takes the kernel half a MiB.
+/// [`reserve_open_files`] reserves at most this many: such a table takes half a MiB of kernel memory.
 pub const RESERVED_MOST: u64 = 1 << 16;
 
-/// Raises the number of files that this process may have open to the most that it may ask for
-/// (`RLIMIT_NOFILE`, from the soft limit to the hard one), and returns that number. The usual soft limit of
-/// 1024 is there for programs that call `select`.
+/// Raises the soft limit of open files to the hard limit (`RLIMIT_NOFILE`) and returns it. The usual soft limit of
+/// 1024 is meant for programs that call `select`.
 pub fn raise_open_files() -> io::Result<u64> {
     let mut limit = open_files()?;
     if limit.rlim_cur < limit.rlim_max {
@@ -21,23 +20,23 @@ pub fn raise_open_files() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
-/// Makes room for `count` open files in the kernel's table of them, for as many as the limit permits, and for
-/// [`RESERVED_MOST`] at most. To be called before other threads are started: to make the table of several threads larger
-/// the kernel waits until no core can be looking at the old one (`expand_fdtable`, fs/file.c), tens of milliseconds on a
-/// busy host, and whoever opens the file waits with it.
+/// Grows the kernel's table of open files to `count` entries, but not beyond the limit or [`RESERVED_MOST`]. Call it
+/// before starting other threads. To grow the table of several threads, the kernel waits until no core can be using
+/// the old one (`expand_fdtable`, fs/file.c). That takes tens of milliseconds on a busy host, during which opening a
+/// file blocks.
 pub fn reserve_open_files(count: u64) -> io::Result<()> {
     let highest = count.min(open_files()?.rlim_cur).min(RESERVED_MOST).saturating_sub(1);
     let (file, _) = io::pipe()?;
-    // SAFETY: the call copies a live descriptor to a number that is not in use, and touches no memory.
+    // SAFETY: the call copies a live descriptor to an unused number and touches no memory.
     let copy =
         check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, highest as libc::c_int) })?;
-    // The table never becomes smaller again.
-    // SAFETY: the descriptor was just made, and nobody else knows it.
+    // The table never shrinks again.
+    // SAFETY: the descriptor was just made, and nothing else owns it.
     drop(unsafe { OwnedFd::from_raw_fd(copy) });
     Ok(())
 }
 
-/// How many files may be open: now, and at most.
+/// The soft and hard limits of open files.
 fn open_files() -> io::Result<libc::rlimit> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is to a live limit, which the call writes.
@@ -61,7 +60,7 @@ mod tests {
         let most = raise_open_files().unwrap();
         reserve_open_files(3000.min(most)).unwrap();
         assert!(table() >= 3000.min(most), "{}", table());
-        // Nothing is no error, nor is more than there may be.
+        // Neither 0 nor more than the limit is an error.
         reserve_open_files(0).unwrap();
         reserve_open_files(u64::MAX).unwrap();
     }

@@ -1,25 +1,28 @@
-//! Files mapped into memory, read only.
+//! Read-only memory maps of files.
 
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
 use std::path::Path;
 
-/// A file's bytes, read from the page cache as they are touched; they cost no memory of the process's own.
+/// A file's bytes, which the kernel reads into the page cache when they are first used; they take no private
+/// memory.
 ///
-/// The file is to be left alone while it is mapped: kqps maps only files that it wrote itself under a name
-/// made from their content. A file that is cut short under the map ends the process with SIGBUS.
+/// The file must not change while it is mapped: kqps maps only files that it wrote itself, under a name made
+/// from their content. If a mapped file is truncated, access beyond its new end kills the process with
+/// SIGBUS.
 #[derive(Debug)]
 pub struct MappedFile(Option<memmap2::Mmap>);
 
 impl MappedFile {
-    /// Maps a whole file. An empty file maps to no bytes.
+    /// Maps a whole file. The map of an empty file has no bytes.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         if file.metadata()?.len() == 0 {
             return Ok(Self(None));
         }
-        // SAFETY: the bytes are only read, and the type's contract leaves the file to us while it is mapped.
+        // SAFETY: the bytes are only read, and by the type's contract nothing changes the file while it is
+        // mapped.
         unsafe { memmap2::Mmap::map(&file) }.map(|map| Self(Some(map)))
     }
 }

@@ -1,11 +1,12 @@
-//! Memory that the kernel reads and writes through pointers kept in other such memory (a header points to its
-//! name, its buffer, its control bytes). A `Box` may not be pointed into while it is used; a `Block` may.
+//! Memory that the kernel reads and writes through pointers in other such memory: a header points to its name,
+//! buffer and control bytes. Pointers into a `Box` become invalid when the `Box` is used; those into a `Block` do
+//! not.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 
-/// Types for which all zeros are a value, and which need no drop.
+/// Types for which all zeros are a valid value, and which need no drop.
 ///
 /// # Safety
 /// The implementor is valid when every byte is zero.
@@ -21,34 +22,36 @@ unsafe impl Zeroed for crate::address::Address {}
 // SAFETY: as above.
 unsafe impl Zeroed for crate::control::Control {}
 
-/// A fixed run of values on the heap, zeroed at first, at least page-aligned so that no two blocks share a
-/// cache line. It never moves, whatever happens to its owner.
+/// A fixed number of values on the heap, zeroed at first and page-aligned, so that no two blocks share a cache line.
+/// Moving the block does not move its memory.
 pub(crate) struct Block<T: Zeroed> {
     start: NonNull<T>,
     count: usize,
-    /// What the allocator gave, a page more than is used.
+    /// The start of the allocation, which is one page longer than the values.
     allocated: NonNull<u8>,
 }
 
 const PAGE: usize = 4096;
 
 impl<T: Zeroed> Block<T> {
-    /// A block whose memory is there: no page of it is still to be had when it is used.
+    /// Allocates a block whose pages are all resident.
     pub(crate) fn new(count: usize) -> Self {
         let mut block = Self::untouched(count);
         block.touch(0..count);
         block
     }
 
-    /// A block of which each page is had when it is first used, where the allocator gets memory from the system for it.
+    /// Allocates a block whose pages become resident on first use, if the allocator obtains them from the system.
     pub(crate) fn untouched(count: usize) -> Self {
         assert!(count > 0, "a block of nothing");
         let layout = Self::layout(count);
-        // Asked for pages, the allocator would write the zeros itself.
+        // With a larger alignment in the layout, the allocator would write the zeros itself, which touches the
+        // pages.
         // SAFETY: the layout's size is not zero.
         let allocated = NonNull::new(unsafe { alloc_zeroed(layout) });
         let allocated = allocated.unwrap_or_else(|| handle_alloc_error(layout));
-        // SAFETY: the layout has a page more than the values take, and less leads to the next page's start.
+        // SAFETY: the layout has one page more than the values need, and the next page boundary is less than a page
+        // away.
         let start = unsafe { allocated.add(allocated.align_offset(PAGE)) }.cast();
         Self { start, count, allocated }
     }
@@ -60,7 +63,7 @@ impl<T: Zeroed> Block<T> {
             .expect("a block is smaller than half the address space")
     }
 
-    /// Has the pages of these values, which were not written to yet.
+    /// Makes the pages of these values resident. The values must not have been written yet.
     pub(crate) fn touch(&mut self, values: Range<usize>) {
         let values = &mut self[values];
         let (first, size) = (values.as_mut_ptr().cast::<u8>(), size_of_val(values));
@@ -70,7 +73,7 @@ impl<T: Zeroed> Block<T> {
         }
     }
 
-    /// A pointer to one value, good for as long as the block lives.
+    /// A pointer to one value, valid as long as the block lives.
     pub(crate) fn at(&self, index: usize) -> *mut T {
         assert!(index < self.count);
         // SAFETY: the index is within the allocation.
@@ -83,8 +86,8 @@ impl<T: Zeroed> Deref for Block<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: the allocation holds `count` valid values, and the borrow of `self` rules out writers: the
-        // kernel writes only during calls that borrow the owner mutably.
+        // SAFETY: the allocation holds `count` valid values, and the borrow of `self` excludes writers: the kernel
+        // writes only during calls that borrow the owner mutably.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) }
     }
 }
@@ -99,7 +102,7 @@ impl<T: Zeroed> DerefMut for Block<T> {
 
 impl<T: Zeroed> Drop for Block<T> {
     fn drop(&mut self) {
-        // SAFETY: it was allocated with this layout, and nobody else frees it.
+        // SAFETY: the memory was allocated with this layout, and nothing else frees it.
         unsafe { dealloc(self.allocated.as_ptr(), Self::layout(self.count)) };
     }
 }

@@ -1,15 +1,19 @@
-//! Which addresses are this host's own: what is sent there never leaves it.
+//! Which addresses belong to this host. Packets to them never leave the host.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// Any port but 0: nothing is sent there.
+/// Any port but 0: no packet is sent there.
 const PORT: u16 = 53;
 
-/// Whether an address is one of this host's; its port does not count. That the kernel lets a socket be bound to an
-/// address says nothing (`net.ipv4.ip_nonlocal_bind`), nor from where it would send to it: to a second IPv4 address of
-/// a network that is the first one. But for the device of multicasts it takes nothing but the IPv4 address of one of its
-/// own (`IP_MULTICAST_IF`, ip(7)), and to an IPv6 address of its own it sends from that address (RFC 6724, section 5,
-/// rule 1). No packet is sent.
+/// Whether an address is one of this host's; its port does not count.
+///
+/// Neither binding to the address nor the source address of a route to it answers this. With
+/// `net.ipv4.ip_nonlocal_bind` the kernel binds to any address. Of two IPv4 addresses in one network, it sends from
+/// the first one, even to the second.
+///
+/// Two other calls do answer it. As the interface of multicasts the kernel accepts only an IPv4 address of this host
+/// (`IP_MULTICAST_IF`, ip(7)). To an IPv6 address of its own it sends from that same address (RFC 6724, section 5,
+/// rule 1). The check sends no packet.
 pub fn is_own(address: SocketAddr) -> bool {
     match address.ip() {
         IpAddr::V4(ip) => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
@@ -19,7 +23,7 @@ pub fn is_own(address: SocketAddr) -> bool {
     }
 }
 
-/// The address that is sent from to another one.
+/// The source address that the kernel chooses for packets to `address`.
 fn source(mut address: SocketAddr) -> std::io::Result<SocketAddr> {
     let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?;
     address.set_port(PORT);

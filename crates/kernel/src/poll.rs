@@ -1,4 +1,4 @@
-//! `ppoll(2)`: which of these sockets can be read?
+//! `ppoll(2)`: which of these sockets are readable?
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -7,26 +7,27 @@ use std::ptr::null;
 use crate::sys::{check, is_not_now, timespec};
 use crate::udp::UdpSocket;
 
-/// As a timeout: wait for ever.
+/// A timeout that never expires.
 pub const FOREVER_NS: u64 = u64::MAX;
 
-/// Descriptors that are polled together, again and again.
+/// A set of descriptors for repeated polling.
 #[derive(Debug)]
 pub struct PollSet(Vec<libc::pollfd>);
 
 impl PollSet {
-    /// Watches these descriptors for reading. They are told apart by their place in this order, and are to
-    /// stay open while they are polled.
+    /// Watches these descriptors for reading. Their order gives their index, and they must stay open while
+    /// they are polled.
     pub fn new<'a, F: AsRawFd + 'a>(descriptors: impl IntoIterator<Item = &'a F>) -> Self {
         Self(descriptors.into_iter().map(readable).collect())
     }
 
-    /// Waits until at least one can be read; false after `timeout_ns` nanoseconds or a signal.
+    /// Waits until at least one is readable. Returns false after `timeout_ns` nanoseconds or a signal.
     pub fn wait(&mut self, timeout_ns: u64) -> io::Result<bool> {
         poll(&mut self.0, timeout_ns)
     }
 
-    /// Whether the last wait found this one readable, closed or broken: reading it will not block.
+    /// Whether the last wait found this descriptor readable, closed or broken: reading it does not block.
+    /// Panics if `index` is out of range.
     #[inline]
     pub fn is_ready(&self, index: usize) -> bool {
         self.0[index].revents != 0
@@ -37,8 +38,8 @@ fn readable<F: AsRawFd>(descriptor: &F) -> libc::pollfd {
     libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 }
 }
 
-/// Waits until one of these sockets can be read; false after `timeout_ns` nanoseconds or a signal. Up to 64
-/// sockets are polled without an allocation.
+/// Waits until one of these sockets is readable. Returns false after `timeout_ns` nanoseconds or a signal.
+/// Up to 64 sockets need no allocation.
 pub fn wait_any(sockets: &[&UdpSocket], timeout_ns: u64) -> io::Result<bool> {
     const FEW: usize = 64;
     if sockets.len() > FEW {
@@ -54,7 +55,8 @@ pub fn wait_any(sockets: &[&UdpSocket], timeout_ns: u64) -> io::Result<bool> {
 fn poll(entries: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<bool> {
     let timeout = timespec(timeout_ns);
     let timeout = if timeout_ns == FOREVER_NS { null() } else { &raw const timeout };
-    // SAFETY: the entries are live and as many as told; the timeout is null or live; no signal mask.
+    // SAFETY: the entries are live and their number is given; the timeout is null or live; there is no
+    // signal mask.
     let returned =
         unsafe { libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, timeout, null()) };
     match check(returned) {

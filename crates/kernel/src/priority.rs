@@ -1,21 +1,22 @@
-//! Before whom a thread runs.
+//! Scheduling priority of a thread.
 
 use std::io;
 
 use crate::sys::check;
 
-/// Has the calling thread run before all ordinary ones of its core, as soon as it has something to do (`SCHED_FIFO`
-/// at the least priority, sched(7)); threads and processes that it starts are ordinary ones. Fails without the right
-/// to it (`CAP_SYS_NICE`, or a limit of `RLIMIT_RTPRIO`). A thread that takes more than 95 % of a second is stopped for
-/// the rest of that second, whether or not anybody else wants it (`sched_rt_runtime_us`).
+/// Makes the calling thread run before all ordinary threads of its core whenever it has work (`SCHED_FIFO` at the
+/// lowest priority, sched(7)). Threads and processes that it starts are ordinary. Requires `CAP_SYS_NICE` or a limit
+/// of `RLIMIT_RTPRIO`. A thread that uses more than 95 % of a second is stopped for the rest of that second, even if
+/// no other thread wants the core (`sched_rt_runtime_us`).
 pub fn run_first() -> io::Result<()> {
     set_policy(libc::SCHED_FIFO, 1)
 }
 
-/// Has the calling thread be an ordinary one again, but the one that yields least (niceness -20), where it has the right
-/// to that (`CAP_SYS_NICE`, or a limit of `RLIMIT_NICE`); threads and processes that it starts are as others are.
+/// Makes the calling thread an ordinary one again, with niceness -20 if it may set that (`CAP_SYS_NICE`, or a limit
+/// of `RLIMIT_NICE`). Threads and processes that it starts have the default niceness.
 pub fn yield_least() -> io::Result<()> {
-    // Who may run first by a limit of RLIMIT_RTPRIO may not always do this, and is an ordinary thread then like any other.
+    // A thread that may use SCHED_FIFO by a limit of RLIMIT_RTPRIO need not be allowed to set its niceness. It then
+    // keeps its niceness.
     // SAFETY: the call takes numbers and touches no memory; 0 is the calling thread.
     let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
     set_policy(libc::SCHED_OTHER, 0)
@@ -32,13 +33,11 @@ fn set_policy(policy: i32, sched_priority: i32) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The policy of the calling thread.
     fn policy() -> i32 {
         // SAFETY: the call takes a number and touches no memory.
         unsafe { libc::sched_getscheduler(0) }
     }
 
-    /// The niceness of the calling thread.
     fn niceness() -> i32 {
         // SAFETY: the call takes numbers and touches no memory; 0 is the calling thread.
         unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
@@ -50,7 +49,7 @@ mod tests {
             let was_first = run_first().is_ok();
             yield_least().unwrap();
             assert_eq!(policy(), libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK);
-            // The right to run first may come of a limit, which says nothing of niceness; root has both.
+            // The right to SCHED_FIFO may come from a limit that does not cover niceness; root has both rights.
             // SAFETY: the call takes nothing and touches no memory.
             let is_root = unsafe { libc::geteuid() } == 0;
             if was_first && is_root {

@@ -1,5 +1,5 @@
-//! What works on this host, and why the rest does not. Each capability is tried for real, on loopback and
-//! with this process's rights; nothing on the host is changed.
+//! Which capabilities work on this host, and why the others do not. Each one is tried on loopback with the
+//! rights of this process. The trials change nothing on the host.
 
 use std::io;
 
@@ -12,14 +12,14 @@ use crate::udp::{Peer, UdpOptions, UdpSocket, Wait};
 use crate::uring_send::SendRing;
 use crate::{affinity, namespace, steer, sys, tracefs, uring};
 
-/// One thing that a host may or may not offer.
+/// A feature that a host may offer or lack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capability {
-    /// Its name: `gso`, `uring`, …
+    /// The name of the capability: `gso`, `uring`, …
     pub name: &'static str,
-    /// What it is good for, in a few words.
+    /// What the capability is for, in a few words.
     pub purpose: &'static str,
-    /// Whether it works, or the reason why not.
+    /// `Ok` if the capability works, else the reason why not.
     pub outcome: Result<(), String>,
 }
 
@@ -27,29 +27,29 @@ type Trial = fn() -> io::Result<()>;
 
 const TRIALS: [(&str, &str, Trial); 15] = [
     ("recvmmsg", "many datagrams in one call", batch),
-    ("gso", "many equal datagrams out as one message", segments_out),
-    ("gro", "many equal datagrams in as one message", segments_in),
+    ("gso", "equal datagrams sent as one message", segments_out),
+    ("gro", "equal datagrams received as one message", segments_in),
     ("timestamps", "arrival times taken by the kernel", timestamps),
-    ("pktinfo", "wildcard addresses answered from the address asked", pktinfo),
+    ("pktinfo", "replies of wildcard sockets from the address asked", pktinfo),
     ("buffer-force", "socket buffers beyond net.core.rmem_max", buffer_force),
-    ("pinning", "threads on cores of their own", pinning),
+    ("pinning", "threads pinned to cores", pinning),
     ("ipv6", "sockets on ::1", ipv6),
     ("reuseport-cbpf", "flows steered to the worker on their core", reuseport_program),
     ("incoming-cpu", "a worker's socket preferred on its core", incoming_cpu),
     ("uring", "io_uring with multishot receive and provided buffers", rings),
-    ("af-xdp", "sockets past the network stack", af_xdp),
+    ("af-xdp", "sockets that bypass the network stack", af_xdp),
     ("netns", "private networks", private_network),
-    ("veth", "a path of one's own between two private networks", veth_pair),
+    ("veth", "a link between two private networks", veth_pair),
     ("drop-reasons", "the kernel's reasons for dropping packets", drop_reasons),
 ];
 
-/// Tries everything.
+/// Tries all capabilities.
 pub fn probe() -> Vec<Capability> {
     let told = |trial: Trial| trial().map_err(|error| error.to_string());
     TRIALS.iter().map(|&(name, purpose, trial)| Capability { name, purpose, outcome: told(trial) }).collect()
 }
 
-/// Tries one thing by its name; the reason where it does not work.
+/// Tries one capability by name. Returns the reason if it does not work or does not exist.
 pub fn probe_one(name: &str) -> Result<(), String> {
     match TRIALS.iter().find(|trial| trial.0 == name) {
         Some(trial) => trial.2().map_err(|error| error.to_string()),
@@ -65,7 +65,8 @@ fn batch() -> io::Result<()> {
     RecvBatch::new(2, 64).recv(&bind(UdpOptions::default())?, Wait::No).map(drop)
 }
 
-/// Sends two segments to a socket, and says how the first message arrived: its length and segment length.
+/// Sends two segments of 40 bytes in one message. Returns the length and segment length of the first message
+/// that arrived.
 fn two_segments(options: UdpOptions) -> io::Result<(usize, usize)> {
     let (from, to) = (bind(UdpOptions::default())?, bind(options)?);
     let mut sent = SendBatch::new(1, 80);
@@ -93,7 +94,6 @@ fn segments_in() -> io::Result<()> {
     }
 }
 
-/// Sends one datagram and returns the batch that received it.
 fn one_datagram(options: UdpOptions) -> io::Result<RecvBatch> {
     let to = bind(options)?;
     let peer = Peer { address: to.local_addr()?.into(), asked: None };
@@ -107,12 +107,12 @@ fn one_datagram(options: UdpOptions) -> io::Result<RecvBatch> {
 
 fn timestamps() -> io::Result<()> {
     let received = one_datagram(UdpOptions { timestamps: true, ..UdpOptions::default() })?;
-    received.message(0).arrived_ns.map(drop).ok_or_else(|| io::Error::other("a datagram came without one"))
+    received.message(0).arrived_ns.map(drop).ok_or_else(|| io::Error::other("a datagram had no timestamp"))
 }
 
 fn pktinfo() -> io::Result<()> {
     let received = one_datagram(UdpOptions { pktinfo: true, ..UdpOptions::default() })?;
-    received.message(0).to.map(drop).ok_or_else(|| io::Error::other("a datagram came without it"))
+    received.message(0).to.map(drop).ok_or_else(|| io::Error::other("a datagram had no address"))
 }
 
 fn buffer_force() -> io::Result<()> {
@@ -176,11 +176,11 @@ fn drop_reasons() -> io::Result<()> {
     let event = event.trim().parse().map_err(io::Error::other)?;
     let filters = ["reason == 2".to_string()];
     let counters = Counters::begin(event, &affinity::allowed()?[..1], &filters);
-    counters.and_then(|counters| counters.counts()).map_err(of("a counter of one")).map(drop)
+    counters.and_then(|counters| counters.counts()).map_err(of("a counter for one reason")).map(drop)
 }
 
-/// What changes a thread is tried in one that ends with the trial; so are rings, since one that was closed may
-/// interrupt a later wait of the thread that had it.
+/// Runs a trial on a thread of its own, which keeps its effects from this thread. Rings need that too: a
+/// closed ring may interrupt a later wait of the thread that made it.
 fn in_a_thread(trial: fn() -> io::Result<()>) -> io::Result<()> {
     std::thread::spawn(trial).join().unwrap_or_else(|_| Err(io::Error::other("the trial panicked")))
 }
@@ -197,7 +197,7 @@ mod tests {
             assert_ne!(outcome, &Err(String::new()), "{name}");
             assert_eq!(probe_one(name).is_ok(), outcome.is_ok(), "{name}");
         }
-        // Every Linux that kqps runs on has these.
+        // Every Linux that kqps supports has these.
         for name in ["recvmmsg", "timestamps", "pktinfo"] {
             assert!(
                 capabilities.iter().any(|capability| capability.name == name && capability.outcome.is_ok())

@@ -1,4 +1,4 @@
-//! Child processes that cannot outlive their parent, and descriptors handed down to them.
+//! Child processes that cannot outlive their parent, and descriptors that they inherit.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -7,25 +7,25 @@ use std::process::Command;
 
 use crate::sys::check;
 
-/// Signals that a controller sends.
+/// Signals that this crate can send or receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// SIGINT: what ^C sends.
+    /// SIGINT, as from Ctrl-C.
     Interrupt,
-    /// SIGTERM: please end.
+    /// SIGTERM: a request to end.
     Terminate,
-    /// SIGKILL: end.
+    /// SIGKILL: ends the process at once.
     Kill,
-    /// SIGSTOP: freeze.
+    /// SIGSTOP: suspends the process.
     Stop,
-    /// SIGCONT: go on.
+    /// SIGCONT: resumes the process.
     Continue,
-    /// SIGHUP: read your files again, for those that never end.
+    /// SIGHUP: makes most daemons reload their files.
     HangUp,
 }
 
 impl Signal {
-    /// Its number (signal(7)).
+    /// The signal's number (signal(7)).
     pub fn number(self) -> libc::c_int {
         match self {
             Self::Interrupt => libc::SIGINT,
@@ -38,18 +38,20 @@ impl Signal {
     }
 }
 
-/// Makes the child leader of a process group of its own, so that it and its children can be signalled
-/// together, and has the kernel kill it when the thread that starts it ends.
+/// Makes the child the leader of a new process group, so that it and its children can be signalled together.
+/// The kernel kills the child when the thread that started it ends.
 pub fn tie(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
     command.process_group(0);
-    // SAFETY: between fork and exec only signal, prctl and getppid are called, which are plain system calls.
+    // SAFETY: between fork and exec the closure calls only signal, prctl and getppid, which are plain system
+    // calls.
     unsafe {
         command.pre_exec(move || {
-            // A program that was started under nohup ignores hang-ups, and a shell that does cannot trap them.
+            // A program started under nohup ignores SIGHUP. Its children inherit that, and a shell could not
+            // trap the signal.
             libc::signal(libc::SIGHUP, libc::SIG_DFL);
             check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong))?;
-            // The parent may have died before the kernel was told.
+            // The parent may have died before the prctl call.
             if libc::getppid() as u32 != parent {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }
@@ -58,49 +60,49 @@ pub fn tie(command: &mut Command) -> &mut Command {
     }
 }
 
-/// Hands a descriptor down: the child finds it open under the number returned. The copy that the command
-/// holds is closed with the command.
+/// Makes the child inherit a descriptor, open under the number returned. The command holds a copy, which is
+/// closed with the command.
 pub fn hand_down(command: &mut Command, descriptor: impl AsFd) -> io::Result<RawFd> {
     let copy = descriptor.as_fd().try_clone_to_owned()?;
     let number = copy.as_raw_fd();
-    // SAFETY: between fork and exec only fcntl is called, on a descriptor that the closure keeps open.
+    // SAFETY: between fork and exec the closure calls only fcntl, on a descriptor that it keeps open.
     unsafe {
         command.pre_exec(move || {
-            // All flags off, close-on-exec among them.
+            // Clears all flags, close-on-exec among them.
             check(libc::fcntl(copy.as_raw_fd(), libc::F_SETFD, 0)).map(drop)
         })
     };
     Ok(number)
 }
 
-/// A descriptor that the parent handed down, as one of our own: a copy, since nobody can promise that the
-/// number is not used elsewhere.
+/// Takes a descriptor inherited from the parent. Returns a copy, because the number may be in use elsewhere in
+/// this process.
 pub fn handed_down(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: the call touches no memory, and fails on a number that is not open.
     let copy = check(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) })?;
-    // SAFETY: the descriptor was just made, and nobody else knows it.
+    // SAFETY: the descriptor was just made, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// Sends a signal to one process.
+/// Sends a signal to one process. Fails if no such process exists.
 pub fn signal(process: u32, signal: Signal) -> io::Result<()> {
     send(pid(process)?, signal)
 }
 
-/// Sends a signal to every process of a group.
+/// Sends a signal to every process of a group, by the process ID of its leader.
 pub fn signal_group(leader: u32, signal: Signal) -> io::Result<()> {
     send(-pid(leader)?, signal)
 }
 
-/// Sets the niceness of every thread of a group (setpriority(2)): -20 to 19, beyond which the kernel takes the
-/// nearest. Less than it was needs the right to (`CAP_SYS_NICE`).
+/// Sets the niceness of every thread of a process group (setpriority(2)), -20 to 19; the kernel clamps other
+/// values. Lowering it requires `CAP_SYS_NICE`.
 pub fn set_group_niceness(leader: u32, niceness: i32) -> io::Result<()> {
     let group = pid(leader)? as libc::id_t;
     // SAFETY: the call touches no memory.
     check(unsafe { libc::setpriority(libc::PRIO_PGRP, group, niceness) }).map(drop)
 }
 
-/// A process's number, which must name one: 0 and 1 would mean "my group" and "everybody" when negated.
+/// Checks a process ID. 0 and 1 are errors: negated, they would mean "my group" and "all processes".
 fn pid(process: u32) -> io::Result<libc::pid_t> {
     libc::pid_t::try_from(process)
         .ok()
@@ -123,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_group_is_signalled_together() {
-        // The inner sleep is in the group as well, and holds the pipe open until it ends.
+        // The inner sleep is also in the group, and keeps the pipe open until it ends.
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 60 & wait"]).stdout(Stdio::piped());
         let mut child = tie(&mut command).spawn().unwrap();
@@ -142,7 +144,7 @@ mod tests {
         let mut child = tie(&mut command).spawn().unwrap();
         set_group_niceness(child.id(), 7).unwrap();
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
-        // The 19th field (proc(5)); the second, the name, is in brackets.
+        // The 19th field (proc(5)). The second field, the name, is in brackets.
         let niceness = stat.rsplit(") ").next().unwrap().split(' ').nth(16);
         signal_group(child.id(), Signal::Kill).unwrap();
         child.wait().unwrap();
@@ -158,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_child_can_be_told_to_hang_up_whatever_its_parent_ignores() {
-        // SAFETY: no handler is installed, and no other test of this process hangs up.
+        // SAFETY: no handler is installed, and no other test of this process uses SIGHUP.
         let before = unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
         let mut child = tie(Command::new("sleep").arg("60")).spawn().unwrap();
         // SAFETY: as above.

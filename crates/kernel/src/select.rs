@@ -1,4 +1,4 @@
-//! `select(2)`: which of these descriptors can be read? It takes descriptors below 1024 only.
+//! `select(2)`: which of these descriptors are readable? It accepts only descriptors below 1024.
 
 use std::io;
 use std::mem::zeroed;
@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use crate::sys::{check, is_not_now};
 
-/// Descriptors that are selected together, again and again.
+/// A set of descriptors for repeated calls of `select`.
 pub struct SelectSet {
     watched: libc::fd_set,
     ready: libc::fd_set,
@@ -16,9 +16,8 @@ pub struct SelectSet {
 }
 
 impl SelectSet {
-    /// Watches these descriptors for reading. They are told apart by their place in this order, and are to
-    /// stay open while they are watched. Refuses numbers from `FD_SETSIZE` (1024) on, for which the call has
-    /// no room.
+    /// Watches these descriptors for reading. Their order gives their index, and they must stay open while
+    /// they are watched. Fails for descriptors from `FD_SETSIZE` (1024) on, which do not fit into the set.
     pub fn new<'a, F: AsRawFd + 'a>(descriptors: impl IntoIterator<Item = &'a F>) -> io::Result<Self> {
         let descriptors: Vec<RawFd> = descriptors.into_iter().map(AsRawFd::as_raw_fd).collect();
         // SAFETY: a set is an array of integers, and zeros are the empty set.
@@ -36,10 +35,10 @@ impl SelectSet {
         Ok(Self { watched, ready: watched, descriptors, beyond })
     }
 
-    /// Waits without a limit until one can be read; false after a signal.
+    /// Waits without a timeout until one is readable. Returns false after a signal.
     pub fn wait(&mut self) -> io::Result<bool> {
         self.ready = self.watched;
-        // SAFETY: the set is live and exclusively ours; no other sets, no timeout.
+        // SAFETY: the set is live and exclusively ours; there are no other sets and no timeout.
         let returned =
             unsafe { libc::select(self.beyond, &raw mut self.ready, null_mut(), null_mut(), null_mut()) };
         match check(returned) {
@@ -49,7 +48,8 @@ impl SelectSet {
         }
     }
 
-    /// Whether the last wait, if it found anything, found this one readable.
+    /// Whether the last wait, if it returned true, found this descriptor readable. Panics if `index` is out
+    /// of range.
     #[inline]
     pub fn is_ready(&self, index: usize) -> bool {
         // SAFETY: `new` admitted only numbers that lie within the set.

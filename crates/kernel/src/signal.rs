@@ -1,4 +1,4 @@
-//! Signals to a server, taken as bytes on a descriptor instead of in a handler.
+//! Signals to a server, read from a descriptor instead of handled (signalfd(2)).
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -9,14 +9,14 @@ use std::ptr::{null, null_mut};
 use crate::process::Signal;
 use crate::sys::check;
 
-/// Becomes readable when SIGINT or SIGTERM was sent to this process, or SIGHUP where that is told.
+/// Becomes readable when this process receives SIGINT, SIGTERM or, if requested, SIGHUP.
 #[derive(Debug)]
 pub struct Signals(File);
 
 impl Signals {
-    /// Takes these signals from now on. Without `hang_ups` SIGHUP is not told, and does nothing. To be called before
-    /// any other thread is started: threads and child processes inherit that the signals are blocked, and one that
-    /// does not block them would end the process.
+    /// Blocks these signals and reads them from now on. Without `hang_ups`, SIGHUP is blocked but not reported. Call
+    /// it before starting other threads: threads and child processes inherit the blocked signals, and a thread that
+    /// did not block them would end the process on arrival.
     pub fn take(hang_ups: bool) -> io::Result<Self> {
         // SAFETY: a signal set is an array of integers.
         let mut set: libc::sigset_t = unsafe { zeroed() };
@@ -31,14 +31,14 @@ impl Signals {
                 libc::sigdelset(&raw mut set, libc::SIGHUP);
             }
         }
-        // SAFETY: the set is live; -1 asks for a new descriptor.
+        // SAFETY: the set is live; -1 requests a new descriptor.
         let fd =
             check(unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) })?;
-        // SAFETY: the descriptor was just opened, and nobody else knows it.
+        // SAFETY: the descriptor was just opened, and nothing else owns it.
         Ok(Self(File::from(unsafe { OwnedFd::from_raw_fd(fd) })))
     }
 
-    /// The next signal that was sent, if there is one. Several of one kind may have become one.
+    /// The next pending signal, if any. The kernel may merge several signals of one kind.
     pub fn read(&self) -> io::Result<Option<Signal>> {
         let mut told = [0; size_of::<libc::signalfd_siginfo>()];
         match (&self.0).read(&mut told) {
@@ -61,12 +61,12 @@ impl AsRawFd for Signals {
     }
 }
 
-/// Whether SIGHUP is ignored, as in a program that was started by nohup(1). One that blocks a signal and reads it is
-/// told of it all the same.
+/// Whether SIGHUP is ignored, as in a program started by nohup(1). A process that blocks a signal and reads it
+/// receives it even if the signal is ignored.
 pub fn ignores_hang_ups() -> io::Result<bool> {
     // SAFETY: an action is integers and a pointer that may be null.
     let mut action: libc::sigaction = unsafe { zeroed() };
-    // SAFETY: no new action is given, and the place for the present one is live.
+    // SAFETY: no new action is given, and the memory for the current one is live.
     check(unsafe { libc::sigaction(libc::SIGHUP, null(), &raw mut action) })?;
     Ok(action.sa_sigaction == libc::SIG_IGN)
 }

@@ -1,4 +1,4 @@
-//! Steering packets to the worker on the core where they came in.
+//! Steering packets to the worker on the core that received them.
 
 use std::borrow::Borrow;
 use std::io;
@@ -7,10 +7,10 @@ use std::os::fd::AsRawFd;
 use crate::sys::{check, set_option};
 use crate::udp::UdpSocket;
 
-/// Takes each packet to a socket of its core, in an `SO_REUSEPORT` group whose sockets are those of the cores in turn,
-/// from the first core again after the last. Of several sockets of one core each flow has its own. It is done by a
-/// program, or, where the kernel takes none, by each socket's preference. The sockets stand in the order in which they
-/// were bound; no core stands twice.
+/// Steers each packet to a socket of the core that received it. The sockets form an `SO_REUSEPORT` group in the
+/// order in which they were bound, and belong to the cores of `cpus` in turn, beginning again after the last core.
+/// If a core has several sockets, each flow keeps to one of them. A BPF program steers or, if the kernel accepts
+/// none, the preference of each socket. No core may appear twice.
 pub fn to_cores(group: &[impl Borrow<UdpSocket>], cpus: &[u32]) -> io::Result<()> {
     let Some(first) = group.first() else { return Ok(()) };
     by_cpu(first.borrow(), cpus, group.len() as u32).or_else(|_| {
@@ -19,13 +19,13 @@ pub fn to_cores(group: &[impl Borrow<UdpSocket>], cpus: &[u32]) -> io::Result<()
     })
 }
 
-/// Has a program choose among the sockets of a group (`SO_ATTACH_REUSEPORT_CBPF`, socket(7)). A core that is not in
-/// the list gets the socket whose place is the core's number modulo the group's size.
+/// Attaches a program that selects a socket of the group (`SO_ATTACH_REUSEPORT_CBPF`, socket(7)). A core that is not
+/// in the list uses the socket whose index is the core's number modulo the size of the group.
 pub(crate) fn by_cpu(socket: &UdpSocket, cpus: &[u32], group: u32) -> io::Result<()> {
     let mut program = program(cpus, group, socket.local_addr()?.is_ipv6());
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     let length = size_of::<libc::sock_fprog>() as libc::socklen_t;
-    // SAFETY: the filter is live and as long as told; the kernel copies it.
+    // SAFETY: the filter is live and `len` is its length; the kernel copies it.
     check(unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -38,13 +38,13 @@ pub(crate) fn by_cpu(socket: &UdpSocket, cpus: &[u32], group: u32) -> io::Result
     .map(drop)
 }
 
-/// Prefers this socket of its `SO_REUSEPORT` group for packets that this core takes in
-/// (`SO_INCOMING_CPU`, socket(7)). Among several that do, the kernel chooses by flow.
+/// Makes the kernel prefer this socket of its `SO_REUSEPORT` group for packets that this core receives
+/// (`SO_INCOMING_CPU`, socket(7)). Among several such sockets the kernel selects one by flow.
 pub(crate) fn incoming_cpu(socket: &UdpSocket, cpu: u32) -> io::Result<()> {
     set_option(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_INCOMING_CPU, cpu as libc::c_int)
 }
 
-/// The classic BPF program: load the core's number, compare it with each in the list, else take the modulus.
+/// The classic BPF program: load the core's number, compare it with each core of the list, else take the modulus.
 fn program(cpus: &[u32], group: u32, is_ipv6: bool) -> Vec<libc::sock_filter> {
     let cpus = &cpus[..cpus.len().min(group as usize)];
     let mut program = vec![load(libc::BPF_W, libc::SKF_AD_OFF + libc::SKF_AD_CPU)];
@@ -60,22 +60,24 @@ fn program(cpus: &[u32], group: u32, is_ipv6: bool) -> Vec<libc::sock_filter> {
     program
 }
 
-/// Ends with a place of the core that stands at this one in the list: this one, or one that is a multiple of the list's
-/// length further on. Which of them is chosen by the flow, so that one worker sees all of it.
+/// Returns from the program with a socket of the core at index `place` of the list. The sockets of this core have
+/// the indices `place`, `place` + `cores`, and so on. A hash of the flow selects one, so that one worker receives
+/// the whole flow.
 fn place_of_core(place: u32, cores: u32, group: u32, is_ipv6: bool) -> Vec<libc::sock_filter> {
     let sockets = (group - place).div_ceil(cores);
     if sockets == 1 {
         return vec![step(libc::BPF_RET | libc::BPF_K, place)];
     }
-    // The end of the source address, and the source port behind a header without options: RFC 791, section 3.1; RFC
-    // 8200, section 3; RFC 768. With options it is something else of the packet, and the place is good all the same.
+    // The last four bytes of the source address, and the source port behind an IP header without options (RFC 791,
+    // section 3.1; RFC 8200, section 3; RFC 768). With options, other bytes of the packet are hashed, and the result
+    // is still valid.
     let (address, port) = if is_ipv6 { (20, 40) } else { (12, 20) };
     vec![
         load(libc::BPF_W, libc::SKF_NET_OFF + address),
         step(libc::BPF_MISC | libc::BPF_TAX, 0),
         load(libc::BPF_H, libc::SKF_NET_OFF + port),
         step(libc::BPF_ALU | libc::BPF_ADD | libc::BPF_X, 0),
-        // By the golden ratio, so that neither ports nor addresses in a row, nor both, keep to some of the places.
+        // Multiplication by the golden ratio spreads consecutive ports and addresses over all sockets.
         step(libc::BPF_ALU | libc::BPF_MUL | libc::BPF_K, 0x9e37_79b1),
         step(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K, 16),
         step(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, sockets),
@@ -85,7 +87,7 @@ fn place_of_core(place: u32, cores: u32, group: u32, is_ipv6: bool) -> Vec<libc:
     ]
 }
 
-/// Loads what is at this place of the packet, or one of what the kernel tells of it.
+/// Loads a value at this offset of the packet, or one of the kernel's values about the packet.
 fn load(size: u32, at: libc::c_int) -> libc::sock_filter {
     step(libc::BPF_LD | libc::BPF_ABS | size, at as u32)
 }
@@ -117,7 +119,8 @@ mod tests {
         group(Ipv4Addr::LOCALHOST.into())
     }
 
-    /// Sends twice from each of so many flows, on one core, and says which sockets of the group got something.
+    /// Sends two datagrams from each of `flows` flows on one core. Returns the sockets of the group that received
+    /// any.
     fn takers_of(flows: usize, group: &[UdpSocket], cpu: u32) -> Vec<usize> {
         let to = group[0].local_addr().unwrap();
         let peer = Peer { address: to.into(), asked: None };
@@ -144,7 +147,7 @@ mod tests {
     fn every_core_has_its_socket() {
         let cpus = allowed().unwrap();
         let group = group_of_ipv4();
-        // The first core is listed in the last place, the others are not listed.
+        // The first core is last in the list; the other cores are not in it.
         let listed = [u32::MAX, u32::MAX - 1, cpus[0]];
         to_cores(&group, &listed).unwrap();
         assert_eq!(takers(&group, cpus[0]), [2]);
@@ -159,7 +162,7 @@ mod tests {
         for ip in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
             let group = group(ip);
             to_cores(&group, &[cpu]).unwrap();
-            // That one of three is left out by chance happens once in ten thousand million times.
+            // The chance that one of three gets no flow is one in ten thousand million.
             assert_eq!(takers_of(60, &group, cpu), [0, 1, 2], "{ip}");
             assert_eq!(takers_of(1, &group, cpu).len(), 1, "{ip}");
             to_cores(&group, &[cpu, u32::MAX]).unwrap();
@@ -176,7 +179,7 @@ mod tests {
         let cpu = *allowed().unwrap().last().unwrap();
         for (cpus, wanted) in [([u32::MAX >> 1, cpu], vec![1]), ([cpu, u32::MAX >> 1], vec![0, 2])] {
             let group = group_of_ipv4();
-            // A socket whose filters are locked takes no other one (socket(7)).
+            // A socket whose filter is locked accepts no other (socket(7)).
             set_option(group[0].as_raw_fd(), libc::SOL_SOCKET, libc::SO_LOCK_FILTER, 1).unwrap();
             assert_eq!(by_cpu(&group[0], &cpus, GROUP).unwrap_err().raw_os_error(), Some(libc::EPERM));
             to_cores(&group, &cpus).unwrap();

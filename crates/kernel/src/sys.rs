@@ -1,25 +1,25 @@
-//! What every wrapper shares: return values into errors, socket options, times.
+//! Shared helpers of the wrappers: errors from return values, socket options, times.
 
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::RawFd;
 
-/// Turns the -1 of a system call into the error it left behind.
+/// Turns the -1 of a system call into its error.
 pub(crate) fn check(returned: libc::c_int) -> io::Result<libc::c_int> {
     if returned < 0 { Err(io::Error::last_os_error()) } else { Ok(returned) }
 }
 
-/// The same for calls that return a length.
+/// Like [`check`], for calls that return a length.
 pub(crate) fn check_size(returned: libc::ssize_t) -> io::Result<usize> {
     usize::try_from(returned).map_err(|_| io::Error::last_os_error())
 }
 
-/// Whether an error only says "not now": nothing to read, no room to write, or a signal came.
+/// Whether an error only means "not now": nothing to read, no room to write, or a signal.
 pub(crate) fn is_not_now(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Marks types that are sound as option values: any bytes are a value, and there is no padding.
+/// Types that are sound as option values: any bytes are a valid value, and there is no padding.
 ///
 /// # Safety
 /// The implementor is plain old data.
@@ -29,7 +29,6 @@ unsafe impl OptionValue for libc::c_int {}
 // SAFETY: an array of integers.
 unsafe impl OptionValue for [u32; 9] {}
 
-/// Sets a socket option.
 pub(crate) fn set_option<T: OptionValue>(
     fd: RawFd,
     level: libc::c_int,
@@ -41,7 +40,6 @@ pub(crate) fn set_option<T: OptionValue>(
     check(unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), length) }).map(drop)
 }
 
-/// Reads a socket option.
 pub(crate) fn get_option<T: OptionValue>(fd: RawFd, level: libc::c_int, name: libc::c_int) -> io::Result<T> {
     // SAFETY: `OptionValue` says that any bytes, zeros among them, are a value.
     let mut value: T = unsafe { zeroed() };
@@ -51,7 +49,7 @@ pub(crate) fn get_option<T: OptionValue>(fd: RawFd, level: libc::c_int, name: li
     Ok(value)
 }
 
-/// Nanoseconds as the kernel's seconds and nanoseconds.
+/// Converts nanoseconds to the kernel's seconds and nanoseconds.
 pub(crate) fn timespec(time_ns: u64) -> libc::timespec {
     libc::timespec {
         tv_sec: (time_ns / 1_000_000_000) as libc::time_t,

@@ -5,11 +5,12 @@ use std::net::{SocketAddr, TcpListener};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Connections that may wait to be accepted; the system's limit (`net.core.somaxconn`) may be lower.
+/// The maximum number of connections that wait to be accepted. The system's limit (`net.core.somaxconn`) may be
+/// lower.
 const BACKLOG: libc::c_int = 4096;
 
-/// Opens a listening socket. On IPv6 it takes IPv6 only, as [`crate::UdpSocket`] does. Connections that a former
-/// server left closing do not keep the port from it.
+/// Opens a listening socket. An IPv6 socket accepts IPv6 only, as [`crate::UdpSocket`] does. Connections that an
+/// earlier server left closing do not block the port (`SO_REUSEADDR`).
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {

@@ -1,6 +1,6 @@
-//! The kernel's description of its trace events (<https://docs.kernel.org/trace/events.html>), which lies in a
-//! file system that many hosts do not mount. Then it is opened without being mounted anywhere: a mount that has
-//! no place in the tree is seen by nobody else, and ends with its descriptor.
+//! The kernel's description of its trace events (<https://docs.kernel.org/trace/events.html>). It is in a file
+//! system that many hosts do not mount. In that case this module opens the file system without mounting it
+//! anywhere: no other process sees it, and it ends with its descriptor.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -10,11 +10,11 @@ use std::ptr::{null, null_mut};
 
 use crate::sys::check;
 
-/// Where it is on hosts that have it mounted.
+/// The usual mount point.
 const MOUNTED: &str = "/sys/kernel/tracing";
 
-/// Reads one of its small files by its path, such as `events/skb/kfree_skb/format`. Where it is not mounted this
-/// needs the right to administer the system (`CAP_SYS_ADMIN`) and Linux 5.2.
+/// Reads a small file of tracefs by its path, such as `events/skb/kfree_skb/format`. If tracefs is not mounted,
+/// this requires `CAP_SYS_ADMIN` and Linux 5.2.
 pub fn read(path: &str) -> io::Result<String> {
     fs::read_to_string(format!("{MOUNTED}/{path}")).or_else(|_| read_unmounted(path))
 }
@@ -24,14 +24,14 @@ fn read_unmounted(path: &str) -> io::Result<String> {
     let path = CString::new(path)?;
     // SAFETY: the path is a live string that ends with a zero byte; the call only reads it.
     let file = unsafe { libc::openat(root.as_raw_fd(), path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-    // SAFETY: openat has just returned the descriptor, which nobody else owns.
+    // SAFETY: openat has just returned the descriptor, and nothing else owns it.
     let mut file = unsafe { File::from_raw_fd(check(file)?) };
     let mut text = String::new();
     file.read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// A mount without a place: fsopen(2), fsconfig(2) and fsmount(2).
+/// Opens tracefs without a mount point: fsopen(2), fsconfig(2) and fsmount(2).
 fn detached() -> io::Result<OwnedFd> {
     // From linux/mount.h.
     const FSOPEN_CLOEXEC: libc::c_uint = 1;
@@ -50,9 +50,9 @@ fn detached() -> io::Result<OwnedFd> {
     owned(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), FSMOUNT_CLOEXEC, 0) })
 }
 
-/// What a system call without a wrapper returned, as a descriptor.
+/// The result of a system call without a wrapper, as a descriptor.
 pub(crate) fn owned(returned: libc::c_long) -> io::Result<OwnedFd> {
     let descriptor = check(returned as libc::c_int)?;
-    // SAFETY: the kernel has just returned this descriptor, which nobody else owns.
+    // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }

@@ -1,6 +1,6 @@
-//! Exact counts of a kernel event, by `perf_event_open(2)`: on every core a group of counters, each with a filter of
-//! its own. The kernel counts where the event happens and copies nothing, so no event is missed; but each event
-//! is held against every filter, which slows what is counted.
+//! Exact counts of a kernel event with `perf_event_open(2)`: on every core a group of counters, each with its own
+//! filter. The kernel counts where the event happens and copies nothing, so no event is missed. But it compares each
+//! event with every filter, which slows down what is counted.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use crate::sys::check;
 use crate::tracefs::owned;
 
-/// The first version of `struct perf_event_attr` (`linux/perf_event.h`), which every kernel takes.
+/// The first version of `struct perf_event_attr` (`linux/perf_event.h`), which every kernel accepts.
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -34,18 +34,18 @@ const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 const PERF_EVENT_IOC_ENABLE: u64 = 0x2400;
 const PERF_EVENT_IOC_SET_FILTER: u64 = 0x4008_2406;
 
-/// Counters of one event, on several cores, by filter. They end when this is dropped.
+/// Counters of one event on several cores, one for each filter. Dropping the value ends them.
 #[derive(Debug)]
 pub struct Counters {
-    /// By core, and then by filter. The first counter of a core leads its group.
+    /// By core, then by filter. The first counter of a core leads its group.
     groups: Vec<Vec<File>>,
 }
 
 impl Counters {
-    /// Begins to count an event, whose number is in its file `id` ([`crate::tracefs`]), on the cores named, in
-    /// all processes and in interrupts. For each filter (`reason == 6 && protocol == 2048`, see
-    /// <https://docs.kernel.org/trace/events.html>, "Event filtering") there is one count. Takes a file a filter
-    /// and core, and the right to watch the system (`CAP_PERFMON`).
+    /// Starts to count an event on the given cores, in all processes and in interrupts. The event's number is in its
+    /// file `id` ([`crate::tracefs`]). For each filter there is one count (`reason == 6 && protocol == 2048`, see
+    /// <https://docs.kernel.org/trace/events.html>, "Event filtering"). Needs one file descriptor per filter and
+    /// core, and `CAP_PERFMON`.
     pub fn begin(event: u64, cpus: &[u32], filters: &[String]) -> io::Result<Self> {
         let mut groups = Vec::with_capacity(cpus.len());
         for &cpu in cpus {
@@ -55,7 +55,7 @@ impl Counters {
             }
             groups.push(group);
         }
-        // A group begins and is read as one, so its counts are of the same events.
+        // The counters of a group start together and are read together, so they cover the same events.
         for leader in groups.iter().filter_map(|group| group.first()) {
             // SAFETY: the request takes a number; the descriptor is an open counter.
             check(unsafe { libc::ioctl(leader.as_raw_fd(), PERF_EVENT_IOC_ENABLE as _, 0) })?;
@@ -63,13 +63,13 @@ impl Counters {
         Ok(Self { groups })
     }
 
-    /// What was counted so far on all cores together, in the order of the filters.
+    /// The counts so far, summed over all cores, in the order of the filters.
     pub fn counts(&self) -> io::Result<Vec<u64>> {
         let filters = self.groups.first().map_or(0, Vec::len);
         let mut sums = vec![0; filters];
         let mut told = vec![0; (1 + filters) * size_of::<u64>()];
         for mut leader in self.groups.iter().filter_map(|group| group.first()) {
-            // How many counters there are, and then each: perf_event_open(2), "Reading results".
+            // The number of counters, then each count: perf_event_open(2), "Reading results".
             leader.read_exact(&mut told)?;
             let counts = told.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).skip(1);
             sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
@@ -84,12 +84,12 @@ fn counter(event: u64, cpu: u32, leader: Option<&File>, filter: &str) -> io::Res
         size: size_of::<Attributes>() as u32,
         config: event,
         read_format: PERF_FORMAT_GROUP,
-        // The others of a group follow its leader.
+        // The other counters of a group start with their leader.
         flags: if leader.is_none() { DISABLED } else { 0 },
         ..Attributes::default()
     };
     let (pid, leader): (libc::pid_t, _) = (-1, leader.map_or(-1, AsRawFd::as_raw_fd));
-    // SAFETY: the pointer is to a live value of the size that it names, which the call only reads.
+    // SAFETY: the pointer is to a live value that contains its size; the call only reads it.
     let opened = unsafe {
         let attributes = &raw const attributes;
         let cpu = cpu as libc::c_int;

@@ -1,4 +1,4 @@
-//! UDP sockets: how they are set up, and one datagram at a time.
+//! UDP sockets: options, and sending and receiving one datagram at a time.
 
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -11,37 +11,37 @@ use crate::address::{Address, LocalAddress};
 use crate::control::{self, Control};
 use crate::sys::{check_size, get_option, is_not_now, set_option};
 
-/// The longest datagram, bytes: what a UDP header can say (RFC 768). It says the header's 8 bytes, too, and IPv4 takes 20
-/// more off (RFC 791, section 3.1), so that a buffer of this length has room for whatever comes.
+/// The maximum of the length field of a UDP header in bytes (RFC 768). It includes the 8 bytes of the header, and
+/// IPv4 takes 20 more (RFC 791, section 3.1), so a buffer of this length has room for every datagram.
 pub const DATAGRAM_BYTES: usize = 65_535;
 
-/// The largest buffer that anybody gets, bytes (net/core/sock.c, `__sock_set_rcvbuf`).
+/// The largest buffer that Linux grants, in bytes (net/core/sock.c, `__sock_set_rcvbuf`).
 const BUFFER_BYTES_MOST: usize = libc::c_int::MAX as usize / 2;
 
-/// How a socket is set up. The default is a plain one.
+/// The options of a socket. By default all are off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // each is a socket option, and every combination is good
 pub struct UdpOptions {
-    /// `SO_REUSEPORT`: several sockets of one user share the port, and the kernel spreads packets over them.
+    /// `SO_REUSEPORT`: several sockets of one user share the port, and the kernel distributes packets over them.
     pub reuse_port: bool,
-    /// `SO_REUSEADDR`: the port may be shared without the kernel spreading packets.
+    /// `SO_REUSEADDR`: several sockets may share the port; the kernel does not distribute packets.
     pub reuse_address: bool,
-    /// Bytes that wait to be read; the kernel counts its own bookkeeping in.
+    /// The receive buffer in bytes (`SO_RCVBUF`). The kernel's own bookkeeping counts too. `None` for the default.
     pub recv_buffer: Option<usize>,
-    /// Bytes that wait to be sent.
+    /// The send buffer in bytes (`SO_SNDBUF`). `None` for the default.
     pub send_buffer: Option<usize>,
-    /// `UDP_GRO`: equal packets of one flow arrive as one message.
+    /// `UDP_GRO`: packets of equal length of one flow arrive as one message.
     pub gro: bool,
-    /// `SO_TIMESTAMPNS`: when the kernel took the packet in.
+    /// `SO_TIMESTAMPNS`: report when the kernel received each packet.
     pub timestamps: bool,
-    /// `IP_PKTINFO` or `IPV6_PKTINFO`: which address was asked.
+    /// `IP_PKTINFO` or `IPV6_PKTINFO`: report the destination address of each packet.
     pub pktinfo: bool,
-    /// `O_NONBLOCK`. The calls of this crate say per call whether they wait, and do not need it.
+    /// `O_NONBLOCK`. The calls of this crate do not need it: each takes a [`Wait`].
     pub nonblocking: bool,
 }
 
-/// A bound UDP socket. An IPv6 socket takes IPv6 only (RFC 3493, section 5.3), so that wildcards of both
-/// families can be listened on side by side.
+/// A bound UDP socket. An IPv6 socket accepts IPv6 only (RFC 3493, section 5.3), so wildcard sockets of both
+/// families can listen on one port.
 #[derive(Debug)]
 pub struct UdpSocket {
     fd: OwnedFd,
@@ -49,35 +49,36 @@ pub struct UdpSocket {
     pktinfo: bool,
 }
 
-/// Whom a datagram came from, and where it asks to be answered from.
+/// The sender of a datagram, and the address to which it was sent, which the reply must come from.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Peer {
-    /// The sender.
+    /// The address of the sender.
     pub address: Address,
-    /// The address that was asked; none without [`UdpOptions::pktinfo`].
+    /// The address to which the datagram was sent; `None` without [`UdpOptions::pktinfo`].
     pub asked: Option<LocalAddress>,
 }
 
-/// A datagram that was received with the time at which it came.
+/// A received datagram with its arrival time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamped {
-    /// Its length in bytes; what did not fit was cut off.
+    /// The length of the datagram in bytes, at most that of the buffer.
     pub bytes: usize,
-    /// When the kernel took it in, `CLOCK_REALTIME` nanoseconds; none without [`UdpOptions::timestamps`].
+    /// When the kernel received the datagram, in nanoseconds of `CLOCK_REALTIME`; `None` without
+    /// [`UdpOptions::timestamps`].
     pub arrived_ns: Option<u64>,
 }
 
-/// Whether a receiving call waits.
+/// Whether a receiving call blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Takes what is there (`MSG_DONTWAIT`).
+    /// Takes what has arrived and returns (`MSG_DONTWAIT`).
     No,
-    /// Waits for one datagram, and takes what else is there by then (`MSG_WAITFORONE`).
+    /// Waits for one datagram, and takes with it what else has arrived by then (`MSG_WAITFORONE`).
     ForOne,
 }
 
 impl UdpSocket {
-    /// Opens, sets up and binds a socket.
+    /// Opens a socket, sets its options and binds it. An error may come from any of these steps.
     pub fn bind(address: SocketAddr, options: &UdpOptions) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if address.is_ipv6() {
@@ -122,7 +123,7 @@ impl UdpSocket {
         }
     }
 
-    /// Takes over a socket that another process bound.
+    /// Takes over a socket that another process has bound.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
         let mut socket = Self { fd, v6: false, pktinfo: false };
         socket.v6 = socket.local_addr()?.is_ipv6();
@@ -131,12 +132,12 @@ impl UdpSocket {
         Ok(socket)
     }
 
-    /// A second handle on the same socket: one queue, two descriptors.
+    /// A second descriptor of the same socket; both share one queue.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { fd: self.fd.try_clone()?, v6: self.v6, pktinfo: self.pktinfo })
     }
 
-    /// The address it is bound to.
+    /// The address to which the socket is bound.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         socket2::SockRef::from(self)
             .local_addr()?
@@ -144,12 +145,12 @@ impl UdpSocket {
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not an internet socket"))
     }
 
-    /// Whether received messages tell which address was asked.
+    /// Whether received messages contain the address to which they were sent.
     pub fn tells_asked(&self) -> bool {
         self.pktinfo
     }
 
-    /// Takes packets from this peer only, and sends to it where a call names nobody else.
+    /// Accepts packets from this peer only. Sends without an address go to it.
     pub fn connect(&self, peer: SocketAddr) -> io::Result<()> {
         socket2::SockRef::from(self).connect(&peer.into())
     }
@@ -161,8 +162,8 @@ impl UdpSocket {
         socket.set_reuse_address(reuse_address)
     }
 
-    /// Has datagrams leave whole or not at all (RFC 9715, section 3): one that is too long for its link, or for what was
-    /// heard of a link further on, is refused with `EMSGSIZE`. Over IPv4 the kernel need not number such packets.
+    /// Forbids fragmentation (RFC 9715, section 3). A datagram that is longer than the MTU of its link, or than the
+    /// known MTU of its path, fails with `EMSGSIZE`. Over IPv4 the kernel then need not assign IDs to packets.
     pub fn never_fragment(&self) -> io::Result<()> {
         let (level, name, value, words) = if self.v6 {
             (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO, "IPV6_MTU_DISCOVER")
@@ -173,26 +174,26 @@ impl UdpSocket {
             .map_err(|error| io::Error::new(error.kind(), format!("{words}: {error}")))
     }
 
-    /// The receive buffer that the kernel gave, bytes: twice what was asked for, or less.
+    /// The size of the receive buffer in bytes according to the kernel: twice the requested size, or less.
     pub fn recv_buffer(&self) -> io::Result<usize> {
         socket2::SockRef::from(self).recv_buffer_size()
     }
 
-    /// The send buffer that the kernel gave, bytes.
+    /// The size of the send buffer in bytes according to the kernel: twice the requested size, or less.
     pub fn send_buffer(&self) -> io::Result<usize> {
         socket2::SockRef::from(self).send_buffer_size()
     }
 
-    /// Which buffers the kernel made smaller than this many bytes, each in words with what stands in the way. Without
-    /// `CAP_NET_ADMIN` it keeps to the system's limits.
+    /// A sentence for each buffer that is smaller than `asked_bytes`, with the reason. Without `CAP_NET_ADMIN` the
+    /// kernel limits buffers to its sysctls.
     pub fn short_buffers(&self, asked_bytes: usize) -> Vec<String> {
         let told = |told: io::Result<usize>, which: &str, sysctl: &str| {
-            // It tells twice what was asked for, since it counts its own bookkeeping in (socket(7)).
+            // The kernel returns twice the requested size, because it counts its own bookkeeping (socket(7)).
             let got_bytes = told.ok()? / 2;
             let more = if got_bytes < BUFFER_BYTES_MOST {
                 format!("raise the sysctl {sysctl}, or give kqps CAP_NET_ADMIN")
             } else {
-                "Linux gives no more".to_owned()
+                "Linux grants no more".to_owned()
             };
             (got_bytes < asked_bytes)
                 .then(|| format!("{which} buffers have {got_bytes} bytes instead of {asked_bytes}: {more}"))
@@ -204,29 +205,29 @@ impl UdpSocket {
         both.into_iter().flatten().collect()
     }
 
-    /// Packets that this socket dropped since it was opened, because its buffer was full or they were broken
-    /// (`SO_MEMINFO`). Wraps at 2³².
+    /// The number of packets that this socket has dropped since it was opened, because its buffer was full or they
+    /// were malformed (`SO_MEMINFO`). Wraps at 2³².
     pub fn drops(&self) -> io::Result<u64> {
         const SO_MEMINFO: libc::c_int = 55;
         let facts: [u32; 9] = get_option(self.as_raw_fd(), libc::SOL_SOCKET, SO_MEMINFO)?;
         Ok(u64::from(facts[libc::SK_MEMINFO_DROPS as usize]))
     }
 
-    /// Waits until there is something to read; false after `timeout_ns` nanoseconds or a signal.
+    /// Waits until there is something to read. Returns false after `timeout_ns` nanoseconds or a signal.
     pub fn wait_readable(&self, timeout_ns: u64) -> io::Result<bool> {
         crate::poll::wait_any(&[self], timeout_ns)
     }
 
-    /// Ends every wait on this socket, in whichever thread or process: a blocked receive returns without a
-    /// datagram, and readiness calls say readable from now on. What is queued can still be read.
+    /// Ends every wait on this socket, in all threads and processes. A blocked receive returns without a datagram,
+    /// and readiness calls report the socket as readable from now on. Queued datagrams can still be read.
     pub fn wake_readers(&self) {
-        // Linux calls an unconnected socket "not connected" and yet does it (net/ipv4/af_inet.c,
+        // On an unconnected socket Linux returns "not connected" and still does it (net/ipv4/af_inet.c,
         // inet_shutdown: "wake up other listeners ... even on unconnected UDP sockets").
         let _ = socket2::SockRef::from(self).shutdown(std::net::Shutdown::Read);
     }
 
-    /// Receives one datagram and fills in its peer. None when there is none: the call did not wait, a signal
-    /// came, or the readers were woken. What does not fit is cut off.
+    /// Receives one datagram, cut off at the length of the buffer, and writes its peer. `None` if there is none: the
+    /// call did not wait, a signal arrived, or the readers were woken.
     #[inline]
     pub fn recv(&self, buffer: &mut [u8], peer: &mut Peer, wait: Wait) -> io::Result<Option<usize>> {
         let (returned, from_someone) = if self.pktinfo {
@@ -253,7 +254,7 @@ impl UdpSocket {
         received(returned, from_someone)
     }
 
-    /// The same, with the time at which the kernel took the datagram in.
+    /// Like [`Self::recv`], and also returns when the kernel received the datagram.
     #[inline]
     pub fn recv_stamped(
         &self,
@@ -266,7 +267,8 @@ impl UdpSocket {
         Ok(received.map(|bytes| Stamped { bytes, arrived_ns: told.arrived_ns }))
     }
 
-    /// Receives with `recvmsg`: what it returned, whether there was a sender, and what the kernel told besides.
+    /// Receives with `recvmsg`. Returns its result, whether there was a sender, and the kernel's data about the
+    /// datagram.
     #[inline]
     fn recv_told(
         &self,
@@ -284,7 +286,7 @@ impl UdpSocket {
         header.msg_iovlen = 1;
         header.msg_control = (&raw mut control).cast();
         header.msg_controllen = size_of::<Control>();
-        // SAFETY: everything that the header points to is live, exclusively ours, and of the length told.
+        // SAFETY: everything that the header points to is live, exclusively ours, and of the length given.
         let returned = unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut header, flags) };
         let told = if returned >= 0 {
             control::read(&control.0[..header.msg_controllen])
@@ -294,7 +296,7 @@ impl UdpSocket {
         (returned, header.msg_namelen > 0, told)
     }
 
-    /// Sends one datagram to a peer, from the address that it asked where that is known.
+    /// Sends one datagram to a peer, from [`Peer::asked`] if it is known.
     #[inline]
     pub fn send(&self, bytes: &[u8], peer: &Peer) -> io::Result<()> {
         let returned = if peer.asked.is_some() {
@@ -326,7 +328,7 @@ impl UdpSocket {
         header.msg_iovlen = 1;
         header.msg_controllen = control.write(None, peer.asked.as_ref());
         header.msg_control = (&raw mut control).cast();
-        // SAFETY: everything that the header points to is live and of the length told; sending only reads it.
+        // SAFETY: everything that the header points to is live and of the length given; sending only reads it.
         unsafe { libc::sendmsg(self.as_raw_fd(), &raw const header, 0) }
     }
 }
@@ -337,7 +339,7 @@ impl Wait {
     }
 }
 
-/// A receive's outcome: none when there was nothing, or nobody sent it.
+/// The outcome of a receive: `None` if there was no datagram or no sender.
 #[inline]
 fn received(returned: libc::ssize_t, from_someone: bool) -> io::Result<Option<usize>> {
     match check_size(returned) {
@@ -347,7 +349,7 @@ fn received(returned: libc::ssize_t, from_someone: bool) -> io::Result<Option<us
     }
 }
 
-/// Sets a buffer size beyond the system's limit where permitted, else up to the limit.
+/// Sets a buffer size beyond the system's limit if permitted, else up to the limit.
 fn set_buffer(fd: RawFd, force: libc::c_int, plain: libc::c_int, bytes: usize) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     set_option(fd, libc::SOL_SOCKET, force, bytes).or_else(|_| set_option(fd, libc::SOL_SOCKET, plain, bytes))
@@ -372,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_buffer_that_is_smaller_than_asked_for_is_told() {
-        // Nobody gets so much.
+        // More than the kernel grants to any process.
         let asked_bytes = 1 << 31;
         let options = UdpOptions { recv_buffer: Some(asked_bytes), ..UdpOptions::default() };
         let socket = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();

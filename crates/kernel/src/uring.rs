@@ -1,5 +1,5 @@
-//! `io_uring` for UDP: one multishot receive per socket fills buffers that were provided in advance, and
-//! replies leave from the same buffers, many of them submitted by one system call.
+//! `io_uring` for UDP: one multishot receive per socket fills buffers that were provided in advance. Replies are
+//! sent from the same buffers, many of them submitted by one system call.
 
 use std::io;
 use std::marker::PhantomData;
@@ -15,9 +15,10 @@ use crate::memory::{Block, Zeroed};
 use crate::sys::check;
 use crate::udp::UdpSocket;
 
-/// A ring with its provided buffers. Only the thread that made it may use it and end it.
+/// A ring with its provided buffers. Only the thread that made it may use and drop it.
 pub struct Ring {
-    // Dropped first, after `drop` cancelled what is under way: the kernel must be done with the blocks below.
+    // Dropped first, after `drop` has cancelled pending operations: the kernel must not use the blocks below any
+    // more.
     ring: IoUring,
     template: Block<libc::mmsghdr>,
     replies: Block<libc::mmsghdr>,
@@ -28,49 +29,50 @@ pub struct Ring {
     buffer_bytes: usize,
     tail: u16,
     mask: u16,
-    /// It cannot be sent to another thread: the kernel would refuse that one, also what `drop` asks for.
+    /// Prevents sending the ring to another thread: the kernel would refuse calls of that thread, even those of
+    /// `drop`.
     _stays: PhantomData<*mut ()>,
 }
 
-/// A buffer of one ring that is ours until it is replied from or given back; until then the kernel does not touch it.
+/// A buffer of one ring. It belongs to the caller, and the kernel does not touch it, until it is used for a reply or
+/// given back.
 #[derive(Debug)]
 pub struct Buffer(u16);
 
-/// Room for one `BufRingEntry`.
+/// Space for one `BufRingEntry`.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Provided([u8; size_of::<BufRingEntry>()]);
 // SAFETY: bytes.
 unsafe impl Zeroed for Provided {}
 
-/// What the kernel finished.
+/// A completed operation.
 #[derive(Debug)]
 #[allow(missing_docs)] // the fields' names say it
 pub enum Completion {
-    /// A datagram came in by the socket of this key; unless it is still armed, its receive ended with it.
+    /// A datagram arrived on the socket with this key. If `armed` is false, the multishot receive ended with it.
     Received { key: u32, buffer: Buffer, armed: bool },
-    /// A receive ended without a datagram: it must be armed again. With an error when the reason was
-    /// something other than a lack of buffers.
+    /// A receive ended without a datagram and must be armed again. It has an error if the reason is not a lack of
+    /// buffers.
     Unarmed(u32, Option<io::Error>),
-    /// A reply was sent or refused, and its buffer is ours again.
+    /// A reply was sent or refused, and its buffer belongs to the caller again.
     Sent(Buffer, io::Result<()>),
     /// The readers of a socket were woken (see [`UdpSocket::wake_readers`]).
     Woken,
 }
 
-/// `struct io_uring_recvmsg_out` (`io_uring.h`): lengths of name, control bytes and payload, and flags.
+/// The size of `struct io_uring_recvmsg_out` (`io_uring.h`): lengths of name, control bytes and payload, and flags.
 const HEAD_BYTES: usize = 16;
 const NAME_BYTES: usize = size_of::<Address>();
 const PAYLOAD_AT: usize = HEAD_BYTES + NAME_BYTES + CONTROL_BYTES;
 const GROUP: u16 = 0;
 
-/// Bytes in a cache line.
 const LINE_BYTES: usize = 64;
 
-/// So much of each buffer has its memory from the beginning.
+/// The first bytes of each buffer that are resident from the beginning.
 const USUAL_BYTES: usize = 4096;
 
-/// `IORING_ENTER_GETEVENTS`: with deferred task work nothing is finished unless it is asked for.
+/// `IORING_ENTER_GETEVENTS`: with deferred task work the kernel completes operations only on request.
 const GET_EVENTS: u32 = 1;
 
 const RECEIVED: u64 = 1 << 32;
@@ -78,14 +80,14 @@ const SENT: u64 = 2 << 32;
 const WOKEN: u64 = 3 << 32;
 
 impl Ring {
-    /// A ring with `buffers` buffers (a power of two up to 32768) for datagrams of up to `bytes_each` bytes.
-    /// The error says which step the kernel refused.
+    /// Makes a ring with `buffers` buffers (a power of two up to 32768) for datagrams of up to `bytes_each` bytes.
+    /// The error names the step that the kernel refused.
     pub fn new(buffers: u16, bytes_each: usize) -> io::Result<Self> {
         let refused = |step: &'static str| {
             move |error: io::Error| io::Error::new(error.kind(), format!("{step}: {error}"))
         };
-        // An odd number of cache lines: were it a large power of two, the starts of all buffers, which are touched most,
-        // would fall into the same few cache sets.
+        // An odd number of cache lines. With a large power of two, the beginnings of all buffers, which are used
+        // most, would share a few cache sets.
         let buffer_bytes = (PAYLOAD_AT + bytes_each).next_multiple_of(LINE_BYTES) | LINE_BYTES;
         let count = usize::from(buffers);
         let mut all = Self {
@@ -95,7 +97,7 @@ impl Ring {
             slices: Block::new(count),
             controls: Block::new(count),
             provided: Block::new(count),
-            // Most datagrams are short: of long buffers the ends need no memory.
+            // Most datagrams are short, so the ends of long buffers need no memory.
             buffers: Block::untouched(count * buffer_bytes),
             buffer_bytes,
             tail: 0,
@@ -115,7 +117,7 @@ impl Ring {
         Ok(all)
     }
 
-    /// Arms the receive of a socket, which goes on until a completion says that it is not armed any more.
+    /// Starts a multishot receive on a socket. It continues until a completion reports that it is not armed.
     pub fn receive(&mut self, socket: &UdpSocket, key: u32) -> io::Result<()> {
         let template = &raw const self.template[0].msg_hdr;
         let entry = opcode::RecvMsgMulti::new(Fd(socket.as_raw_fd()), template, GROUP)
@@ -125,40 +127,40 @@ impl Ring {
         unsafe { self.push(&entry) }
     }
 
-    /// Asks for [`Completion::Woken`] when the readers of a socket are woken.
+    /// Requests a [`Completion::Woken`] for when the readers of a socket are woken.
     pub fn watch_wake(&mut self, socket: &UdpSocket) -> io::Result<()> {
         let entry =
             opcode::PollAdd::new(Fd(socket.as_raw_fd()), libc::POLLRDHUP as u32).build().user_data(WOKEN);
-        // SAFETY: polling touches no memory of ours.
+        // SAFETY: polling touches no memory of this process.
         unsafe { self.push(&entry) }
     }
 
-    /// A descriptor that becomes readable each time that there is something to look at, for whoever waits by polling.
-    /// It is never read: an edge is all that it tells. The ring's own descriptor tells nothing before completions are
-    /// looked at, which with deferred task work is too late.
+    /// Returns an eventfd that becomes readable whenever operations can complete, for callers that poll several
+    /// descriptors. It is edge-triggered and never read. The ring's own descriptor would not work: with deferred
+    /// task work it becomes readable only after the caller has asked for completions.
     pub fn bell(&mut self) -> io::Result<OwnedFd> {
         // SAFETY: the call touches no memory.
         let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-        // SAFETY: the descriptor was just opened, and nobody else knows it.
+        // SAFETY: the descriptor was just opened, and nothing else owns it.
         let bell = unsafe { OwnedFd::from_raw_fd(fd) };
         self.ring.submitter().register_eventfd(bell.as_raw_fd())?;
         Ok(bell)
     }
 
-    /// Submits what was asked for, and waits until something is finished or a signal comes.
+    /// Submits all queued operations, and waits until an operation completes or a signal arrives.
     pub fn submit_and_wait(&mut self) -> io::Result<()> {
         done_or_busy(self.ring.submit_and_wait(1))
     }
 
-    /// Submits what was asked for, and lets the kernel finish what is ready, without waiting.
+    /// Submits all queued operations, and lets the kernel complete what is ready, without waiting.
     pub fn submit_and_look(&mut self) -> io::Result<()> {
         self.ring.submission().sync();
         let waiting = self.ring.submission().len() as u32;
-        // SAFETY: no argument is passed; what the entries point to was vouched for when they were pushed.
+        // SAFETY: no argument is passed; the callers of `push` guarantee what the entries point to.
         done_or_busy(unsafe { self.ring.submitter().enter::<libc::sigset_t>(waiting, 0, GET_EVENTS, None) })
     }
 
-    /// Ends all receives: each is told unarmed, with `ECANCELED`, after the datagrams that it took before.
+    /// Ends all receives. Each completes as unarmed with `ECANCELED`, after the datagrams that it received before.
     pub fn stop_receiving(&mut self) -> io::Result<()> {
         self.submit_and_look()?;
         match self.ring.submitter().register_sync_cancel(None, CancelBuilder::any()) {
@@ -167,7 +169,7 @@ impl Ring {
         }
     }
 
-    /// The next finished thing, if there is one.
+    /// The next completed operation, if any.
     #[inline]
     pub fn completion(&mut self) -> Option<Completion> {
         let entry = self.ring.completion().next()?;
@@ -204,7 +206,8 @@ impl Ring {
         &mut whole[PAYLOAD_AT..][..told.min(room)]
     }
 
-    /// The datagram in a buffer with the room behind it: the buffer, the datagram's length, and its sender.
+    /// A datagram in its buffer: the whole space of the buffer for payload, the length of the datagram in bytes, and
+    /// its sender.
     #[inline]
     pub fn slot(&mut self, buffer: &Buffer) -> (&mut [u8], usize, Address) {
         let (bytes, from) = (self.payload(buffer).len(), self.sender(buffer));
@@ -219,26 +222,27 @@ impl Ring {
         Address::from_kernel(name)
     }
 
-    /// When the kernel took in the datagram in a buffer, nanoseconds of `CLOCK_REALTIME`; with
+    /// When the kernel received the datagram in a buffer, in nanoseconds of `CLOCK_REALTIME`; `None` without
     /// [`crate::UdpOptions::timestamps`].
     #[inline]
     pub fn arrived_ns(&mut self, buffer: &Buffer) -> Option<u64> {
         self.told(buffer).arrived_ns
     }
 
-    /// The address that the datagram was sent to; with [`crate::UdpOptions::pktinfo`].
+    /// The address to which the datagram was sent; `None` without [`crate::UdpOptions::pktinfo`].
     pub fn asked(&mut self, buffer: &Buffer) -> Option<LocalAddress> {
         self.told(buffer).to
     }
 
-    /// What the control messages beside the datagram say.
+    /// Reads the control messages of the datagram.
     fn told(&mut self, buffer: &Buffer) -> control::Told {
         let whole = self.whole_mut(buffer);
         let told = u32::from_ne_bytes([whole[4], whole[5], whole[6], whole[7]]) as usize;
         control::read(&whole[HEAD_BYTES + NAME_BYTES..][..told.min(CONTROL_BYTES)])
     }
 
-    /// Queues the first `bytes` bytes of a buffer's payload as the reply to its sender.
+    /// Queues the first `bytes` bytes of a buffer's payload as the reply to its sender. Panics if the buffer is
+    /// shorter.
     #[inline]
     #[allow(clippy::needless_pass_by_value)] // giving the handle up is the point
     pub fn reply(&mut self, socket: &UdpSocket, buffer: Buffer, bytes: usize) -> io::Result<()> {
@@ -260,20 +264,20 @@ impl Ring {
         let entry = opcode::SendMsg::new(Fd(socket.as_raw_fd()), &raw const *header)
             .build()
             .user_data(SENT | u64::from(id));
-        // SAFETY: header, slice, name, control bytes and payload live in blocks as long as the ring, and the
-        // handle, which was given up here, is the only way to touch them before the kernel is done.
+        // SAFETY: header, slice, name, control bytes and payload live in blocks as long as the ring. The caller gave
+        // up the handle, which is the only way to touch them before the kernel is done.
         unsafe { self.push(&entry) }
     }
 
-    /// Gives a buffer to the kernel for the datagrams to come.
+    /// Returns a buffer to the kernel, for datagrams to come.
     #[inline]
     #[allow(clippy::needless_pass_by_value)] // giving the handle up is the point
     pub fn give_back(&mut self, buffer: Buffer) {
         let Buffer(id) = buffer;
         let base = self.provided.at(0).cast::<BufRingEntry>();
         let address = self.buffers.at(usize::from(id) * self.buffer_bytes) as u64;
-        // SAFETY: the mask keeps the entry within the block. The kernel reads entries only up to the tail,
-        // which is moved after the entry was written; the tail lies in bytes that no entry uses.
+        // SAFETY: the mask keeps the entry within the block. The kernel reads entries only up to the tail, which
+        // moves after the entry was written; the tail is in bytes that no entry uses.
         unsafe {
             let entry = &mut *base.add(usize::from(self.tail & self.mask));
             entry.set_addr(address);
@@ -290,12 +294,12 @@ impl Ring {
         &mut self.buffers[usize::from(buffer.0) * self.buffer_bytes..][..self.buffer_bytes]
     }
 
-    /// Queues an entry, and submits the queue first where it is full.
+    /// Queues an entry. If the queue is full, submits it first.
     ///
     /// # Safety
-    /// What the entry points to stays valid until it is finished.
+    /// What the entry points to must stay valid until the operation completes.
     unsafe fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             done_or_busy(self.ring.submit())?;
         }
@@ -305,15 +309,15 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // Closing a ring cancels what is under way, but does not wait for it, and the blocks are freed next.
+        // Closing a ring cancels pending operations but does not wait for that, and the blocks are freed next.
         let _ = self.ring.submitter().register_sync_cancel(None, CancelBuilder::any());
     }
 }
 
-/// The leanest ring that this kernel knows: completions run only when this thread asks for them
-/// (`DEFER_TASKRUN`, Linux 6.1), or at least without interrupting it.
+/// Builds the cheapest ring that this kernel supports. Task work runs only when this thread asks for completions
+/// (`DEFER_TASKRUN`, Linux 6.1), or at least does not interrupt the thread (`COOP_TASKRUN`).
 fn build(entries: u32) -> io::Result<IoUring> {
-    // Every buffer can have a received and a sent completion waiting.
+    // Every buffer can have one received and one sent completion waiting.
     let completions = entries * 4;
     let lean = IoUring::builder()
         .setup_cqsize(completions)
@@ -328,7 +332,7 @@ fn build(entries: u32) -> io::Result<IoUring> {
     })
 }
 
-/// A signal, or completions that wait to be taken first, are no failure of a submission.
+/// A signal, or completions that must be read first, are no failure of a submission.
 fn done_or_busy(submitted: io::Result<usize>) -> io::Result<()> {
     match submitted {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY)) => Ok(()),

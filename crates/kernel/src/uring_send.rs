@@ -9,20 +9,20 @@ use io_uring::{IoUring, opcode};
 use crate::batch::SendBatch;
 use crate::udp::UdpSocket;
 
-/// A ring that sends, and waits until the kernel took or refused every message.
+/// A ring that sends, and waits until the kernel has taken or refused every message.
 pub struct SendRing {
-    /// None once it failed: entries that were not submitted, or not finished, point to a batch that is borrowed no longer.
+    /// `None` after a failure: pending entries would point to a batch that is no longer borrowed.
     ring: Option<IoUring>,
 }
 
 impl SendRing {
-    /// A ring for batches of up to `messages` messages.
+    /// Makes a ring for batches of up to `messages` messages.
     pub fn new(messages: u32) -> io::Result<Self> {
         Ok(Self { ring: Some(IoUring::builder().setup_coop_taskrun().build(messages)?) })
     }
 
-    /// Sends all messages of a batch. `outcomes` is emptied and receives what became of each, in their order. After an
-    /// error, which says nothing of single messages, the ring is closed and sends nothing more.
+    /// Sends all messages of a batch. Replaces `outcomes` with the outcome of each message, in order. If the call
+    /// itself fails, it closes the ring, which then sends nothing more.
     pub fn send(
         &mut self,
         batch: &SendBatch,
@@ -34,8 +34,8 @@ impl SendRing {
         self.send_rest(batch, socket, outcomes)
     }
 
-    /// Sends again those messages of a batch for which the socket had no room: whose outcome, of the sending
-    /// before, is "would block".
+    /// Sends again those messages of a batch for which the socket had no room: those whose outcome in `outcomes` is
+    /// "would block".
     pub fn send_rest(
         &mut self,
         batch: &SendBatch,
@@ -43,12 +43,12 @@ impl SendRing {
         outcomes: &mut [io::Result<()>],
     ) -> io::Result<()> {
         let Some(ring) = &mut self.ring else {
-            return Err(io::Error::other("the ring was closed when it failed"));
+            return Err(io::Error::other("the ring was closed after a failure"));
         };
         let sent = submit(ring, batch, socket, outcomes).and_then(|count| finish(ring, count, outcomes));
         if sent.is_err() {
-            // Closing it cancels what is under way, but does not wait for it, and the batch may be freed next. Entries that
-            // were not submitted go with the ring.
+            // Closing the ring cancels pending operations but does not wait for that, and the batch may be freed
+            // next. Entries that were not submitted vanish with the ring.
             let _ = ring.submitter().register_sync_cancel(None, CancelBuilder::any());
             self.ring = None;
         }
@@ -56,7 +56,7 @@ impl SendRing {
     }
 }
 
-/// Queues the messages that had no room yet; how many.
+/// Queues the messages for which there was no room. Returns their number.
 fn submit(
     ring: &mut IoUring,
     batch: &SendBatch,
@@ -68,13 +68,13 @@ fn submit(
         if !had_no_room(outcome) {
             continue;
         }
-        // Without the flag the ring would wait for room, however long that takes, and the thread with it.
+        // Without the flag, the ring and with it the thread would wait for room, for an unlimited time.
         let entry = opcode::SendMsg::new(Fd(socket.as_raw_fd()), header)
             .flags(libc::MSG_DONTWAIT as u32)
             .build()
             .user_data(index as u64);
-        // SAFETY: the header and what it points to belong to the batch, which is borrowed until every message has its
-        // completion, or the ring, which failed, is closed.
+        // SAFETY: the header and what it points to belong to the batch, which stays borrowed until every message has
+        // its completion or the ring, after a failure, is closed.
         unsafe { ring.submission().push(&entry) }.map_err(io::Error::other)?;
         *outcome = Ok(());
         count += 1;
@@ -82,7 +82,7 @@ fn submit(
     Ok(count)
 }
 
-/// Submits what is queued, and waits until all of it is finished.
+/// Submits the queued messages, and waits until all are completed.
 fn finish(ring: &mut IoUring, count: usize, outcomes: &mut [io::Result<()>]) -> io::Result<()> {
     let mut done = 0;
     while done < count {
@@ -103,7 +103,7 @@ fn finish(ring: &mut IoUring, count: usize, outcomes: &mut [io::Result<()>]) -> 
     Ok(())
 }
 
-/// Whether a message was left because the socket had no room for it.
+/// Whether a message was not sent because the socket had no room.
 #[inline]
 pub fn had_no_room(outcome: &io::Result<()>) -> bool {
     matches!(outcome, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_ring_that_failed_sends_nothing_more() {
-        // A ring that is not enabled yet takes no submission.
+        // A ring that is not enabled yet refuses submissions.
         let Ok(ring) = IoUring::builder().setup_r_disabled().build(8) else {
             eprintln!("skipped: this kernel offers no io_uring");
             return;
@@ -160,7 +160,7 @@ mod tests {
         let mut batch = SendBatch::new(8, 1 << 18);
         let target = to.local_addr().unwrap().into();
         batch.add(&target, 3, None).copy_from_slice(b"one");
-        // One byte more than a datagram over IPv4 holds (RFC 791: 65,535 less both headers).
+        // One byte more than an IPv4 datagram holds (RFC 791: 65,535 less both headers).
         batch.add(&target, 65_508, None).fill(0);
         batch.add(&target, 5, None).copy_from_slice(b"three");
         let mut outcomes = Vec::new();
@@ -173,7 +173,7 @@ mod tests {
             let bytes = to.recv(&mut buffer, &mut Peer::default(), Wait::ForOne).unwrap().unwrap();
             assert_eq!(&buffer[..bytes], expected);
         }
-        // Of these only the second is said to have had no room.
+        // Only the second of these outcomes means "no room".
         outcomes = vec![Ok(()), Err(io::ErrorKind::WouldBlock.into()), Err(io::ErrorKind::Other.into())];
         let mut batch = SendBatch::new(8, 64);
         for text in [b"1", b"2", b"3"] {

@@ -1,19 +1,19 @@
-//! Names and RDATA as every server means them, however it wrote them: names without compression and in lower
-//! case (RFC 4034, section 6.2, with the corrections of RFC 6840, section 5.1). What is equal is then equal
-//! byte for byte.
+//! Names and RDATA in canonical form: names without compression and in lower case (RFC 4034, section 6.2, with
+//! the corrections of RFC 6840, section 5.1). Records that mean the same are then equal byte for byte,
+//! whichever server wrote them.
 
 use crate::name::{LABEL_BYTES_MAX, NAME_BYTES_MAX};
 use crate::record::{self, Record};
 
-/// Appends the name that begins at `from` to `out`, following its pointers, and returns the position just after
-/// it in the message. None where it is cut short, malformed or longer than a name can be, or where a pointer
-/// does not point backwards; `out` then holds what was read until there.
+/// Appends the name that begins at `from` to `out` and follows its pointers. Returns the position just after
+/// the name in the message. `None` if the name is cut short, malformed or longer than 255 bytes, or if a
+/// pointer does not point backwards; `out` then holds what was read until there.
 #[inline]
 pub fn append_name(message: &[u8], from: usize, out: &mut Vec<u8>) -> Option<usize> {
     let start = out.len();
     let mut end = None;
     let mut at = from;
-    // Every pointer must point before the last one, so that there is no loop.
+    // Every pointer must point before the last one, which rules out a loop.
     let mut pointed_before = from;
     loop {
         match *message.get(at)? {
@@ -39,14 +39,14 @@ pub fn append_name(message: &[u8], from: usize, out: &mut Vec<u8>) -> Option<usi
         }
     }
     out.push(0);
-    // The bytes that give a label's length are below the letters.
+    // Length bytes (0 to 63) are smaller than any letter, so this changes no length.
     out[start..].make_ascii_lowercase();
     Some(end.unwrap_or(at + 1))
 }
 
-/// Appends the record that begins at `from` to `out`: owner, type and class, and its data, without the TTL and
-/// the length of the data. Returns the record itself. None as with [`append_name`], and where its data do not
-/// hold the names that its type has.
+/// Appends the record that begins at `from` to `out`: owner, type, class and data, without the TTL and
+/// RDLENGTH. Returns the record. `None` in the cases of [`append_name`], and if the data lack the names that
+/// the type requires.
 #[inline]
 pub fn append_record<'a>(message: &'a [u8], from: usize, out: &mut Vec<u8>) -> Option<Record<'a>> {
     append_name(message, from, out)?;
@@ -57,15 +57,15 @@ pub fn append_record<'a>(message: &'a [u8], from: usize, out: &mut Vec<u8>) -> O
     Some(record)
 }
 
-/// Where the names of a type's data stand.
+/// The position of the names in a type's data.
 enum Names {
-    /// So many bytes, and then so many names.
+    /// The number of bytes before the names, and the number of names.
     After(usize, usize),
-    /// Four bytes, three character strings, and then one name (RFC 3403, section 4.1).
+    /// Four bytes, three character strings, then one name (RFC 3403, section 4.1).
     AfterStrings,
 }
 
-/// The types whose data hold names that may be compressed or differ in case.
+/// The types whose data hold names that servers may compress or write in another case.
 fn names(rtype: u16) -> Option<Names> {
     Some(match rtype {
         // NS, MD, MF, CNAME, MB, MG, MR, PTR, NXT, DNAME
@@ -136,13 +136,13 @@ mod tests {
             assert_eq!(name(message, 0), None, "{message:?}");
         }
         assert_eq!(name(&[1; 600], 0), None);
-        // 255 bytes are the most: 127 labels of one letter and the root.
+        // A name has at most 255 bytes: 127 labels of one letter and the root.
         let longest = [b"\x01a".repeat(127), vec![0]].concat();
         assert_eq!(name(&longest, 0), Some((longest.clone(), 255)));
         assert_eq!(name(&[b"\x01a".repeat(128), vec![0]].concat(), 0), None);
     }
 
-    /// A record of this type and data with the root as its owner, after a name at position 0.
+    /// A record of this type and data. Its owner is the root, and a name stands at position 0 before it.
     fn record(rtype: u8, data: &[u8]) -> Option<Vec<u8>> {
         let fixed = [0, 0, rtype, 0, 1, 0, 0, 0, 9, 0, data.len() as u8];
         let message = [&b"\x01A\0"[..], &fixed, data].concat();

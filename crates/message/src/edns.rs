@@ -5,26 +5,26 @@ use std::net::IpAddr;
 use crate::header::Header;
 use crate::{question, record, rtype};
 
-/// The UDP payload size that a query offers unless told otherwise: what passes without fragments (the value of
-/// the 2020 "DNS flag day").
+/// The UDP payload size that a query offers by default, in bytes. Packets of this size pass most links without
+/// fragments (DNS flag day 2020).
 pub const UDP_PAYLOAD_BYTES: u16 = 1232;
 
-/// The bit of an OPT record's TTL that asks for DNSSEC records.
+/// The bit of an OPT record's TTL that asks for DNSSEC records (RFC 3225, section 3).
 pub const DO: u32 = 0x8000;
 
-/// The option code of a client subnet.
+/// The option code of EDNS Client Subnet (RFC 7871, section 6).
 const CLIENT_SUBNET: u16 = 8;
-/// OPT's root name, type, class, TTL and RDLENGTH.
+/// The bytes of an OPT record's root name, type, class, TTL and RDLENGTH.
 const OPT_BYTES: usize = 11;
 
-/// What an OPT record of a query says.
+/// The EDNS parameters of a query, as its OPT record holds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edns {
     /// The largest reply over UDP that the sender takes, in bytes.
     pub udp_payload_bytes: u16,
-    /// Whether DNSSEC records are wanted.
+    /// Whether the sender asks for DNSSEC records.
     pub dnssec_ok: bool,
-    /// On behalf of which clients it asks.
+    /// The clients on whose behalf the sender asks (RFC 7871).
     pub client_subnet: Option<ClientSubnet>,
 }
 
@@ -34,7 +34,7 @@ impl Default for Edns {
     }
 }
 
-/// A prefix of client addresses.
+/// A prefix of client addresses (RFC 7871).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientSubnet {
     address: IpAddr,
@@ -42,13 +42,13 @@ pub struct ClientSubnet {
 }
 
 impl ClientSubnet {
-    /// The prefix of `address`; what lies beyond `prefix_bits` is dropped. None where that exceeds the address.
+    /// The first `prefix_bits` bits of `address`. `None` if the address has fewer bits.
     pub fn new(address: IpAddr, prefix_bits: u8) -> Option<Self> {
         let bits_max = if address.is_ipv4() { 32 } else { 128 };
         (prefix_bits <= bits_max).then_some(Self { address, prefix_bits })
     }
 
-    /// Reads `ADDRESS` or `ADDRESS/BITS`, IPv4 or IPv6.
+    /// Reads `ADDRESS` or `ADDRESS/BITS`, IPv4 or IPv6. Without `BITS` the prefix is the whole address.
     pub fn parse(text: &str) -> Option<Self> {
         let Some((address, bits)) = text.split_once('/') else {
             let address: IpAddr = text.parse().ok()?;
@@ -60,7 +60,7 @@ impl ClientSubnet {
         Self::new(address.parse().ok()?, bits.parse().ok()?)
     }
 
-    /// The address's bytes as the option holds them: only as many as the prefix needs, its last one masked.
+    /// Appends the option. It holds only the address bytes that the prefix needs, with the last byte masked.
     fn write(self, out: &mut Vec<u8>) {
         let bytes = usize::from(self.prefix_bits.div_ceil(8));
         let family: u16 = if self.address.is_ipv4() { 1 } else { 2 };
@@ -79,8 +79,8 @@ impl ClientSubnet {
     }
 }
 
-/// Appends an OPT record to the `message` that begins at `start` in `out` and counts it in ARCOUNT. Does
-/// nothing, and says false, where that message has no whole header or its count is full.
+/// Appends an OPT record to the message that begins at `start` in `out`, and adds 1 to its ARCOUNT. Returns false
+/// and changes nothing if the message has no whole header or if ARCOUNT is 65,535.
 pub fn append(out: &mut Vec<u8>, start: usize, edns: &Edns) -> bool {
     let Some(count) =
         out.get(start..).and_then(Header::of).and_then(|header| header.additionals().checked_add(1))
@@ -103,7 +103,7 @@ pub fn append(out: &mut Vec<u8>, start: usize, edns: &Edns) -> bool {
     true
 }
 
-/// The OPT record of a message: `Ok(None)` where it has none, an error where its records cannot be read.
+/// Finds the OPT record of a message. `Ok(None)` if the message has none; an error if its records cannot be read.
 pub fn find(message: &[u8]) -> Result<Option<record::Record<'_>>, Malformed> {
     let header = Header::of(message).ok_or(Malformed)?;
     let mut at = question::end(message).ok_or(Malformed)?;
@@ -120,8 +120,8 @@ pub fn find(message: &[u8]) -> Result<Option<record::Record<'_>>, Malformed> {
     Ok(None)
 }
 
-/// The rcode of a reply with this header: four bits of that, and above them the eight that its OPT record may have (RFC
-/// 6891, section 6.1.3).
+/// The rcode of a reply with this header. The header holds the lower four bits, and the OPT record, if any, the
+/// upper eight (RFC 6891, section 6.1.3).
 #[inline]
 pub fn rcode(header: Header<'_>, reply: &[u8]) -> u16 {
     if header.additionals() == 0 {
@@ -131,9 +131,9 @@ pub fn rcode(header: Header<'_>, reply: &[u8]) -> u16 {
     (upper as u16) << 4 | header.rcode()
 }
 
-/// A message whose sections do not hold what its header counts, or hold more.
+/// A message that is shorter than a header, or has fewer whole questions or records than its header counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("its sections do not hold what its header counts")]
+#[error("its sections do not match its header's counts")]
 pub struct Malformed;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The twelve bytes that open every message (RFC 1035, section 4.1.1; AD and CD from RFC 4035, section 3).
 
-/// The length of a header.
+/// The length of a header in bytes.
 pub const HEADER_BYTES: usize = 12;
 
-/// The opcode's bits in the third byte.
+/// The bits of byte 2 that hold the opcode.
 pub const OPCODE: u8 = 0x78;
 /// The bit of byte 2 that marks a reply.
 pub const QR: u8 = 0x80;
@@ -15,23 +15,23 @@ pub const TC: u8 = 0x02;
 pub const RD: u8 = 0x01;
 /// The bit of byte 3 that offers recursion.
 pub const RA: u8 = 0x80;
-/// The bit of byte 3 that says that the data were validated.
+/// The bit of byte 3 that says that the server validated the data.
 pub const AD: u8 = 0x20;
-/// The bit of byte 3 that asks not to validate.
+/// The bit of byte 3 that asks the server not to validate.
 pub const CD: u8 = 0x10;
 
-/// A view of a message's header. It costs one length check, and none after that.
+/// A view of a message's header. Only [`Self::of`] checks the length; reading a field costs no check.
 #[derive(Clone, Copy, Debug)]
 pub struct Header<'a>(&'a [u8; HEADER_BYTES]);
 
 impl<'a> Header<'a> {
-    /// The header of `message`, or none where it is shorter than a header.
+    /// The header of `message`; `None` if the message has fewer than 12 bytes.
     #[inline]
     pub fn of(message: &'a [u8]) -> Option<Self> {
         message.first_chunk().map(Self)
     }
 
-    /// The ID, which pairs a reply with its query.
+    /// The ID, by which a reply is matched with its query.
     #[inline]
     pub fn id(self) -> u16 {
         self.word(0)
@@ -55,49 +55,50 @@ impl<'a> Header<'a> {
         self.0[2] & AA != 0
     }
 
-    /// TC: whether the reply was cut short.
+    /// TC: whether the server truncated the reply.
     #[inline]
     pub fn is_truncated(self) -> bool {
         self.0[2] & TC != 0
     }
 
-    /// RD: whether recursion is asked for.
+    /// RD: whether the query asks for recursion.
     #[inline]
     pub fn wants_recursion(self) -> bool {
         self.0[2] & RD != 0
     }
 
-    /// RA: whether recursion is offered.
+    /// RA: whether the server offers recursion.
     #[inline]
     pub fn offers_recursion(self) -> bool {
         self.0[3] & RA != 0
     }
 
-    /// The header's four bits of the rcode. An OPT record may hold eight more ([`crate::edns`]).
+    /// The four bits of the rcode that the header holds. An OPT record may hold eight more
+    /// ([`crate::edns::rcode`]).
     #[inline]
     pub fn rcode(self) -> u16 {
         u16::from(self.0[3] & 0x0f)
     }
 
-    /// QDCOUNT: how many questions there are said to be.
+    /// QDCOUNT: the number of questions according to the header.
     #[inline]
     pub fn questions(self) -> u16 {
         self.word(4)
     }
 
-    /// ANCOUNT: how many answer records there are said to be.
+    /// ANCOUNT: the number of answer records according to the header.
     #[inline]
     pub fn answers(self) -> u16 {
         self.word(6)
     }
 
-    /// NSCOUNT: how many authority records there are said to be.
+    /// NSCOUNT: the number of authority records according to the header.
     #[inline]
     pub fn authorities(self) -> u16 {
         self.word(8)
     }
 
-    /// ARCOUNT: how many additional records there are said to be.
+    /// ARCOUNT: the number of additional records according to the header.
     #[inline]
     pub fn additionals(self) -> u16 {
         self.word(10)
@@ -109,13 +110,13 @@ impl<'a> Header<'a> {
     }
 }
 
-/// The ID of `message`, which may be shorter than a header; none where it has no two bytes.
+/// The ID of `message`, which may be shorter than a header; `None` if it has fewer than two bytes.
 #[inline]
 pub fn id(message: &[u8]) -> Option<u16> {
     message.first_chunk().map(|id| u16::from_be_bytes(*id))
 }
 
-/// Writes `id` into a message; does nothing to one that is too short to have an ID.
+/// Writes `id` into the first two bytes of a message. Does nothing if the message is shorter.
 #[inline]
 pub fn set_id(message: &mut [u8], id: u16) {
     if let Some(place) = message.first_chunk_mut() {

@@ -1,10 +1,10 @@
-//! DNS messages as bytes: the header, names, types, rcodes, the question, EDNS; and their words as people write them.
+//! DNS messages as bytes (header, names, types, rcodes, the question, EDNS) and the text forms of their fields.
 //!
-//! For: reading the few fields that a player or a server needs from bytes that anyone may have sent, and
-//! writing the queries that a dataset asks. Not for: RDATA, zones or sockets.
+//! For: reading the few fields that a player or a server needs from untrusted bytes, and writing the queries of a
+//! dataset. Not for: RDATA, zones or sockets.
 //!
-//! Invariant: no I/O, no clock, no allocation per message, and no panic whatever the bytes are. What is
-//! written goes into a buffer that the caller keeps.
+//! Invariant: no I/O, no clock, no allocation per message, and no panic whatever the bytes are. The crate writes
+//! into buffers that the caller keeps.
 
 pub mod canonical;
 pub mod edns;

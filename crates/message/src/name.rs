@@ -1,27 +1,27 @@
-//! Names between their presentation form and their wire form (RFC 1035, sections 3.1 and 5.1; RFC 4343 for
+//! Conversion of names between presentation form and wire form (RFC 1035, sections 3.1 and 5.1; RFC 4343 for
 //! escapes). A name is bytes, not text: it need not be UTF-8.
 
 use std::fmt;
 
-/// A name's length on the wire at most, its root label included (RFC 1035, section 2.3.4).
+/// The maximum length of a name on the wire in bytes, with its root label (RFC 1035, section 2.3.4).
 pub const NAME_BYTES_MAX: usize = 255;
-/// A label's length at most (RFC 1035, section 2.3.4).
+/// The maximum length of a label in bytes (RFC 1035, section 2.3.4).
 pub const LABEL_BYTES_MAX: usize = 63;
 
-/// Why a presentation form is no name, and where.
+/// Why a presentation form is not a valid name, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault}")]
 pub struct NameError {
-    /// The byte of the presentation form at which it went wrong, counted from 1.
+    /// The byte of the presentation form at which the fault was found, counted from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The fault at this column.
     pub fault: NameFault,
 }
 
-/// What can be wrong with a name.
+/// The faults that a presentation form can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameFault {
-    /// There is nothing.
+    /// The text is empty.
     #[error("the name is empty; the root is written \".\"")]
     Empty,
     /// Two dots follow one another, or a dot comes first.
@@ -33,10 +33,10 @@ pub enum NameFault {
     /// The name has more than 255 bytes on the wire.
     #[error("the name is longer than 255 bytes on the wire")]
     NameTooLong,
-    /// A backslash is the last byte.
+    /// A backslash is the last byte of the text.
     #[error("nothing follows the backslash")]
     LoneBackslash,
-    /// A backslash and a digit are not followed by two more.
+    /// Fewer than two further digits follow a backslash and a digit.
     #[error("a backslash and a digit must be followed by two more digits")]
     ShortEscape,
     /// A decimal escape is above 255.
@@ -44,9 +44,9 @@ pub enum NameFault {
     EscapeTooLarge,
 }
 
-/// Appends the wire form of `text` to `wire` and returns its length, 1 to 255. On an error `wire` is as it
-/// was. A final dot may be missing: names are always absolute. `\DDD` is the byte of that decimal value, and
-/// a backslash before any other byte takes that byte as it is.
+/// Appends the wire form of `text` to `wire` and returns its length, 1 to 255 bytes. On an error `wire` is
+/// unchanged. The final dot is optional: every name is absolute. `\DDD` stands for the byte with that decimal
+/// value, and a backslash before any other byte stands for that byte.
 pub fn encode(text: &[u8], wire: &mut Vec<u8>) -> Result<usize, NameError> {
     let start = wire.len();
     encode_labels(text, wire, start).inspect_err(|_| wire.truncate(start))?;
@@ -70,7 +70,7 @@ fn encode_labels(text: &[u8], wire: &mut Vec<u8>, start: usize) -> Result<(), Na
             b'.' if wire.len() == label + 1 => return Err(error(at, NameFault::EmptyLabel)),
             b'.' => {
                 at += 1;
-                // The length byte of the next label, or the root's where the text ends.
+                // The length byte of the next label, or the root label if the text ends here.
                 label = wire.len();
                 wire.push(0);
             }
@@ -94,9 +94,10 @@ fn encode_labels(text: &[u8], wire: &mut Vec<u8>, start: usize) -> Result<(), Na
     Ok(())
 }
 
-/// Appends bytes to the label whose length stands at `label`. Where there is less room, it says how much.
+/// Appends bytes to the label whose length byte is at `label`. If they do not fit, the error holds how many
+/// would.
 fn extend(wire: &mut Vec<u8>, start: usize, label: usize, bytes: &[u8]) -> Result<(), (usize, NameFault)> {
-    // One more byte stays free for the root.
+    // One byte stays free for the root label.
     let in_name = (NAME_BYTES_MAX - 1).saturating_sub(wire.len() - start);
     let in_label = LABEL_BYTES_MAX - usize::from(wire[label]);
     if bytes.len() > in_name.min(in_label) {
@@ -108,8 +109,8 @@ fn extend(wire: &mut Vec<u8>, start: usize, label: usize, bytes: &[u8]) -> Resul
     Ok(())
 }
 
-/// Reads what follows a backslash in a name or a character string: the byte that is meant, and how many bytes it
-/// took with the backslash.
+/// Reads the rest of an escape in a name or a character string. `rest` begins after the backslash. Returns the
+/// escaped byte and the length of the escape, with its backslash.
 pub fn unescape(rest: &[u8]) -> Result<(u8, usize), NameFault> {
     match rest {
         [] => Err(NameFault::LoneBackslash),
@@ -122,9 +123,9 @@ pub fn unescape(rest: &[u8]) -> Result<(u8, usize), NameFault> {
     }
 }
 
-/// The position just after the name that begins at `from`: after its root label, or after the first
-/// compression pointer (RFC 1035, section 4.1.4). None where the bytes end first, where a label type is
-/// unknown, or where the labels exceed 255 bytes.
+/// The position just after the name that begins at `from`: after its root label, or after the first compression
+/// pointer (RFC 1035, section 4.1.4). `None` if the bytes end first, if a label type is unknown, or if the
+/// labels exceed 255 bytes.
 #[inline]
 pub fn end(message: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
@@ -141,7 +142,7 @@ pub fn end(message: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// The same for a name without a pointer: one in a question, which has nothing before it to point to.
+/// Like [`end`] for a name without pointers, such as that of the first question, which no other name precedes.
 #[inline]
 pub fn literal_end(message: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
@@ -154,8 +155,8 @@ pub fn literal_end(message: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// An uncompressed name in wire form, shown in presentation form with its final dot. Bytes that are not
-/// printable ASCII become `\DDD`. A name that is cut short is shown as far as it goes.
+/// Displays an uncompressed name in wire form: in presentation form with its final dot. Bytes that are not
+/// printable ASCII become `\DDD`. A name that is cut short is shown up to its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a>(pub &'a [u8]);
 

@@ -1,14 +1,14 @@
-//! Writing a query.
+//! Writing queries.
 
 use crate::edns::{self, Edns};
 use crate::header::RD;
 use crate::name::{self, NameError};
 
-/// The Internet class.
+/// The class IN, the Internet (RFC 1035, section 3.2.4).
 pub const CLASS_IN: u16 = 1;
 
-/// Appends a query to `out` and returns the length of its question section: ID 0, RD set, class IN, one question,
-/// and an OPT record where there is `edns`. On an error `out` is as it was.
+/// Appends a query to `out` and returns the length of its question section in bytes. The query has ID 0, RD set,
+/// class IN, one question, and an OPT record if `edns` is given. On an error `out` is unchanged.
 pub fn write(
     out: &mut Vec<u8>,
     name_text: &[u8],

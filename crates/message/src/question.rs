@@ -3,11 +3,11 @@
 use crate::header::{HEADER_BYTES, Header};
 use crate::name;
 
-/// The bytes of a question after its name: type and class.
+/// The number of bytes that follow the name of a question: type and class.
 pub const QUESTION_TAIL_BYTES: usize = 4;
 
-/// The position just after the question section of `message`; for a message that has no question the end of
-/// its header. None where the header or a question is cut short or malformed.
+/// The position just after the question section of `message`; without a question, the end of the header.
+/// `None` if the header or a question is cut short or malformed.
 #[inline]
 pub fn end(message: &[u8]) -> Option<usize> {
     let mut at = HEADER_BYTES;
@@ -20,9 +20,9 @@ pub fn end(message: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-/// Whether `reply` has the question that was asked. `asked` is the question section of the query, which the
+/// Whether `reply` repeats the question of the query. `asked` is the question section of the query, which the
 /// reply must repeat just after its header. The case of ASCII letters in the name does not matter (RFC 4343);
-/// type and class are compared exactly. A query without a question is matched by any reply.
+/// type and class must be equal. Every reply matches a query without a question.
 #[inline]
 pub fn same(asked: &[u8], reply: &[u8]) -> bool {
     if asked.is_empty() {
@@ -33,8 +33,8 @@ pub fn same(asked: &[u8], reply: &[u8]) -> bool {
     counted && (repeated == asked || same_but_for_case(asked, repeated))
 }
 
-/// The slow path of [`same`], for two sections of one length. The bytes that give the length of a label are
-/// below the letters, so that they can be compared like the rest of the name.
+/// The slow path of [`same`], for two sections of equal length. Length bytes are smaller than any letter, so
+/// they can be compared like the rest of the name.
 #[cold]
 fn same_but_for_case(asked: &[u8], repeated: &[u8]) -> bool {
     let name_bytes = asked.len().saturating_sub(QUESTION_TAIL_BYTES);
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn another_question_does_not_match() {
         assert!(!same(ASKED, &reply(b"\x03wWx\x04test\0\x00\x41\x00\x01")));
-        // The type is 'a' for 'A': it has no case.
+        // The byte 'a' instead of 'A' in the type: case matters there.
         assert!(!same(ASKED, &reply(b"\x03wWw\x04test\0\x00\x61\x00\x01")));
         assert!(!same(ASKED, &reply(&ASKED[..ASKED.len() - 1])));
         assert!(!same(ASKED, b""));

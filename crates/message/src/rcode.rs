@@ -1,27 +1,28 @@
-//! Response codes by number and name (IANA "DNS RCODEs"), with `RCODEnn` for those without a name.
+//! Response codes by number and name (IANA "DNS RCODEs"). Codes without a name are written `RCODEnn`.
 
 use std::fmt;
 
-/// All is well.
+/// No error (RFC 1035, section 4.1.1).
 pub const NOERROR: u16 = 0;
-/// The query was malformed.
+/// The server could not read the query (RFC 1035, section 4.1.1).
 pub const FORMERR: u16 = 1;
-/// The server failed.
+/// The server failed to process the query (RFC 1035, section 4.1.1).
 pub const SERVFAIL: u16 = 2;
-/// The name does not exist.
+/// The name does not exist (RFC 1035, section 4.1.1).
 pub const NXDOMAIN: u16 = 3;
-/// The server does not do that.
+/// The server does not implement this kind of query (RFC 1035, section 4.1.1).
 pub const NOTIMP: u16 = 4;
-/// The server will not do that.
+/// The server refuses to answer (RFC 1035, section 4.1.1).
 pub const REFUSED: u16 = 5;
 
-/// The server does not do that version of EDNS (RFC 6891, section 6.1.3): the first that takes an OPT record to say.
+/// The server does not support this version of EDNS (RFC 6891, section 6.1.3). It is the lowest rcode that needs an
+/// OPT record.
 pub const BADVERS: u16 = 16;
 
-/// The largest rcode: four bits of the header and eight of an OPT record (RFC 6891, section 6.1.3).
+/// The largest rcode: four bits in the header and eight in an OPT record (RFC 6891, section 6.1.3).
 pub const MAX: u16 = 0x0fff;
 
-/// Every rcode with a name. 16 is BADVERS in a reply; TSIG's BADSIG never stands in a header.
+/// All rcodes with a name. 16 is BADVERS here; TSIG's BADSIG, also 16, never appears in a header.
 pub const RCODES: &[(&str, u16)] = &[
     ("NOERROR", NOERROR),
     ("FORMERR", FORMERR),
@@ -45,7 +46,7 @@ pub const RCODES: &[(&str, u16)] = &[
     ("BADCOOKIE", 23),
 ];
 
-/// The rcode that `text` names, in any case: a name or `RCODEnn`.
+/// The number of the rcode `text`: a name or `RCODEnn`, in any case. `None` if `text` is neither.
 pub fn parse(text: &[u8]) -> Option<u16> {
     let known = RCODES.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(text));
     known
@@ -53,7 +54,7 @@ pub fn parse(text: &[u8]) -> Option<u16> {
         .or_else(|| crate::rtype::numbered(text, b"RCODE").filter(|&number| number <= MAX))
 }
 
-/// An rcode, shown by its name, or as `RCODEnn` where it has none.
+/// Displays an rcode by its name, or as `RCODEnn` if it has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shown(pub u16);
 

@@ -1,26 +1,26 @@
-//! Resource records, as far as it takes to step over them (RFC 1035, section 4.1.3).
+//! Resource records, as far as a reader must know them to skip them (RFC 1035, section 4.1.3).
 
 use crate::{Header, name, question};
 
-/// Type, class, TTL and RDLENGTH, which follow a record's name.
+/// The bytes of type, class, TTL and RDLENGTH, which follow a record's name.
 const FIXED_BYTES: usize = 10;
 
-/// A record in a message.
+/// A resource record in a message, without its owner name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Its type.
+    /// The record type, such as [`crate::rtype::A`].
     pub rtype: u16,
-    /// Its class, which in an OPT record is the sender's UDP payload size.
+    /// The class. In an OPT record it is the sender's UDP payload size in bytes.
     pub class: u16,
-    /// Its TTL in seconds, which in an OPT record holds flags.
+    /// The TTL in seconds. In an OPT record it holds flags and the upper bits of the rcode.
     pub ttl_s: u32,
-    /// Its data.
+    /// The RDATA. Names in it may be compressed.
     pub data: &'a [u8],
-    /// The position in the message just after it.
+    /// The position in the message just after the record.
     pub end: usize,
 }
 
-/// The record that begins at `from`, or none where it is cut short or its name is malformed.
+/// Reads the record that begins at `from`. `None` if it is cut short or its name is malformed.
 #[inline]
 pub fn read(message: &[u8], from: usize) -> Option<Record<'_>> {
     let at = name::end(message, from)?;
@@ -37,8 +37,8 @@ pub fn read(message: &[u8], from: usize) -> Option<Record<'_>> {
     })
 }
 
-/// The position just after the last of the records that the header counts, where a further one can be appended
-/// if the message ends there. None where a section is cut short or malformed.
+/// The position just after the last record that the header counts. If the message ends there, another record
+/// can be appended. `None` if a section is cut short or malformed.
 pub fn end(message: &[u8]) -> Option<usize> {
     let header = Header::of(message)?;
     let counts = [header.answers(), header.authorities(), header.additionals()].map(u32::from);

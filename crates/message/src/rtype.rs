@@ -1,8 +1,9 @@
-//! Record types by number and mnemonic (IANA "DNS Parameters"), with `TYPEnnn` for any (RFC 3597, section 5).
+//! Record types by number and mnemonic (IANA "DNS Parameters"). `TYPEnnn` stands for any number (RFC 3597,
+//! section 5).
 
 use std::fmt;
 
-/// Every type with a mnemonic, those that are asked most first.
+/// All types with a mnemonic, the most frequent ones first.
 pub const TYPES: &[(&str, u16)] = &[
     ("A", A),
     ("AAAA", AAAA),
@@ -101,23 +102,23 @@ pub const TYPES: &[(&str, u16)] = &[
     ("DLV", 32769),
 ];
 
-/// An IPv4 address.
+/// The IPv4 address of a host (RFC 1035, section 3.4.1).
 pub const A: u16 = 1;
-/// A name server.
+/// An authoritative name server of a zone (RFC 1035, section 3.3.11).
 pub const NS: u16 = 2;
-/// An alias.
+/// The canonical name of an alias (RFC 1035, section 3.3.1).
 pub const CNAME: u16 = 5;
-/// The start of a zone.
+/// The start of a zone of authority (RFC 1035, section 3.3.13).
 pub const SOA: u16 = 6;
-/// A name for an address.
+/// A pointer to another name, as in reverse zones (RFC 1035, section 3.3.12).
 pub const PTR: u16 = 12;
-/// A mail exchange.
+/// A mail exchange of a domain (RFC 1035, section 3.3.9).
 pub const MX: u16 = 15;
-/// Text.
+/// One or more character strings (RFC 1035, section 3.3.14).
 pub const TXT: u16 = 16;
-/// An IPv6 address.
+/// The IPv6 address of a host (RFC 3596, section 2.1).
 pub const AAAA: u16 = 28;
-/// Where a service is (RFC 2782).
+/// The host and port of a service (RFC 2782).
 pub const SRV: u16 = 33;
 /// An alias for all names below its own (RFC 6672).
 pub const DNAME: u16 = 39;
@@ -131,26 +132,26 @@ pub const RRSIG: u16 = 46;
 pub const NSEC: u16 = 47;
 /// A zone's key (RFC 4034, section 2).
 pub const DNSKEY: u16 = 48;
-/// The next hashed name of a zone (RFC 5155, section 3).
+/// The next hashed owner name of a zone (RFC 5155, section 3).
 pub const NSEC3: u16 = 50;
-/// How names of a zone are hashed (RFC 5155, section 4).
+/// The parameters with which a zone hashes its names (RFC 5155, section 4).
 pub const NSEC3PARAM: u16 = 51;
-/// Where a service is, and how it is spoken to (RFC 9460).
+/// The endpoints of a service and their parameters (RFC 9460).
 pub const SVCB: u16 = 64;
-/// Where a web service is, and how it is spoken to (RFC 9460).
+/// The endpoints of a web service and their parameters (RFC 9460).
 pub const HTTPS: u16 = 65;
 /// The signature of a message (RFC 8945).
 pub const TSIG: u16 = 250;
-/// The question for what changed in a zone (RFC 1995).
+/// A request for the changes of a zone (RFC 1995).
 pub const IXFR: u16 = 251;
-/// The question for a whole zone (RFC 5936).
+/// A request for a whole zone (RFC 5936).
 pub const AXFR: u16 = 252;
-/// Who may sign certificates (RFC 8659).
+/// The authorities that may issue certificates for a domain (RFC 8659).
 pub const CAA: u16 = 257;
-/// The question for whatever there is (RFC 8482).
+/// A request for records of any type (RFC 8482).
 pub const ANY: u16 = 255;
 
-/// The type that `text` names, in any case: a mnemonic or `TYPEnnn`.
+/// The number of the type `text`: a mnemonic or `TYPEnnn`, in any case. `None` if `text` is neither.
 pub fn parse(text: &[u8]) -> Option<u16> {
     let known = TYPES.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(text));
     known.map(|&(_, number)| number).or_else(|| numbered(text, b"TYPE"))
@@ -165,7 +166,7 @@ pub(crate) fn numbered(text: &[u8], prefix: &[u8]) -> Option<u16> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// A type, shown by its mnemonic, or as `TYPEnnn` where it has none.
+/// Displays a type by its mnemonic, or as `TYPEnnn` if it has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shown(pub u16);
 

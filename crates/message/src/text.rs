@@ -1,17 +1,20 @@
-//! Files of text as editors leave them: where their text begins.
+//! Text files as editors save them, with or without a byte order mark.
 
-/// The mark that some editors put before text in UTF-8. It is no letter of it (RFC 3629, section 6).
+/// The UTF-8 byte order mark, which some editors write before the text. It is not part of the text (RFC
+/// 3629, section 6).
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A file that is no text in UTF-8 or ASCII, as its byte order mark shows.
+/// The byte order mark of a file says that the file is neither UTF-8 nor ASCII.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the file is encoded in {0}, as its byte order mark shows; save it as UTF-8")]
 pub struct WrongEncoding(&'static str);
 
-/// The text of a file without the byte order mark before it. Only the beginning of the file is looked at.
+/// Returns the contents of a file without its UTF-8 byte order mark. Fails if the mark is that of UTF-16
+/// or UTF-32. Checks only the first four bytes.
 pub fn without_mark(file: &[u8]) -> Result<&[u8], WrongEncoding> {
     match file {
-        // The mark of UTF-16 in the same order is the beginning of this one.
+        // The byte order mark of UTF-16 (little endian) is the beginning of that of UTF-32, so UTF-32
+        // comes first.
         [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => Err(WrongEncoding("UTF-32")),
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Err(WrongEncoding("UTF-16")),
         _ => Ok(file.strip_prefix(MARK).unwrap_or(file)),

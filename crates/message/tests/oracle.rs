@@ -1,5 +1,5 @@
-//! Names, questions and queries agree with the `domain` crate, an independent implementation; and nothing
-//! panics whatever the bytes are.
+//! Compares names, questions and queries with the `domain` crate, an independent implementation, and checks that no
+//! input makes a reader panic.
 
 use domain::base::iana::Rtype;
 use domain::base::name::{Name, ToName};
@@ -7,7 +7,7 @@ use domain::base::{Message, ParsedName};
 use kqps_message::{ClientSubnet, Edns, edns, header, name, query, question, record, rtype};
 use proptest::prelude::*;
 
-/// Presentation forms: mostly good names, with escapes and any bytes.
+/// Presentation forms: mostly valid names, with escapes and arbitrary bytes.
 fn name_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         8 => "[a-zA-Z0-9_-]{1,20}",
@@ -19,7 +19,7 @@ fn name_text() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 1..14).prop_map(|pieces| pieces.concat())
 }
 
-/// Good names in wire form.
+/// Valid names in wire form.
 fn name_wire() -> impl Strategy<Value = Vec<u8>> {
     let label = prop::collection::vec(any::<u8>(), 1..=63);
     prop::collection::vec(label, 0..6).prop_filter_map("longer than 255 bytes", |labels| {
@@ -40,15 +40,16 @@ fn encoded(text: &str) -> Option<Vec<u8>> {
 
 #[test]
 fn an_escaped_bracket_is_a_bracket() {
-    // What the comparison below leaves out: RFC 1035, section 5.1, escapes any character that is no digit.
+    // The comparison below leaves this case out. RFC 1035, section 5.1: a backslash escapes any character but a
+    // digit.
     assert_eq!(encoded(r"a.\["), Some(vec![1, b'a', 1, b'[', 0]));
 }
 
 proptest! {
     #[test]
     fn a_name_is_encoded_as_the_oracle_encodes_it(text in name_text()) {
-        // In a master file these need an escape, so the oracle refuses or reads them otherwise.
-        // `\[` once began a binary label (RFC 2673, historic), which the oracle still refuses.
+        // These characters need an escape in a master file, so the oracle rejects them or reads them differently.
+        // `\[` once began a binary label (RFC 2673, historic), and the oracle still rejects it.
         prop_assume!(!text.contains(['"', '(', ')', ';']) && !text.contains(r"\["));
         let theirs = text.parse::<Name<Vec<u8>>>().ok().map(|name| name.as_slice().to_vec());
         prop_assert_eq!(encoded(&text), theirs);
@@ -129,7 +130,7 @@ proptest! {
 
 #[test]
 fn types_have_the_oracle_s_mnemonics() {
-    // IANA writes NSAP-PTR; the oracle leaves its hyphen out.
+    // IANA writes NSAP-PTR; the oracle omits the hyphen.
     for &(mnemonic, number) in rtype::TYPES.iter().filter(|&&(mnemonic, _)| mnemonic != "NSAP-PTR") {
         if let Some(theirs) = Rtype::from_int(number).to_mnemonic_str() {
             assert_eq!(mnemonic, theirs, "{number}");

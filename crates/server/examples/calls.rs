@@ -1,7 +1,8 @@
-//! The system calls of an echo, and next to nothing around them: what a host gives a server that reads and writes UDP
-//! one datagram a call, or many. `cargo xtask peers echo` holds kqps's echo against it.
+//! The bare system calls of an echo, with one or many datagrams per call. Its rate is what this host gives any such
+//! server. `cargo xtask peers echo` compares kqps's echo with it.
 //!
-//! `calls blocking|mmsg` prints where it listens, as `kqps serve echo --json` does, and answers until it is ended.
+//! `calls blocking|mmsg` prints its address in the format of `kqps serve echo --json`, and answers until it is
+//! killed.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,11 +11,11 @@ use kqps_kernel::Wait;
 use kqps_kernel::batch::TurnBatch;
 use kqps_kernel::udp::{Peer, UdpOptions, UdpSocket};
 
-/// As many datagrams, and with room for as many bytes, as in kqps's echo.
+/// The batch and buffer sizes of kqps's echo.
 const MESSAGES: usize = 64;
 const BUFFER_BYTES: usize = 4097;
 
-/// Room for a second of queries, as the echo has it there.
+/// Room for 1 s of queries, as in kqps's echo.
 const QUEUE_BYTES: usize = 64 << 20;
 
 fn main() -> io::Result<()> {
@@ -42,19 +43,19 @@ fn turn(message: &mut [u8]) {
     }
 }
 
-/// `recvfrom` and `sendto`.
+/// The loop with `recvfrom` and `sendto`.
 fn one_by_one(socket: &UdpSocket) -> io::Result<()> {
     let (mut buffer, mut peer) = ([0; BUFFER_BYTES], Peer::default());
     loop {
         if let Some(bytes) = socket.recv(&mut buffer, &mut peer, Wait::ForOne)? {
             turn(&mut buffer[..bytes]);
-            // What the kernel refuses is lost, as anything may be.
+            // A reply that the kernel refuses is lost, like any datagram.
             let _ = socket.send(&buffer[..bytes], &peer);
         }
     }
 }
 
-/// `recvmmsg` and `sendmmsg`.
+/// The loop with `recvmmsg` and `sendmmsg`.
 fn in_batches(socket: &UdpSocket) -> io::Result<()> {
     let mut batch = TurnBatch::new(MESSAGES, BUFFER_BYTES, MESSAGES);
     loop {

@@ -1,4 +1,4 @@
-//! What a loop calls: bytes in, bytes out, in the same place.
+//! The interface between a loop and a service: the service turns a query into its reply in the same buffer.
 
 use std::collections::BTreeMap;
 
@@ -9,31 +9,31 @@ use crate::counts::Cause;
 /// A received query.
 #[derive(Debug)]
 pub struct Packet<'a> {
-    /// Begins with the query; the reply is written over it, and may take all of the buffer. What lies behind
-    /// the query is left over from others.
+    /// The buffer, which begins with the query. The reply is written over it and may use the whole buffer. The
+    /// bytes behind the query are left over from earlier packets.
     pub buffer: &'a mut [u8],
-    /// How long the query is, bytes.
+    /// The length of the query in bytes.
     pub query_bytes: usize,
-    /// Where it came from, and where the reply goes.
+    /// The sender of the query, to which the reply goes.
     pub source: &'a Address,
 }
 
-/// Answers queries. Every worker thread has its own, and asks it once per query.
+/// Answers queries. Every worker thread has its own value, and calls it once per query.
 pub trait Answer {
-    /// Whether a reply may be longer than its query. The loops give it room behind the query then, which
+    /// Whether a reply may be longer than its query. If so, the loops provide space behind the query, which
     /// costs one of them a copy.
     const GROWS: bool;
 
-    /// Is told the queries of a batch before it is asked for the reply to each, and may fetch what it will need.
+    /// Receives the queries of a batch before the calls of [`Self::answer`], and may fetch what they will need.
     #[inline]
     fn foresee<'q>(&mut self, queries: impl ExactSizeIterator<Item = &'q [u8]>) {
         let _ = queries;
     }
 
-    /// Turns a query into its reply in place and returns the reply's length; or says why there is none.
+    /// Turns a query into its reply in place. Returns the length of the reply in bytes, or why there is none.
     fn answer(&mut self, packet: Packet<'_>) -> Result<usize, Cause>;
 
-    /// How many replies of each rcode it made, for those that look.
+    /// The number of replies by rcode; empty if the service does not count them.
     fn response_rcodes(&self) -> BTreeMap<String, u64> {
         BTreeMap::new()
     }

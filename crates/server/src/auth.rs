@@ -1,4 +1,4 @@
-//! The authoritative server: zones that all workers of a process share, and that can be replaced under way.
+//! The authoritative server. All workers of a process share its zones, which can be replaced while it runs.
 
 mod answer;
 mod keeper;
@@ -15,36 +15,37 @@ use crate::tcp;
 pub(crate) use answer::{Auth, AuthStream};
 pub(crate) use keeper::Keeper;
 
-/// What an authoritative server is asked to be.
+/// The settings of an authoritative server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Settings {
-    /// Zones by file, each as a user names it: `[ORIGIN=]FILE`.
+    /// Zone files as the user names them: `[ORIGIN=]FILE`.
     pub zones: Vec<PathBuf>,
-    /// Directories and lists of zones.
+    /// Directories of zone files, and files that list zones.
     pub lists: Vec<PathBuf>,
-    /// The longest UDP reply to a query with EDNS, bytes (RFC 6891, section 6.2.3).
+    /// The longest UDP reply to a query with EDNS, in bytes (RFC 6891, section 6.2.3).
     pub payload_bytes: u16,
-    /// What NSID says (RFC 5001); none where it is not to be told.
+    /// The server's NSID (RFC 5001); `None` to send none.
     pub nsid: Option<Vec<u8>>,
-    /// What `version.bind` says; none where it is not to be told.
+    /// The answer to `version.bind`; `None` for no answer.
     pub version: Option<Vec<u8>>,
-    /// What `id.server` says (RFC 4892); none where it is not to be told.
+    /// The answer to `id.server` (RFC 4892); `None` for no answer.
     pub identity: Option<Vec<u8>>,
-    /// The secret of server cookies (RFC 9018); none where there are to be none.
+    /// The secret of server cookies (RFC 9018); `None` to send no cookies.
     pub cookie_secret: Option<[u8; 16]>,
-    /// Whether whole zones are told to those who ask.
+    /// Whether the server answers requests for zone transfers.
     pub transfers: bool,
-    /// Whether connections are taken by TCP, at the addresses of UDP.
+    /// Whether the server accepts TCP connections at its UDP addresses.
     pub tcp: bool,
-    /// Unix sockets by which connections are taken. Worker processes are not told: they inherit the sockets.
+    /// The paths of Unix sockets that accept connections. Worker processes do not receive them: they inherit the
+    /// sockets.
     #[serde(skip)]
     pub unix: Vec<PathBuf>,
-    /// What connections may take.
+    /// The limits of connections.
     pub limits: tcp::Limits,
 }
 
 impl Settings {
-    /// Those that decide what a reply looks like.
+    /// The settings that determine the contents of replies.
     fn for_zones(&self) -> respond::Settings {
         let boxed = |bytes: &Option<Vec<u8>>| bytes.as_deref().map(Box::from);
         respond::Settings {
@@ -59,22 +60,22 @@ impl Settings {
     }
 }
 
-/// What was loaded.
+/// The result of loading zones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Told {
-    /// Zones that are answered from.
+    /// The number of zones that the server answers from.
     pub zones: u64,
-    /// Zones whose files did not load, which are answered with SERVFAIL.
+    /// The number of zones whose files did not load. The server answers SERVFAIL for them.
     pub broken: u64,
-    /// Zones whose files did not load this time, and which stay as they were.
+    /// The number of zones whose files did not load this time, and which stay as they were.
     pub kept: u64,
-    /// Records of all zones.
+    /// The number of records of all zones.
     pub records: u64,
-    /// How long loading took, seconds.
+    /// The time that loading took, in seconds.
     pub load_s: f64,
-    /// What the zones take, bytes; in all processes.
+    /// The memory that the zones take, in bytes, summed over all processes.
     pub memory_bytes: u64,
-    /// How they differ from those that were served before; none where there were no zones before.
+    /// The differences from the zones served before; `None` after the first load.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Changes>,
     /// The first of the zones whose files did not load.
@@ -82,32 +83,32 @@ pub struct Told {
     pub faulty: Vec<Faulty>,
 }
 
-/// How zones whose files did load differ from those that were served before.
+/// How the zones whose files did load differ from those served before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
-    /// Zones that were not served before.
+    /// The number of zones that were not served before.
     pub added: u64,
-    /// Zones whose records are others now.
+    /// The number of zones whose records have changed.
     pub changed: u64,
-    /// Zones whose records are the same.
+    /// The number of zones whose records are the same.
     pub unchanged: u64,
-    /// Zones that are no longer named.
+    /// The number of zones that the settings no longer name.
     pub removed: u64,
 }
 
 /// A zone whose file did not load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Faulty {
-    /// Its name.
+    /// The name of the zone.
     pub zone: String,
-    /// Whether it stays as it was; else it is answered with SERVFAIL.
+    /// Whether the zone stays as it was; if not, the server answers SERVFAIL for it.
     pub kept: bool,
-    /// The first thing that is wrong, with its place.
+    /// The first error in the file, with its position.
     pub error: String,
 }
 
 impl Told {
-    /// Adds what another process loaded: the same once more.
+    /// Adds the result of another process, which loaded the same zones.
     pub(crate) fn add(&mut self, other: &Self) {
         self.broken = self.broken.max(other.broken);
         self.kept = self.kept.max(other.kept);
@@ -116,27 +117,28 @@ impl Told {
     }
 }
 
-/// What is to be loaded, and how.
+/// A request to load zones.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish<'a> {
-    /// Whose zones.
+    /// The settings that name the zones.
     pub settings: &'a Settings,
-    /// What there was before; its zones stay where their files cannot be loaded.
+    /// The zones served so far. If the file of a zone cannot be loaded, its old version stays.
     pub old: Option<&'a Zones>,
-    /// How many threads may work on it, at least 1.
+    /// The number of threads that may load, at least 1.
     pub threads: usize,
-    /// Whether the user is to be told about it: by one of several processes that load the same.
+    /// Whether to report problems to the user. Of several processes that load the same zones, one does.
     pub speaks: bool,
 }
 
-/// Loads what a server goes by, and tells the user what is wrong with it. The error says why nothing could be loaded.
+/// Loads zones and policies, and reports to the user what is wrong with them.
 pub trait Load: Send + Sync {
-    /// Loads all zones. Called in a thread that may take its time.
+    /// Loads all zones. Runs on a thread that may block. The error says why nothing could be loaded.
     fn load(&self, wish: Wish<'_>) -> Result<(Zones, Told), String>;
 
-    /// Reads the policy of a front again; none where it cannot be used, or `check` says why not, which the user is told.
+    /// Reads the policy of a front again. If it cannot be used or `check` refuses it, reports the reason to the user
+    /// and returns `None`.
     fn policy(&self, check: &dyn Fn(&Policy) -> Result<(), String>) -> Option<Policy>;
 
-    /// A front goes by that policy from now on, or a worker of it cannot.
+    /// Reports that a front uses this policy from now on or, with an error, that one of its workers cannot.
     fn adopted(&self, policy: &Policy, outcome: io::Result<()>);
 }

@@ -1,4 +1,5 @@
-//! What a worker counts. Plain numbers of its own thread, read when it has ended: no atomics on the way.
+//! The counters of a worker: plain numbers of its own thread, read after the thread has ended. They need no
+//! atomics.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,21 +10,21 @@ use kqps_message::{Header, edns, rcode};
 /// Why a query got no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Shorter than a DNS header.
+    /// The query was shorter than a DNS header.
     QueryTooShort,
-    /// Longer than [`crate::echo::QUERY_BYTES`].
+    /// The query was longer than [`crate::echo::QUERY_BYTES`].
     QueryTooLong,
-    /// QR is set.
+    /// The message had QR set, so it was a response.
     IsResponse,
-    /// It came from port 0.
+    /// The query came from port 0.
     PortZero,
-    /// It came when too many others were waiting for their answers.
+    /// The query arrived when too many others were outstanding.
     OverloadNewest,
-    /// It gave its place to one that came later.
+    /// The query was outstanding longest and was displaced by a newer one.
     OverloadOldest,
-    /// Its client's connection had ended before it was answered.
+    /// The client's connection had ended before the answer came.
     ClientGone,
-    /// The server was stopped before it was answered.
+    /// The server stopped before the answer came.
     Stopped,
 }
 
@@ -39,7 +40,7 @@ impl Cause {
         Self::Stopped,
     ];
 
-    /// Its name in reports.
+    /// The name of the cause in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::QueryTooShort => "query-too-short",
@@ -54,26 +55,26 @@ impl Cause {
     }
 }
 
-/// Counts of one worker. `received = answered + Σ dropped`.
+/// The counters of one worker. `received = answered + Σ dropped`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Datagrams taken from the sockets.
+    /// Datagrams received from the sockets.
     pub received: u64,
     /// Replies that the kernel took.
     pub answered: u64,
     dropped: [u64; Cause::ALL.len()],
-    /// Replies that the kernel refused, by error number. Few kinds, so a list.
+    /// Replies that the kernel refused, by error number. There are few kinds, so a list is fast enough.
     refused: Vec<(i32, u64)>,
 }
 
 impl Counts {
-    /// A query that gets no answer.
+    /// Counts a query without an answer.
     #[inline]
     pub fn drop(&mut self, cause: Cause) {
         self.dropped[cause as usize] += 1;
     }
 
-    /// A reply that was handed to the kernel, and what the kernel said.
+    /// Counts a reply by the outcome of sending it.
     #[inline]
     pub fn sent(&mut self, outcome: io::Result<()>) {
         match outcome {
@@ -82,7 +83,7 @@ impl Counts {
         }
     }
 
-    /// The kernel took so many replies, or refused one.
+    /// Counts this many replies as sent, or one as refused.
     #[inline]
     pub(crate) fn took(&mut self, outcome: io::Result<usize>) {
         match outcome {
@@ -91,7 +92,7 @@ impl Counts {
         }
     }
 
-    /// Replies that the kernel refused.
+    /// Counts replies that the kernel refused.
     #[cold]
     pub fn refused(&mut self, error: &io::Error, replies: u64) {
         let number = error.raw_os_error().unwrap_or(0);
@@ -101,8 +102,8 @@ impl Counts {
         }
     }
 
-    /// What was dropped, by cause; only causes that happened. A refused reply is `send-failed-` and the name
-    /// of the error.
+    /// Queries without an answer by cause, without causes that did not occur. The cause of a refused reply
+    /// is `send-failed-` and the name of the error.
     pub fn dropped(&self) -> BTreeMap<String, u64> {
         let mut dropped: BTreeMap<String, u64> = Cause::ALL
             .iter()
@@ -116,7 +117,7 @@ impl Counts {
     }
 }
 
-/// Replies by rcode; those with a name have their places from the start.
+/// The number of replies by rcode. Rcodes below 32, which include those with a name, need no allocation.
 #[derive(Clone, Debug)]
 pub(crate) struct Rcodes(Vec<u64>);
 
@@ -127,7 +128,7 @@ impl Default for Rcodes {
 }
 
 impl Rcodes {
-    /// One more with this rcode, at most [`rcode::MAX`].
+    /// Counts a reply with this rcode, at most [`rcode::MAX`].
     #[inline]
     pub(crate) fn add(&mut self, rcode: u16) {
         let place = usize::from(rcode);
@@ -137,7 +138,7 @@ impl Rcodes {
         self.0[place] += 1;
     }
 
-    /// One more reply of any server: the upper bits of its rcode stand in its OPT record.
+    /// Counts a reply by its rcode, with the upper bits in its OPT record.
     #[inline]
     pub(crate) fn add_of(&mut self, reply: &[u8]) {
         self.add(Header::of(reply).map_or(rcode::NOERROR, |header| edns::rcode(header, reply)));
@@ -148,7 +149,7 @@ impl Rcodes {
         self.0.resize(place + 1, 0);
     }
 
-    /// By name, those that happened.
+    /// The counts by name, without rcodes that did not occur.
     pub(crate) fn report(&self) -> BTreeMap<String, u64> {
         let seen = (0..).zip(&self.0).filter(|&(_, &count)| count > 0);
         seen.map(|(code, &count)| (rcode::Shown(code).to_string(), count)).collect()
@@ -180,7 +181,7 @@ mod tests {
         for rcode in [0, 0, 16, 23, 4095] {
             rcodes.add(rcode);
         }
-        // NXDOMAIN, and with the upper bits 1 in an OPT record RCODE19, which is BADMODE.
+        // NXDOMAIN. With upper bits of 1 in an OPT record the same header means RCODE19, which is BADMODE.
         let bare = [0, 0, 0x80, 3, 0, 0, 0, 0, 0, 0, 0, 0];
         let mut extended = [&bare[..], b"\0\0\x29\x04\xd0\x01\0\0\0\0\0"].concat();
         extended[11] = 1;

@@ -1,4 +1,4 @@
-//! The part of a server that is in one process: threads, and what they answer from.
+//! The part of a server that is in one process: its threads, and their zones or policy.
 
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd as _;
@@ -16,24 +16,24 @@ use crate::sockets::ListeningSocket;
 use crate::threads::{Assigned, Connections, Threads};
 use crate::worker;
 
-/// What a process is to do.
+/// The work of one process.
 pub(crate) struct Task {
     pub(crate) model: Model,
     pub(crate) service: Service,
     pub(crate) assigned: Vec<Assigned>,
     pub(crate) listeners: Vec<ListeningSocket>,
-    /// Its number, and how many there are.
+    /// The number of this process, from 0, and the number of processes.
     pub(crate) process: usize,
     pub(crate) processes: usize,
 }
 
-/// The threads of this process, and what they go by.
+/// The threads of this process, and their zones or policy.
 pub(crate) struct Crew {
     threads: Threads,
     kept: Kept,
 }
 
-/// What the workers go by, and what SIGHUP has read again.
+/// What the workers share, and what SIGHUP reloads.
 enum Kept {
     Nothing,
     Zones(Keeper),
@@ -41,7 +41,8 @@ enum Kept {
 }
 
 impl Crew {
-    /// Loads what there is to load, starts all threads, and returns when they can answer. A signal to end ends loading.
+    /// Loads the zones or policy, starts all threads, and returns when they can answer. A signal to end interrupts
+    /// loading.
     pub(crate) fn start(task: Task, load: &Arc<dyn Load>, signals: &Signals) -> Result<Self, ServeError> {
         let Task { model, assigned, listeners, .. } = task;
         let alone = None::<Connections<AuthStream>>;
@@ -60,7 +61,7 @@ impl Crew {
             }
             Service::Auth(settings) => {
                 let limits = settings.limits;
-                // Several processes load the same at the same time.
+                // Several processes load the same zones at the same time, and share the cores.
                 let threads = affinity::allowed()?.len().div_ceil(task.processes);
                 let keeper = Keeper::new(settings, load.clone(), threads, task.process == 0, signals)?;
                 let connections = (!listeners.is_empty()).then(|| {
@@ -75,7 +76,7 @@ impl Crew {
         }
     }
 
-    /// What was loaded.
+    /// The result of the first load.
     pub(crate) fn told(&self) -> Option<&Told> {
         match &self.kept {
             Kept::Zones(keeper) => Some(&keeper.told),
@@ -83,7 +84,7 @@ impl Crew {
         }
     }
 
-    /// Where counts are told to Prometheus.
+    /// The address at which Prometheus can read counts.
     pub(crate) fn metrics(&self) -> Option<SocketAddr> {
         match &self.kept {
             Kept::Policy(board, ..) => board.metrics(),
@@ -91,7 +92,8 @@ impl Crew {
         }
     }
 
-    /// Serves until it is told to end, or one of the threads has ended; says what is loaded meanwhile.
+    /// Serves until a signal to end, until the time is over, or until a thread has ended. Calls `heard` after every
+    /// reload.
     pub(crate) fn serve(&mut self, signals: &Signals, until: Until, heard: &mut dyn FnMut(Told)) -> Ended {
         let waited = self.wait_for_the_end(signals, until, heard);
         self.threads.stop().after(waited)

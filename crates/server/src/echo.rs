@@ -1,5 +1,5 @@
-//! The echo: a query comes back as its own reply. It does the least that a DNS server can do, so its rate is
-//! the ceiling of an I/O model on this host.
+//! The echo: it returns every query as its own reply. No DNS server can do less work, so its rate is the
+//! ceiling of an I/O model on this host.
 
 use kqps_kernel::clock::now_ns;
 use kqps_message::header::{CD, HEADER_BYTES, OPCODE, QR, RD};
@@ -8,24 +8,25 @@ use serde::{Deserialize, Serialize};
 use crate::answer::{Answer, Packet};
 use crate::counts::Cause;
 
-/// The longest query that is answered, bytes; the size that EDNS clients offer at most (RFC 6891, section
-/// 6.2.5). Every I/O model has room for exactly this much.
+/// The longest query that the echo answers, in bytes: the largest size that EDNS clients usually offer (RFC
+/// 6891, section 6.2.5). Every I/O model has space for exactly this size.
 pub const QUERY_BYTES: usize = 4096;
 
-/// Returns queries, after an optional amount of work.
+/// Returns queries, after a configurable amount of work.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Echo {
-    /// How long to spin for each query, nanoseconds.
+    /// The CPU time to spend on each query, in nanoseconds.
     pub work_ns: u64,
 }
 
 impl Answer for Echo {
     const GROWS: bool = false;
 
-    /// Sets QR; keeps ID, opcode, RD and CD (RFC 1035, section 4.1.1; RFC 4035, section 3.2.2) and everything
-    /// behind the header, the question's case included; clears AA, TC, RA, Z, the rcode, and AD, since nothing
-    /// was authenticated (RFC 6840, section 5.7). Replies, queries from port 0 and what has no whole header
-    /// get no answer, so that two servers can never play ping-pong and nothing is sent to nowhere.
+    /// Sets QR. Keeps ID, opcode, RD and CD (RFC 1035, section 4.1.1; RFC 4035, section 3.2.2), and everything
+    /// after the header, with the case of the question. Clears AA, TC, RA, Z and the rcode, and AD, since the
+    /// echo authenticates nothing (RFC 6840, section 5.7). Responses, queries from port 0 and messages without
+    /// a whole header get no answer. So two servers can never answer each other endlessly, and no reply goes
+    /// to port 0.
     #[inline]
     fn answer(&mut self, packet: Packet<'_>) -> Result<usize, Cause> {
         let length = packet.query_bytes;
@@ -66,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// `WwW.eXaMpLe. A IN` with all the flags that the arguments set, and EDNS.
+    /// `WwW.eXaMpLe. A IN` with these flags, and EDNS.
     fn query(flags: [u8; 2]) -> Vec<u8> {
         let mut bytes = vec![0xab, 0xcd, flags[0], flags[1], 0, 1, 0, 0, 0, 0, 0, 1];
         bytes.extend(b"\x03WwW\x07eXaMpLe\x00\x00\x01\x00\x01");
@@ -93,7 +94,7 @@ mod tests {
                 continue;
             }
             assert_eq!(outcome, Ok(bytes.len()));
-            // QR set; opcode, RD and CD kept; AA, TC, RA, Z, AD and rcode cleared.
+            // QR is set; opcode, RD and CD are kept; AA, TC, RA, Z, AD and the rcode are cleared.
             let told = 0x8000 | flags & 0x7910;
             assert_eq!(bytes, query(told.to_be_bytes()), "flags {flags:#06x}");
         }

@@ -1,11 +1,11 @@
-//! Worker processes: kqps itself, started again, with the parent's sockets open in it. A child is told what to
-//! do on its standard input, where no list of processes shows it, and tells what happened by lines on its
-//! standard output: that it can answer, that it has loaded zones again, and at the end its counts or the reason
-//! why there are none. It dies with its parent.
+//! Worker processes: kqps itself, started again, with the sockets of its parent. A child reads its task from
+//! standard input, where it does not show in lists of processes. It writes events as lines to standard output: that
+//! it can answer, that it has reloaded its zones, and at the end its counts or the reason why there are none. A
+//! child dies with its parent.
 //!
-//! Each process loads the zones for itself. One that forks after loading would share their memory with the others,
-//! but only until the first reload, after which it would have to fork again, and hand its connections over. Where
-//! memory is short, threads share the zones, and one process with many of them is the better choice.
+//! Each process loads the zones for itself. Processes forked after loading would share memory only until the first
+//! reload. They would then have to fork again and hand their connections over. If memory is short, one process with
+//! many threads is the better choice, since threads share the zones.
 
 mod member;
 mod patience;
@@ -30,7 +30,7 @@ use member::Member;
 use patience::patience_ns;
 use word::{Description, ListenerDescription, Word, WorkerDescription};
 
-/// What this process is to do, as its parent says.
+/// Reads the task of this process from standard input.
 pub(crate) fn read_task() -> io::Result<Task> {
     let mut text = String::new();
     io::stdin().read_to_string(&mut text)?;
@@ -61,17 +61,17 @@ pub(crate) fn read_task() -> io::Result<Task> {
     })
 }
 
-/// Tells the parent that this child can answer, and what it loaded.
+/// Reports to the parent that this child can answer, and what it loaded.
 pub(crate) fn tell_ready(told: Option<&Told>) -> io::Result<()> {
     tell(&Word::Ready(told.cloned()))
 }
 
-/// Tells the parent what was loaded again.
+/// Reports a reload to the parent.
 pub(crate) fn tell_reloaded(told: Told) -> io::Result<()> {
     tell(&Word::Reloaded(told))
 }
 
-/// Tells the parent what was counted, or why it was not.
+/// Reports the counts, or why there are none, to the parent.
 pub(crate) fn tell_end(outcome: Result<Ended, ServeError>) -> io::Result<()> {
     tell(&match outcome {
         Ok(Ended { report, failed }) => Word::Ended(report, failed.map(|error| error.to_string())),
@@ -89,14 +89,14 @@ fn tell(word: &Word) -> io::Result<()> {
 /// All worker processes, as their parent sees them.
 pub(crate) struct Family {
     members: Vec<Member>,
-    /// What all of them loaded.
+    /// The combined result of the first load.
     told: Option<Told>,
-    /// How long each may take to stop.
+    /// The time that each process may take to stop, in nanoseconds.
     patience_ns: u64,
 }
 
 impl Family {
-    /// Starts all processes, and returns when all can answer, or when a signal to end comes before.
+    /// Starts all processes. Returns when all can answer, or fails if a signal to end arrives first.
     pub(crate) fn start(
         setup: &Setup,
         service: &Service,
@@ -110,7 +110,7 @@ impl Family {
         for (process, workers) in assigned.chunks(setup.threads as usize).enumerate() {
             family.members.push(Member::start(setup, service, process, workers, listeners)?);
         }
-        // In order: the first is the one that tells the user what is wrong with zones.
+        // In order: the first process is the one that reports problems with zones to the user.
         let (mut ready, mut again) = (0, false);
         while let Some(member) = family.members.get_mut(ready) {
             match Until::after(None).wait(signals, &[member.as_raw_fd()])? {
@@ -132,13 +132,13 @@ impl Family {
         Ok(family)
     }
 
-    /// Has all processes load their zones again.
+    /// Makes all processes reload their zones.
     fn load_again(&self) -> io::Result<()> {
         self.members.iter().try_for_each(|member| member.signal(Signal::HangUp))
     }
 
-    /// Waits for a signal, the end of the time, or a word of a process. Words that were read along with others come
-    /// first.
+    /// Waits for a signal, the end of the time, or a message of a process. Messages that were read together with
+    /// earlier ones come first.
     fn wait(&self, signals: &Signals, until: Until) -> io::Result<News> {
         let descriptors: Vec<RawFd> = self.members.iter().map(Member::as_raw_fd).collect();
         match self.members.iter().position(Member::has_said_more) {
@@ -147,13 +147,13 @@ impl Family {
         }
     }
 
-    /// What was loaded first.
+    /// The combined result of the first load.
     pub(crate) fn told(&self) -> Option<&Told> {
         self.told.as_ref()
     }
 
-    /// Serves until it is told to end, or a process has ended: somebody may signal all of them. Then stops all, and adds
-    /// up their counts.
+    /// Serves until a signal to end, until the time is over, or until a process has ended, since a signal may reach
+    /// all of them. Then stops all processes and adds up their counts.
     pub(crate) fn serve(&mut self, signals: &Signals, until: Until, heard: &mut dyn FnMut(Told)) -> Ended {
         let waited = self.wait_for_the_end(signals, until, heard);
         self.stop().after(waited)
@@ -182,7 +182,7 @@ impl Family {
         }
     }
 
-    /// What all processes loaded again, once the last of them has.
+    /// The combined result of a reload, once the last process has finished it.
     fn all_reloaded(&mut self) -> Option<Told> {
         if self.members.iter().any(|member| member.reloaded.is_none()) {
             return None;
@@ -206,7 +206,7 @@ impl Family {
     }
 }
 
-/// Adds what one process loaded to what the others did.
+/// Adds the result of one process to that of the others.
 fn join(all: &mut Option<Told>, told: Option<Told>) {
     match (all, told) {
         (Some(all), Some(told)) => all.add(&told),

@@ -1,16 +1,18 @@
-//! The front: a receptionist before the name servers. It takes queries from many clients, hands them to back ends in
-//! batches, and sends the answers back in batches; a back end that fails is found out, and its queries go to another.
+//! The front: a proxy before name servers. It collects queries of many clients, sends them to back ends in batches,
+//! and sends the answers back in batches. It notices when a back end fails, and sends the back end's queries to
+//! another.
 //!
-//! Every worker is a thread that has all of this for itself: its sockets, its connections to each back end, its
-//! table of queries under way, its own view of every back end's health. Nothing is shared, so nothing is locked.
+//! Every worker is a thread with its own sockets, connections to each back end, table of outstanding queries, and
+//! view of every back end's health. Workers share none of this, so nothing is locked.
 //!
-//! - [`policy`] says whom a query may go to, `choose` picks one of those.
-//! - `desk` leads a query from its client to a back end and back; `queries` holds what is under way, `ids` its
-//!   numbers on each link, `stream` and `datagrams` are the links, `health` says whether a back end is used.
-//! - `asked` and `edns` read a client's query, `reply` makes what it is answered.
-//! - `turn` is the loop; `intake`, `clients` and `post` are its clients' side; `home` is where those find it.
-//! - `fuzz` gives what reads back ends' bytes to the fuzz targets.
-//! - `board` starts the workers, hands them another policy, and tells what they count while they run.
+//! - [`policy`] determines which back ends a query may go to, and `choose` selects one of them.
+//! - `desk` takes a query from its client to a back end and back. `queries` holds outstanding queries, `ids` their
+//!   IDs on each link. `stream` and `datagrams` are the links, and `health` decides whether a back end is used.
+//! - `asked` and `edns` read a client's query, and `reply` makes its reply.
+//! - `turn` is the loop. `intake`, `clients` and `post` are the client side, and `home` holds the front's own
+//!   addresses.
+//! - `fuzz` makes the code that reads bytes of back ends available to the fuzz targets.
+//! - `board` starts the workers, gives them new policies, and reports their counts while they run.
 
 mod asked;
 mod back_end;
@@ -52,56 +54,56 @@ pub use policy::Policy;
 
 use crate::tcp;
 
-/// What a front is told. Numbers that bound something are for each worker.
+/// The settings of a front. Limits apply to each worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Whom queries go to.
+    /// The back ends, and how a query finds one of them.
     pub policy: Policy,
-    /// How back ends are checked.
+    /// How the front checks back ends.
     pub checks: Checks,
-    /// Queries handed to a back end in one call, and replies handed to clients, at least 1.
+    /// The maximum number of queries per call to a back end, and of replies per call to clients; at least 1.
     pub batch: usize,
-    /// How long the first query of a batch waits for more while others keep coming in. When no more come in, none
-    /// waits.
+    /// How long the first query of a batch may wait for more while queries keep arriving. Once none arrives, the
+    /// batch is sent at once.
     pub flush: Duration,
-    /// How long a worker waits before it looks for queries again, at most `flush`, where two or more come in that
-    /// time; zero for never.
+    /// How long a worker waits between two looks for queries if at least two arrive in that time. Values above
+    /// `flush` count as `flush`; with zero, workers never wait.
     pub coalesce: Duration,
-    /// How long a client waits for its answer; a back end has half of that, and another one, if there is one, the
-    /// other half.
+    /// How long a client waits for its answer. With several back ends, the first has half of this time, and a second
+    /// the other half.
     pub timeout: Duration,
-    /// Connections to each back end that is reached by connections, at least 1.
+    /// The number of connections to each back end that is reached over connections, at least 1.
     pub connections: usize,
-    /// Sockets to each back end that is reached by datagrams, at least 1.
+    /// The number of sockets to each back end that is reached over UDP, at least 1.
     pub sockets: usize,
-    /// Queries under way at most, at least 1; and at one back end.
+    /// The maximum number of outstanding queries, at least 1.
     pub outstanding: usize,
-    /// The same at one back end.
+    /// The maximum number of queries outstanding at one back end, at least 1.
     pub back_end_outstanding: usize,
-    /// Which one goes where that is too many.
+    /// Which query gets no answer when a maximum is exceeded.
     pub overload: Overload,
-    /// Receive and send buffers of sockets to back ends, bytes.
+    /// The receive and send buffers of sockets to back ends, in bytes.
     pub buffer_bytes: usize,
-    /// Whether clients may come by TCP.
+    /// Whether the front accepts clients over TCP.
     pub tcp: bool,
-    /// What their connections may take.
+    /// The limits of clients' connections.
     pub limits: tcp::Limits,
-    /// A Unix socket that tells what is counted.
+    /// The path of a Unix socket on which the front reports counts.
     pub status: Option<PathBuf>,
-    /// Where what is counted is told to Prometheus.
+    /// The address at which Prometheus can read counts.
     pub metrics: Option<SocketAddr>,
 }
 
-/// Which query gets no answer where too many are under way.
+/// Which query gets no answer when too many are outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Overload {
-    /// The one that has just come.
+    /// The query that has just arrived.
     Newest,
-    /// The one that has waited longest.
+    /// The query that has been outstanding longest.
     Oldest,
 }
 
-/// What sending a query takes.
+/// What a back end needs to send a query.
 struct Ready<'a> {
     chance: &'a mut Chance,
     now_ns: u64,

@@ -1,9 +1,9 @@
-//! The I/O models: ways to take datagrams from sockets and to hand datagrams back. Each file owns its whole
-//! loop, top to bottom; one `match` picks it, once per thread, before it starts. What they have in common is
-//! only what surrounds them: [`Worker`] has the sockets, the answer, the counts, and whether to go on.
+//! The I/O models: ways to receive datagrams from sockets and to send replies. Each file contains its whole
+//! loop, top to bottom. One `match` selects the loop, once per thread, before it starts. The loops share only
+//! what surrounds them: [`Worker`] has the sockets, the answer, the counts, and the stop flag.
 //!
-//! A loop ends soon after its worker is told to: whoever stops it wakes the readers of all sockets, which ends
-//! a blocking call and makes a readiness call return.
+//! A loop ends soon after its worker is stopped. The thread that stops it wakes the readers of all sockets,
+//! which makes blocking calls and readiness calls return.
 
 mod blocking;
 mod epoll;
@@ -24,12 +24,12 @@ use crate::answer::Answer;
 use crate::echo::QUERY_BYTES;
 use crate::worker::Worker;
 
-/// The I/O models.
+/// The I/O models, each a loop with its own system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
-    /// `recvfrom` that waits, `sendto`.
+    /// A blocking `recvfrom`, then `sendto`.
     Blocking,
-    /// `recvfrom` that does not wait, again and again.
+    /// A non-blocking `recvfrom`, repeated without pause, and `sendto`.
     Spin,
     /// `poll`, then `recvfrom` and `sendto`.
     Poll,
@@ -37,18 +37,18 @@ pub enum Model {
     Select,
     /// `epoll`, then `recvfrom` and `sendto`.
     Epoll,
-    /// An event library (mio), then `recvfrom` and `sendto`.
+    /// The event library mio, then `recvfrom` and `sendto`.
     Event,
     /// `recvmmsg` and `sendmmsg`.
     Mmsg,
-    /// The same with segmentation offload: `UDP_GRO` in, `UDP_SEGMENT` out.
+    /// `recvmmsg` and `sendmmsg` with segmentation offload: `UDP_GRO` to receive, `UDP_SEGMENT` to send.
     Segment,
     /// `io_uring`: multishot receive into provided buffers.
     Uring,
 }
 
 impl Model {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 9] = [
         Self::Blocking,
         Self::Spin,
@@ -61,7 +61,7 @@ impl Model {
         Self::Uring,
     ];
 
-    /// Its name in flags and reports.
+    /// The name of the model in flags and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Blocking => "blocking",
@@ -76,7 +76,7 @@ impl Model {
         }
     }
 
-    /// Whether this host offers it; the reason where it does not.
+    /// Whether this host supports the model. The error says what is missing.
     pub fn available(self) -> Result<(), String> {
         match self {
             Self::Segment => probe_one("gro").and_then(|()| probe_one("gso")),
@@ -90,7 +90,8 @@ impl Model {
         self != Self::Blocking
     }
 
-    /// How many datagrams of each socket a worker takes at most before it asks whether to go on.
+    /// The maximum number of datagrams that a worker receives from each socket before it checks whether to
+    /// stop.
     pub(crate) fn turn(self) -> usize {
         match self {
             Self::Blocking | Self::Spin => 1,
@@ -101,7 +102,7 @@ impl Model {
         }
     }
 
-    /// Whether its sockets are to hand over equal datagrams as one message.
+    /// Whether the kernel should deliver datagrams of equal length as one message (`UDP_GRO`).
     pub fn takes_segments(self) -> bool {
         self == Self::Segment
     }
@@ -117,13 +118,13 @@ impl FromStr for Model {
     }
 }
 
-/// Room for one datagram: one byte more than the longest query, so that a longer one is known for what it is.
+/// Room for one datagram: one byte more than the longest query, so that a longer query is recognised.
 const BUFFER_BYTES: usize = QUERY_BYTES + 1;
 
-/// How many datagrams are taken from one socket before the others have their turn.
+/// Datagrams received from one socket before the others have their turn.
 const TURNS: usize = 100;
 
-/// Runs a worker's loop until it is told to stop, or cannot go on.
+/// Runs a worker's loop until it is stopped or cannot go on.
 pub(crate) fn run(model: Model, worker: &mut Worker<impl Answer>) -> io::Result<()> {
     match model {
         Model::Blocking => blocking::run(worker),
@@ -151,7 +152,7 @@ mod tests {
     use crate::sockets::bind;
     use crate::worker::Going;
 
-    /// Has its worker told to stop by the first query.
+    /// Stops its worker at the first query.
     struct Last(Arc<AtomicBool>);
 
     impl Answer for Last {
@@ -181,7 +182,7 @@ mod tests {
             let mut worker = Worker { endpoints, answer: Last(stop), counts: Counts::default(), going };
             run(model, &mut worker).unwrap();
             let (received, most) = (worker.counts.received as usize, sockets * model.turn());
-            // The kernel decides how much comes by one message, and how much is completed at a time.
+            // The kernel decides how many datagrams a message holds, and how many complete at a time.
             let is_exact = !matches!(model, Model::Segment | Model::Uring);
             assert!(received == most || !is_exact && received < most, "{model:?}: {received} of {most}");
         }

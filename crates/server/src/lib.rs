@@ -1,11 +1,12 @@
-//! The reference servers: known quantities to measure real name servers against.
+//! The reference servers: servers with known behaviour, for comparison with real name servers.
 //!
-//! For: answering DNS over UDP under every I/O model, with any number of worker processes and threads, shared
-//! or separate sockets, on chosen cores; over TCP beside that; and for counting exactly what was received,
-//! answered and dropped. Not for: reading zones, or deciding what a query's answer is.
+//! For: answering DNS over UDP with every I/O model, with any number of worker processes and threads, shared
+//! or separate sockets, on chosen cores; over TCP as well; and counting exactly what was received, answered
+//! and dropped. Not for: reading zones, or deciding the answer to a query.
 //!
-//! Invariant: an answer never sees a socket. Each file under `io` owns a whole loop, which is what a study
-//! compares; what surrounds the loops (workers, sockets, counts) and what they call ([`Answer`]) is shared.
+//! Invariant: an answer never sees a socket. Each file under `io` contains a whole loop, since studies
+//! compare loops. What surrounds the loops (workers, sockets, counts) and what they call ([`Answer`]) is
+//! shared.
 
 pub mod answer;
 pub mod auth;

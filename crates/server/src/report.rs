@@ -1,4 +1,4 @@
-//! What a server says on stop.
+//! The report of a server when it stops.
 
 use std::collections::BTreeMap;
 
@@ -8,43 +8,45 @@ use crate::front::{BackEndReports, add_back_ends};
 use crate::tcp::{TcpReport, add_counts};
 use crate::worker::Counted;
 
-/// Counts over a server's life. `received = answered + Σ dropped`, and over all sockets the kernel took in
-/// `received + socket_drops` datagrams, but for those that were still waiting when it was stopped.
+/// Counts over a server's life. `received = answered + Σ dropped`.
+///
+/// Over all sockets the kernel received `received + socket_drops` datagrams, not counting those that were still
+/// waiting when the server stopped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename = "server")]
 pub struct Report {
-    /// Datagrams taken from the sockets.
+    /// Datagrams received from the sockets.
     pub received: u64,
     /// Replies that the kernel took.
     pub answered: u64,
     /// Queries without an answer, by cause.
     pub dropped: BTreeMap<String, u64>,
-    /// Datagrams that the kernel dropped because a socket's buffer was full or their checksum was wrong: it has one
-    /// counter for both.
+    /// Datagrams that the kernel dropped because a socket's buffer was full or because their checksum was wrong:
+    /// one kernel counter covers both.
     pub socket_drops: u64,
-    /// Replies that were made, by rcode with the upper bits of their OPT records; from a server that looks at them.
+    /// Replies by rcode, with the upper bits in their OPT records. Empty if the server does not count them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub response_rcodes: BTreeMap<String, u64>,
-    /// What came by connections, which the counts above leave out; from a server that has any.
+    /// Counts of connections, which the counts above do not include. `None` if the server accepts none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpReport>,
-    /// What became of queries at each back end, by its name; from a front.
+    /// Counts of each back end, by its name. Empty unless the server is a front.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub back_ends: BackEndReports,
-    /// The workers in order, but for those that could not go on.
+    /// The workers in order, without those that could not go on.
     pub workers: Vec<WorkerReport>,
 }
 
-/// Counts of one worker. `received = answered + Σ dropped`.
+/// The counts of one worker. `received = answered + Σ dropped`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerReport {
-    /// The core it was pinned to.
+    /// The core to which the worker was pinned, if any.
     pub cpu: Option<u32>,
-    /// Datagrams that it took.
+    /// Datagrams that the worker received.
     pub received: u64,
-    /// Its replies that the kernel took.
+    /// The worker's replies that the kernel took.
     pub answered: u64,
-    /// Its queries without an answer, by cause.
+    /// The worker's queries without an answer, by cause.
     pub dropped: BTreeMap<String, u64>,
 }
 
@@ -66,7 +68,7 @@ impl Report {
         });
     }
 
-    /// Adds the workers of another process.
+    /// Adds the report of another process.
     pub fn add(&mut self, other: Self) {
         self.received += other.received;
         self.answered += other.answered;

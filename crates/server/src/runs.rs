@@ -1,6 +1,6 @@
-//! Datagrams that wait to be sent, written one by one and sent as few messages: those to one flow are brought
-//! together and put in order of length, so that runs of equal ones can be cut by the kernel (`UDP_SEGMENT`) however
-//! their receivers and lengths alternate. DNS over UDP promises no order (RFC 1035, section 4.2.1).
+//! Datagrams that are written one by one and sent as few messages. Those of one flow are grouped and sorted by
+//! length, so that the kernel can cut runs of equal length (`UDP_SEGMENT`) however receivers and lengths alternate.
+//! DNS over UDP promises no order (RFC 1035, section 4.2.1).
 
 use std::cmp::Reverse;
 use std::io;
@@ -8,44 +8,43 @@ use std::io;
 use kqps_kernel::batch::{Piece, RunBatch, SEGMENTS, cannot_cut, run_of};
 use kqps_kernel::{Address, LocalAddress, UdpSocket};
 
-/// How long a run a socket sends: 1 datagram where its device refuses segmented messages, which some do although
-/// the socket took the option.
+/// The longest run that a socket sends: 1 datagram if its device refuses segmented messages, which some do although
+/// the socket accepted the option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Longest(usize);
 
 impl Longest {
-    /// As long as the kernel takes.
+    /// As many segments as the kernel takes.
     pub(crate) const ANY: Self = Self(SEGMENTS);
-    /// Each datagram is a message.
+    /// One datagram per message.
     pub(crate) const ONE: Self = Self(1);
 }
 
-/// Datagrams that wait to be sent.
 pub(crate) struct Runs {
     batch: RunBatch,
-    /// Those that are in no message yet, in the order in which they were written.
+    /// Datagrams that are in no message yet, in the order in which they were written.
     pieces: Vec<Piece>,
-    /// Whom they go to; the last is who gets what follows.
+    /// Their destinations; the last one is that of the next datagrams.
     turns: Vec<Turn>,
-    /// Those of one flow, while messages are made of them.
+    /// The datagrams of one flow, while they are combined into messages.
     gathered: Vec<Piece>,
 }
 
-/// Datagrams to one receiver, written one after another.
+/// Consecutive datagrams to one receiver.
 #[derive(Clone, Copy)]
 struct Turn {
     to: Address,
     from: Option<LocalAddress>,
-    /// The receiver's, by which turns of one flow are brought together.
+    /// The key of the receiver, by which turns of one flow are grouped.
     key: u64,
-    /// Which of the pieces is the first of them.
+    /// The index of its first piece.
     first: usize,
-    /// And the first after them.
+    /// The index after its last piece.
     end: usize,
 }
 
 impl Turn {
-    /// Nothing to this receiver yet, from this piece on.
+    /// A turn without datagrams, which begins at this piece.
     fn of(to: Address, from: Option<LocalAddress>, first: usize) -> Self {
         Self { to, from, key: to.key(), first, end: first }
     }
@@ -56,16 +55,16 @@ impl Turn {
 }
 
 impl Runs {
-    /// Room for `datagrams` datagrams of `bytes` bytes together.
+    /// Makes room for `datagrams` datagrams of `bytes` bytes in total.
     pub(crate) fn new(datagrams: usize, bytes: usize) -> Self {
         let pieces = || Vec::with_capacity(datagrams);
-        // Every datagram may be to somebody else, and one more turn is nobody's yet.
+        // Every datagram may have a different receiver, and there is one more turn without datagrams.
         let mut turns = Vec::with_capacity(datagrams + 1);
         turns.push(Turn::of(Address::default(), None, 0));
         Self { batch: RunBatch::new(datagrams, bytes), pieces: pieces(), turns, gathered: pieces() }
     }
 
-    /// What follows goes to this flow.
+    /// Sets the destination of the next datagrams.
     #[inline]
     pub(crate) fn turn_to(&mut self, to: Address, from: Option<LocalAddress>) {
         let present = self.present();
@@ -82,25 +81,25 @@ impl Runs {
         *self.turns.last().expect("there is always a turn")
     }
 
-    /// Whom what follows goes to.
+    /// Destination of the next datagrams.
     #[inline]
     pub(crate) fn to(&self) -> Address {
         self.present().to
     }
 
-    /// Whether one more datagram of this length can be written.
+    /// Whether another datagram of this length fits.
     #[inline]
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.batch.has_room(bytes)
     }
 
-    /// Where the next datagram is to be written: all that is left of the buffer.
+    /// The free part of the buffer, in which the caller writes the next datagram.
     #[inline]
     pub(crate) fn room(&mut self) -> &mut [u8] {
         self.batch.room()
     }
 
-    /// Keeps the first `bytes` bytes of the room as a datagram. To be called with [`Self::has_room`] only.
+    /// Keeps the first `bytes` bytes of [`Self::room`] as a datagram. Panics without [`Self::has_room`].
     #[inline]
     pub(crate) fn keep(&mut self, bytes: usize) {
         let piece = self.batch.keep(bytes);
@@ -108,7 +107,7 @@ impl Runs {
         self.turns.last_mut().expect("there is always a turn").end = self.pieces.len();
     }
 
-    /// Makes messages of all datagrams. What follows still goes to whom it went.
+    /// Combines all datagrams into messages. The destination of the next datagrams stays.
     fn put_together(&mut self, longest: Longest) {
         let Self { batch, pieces, turns, gathered } = self;
         let present = *turns.last().expect("there is always a turn");
@@ -120,8 +119,8 @@ impl Runs {
         turns.push(Turn::of(present.to, present.from, 0));
     }
 
-    /// Sends all, and tells how many datagrams the kernel took, or why it did not take one. A run that it cannot cut is
-    /// sent again datagram by datagram.
+    /// Sends all datagrams. Calls `told` with how many the kernel took, or why it refused one. A run that the kernel
+    /// cannot segment is sent again datagram by datagram.
     pub(crate) fn send(
         &mut self,
         socket: &UdpSocket,
@@ -157,7 +156,7 @@ impl Runs {
     }
 }
 
-/// Cuts datagrams into runs, each of one flow, and hands those on. `gathered` is room for the datagrams of a flow, empty
+/// Cuts datagrams into runs, each of one flow, and calls `each` with them. `gathered` is working memory, empty
 /// before and after.
 fn cut_into_runs(
     pieces: &[Piece],
@@ -193,8 +192,8 @@ mod tests {
 
     use super::*;
 
-    /// To which port each message goes, and the lengths in it, where datagrams of these lengths were written to these
-    /// ports.
+    /// The destination port of each message and the lengths of its datagrams, after writing datagrams of these
+    /// lengths to these ports.
     fn runs_to(datagrams: &[(u16, usize)], longest: usize) -> Vec<(u16, Vec<usize>)> {
         let mut waiting = Runs::new(100, 200_000);
         for &(port, bytes) in datagrams {

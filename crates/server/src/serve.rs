@@ -1,5 +1,5 @@
-//! A server from its first socket to its last count: binds, starts the workers as threads or as processes,
-//! says when it can answer, waits for its end, and adds up what the workers counted.
+//! A server from its first socket to its last count: binds sockets, starts the workers as threads or processes,
+//! reports when it can answer, waits for its end, and adds up the workers' counts.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -28,66 +28,66 @@ use crate::threads::Assigned;
 /// Why a server could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The settings contradict each other.
+    /// Two settings contradict each other; the text says which.
     #[error("{0}")]
     Setup(String),
-    /// This host does not offer the I/O model.
+    /// This host does not support the I/O model.
     #[error("--io {model} does not work on this host: {reason}")]
     Unavailable {
-        /// The model.
+        /// The name of the I/O model.
         model: &'static str,
-        /// What is missing.
+        /// What the host lacks.
         reason: String,
     },
-    /// An address, or a file of a Unix socket, could not be listened on.
+    /// The server could not listen on an address or at the path of a Unix socket.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// There is no zone to answer from.
+    /// No zone could be loaded; the text says why.
     #[error("{0}")]
     Zones(String),
-    /// A signal came before it could answer.
+    /// A signal arrived before the server could answer.
     #[error("stopped by a signal before it could answer")]
     Stopped {
-        /// The signal's number.
+        /// The number of the signal (signal(7)).
         signal: i32,
     },
     /// A worker could not start or go on.
     #[error("worker {worker} ({model}): {error}")]
     Worker {
-        /// Its number within its process, from 0.
+        /// The number of the worker within its process, from 0.
         worker: usize,
-        /// Its I/O model.
+        /// The name of its I/O model.
         model: &'static str,
-        /// What happened.
+        /// The error that stopped the worker.
         error: io::Error,
     },
     /// The thread that serves connections could not start or go on.
     #[error("serving connections: {0}")]
     Connections(io::Error),
-    /// A worker process ended by itself, or did not end.
+    /// A worker process ended by itself, or did not end when asked.
     #[error("worker process {process} {how}")]
     Process {
-        /// Its number.
+        /// The number of the process, from 0.
         process: usize,
-        /// What happened.
+        /// What the process did, as the end of a sentence.
         how: String,
     },
-    /// Something else that the system refused.
+    /// Another error of the operating system.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// What a server leaves behind.
+/// The result of a server that has ended.
 #[derive(Debug, Default)]
 pub struct Ended {
-    /// What was counted; without the workers that could not go on.
+    /// The counts, without those of workers that could not go on.
     pub report: Report,
-    /// Why it could not go on, if it was not told to end.
+    /// Why the server ended unless it was asked to.
     pub failed: Option<ServeError>,
 }
 
 impl Ended {
-    /// The end that followed on this: what happened first is told.
+    /// This end, after a wait with this outcome. The first error counts.
     pub(crate) fn after(self, before: Result<(), ServeError>) -> Self {
         Self { failed: before.err().or(self.failed), ..self }
     }
@@ -109,12 +109,12 @@ enum Workers {
 }
 
 impl Server {
-    /// Binds all sockets, starts the workers, and returns when all of them can answer, or when a signal to end comes
-    /// before. Takes the signals that end a program, so it is to be called before other threads are started. `load` is
-    /// what loads zones, for a service that has any.
+    /// Binds all sockets, starts the workers, and returns when all of them can answer. Fails if a signal to end
+    /// arrives before. Takes over the signals that end a program, so it must be called before other threads are
+    /// started. `load` loads the zones or reloads the policy, for a service that has one.
     pub fn start(setup: &Setup, service: Service, load: &Arc<dyn Load>) -> Result<Self, ServeError> {
         check(setup, &service)?;
-        // Who starts a server by nohup has it go on when the terminal is gone.
+        // Under `nohup`, ignore SIGHUP.
         let signals = Signals::take(service.loads_again() || !ignores_hang_ups()?)?;
         let bound = sockets::bind(setup, service.takes_tcp(), service.unix())?;
         if service.replies_pass() {
@@ -138,17 +138,17 @@ impl Server {
         Ok(Self { addresses, files, receivers, signals, workers, notes })
     }
 
-    /// The addresses listened on.
+    /// The addresses on which the server listens, with the ports that the kernel chose.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// The Unix sockets by which connections are taken.
+    /// The paths of Unix sockets on which the server accepts connections.
     pub fn unix(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(SocketFile::path)
     }
 
-    /// What was loaded, by a service that has zones.
+    /// The result of loading zones; `None` for a service without zones.
     pub fn told(&self) -> Option<&Told> {
         match &self.workers {
             Workers::Here(crew) => crew.told(),
@@ -156,12 +156,12 @@ impl Server {
         }
     }
 
-    /// What could not be had as asked for.
+    /// A sentence for each setting that the system did not grant in full.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Where a front tells its counts to Prometheus.
+    /// The address at which Prometheus can read a front's counts.
     pub fn metrics(&self) -> Option<SocketAddr> {
         match &self.workers {
             Workers::Here(crew) => crew.metrics(),
@@ -169,9 +169,9 @@ impl Server {
         }
     }
 
-    /// Serves until a signal comes or the time, which begins now, is over, and returns the counts of all workers; also
-    /// where one of them cannot go on, which ends the others. SIGHUP has zones loaded again, which is then told, and a
-    /// front's policy; it ends a server without either, unless it was ignored when the program was started.
+    /// Serves until a signal to end or until `time` has passed, and returns the counts of all workers. If a worker
+    /// cannot go on, the others end too. SIGHUP reloads zones, after which `heard` is called, or a front's policy.
+    /// Without either it ends the server, unless it was ignored when the program started.
     pub fn run(mut self, time: Option<Duration>, mut heard: impl FnMut(Told)) -> Ended {
         let until = Until::after(time);
         let mut ended = match &mut self.workers {
@@ -188,19 +188,19 @@ impl Server {
     }
 }
 
-/// Until when a server serves, if no signal ends it before.
+/// When a server ends if no signal ends it before.
 #[derive(Clone, Copy)]
 pub(crate) struct Until {
     end_ns: u64,
 }
 
-/// What a wait ended with.
+/// The event that ended a wait.
 pub(crate) enum News {
-    /// It is time to end, or a signal says so.
+    /// The time has passed, or a signal to end arrived.
     End(Option<Signal>),
-    /// SIGHUP.
+    /// SIGHUP arrived.
     HangUp,
-    /// The descriptor in this place can be read.
+    /// The descriptor with this index is readable.
     From(usize),
 }
 
@@ -211,7 +211,7 @@ impl ServeError {
 }
 
 impl Until {
-    /// Until this time is over, which begins now; for ever without.
+    /// Ends when this time, counted from now, has passed; never without a time.
     pub(crate) fn after(time: Option<Duration>) -> Self {
         Self { end_ns: time.map_or(FOREVER_NS, |time| now_ns() + time.as_nanos() as u64) }
     }
@@ -241,7 +241,7 @@ impl Until {
     }
 }
 
-/// Settings that the types allow and that cannot work.
+/// Checks for settings that the types allow and that cannot work.
 fn check(setup: &Setup, service: &Service) -> Result<(), ServeError> {
     let model = setup.io.name();
     setup.io.available().map_err(|reason| ServeError::Unavailable { model, reason })?;
@@ -257,7 +257,7 @@ fn check(setup: &Setup, service: &Service) -> Result<(), ServeError> {
         }
         if !matches!(setup.io, Model::Mmsg | Model::Segment | Model::Uring) {
             return Err(ServeError::Setup(format!(
-                "--io {model} cannot hand queries on: use mmsg, segment or uring"
+                "--io {model} does not work for a front: use mmsg, segment or uring"
             )));
         }
     }
@@ -266,14 +266,14 @@ fn check(setup: &Setup, service: &Service) -> Result<(), ServeError> {
     }
     if setup.steer && setup.cpus.is_empty() {
         return Err(ServeError::Setup(
-            "--steer cpu takes a flow to a worker on the core where it comes in: give the workers cores with --cpus"
+            "--steer cpu sends a flow to a worker on the core that receives it: give the workers cores with --cpus"
                 .to_owned(),
         ));
     }
     Ok(())
 }
 
-/// What the system keeps smaller than asked for: one socket tells it of all.
+/// Sentences about settings that the system did not grant in full. The buffers of one socket stand for those of all.
 fn notes(setup: &Setup, service: &Service, receiver: &UdpSocket) -> io::Result<Vec<String>> {
     let of_flag = |flag: &'static str| move |told| format!("{flag}: {told}");
     let short = receiver.short_buffers(setup.buffer_bytes);
@@ -290,21 +290,21 @@ fn notes(setup: &Setup, service: &Service, receiver: &UdpSocket) -> io::Result<V
     Ok(notes)
 }
 
-/// Serves as a worker process, as the parent says on standard input, and tells the parent what was loaded and
-/// counted, or what went wrong. An error means that the parent cannot be told.
+/// Serves as a worker process. Reads its task from standard input, and reports to the parent what it loaded and
+/// counted, or what went wrong. An error means that the report could not be written.
 pub fn run_as_child(load: &Arc<dyn Load>) -> io::Result<()> {
     family::tell_end(count_as_child(load))
 }
 
 fn count_as_child(load: &Arc<dyn Load>) -> Result<Ended, ServeError> {
-    // Until then the signals are blocked, as they are in the parent.
+    // Before this line the signals are blocked, as in the parent.
     let task = family::read_task()?;
-    // Where there is nothing to load again, the parent knows whether SIGHUP is the end.
+    // For a service that reloads nothing, the parent decides whether SIGHUP ends it.
     let signals = Signals::take(task.service.loads_again())?;
     let mut crew = Crew::start(task, load, &signals)?;
     family::tell_ready(crew.told())?;
     Ok(crew.serve(&signals, Until::after(None), &mut |told| {
-        // A parent that is gone has taken this process with it.
+        // If the parent has died, this process dies too.
         let _ = family::tell_reloaded(told);
     }))
 }

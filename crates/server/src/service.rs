@@ -1,4 +1,4 @@
-//! What a server does with queries.
+//! The kinds of servers.
 
 use std::path::PathBuf;
 
@@ -9,19 +9,19 @@ use crate::auth;
 use crate::echo::Echo;
 use crate::front;
 
-/// A kind of server, with its own settings.
+/// A kind of server, with its settings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Service {
-    /// Returns queries.
+    /// Returns queries as their own replies.
     Echo(Echo),
     /// Answers from zones.
     Auth(auth::Settings),
-    /// Hands them to others that answer.
+    /// Passes queries to back ends, and their answers to clients.
     Front(Box<front::Settings>),
 }
 
 impl Service {
-    /// Whether it takes connections by TCP.
+    /// Whether it accepts TCP connections.
     pub(crate) fn takes_tcp(&self) -> bool {
         match self {
             Self::Echo(_) => false,
@@ -30,19 +30,19 @@ impl Service {
         }
     }
 
-    /// Whether replies leave whole or not at all: where none is longer than its query, or than what passes nearly
-    /// everywhere. A query may itself have come in fragments; its echo is then refused and counted, since what an
-    /// echo measures has no fragments in it.
+    /// Whether to forbid fragmentation of replies: if no reply is longer than its query, or longer than what
+    /// passes nearly everywhere. A query may itself have arrived in fragments. Its echo is then refused and
+    /// counted, since fragments would distort what an echo measures.
     pub(crate) fn replies_pass(&self) -> bool {
         match self {
             Self::Echo(_) => true,
             Self::Auth(settings) => settings.payload_bytes <= UDP_PAYLOAD_BYTES,
-            // As long as back ends make them and clients take them.
+            // Their length depends on the back ends and on what clients accept.
             Self::Front(_) => false,
         }
     }
 
-    /// Whether it loads something again when it hears SIGHUP.
+    /// Whether SIGHUP reloads something.
     pub(crate) fn loads_again(&self) -> bool {
         match self {
             Self::Echo(_) => false,
@@ -50,7 +50,7 @@ impl Service {
         }
     }
 
-    /// The Unix sockets by which it takes connections.
+    /// The paths of the Unix sockets on which it accepts connections.
     pub(crate) fn unix(&self) -> &[PathBuf] {
         match self {
             Self::Echo(_) | Self::Front(_) => &[],

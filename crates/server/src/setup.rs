@@ -1,59 +1,62 @@
-//! What a server is asked to be.
+//! The settings that all kinds of servers share.
 
 use std::net::SocketAddr;
 
 use crate::io::Model;
 
-/// How workers come by their sockets.
+/// How sockets are divided among workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sockets {
-    /// All workers read from the same one.
+    /// All workers read from the same socket.
     Shared,
-    /// Each has its own on the same port, and the kernel spreads flows over them (`SO_REUSEPORT`).
+    /// Each worker has its own socket on the same port, and the kernel distributes flows over them
+    /// (`SO_REUSEPORT`).
     ReusePort,
-    /// Each has its own on a port of its own: worker *k* on the port given plus *k*.
+    /// Each worker has its own socket on its own port: worker *k* on the given port plus *k*.
     PortEach,
 }
 
-/// Which socket a reply leaves by.
+/// The socket that sends a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The one that the query came in by.
+    /// The socket on which the query arrived.
     Same,
-    /// One of the worker's own that receives nothing.
+    /// A socket of the worker's own that receives nothing.
     Own,
 }
 
-/// A server's settings. Workers are numbered through all processes: `processes × threads` of them.
+/// A server's settings. Workers are numbered across all processes: there are `processes × threads` of
+/// them.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Where to listen; port 0 picks a free one.
+    /// The addresses to listen on; port 0 picks a free port.
     pub listen: Vec<SocketAddr>,
-    /// The loop.
+    /// The I/O model of every worker.
     pub io: Model,
-    /// Worker processes, at least 1. With 1 the threads run in this process.
+    /// The number of worker processes, at least 1. With 1 the threads run in this process.
     pub processes: u32,
-    /// Threads in each process, at least 1.
+    /// The number of threads in each process, at least 1.
     pub threads: u32,
-    /// How workers come by their sockets.
+    /// How sockets are divided among workers.
     pub sockets: Sockets,
-    /// Which socket replies leave by.
+    /// The socket that sends replies.
     pub reply: Reply,
-    /// The core of each worker in turn, from the start again when there are more workers; empty pins none.
+    /// The core of each worker in turn, from the start again if there are more workers. Empty pins no
+    /// worker.
     pub cpus: Vec<u32>,
-    /// Receive and send buffers of every socket, bytes.
+    /// The receive and send buffers of every socket, in bytes.
     pub buffer_bytes: usize,
-    /// Whether a flow is steered to a worker on the core where it comes in. Workers must have cores then.
+    /// Whether to steer each flow to a worker on the core that receives it. Requires `cpus`.
     pub steer: bool,
 }
 
 impl Setup {
-    /// How many workers there are.
+    /// The number of workers in all processes.
     pub fn workers(&self) -> u32 {
         self.processes * self.threads
     }
 
-    /// The core that a worker is pinned to.
+    /// The core to which a worker is pinned; `None` if workers are not pinned.
     pub fn cpu(&self, worker: u32) -> Option<u32> {
         self.cpus.get(worker as usize % self.cpus.len().max(1)).copied()
     }
@@ -61,7 +64,7 @@ impl Setup {
 
 #[cfg(test)]
 impl Setup {
-    /// One worker that does nothing special.
+    /// One worker with default settings.
     pub(crate) fn small(listen: Vec<SocketAddr>, io: Model) -> Self {
         Self {
             listen,

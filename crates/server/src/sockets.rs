@@ -1,10 +1,10 @@
 //! The sockets of all workers, bound before any worker starts.
 //!
-//! A reply socket of one's own must send from the address that was asked, so it is bound to the same address
-//! and port, and yet no query may land in it. It shares the port by `SO_REUSEADDR` alone, which keeps it out
-//! of the group over which `SO_REUSEPORT` spreads packets, and it is connected to its own address, which makes
-//! the kernel pass it over for packets from anybody else (net/ipv4/udp.c, `compute_score`). A connected
-//! socket still sends to whomever a call names.
+//! A separate reply socket must send from the address to which the query was sent. So it is bound to the same
+//! address and port, but must not receive queries. Two things keep queries away from it. It shares the port by
+//! `SO_REUSEADDR` alone, so it is not in the group over which `SO_REUSEPORT` distributes packets. And it is
+//! connected to its own address, so the kernel passes it over for packets from other addresses (net/ipv4/udp.c,
+//! `compute_score`). A connected socket can still send to any address that a call names.
 
 mod unix;
 
@@ -23,49 +23,50 @@ pub use unix::SocketFile;
 
 pub(crate) use unix::listen as listen_unix;
 
-/// One address that a worker serves.
+/// An address that a worker serves, with its sockets.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Queries come in here.
+    /// The socket on which queries arrive.
     pub receiver: Arc<UdpSocket>,
-    /// Replies leave here.
+    /// The socket that sends replies; often the same as `receiver`.
     pub sender: Arc<UdpSocket>,
 }
 
-/// The sockets of a server.
+/// All sockets of a server.
 #[derive(Debug)]
 pub struct Bound {
-    /// The addresses listened on, each once.
+    /// The addresses on which the server listens, each once.
     pub addresses: Vec<SocketAddr>,
-    /// What each worker serves.
+    /// The endpoints of each worker.
     pub workers: Vec<Vec<Endpoint>>,
     /// Every receiving socket once.
     pub receivers: Vec<Arc<UdpSocket>>,
-    /// Where connections come in, for a server that takes them: at the same addresses, and at Unix sockets.
+    /// The sockets that accept connections, at the same addresses and at Unix sockets. Empty if the server
+    /// accepts none.
     pub listeners: Vec<ListeningSocket>,
     /// The files of the Unix sockets.
     pub files: Vec<SocketFile>,
 }
 
 impl Bound {
-    /// Has replies leave whole or not at all.
+    /// Forbids fragmentation of replies.
     pub(crate) fn never_fragment(&self) -> io::Result<()> {
         let mut senders = self.workers.iter().flatten().map(|endpoint| &endpoint.sender);
         senders.try_for_each(|sender| sender.never_fragment())
     }
 }
 
-/// A socket by which connections come in.
+/// A socket that accepts connections.
 #[derive(Debug)]
 pub enum ListeningSocket {
-    /// From clients.
+    /// A TCP socket, for clients of any host.
     Tcp(TcpListener),
-    /// From processes of this host.
+    /// A Unix socket, for processes of this host.
     Unix(UnixListener),
 }
 
 impl ListeningSocket {
-    /// A second handle on the same socket.
+    /// A second descriptor of the same socket.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(match self {
             Self::Tcp(socket) => Self::Tcp(socket.try_clone()?),
@@ -83,7 +84,7 @@ impl AsFd for ListeningSocket {
     }
 }
 
-/// An address, or a file of a Unix socket, could not be listened on.
+/// The server could not listen on an address or at the path of a Unix socket.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {place}: {reason}")]
 pub struct BindError {
@@ -91,10 +92,10 @@ pub struct BindError {
     reason: String,
 }
 
-/// How often a free port of UDP may turn out to be taken for TCP.
+/// How often to try another port if a free UDP port is taken for TCP.
 const PORTS_TRIED: usize = 20;
 
-/// Binds all sockets that a setup calls for, those of TCP beside them where it is wished, and Unix sockets.
+/// Binds all sockets of a setup, with TCP sockets if requested, and Unix sockets.
 pub fn bind(setup: &Setup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bound, BindError> {
     let workers = vec![Vec::new(); setup.workers() as usize];
     let (addresses, receivers, listeners, files) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -132,18 +133,18 @@ pub fn bind(setup: &Setup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bound, Bi
     Ok(bound)
 }
 
-/// Why an address cannot be listened on, in words.
+/// The error for an address on which the server cannot listen, in words.
 pub(crate) fn refused(address: SocketAddr, error: &io::Error) -> BindError {
     let reason = match error.kind() {
         io::ErrorKind::AddrInUse => "another program listens there; choose another --listen".to_owned(),
-        io::ErrorKind::PermissionDenied => format!("{error}; ports below 1024 need the right to bind them"),
+        io::ErrorKind::PermissionDenied => format!("{error}; ports below 1024 need CAP_NET_BIND_SERVICE"),
         io::ErrorKind::AddrNotAvailable => "this host has no such address".to_owned(),
         _ => error.to_string(),
     };
     BindError { place: address.to_string(), reason }
 }
 
-/// The address of a worker with a port of its own; port 0 stays 0, and each worker gets a free one.
+/// The address of a worker with its own port. Port 0 stays 0, and each worker gets a free port.
 fn port_of(address: SocketAddr, worker: u16) -> Result<SocketAddr, BindError> {
     let port = match address.port() {
         0 => 0,
@@ -155,8 +156,8 @@ fn port_of(address: SocketAddr, worker: u16) -> Result<SocketAddr, BindError> {
     Ok(SocketAddr::new(address.ip(), port))
 }
 
-/// The receiving sockets of an address, and the one that listens there. Where the kernel chooses the port, it is
-/// one that is free for both.
+/// Opens the receiving sockets of an address, and the one that accepts connections there. A port that the kernel
+/// chooses is free for both.
 fn open(
     setup: &Setup,
     address: SocketAddr,
@@ -179,7 +180,7 @@ fn open(
 /// One socket for all of `workers` workers, or one for each.
 fn receivers(setup: &Setup, address: SocketAddr, workers: usize) -> io::Result<Vec<Arc<UdpSocket>>> {
     let (group, own) = (setup.sockets == Sockets::ReusePort, setup.reply == Reply::Own);
-    // The first is bound alone: a port in use is an error, even if its user would share it.
+    // The first socket is bound alone: a port in use is an error, even if its owner would share it.
     let first = UdpSocket::bind(address, &options(setup, address))?;
     first.share_port(group, own)?;
     let address = first.local_addr()?;
@@ -206,7 +207,7 @@ fn options(setup: &Setup, address: SocketAddr) -> UdpOptions {
     }
 }
 
-/// A socket that sends from this address and receives nothing: see above.
+/// A socket that sends from this address and receives nothing: see the head of this file.
 fn sender(setup: &Setup, address: SocketAddr) -> io::Result<UdpSocket> {
     let options = UdpOptions { reuse_address: true, gro: false, ..options(setup, address) };
     let sender = UdpSocket::bind(address, &options)?;

@@ -1,10 +1,10 @@
-//! DNS over TCP (RFC 7766), beside UDP on the same addresses, and in the same framing over Unix sockets: one thread
-//! in each process serves all connections, and is told by events which of them can go on. Connections are limited in
-//! all and per client, what a connection holds in memory is bounded, and one that makes no progress is closed,
-//! whether it says nothing, sends byte by byte, does not read its replies, or has vanished.
+//! DNS over TCP (RFC 7766), beside UDP on the same addresses, and with the same framing over Unix sockets. One
+//! thread in each process serves all connections; events say which of them can go on. The number of connections is
+//! limited in total and per client, and so is the memory of each connection. A connection without progress is
+//! closed, whether it sends nothing, sends byte by byte, does not read its replies, or has vanished.
 //!
-//! Who may use a Unix socket is trusted: a process of this host that asks for many clients, and writes many queries
-//! at once.
+//! Clients of a Unix socket are trusted: the expected client is a process of this host that sends many queries at
+//! once for many clients.
 
 mod clients;
 mod connection;
@@ -40,32 +40,33 @@ use crate::sockets::ListeningSocket;
 use crate::worker::Going;
 use house::House;
 
-/// Files that are open beside connections, and a few more: sockets that are listened on, pollers, files that are read.
+/// Files that are open besides connections, with some to spare: listening sockets, pollers, files that are read.
 pub(crate) const OTHER_FILES: usize = 64;
 
-/// What connections may take.
+/// The limits of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// How long a connection may make no progress: no whole query comes in, and little or nothing of its replies
-    /// is taken.
+    /// How long a connection may make no progress: no whole query arrives, and the client reads little or nothing of
+    /// its replies.
     pub idle: Duration,
-    /// Connections of each process at one time, at least 1. A further one takes the place of the one that has
-    /// been idle longest, or is closed where none is idle.
+    /// The maximum number of connections of each process, at least 1. Another connection displaces the one that has
+    /// been idle longest, or is closed if none is idle.
     pub connections: usize,
-    /// Connections of one client at one time, at least 1: an IPv4 address, or the first 64 bits of an IPv6
-    /// address. A further one is closed. Peers at Unix sockets may have as many as there may be in all.
+    /// The maximum number of connections of one client, at least 1. A client is an IPv4 address, or the first 64
+    /// bits of an IPv6 address. Another connection of the client is closed. This limit does not apply to Unix
+    /// sockets.
     pub per_client: usize,
 }
 
-/// Answers queries that came by a connection, where a reply may be as long as a message can be, or be many
+/// Answers queries that arrive on connections. A reply may be as long as a message can be, or consist of many
 /// messages.
 pub trait StreamAnswer {
-    /// A reply of many messages that is under way.
+    /// The state of a reply of many messages.
     type Stream;
 
-    /// Turns a query into its reply in place; says how long that is, or begins a reply of many messages, or says
-    /// why there is none. The buffer has room for the longest message. A query that came by a Unix socket has no
-    /// client that is known.
+    /// Turns a query into its reply in place. Returns the length of the reply, the beginning of a reply of many
+    /// messages, or why there is none. The buffer has room for the longest message. `client` is `None` for a query
+    /// that arrived on a Unix socket.
     fn answer(
         &mut self,
         buffer: &mut [u8],
@@ -73,19 +74,19 @@ pub trait StreamAnswer {
         client: Option<IpAddr>,
     ) -> Result<Said<Self::Stream>, Cause>;
 
-    /// Writes the next message of a reply, and returns its length; none after the last.
+    /// Writes the next message of a reply. Returns its length in bytes; `None` after the last message.
     fn next(&mut self, stream: &mut Self::Stream, buffer: &mut [u8]) -> Option<usize>;
 
-    /// How many replies of one message it made of each rcode.
+    /// The number of replies of one message, by rcode.
     fn response_rcodes(&self) -> BTreeMap<String, u64>;
 }
 
-/// What became of a query.
+/// The answer to a query.
 #[derive(Debug)]
 pub enum Said<S> {
-    /// A reply of so many bytes.
+    /// A reply of one message, with this length in bytes.
     Reply(usize),
-    /// A reply of many messages, which are to be asked for.
+    /// A reply of many messages, which [`StreamAnswer::next`] writes.
     Stream(S),
 }
 
@@ -96,7 +97,7 @@ pub(crate) struct Tcp {
 }
 
 impl Tcp {
-    /// Starts it, on these cores or, where there are none, on any.
+    /// Starts the thread on these cores; an empty list means any core.
     pub(crate) fn start<A: StreamAnswer + Send + 'static>(
         listeners: Vec<ListeningSocket>,
         limits: Limits,
@@ -122,9 +123,9 @@ impl Tcp {
         Ok(Self { waker, thread })
     }
 
-    /// Ends it once its `Going` says so, and returns what it counted.
+    /// Ends the thread, after its `Going` was stopped, and returns its counts.
     pub(crate) fn stop(self) -> io::Result<TcpReport> {
         self.waker.wake()?;
-        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")))
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
     }
 }

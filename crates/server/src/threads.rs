@@ -13,26 +13,24 @@ use crate::sockets::{Endpoint, ListeningSocket};
 use crate::tcp::{Limits, StreamAnswer, Tcp};
 use crate::worker::{Going, Started};
 
-/// What one worker is given.
+/// The core and the endpoints of one worker.
 pub(crate) struct Assigned {
     pub(crate) cpu: Option<u32>,
     pub(crate) endpoints: Vec<Endpoint>,
 }
 
-/// The threads of this process.
 pub(crate) struct Threads {
     model: Model,
     stop: Arc<AtomicBool>,
     started: Vec<Started>,
     tcp: Option<Tcp>,
     receivers: Vec<Arc<UdpSocket>>,
-    /// A byte from each thread when it can answer, and one when it has ended.
+    /// Receives a byte from each thread when it can answer, and another when it has ended.
     news: PipeReader,
 }
 
 impl Threads {
-    /// Starts every worker by `start` and a thread for connections where that is wished, and returns when all can
-    /// answer.
+    /// Starts every worker with `start`, and a thread for connections if requested. Returns when all can answer.
     pub(crate) fn start(
         model: Model,
         assigned: Vec<Assigned>,
@@ -56,24 +54,24 @@ impl Threads {
         let mut ready = vec![0; threads.started.len() + usize::from(threads.tcp.is_some())];
         threads.news.read_exact(&mut ready)?;
         if ready.contains(&b'e') {
-            // One has ended instead: stopping tells why.
+            // A thread has ended instead; stopping returns why.
             threads.stop().failed.map_or(Ok(()), Err)?;
         }
         Ok(threads)
     }
 
-    /// Can be read as soon as a thread has ended.
+    /// Becomes readable when a thread has ended.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.news.as_raw_fd()
     }
 
-    /// Stops all threads and adds up their counts, and says why one of them had ended before.
+    /// Stops all threads and adds up their counts. Returns why a thread had ended before, if one had.
     pub(crate) fn stop(&mut self) -> Ended {
         self.stop.store(true, Ordering::Relaxed);
         self.receivers.iter().for_each(|receiver| receiver.wake_readers());
         let Ended { mut report, mut failed } = Ended::default();
         for (number, Started { cpu, thread }) in self.started.drain(..).enumerate() {
-            let outcome = thread.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
+            let outcome = thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")));
             match outcome {
                 Ok(counted) => report.add_worker(cpu, counted),
                 Err(error) => {
@@ -93,12 +91,12 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        // Stopped already, unless starting the rest of them failed.
+        // The threads have stopped already, unless starting one of them failed.
         let _ = self.stop();
     }
 }
 
-/// How connections are served.
+/// The settings and the service of the thread for connections.
 pub(crate) struct Connections<A> {
     pub(crate) listeners: Vec<ListeningSocket>,
     pub(crate) limits: Limits,

@@ -18,17 +18,18 @@ use crate::threads::Assigned;
 
 /// What a loop works with.
 pub(crate) struct Worker<A> {
-    /// The addresses it serves, at least one.
+    /// The addresses that the worker serves, at least one.
     pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) answer: A,
     pub(crate) counts: Counts,
     pub(crate) going: Going,
 }
 
-/// Whether to go on, and whom to tell about it.
+/// A thread's stop flag, and its way to report that it is ready and that it has ended.
 pub(crate) struct Going {
     stop: Arc<AtomicBool>,
-    /// Told once when the worker can answer, and once more when it has ended, however it ended.
+    /// Receives a byte when the worker can answer, and another when it has ended for any
+    /// reason.
     news: PipeWriter,
 }
 
@@ -37,12 +38,12 @@ impl Going {
         Self { stop, news }
     }
 
-    /// The loop is set up and about to begin.
+    /// Reports that the loop is set up and about to begin.
     pub(crate) fn ready(&mut self) -> io::Result<()> {
         self.news.write_all(b"r")
     }
 
-    /// Whether to go on. Asked once per turn of a loop.
+    /// Whether to go on. Loops check it once per turn.
     #[inline]
     pub(crate) fn on(&self) -> bool {
         !self.stop.load(Ordering::Relaxed)
@@ -51,7 +52,7 @@ impl Going {
 
 impl Drop for Going {
     fn drop(&mut self) {
-        // Nobody listens any more when everything is being stopped.
+        // While everything stops, nothing receives this.
         let _ = self.news.write_all(b"e");
     }
 }
@@ -62,14 +63,14 @@ pub(crate) struct Started {
     pub(crate) thread: JoinHandle<io::Result<Counted>>,
 }
 
-/// What a worker leaves behind.
+/// The result of a worker.
 #[derive(Default)]
 pub(crate) struct Counted {
     pub(crate) counts: Counts,
     pub(crate) response_rcodes: BTreeMap<String, u64>,
-    /// What came by connections, of a worker that serves those itself.
+    /// The counts of connections that the worker serves itself.
     pub(crate) tcp: Option<TcpReport>,
-    /// What became of queries at back ends.
+    /// The counts of queries at back ends.
     pub(crate) back_ends: BackEndReports,
 }
 

@@ -1,4 +1,4 @@
-//! Receiving a batch.
+//! Receiving a batch of messages.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -11,7 +11,7 @@ use crate::memory::Block;
 use crate::sys::{check, is_not_now};
 use crate::udp::{UdpSocket, Wait};
 
-/// Buffers for a number of messages, filled by one `recvmmsg`.
+/// Buffers for a fixed number of messages, which one `recvmmsg` fills.
 pub struct RecvBatch {
     pub(super) headers: Headers,
     pub(super) buffer: Block<u8>,
@@ -20,39 +20,41 @@ pub struct RecvBatch {
     received: usize,
 }
 
-/// One received message. With `UDP_GRO` it may hold several datagrams of equal length; the last may be shorter.
+/// A received message. With `UDP_GRO` it may hold several datagrams of equal length; the last may be shorter.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
-    /// The bytes, of all segments one after the other. What did not fit the buffer was cut off.
+    /// The bytes of all segments, one after the other, cut off at the length of the buffer.
     pub bytes: &'a [u8],
-    /// The sender.
+    /// The address of the sender.
     pub from: Address,
-    /// The length of every segment but the last; the length of `bytes` when it is one datagram. At least 1.
+    /// The length of every segment but the last, at least 1 byte. If the message is one datagram, the length of
+    /// `bytes`.
     pub segment_bytes: usize,
-    /// When the kernel took it in, `CLOCK_REALTIME` nanoseconds; with [`crate::UdpOptions::timestamps`].
+    /// When the kernel received the message, in nanoseconds of `CLOCK_REALTIME`. `None` without
+    /// [`crate::UdpOptions::timestamps`].
     pub arrived_ns: Option<u64>,
-    /// The address that was asked; with [`crate::UdpOptions::pktinfo`].
+    /// The address to which the message was sent. `None` without [`crate::UdpOptions::pktinfo`].
     pub to: Option<LocalAddress>,
 }
 
-/// A received message and the room behind it, to be worked on in place.
+/// A received message and the free space behind it, for changing the message in place.
 #[derive(Debug)]
 pub struct Slot<'a> {
-    /// Begins with the message, and is as long as the buffer that it came in. What is behind the message is
-    /// left over from others.
+    /// The whole buffer, which begins with the message. The bytes behind the message are left over from earlier
+    /// messages.
     pub buffer: &'a mut [u8],
-    /// The length of the message.
+    /// The length of the message in bytes.
     pub bytes: usize,
-    /// The sender.
+    /// The address of the sender.
     pub from: &'a Address,
 }
 
-/// Buffers lie this far apart beyond their length, so that the starts of large ones, which are touched most,
-/// do not all fall into the same few cache sets.
+/// Extra bytes between two buffers. Without them, the beginnings of large buffers, which are used most, would
+/// share a few cache sets.
 const SKEW_BYTES: usize = 192;
 
 impl RecvBatch {
-    /// Allocates buffers for `messages` messages of up to `bytes_each` bytes, both at least 1.
+    /// Allocates buffers for `messages` messages of up to `bytes_each` bytes. Both must be at least 1.
     pub fn new(messages: usize, bytes_each: usize) -> Self {
         let stride = bytes_each.next_multiple_of(64) + SKEW_BYTES;
         let mut headers = Headers::new(messages);
@@ -65,19 +67,20 @@ impl RecvBatch {
         Self { headers, buffer, stride, bytes_each, received: 0 }
     }
 
-    /// How many messages it has room for.
+    /// The number of messages that one call can receive.
     pub fn capacity(&self) -> usize {
         self.headers.len()
     }
 
-    /// How many messages the last call received.
+    /// The number of messages that the last call received.
     #[inline]
     pub fn messages(&self) -> usize {
         self.received
     }
 
-    /// Receives up to a batch. 0 when there is nothing: the call did not wait, a signal came, or the readers
-    /// were woken. Every call forgets the messages of the one before.
+    /// Receives up to [`Self::capacity`] messages and returns how many. 0 if there are none: the call did not
+    /// wait, a signal arrived, or the readers were woken. Every call discards the messages of the previous
+    /// call.
     #[inline]
     pub fn recv(&mut self, socket: &UdpSocket, wait: Wait) -> io::Result<usize> {
         for index in 0..self.received {
@@ -90,22 +93,23 @@ impl RecvBatch {
         };
         let count = self.headers.len() as libc::c_uint;
         let first = self.headers.headers.as_mut_ptr();
-        // SAFETY: the headers are live and as many as told, and point into blocks that `self` owns, which the
-        // mutable borrow makes exclusively ours. No timeout: `recvmmsg` looks at it only between packets.
+        // SAFETY: the headers are live, `count` is their number, and they point into blocks that `self` owns;
+        // the mutable borrow makes this use exclusive. There is no timeout, which `recvmmsg` would check only
+        // between packets.
         let returned = unsafe { libc::recvmmsg(socket.as_raw_fd(), first, count, flags, null_mut()) };
         match check(returned) {
             Ok(received) => self.received = received as usize,
             Err(error) if is_not_now(&error) => {}
             Err(error) => return Err(error),
         }
-        // A woken reader that finds nothing gets an empty message from nobody first.
+        // A woken reader that finds nothing first receives an empty message without a sender.
         if self.received > 0 && self.headers.headers[0].msg_hdr.msg_namelen == 0 {
             self.forget_first();
         }
         Ok(self.received)
     }
 
-    /// Forgets the first message. What was received behind it moves up: it came in the meantime.
+    /// Removes the first message. Messages behind it, which arrived in the meantime, move up.
     #[cold]
     pub(super) fn forget_first(&mut self) {
         for index in 1..self.received {
@@ -117,7 +121,7 @@ impl RecvBatch {
         self.headers.reset(self.received);
     }
 
-    /// One of the received messages, with what the kernel said about it.
+    /// A received message with the kernel's data about it. Panics if `index` is not below [`Self::messages`].
     #[inline]
     pub fn message(&self, index: usize) -> Received<'_> {
         let header = &self.headers.headers[index];
@@ -132,14 +136,15 @@ impl RecvBatch {
         }
     }
 
-    /// The bytes of one of the received messages, to be worked on in place.
+    /// The bytes of a received message, for changing them in place. Panics if `index` is not below
+    /// [`Self::messages`].
     #[inline]
     pub fn message_mut(&mut self, index: usize) -> &mut [u8] {
         let length = self.length(index);
         &mut self.buffer[index * self.stride..][..length]
     }
 
-    /// The same with the room behind it.
+    /// A received message with the free space behind it. Panics if `index` is not below [`Self::messages`].
     #[inline]
     pub fn slot(&mut self, index: usize) -> Slot<'_> {
         let bytes = self.length(index);
@@ -147,7 +152,6 @@ impl RecvBatch {
         Slot { buffer, bytes, from: &self.headers.names[index] }
     }
 
-    /// How long a message may be.
     #[inline]
     pub(super) fn bytes_each(&self) -> usize {
         self.bytes_each

@@ -1,4 +1,4 @@
-//! Replies that are written apart from their queries, and sent as runs of equal length.
+//! Replies that are written to a buffer of their own and sent as runs of equal length.
 
 use std::io;
 
@@ -8,16 +8,17 @@ use crate::control;
 use crate::memory::Block;
 use crate::udp::UdpSocket;
 
-/// The most bytes in one message: the largest payload of a packet, less than its length field says (RFC 768).
+/// The maximum bytes of a message: about the largest payload of a packet, and less than the 65,535 of its length
+/// field (RFC 768).
 const MESSAGE_BYTES: usize = 65_000;
 
-/// The longest datagram that is a segment. A segment must fit the link, here Ethernet with IPv6 (1500 − 48 bytes),
-/// whereas a datagram by itself may be cut into fragments.
+/// The longest datagram that may be a segment. A segment must fit the link, here Ethernet with IPv6 (1500 − 48
+/// bytes). A single datagram may be fragmented instead.
 const SEGMENT_BYTES: usize = 1452;
 
-/// How many datagrams of these lengths, the longest of which comes first, make one message of at most `most` segments:
-/// equal ones, and one shorter, since the kernel cuts every so many bytes and the rest is the last (`UDP_SEGMENT`,
-/// udp(7)).
+/// How many of these datagrams make one message of at most `most` segments. The first length must be the longest. A
+/// message consists of datagrams of equal length and at most one shorter datagram at the end, since the kernel cuts
+/// it at multiples of the segment size (`UDP_SEGMENT`, udp(7)).
 #[inline]
 pub fn run_of(lengths: impl IntoIterator<Item = usize>, most: usize) -> usize {
     let mut lengths = lengths.into_iter();
@@ -28,7 +29,7 @@ pub fn run_of(lengths: impl IntoIterator<Item = usize>, most: usize) -> usize {
     let most = most.min(MESSAGE_BYTES / segment);
     let mut run = 1;
     for bytes in lengths.take(most.saturating_sub(1)) {
-        // Of a datagram without bytes nothing would be left to cut off.
+        // A datagram of 0 bytes would leave nothing to cut off.
         if bytes > 0 {
             run += 1;
         }
@@ -39,21 +40,21 @@ pub fn run_of(lengths: impl IntoIterator<Item = usize>, most: usize) -> usize {
     run
 }
 
-/// Whether a message of several segments was refused because the kernel cannot cut it for this socket: its device may
-/// not, or a segment is longer than the frames are (`udp_send_skb`, net/ipv4/udp.c). Any other refusal would have been
-/// one of single datagrams, too.
+/// Whether this error says that the kernel cannot segment a message for this socket: its device does not support it,
+/// or a segment is longer than a frame (`udp_send_skb`, net/ipv4/udp.c). Any other error would affect single
+/// datagrams too.
 pub fn cannot_cut(errno: i32) -> bool {
     matches!(errno, libc::EIO | libc::EINVAL | libc::EMSGSIZE)
 }
 
-/// Datagrams written one after the other into one buffer, and put together afterwards: a message is any number
-/// of them to one receiver, in any order, gathered by the kernel from where they lie. All datagrams of a message
-/// are equally long, but for the last, which may be shorter.
+/// Datagrams that are written one after the other into one buffer, and afterwards combined into messages. A message
+/// is any number of datagrams to one receiver, in any order; the kernel gathers them from their places in the
+/// buffer. All datagrams of a message have the same length, except that the last may be shorter.
 pub struct RunBatch {
     headers: Headers,
     gathered: Block<libc::iovec>,
     gathered_used: usize,
-    /// The segment length of every message, 0 where it is one datagram.
+    /// The segment length of every message, 0 for a single datagram.
     segments: Box<[u16]>,
     messages: usize,
     buffer: Block<u8>,
@@ -61,7 +62,7 @@ pub struct RunBatch {
     pieces: usize,
 }
 
-/// A datagram that was written into a [`RunBatch`].
+/// A datagram in the buffer of a [`RunBatch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     start: u32,
@@ -69,7 +70,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// Its length.
+    /// The length of the datagram in bytes.
     #[inline]
     pub fn bytes(self) -> usize {
         usize::from(self.bytes)
@@ -77,7 +78,8 @@ impl Piece {
 }
 
 impl RunBatch {
-    /// Allocates room for `pieces` datagrams of `bytes` bytes together, both at least 1; `bytes` below 4 GiB.
+    /// Allocates room for `pieces` datagrams of `bytes` bytes in total. Both must be at least 1, and `bytes` below 4
+    /// GiB.
     pub fn new(pieces: usize, bytes: usize) -> Self {
         assert!(u32::try_from(bytes).is_ok(), "a batch of 4 GiB");
         Self {
@@ -92,26 +94,26 @@ impl RunBatch {
         }
     }
 
-    /// Forgets all datagrams and messages.
+    /// Discards all datagrams and messages.
     #[inline]
     pub fn clear(&mut self) {
         (self.messages, self.gathered_used, self.used_bytes, self.pieces) = (0, 0, 0, 0);
     }
 
-    /// Whether one more datagram of this length can be written.
+    /// Whether another datagram of this length fits.
     #[inline]
     pub fn has_room(&self, bytes: usize) -> bool {
         self.pieces < self.headers.len() && bytes <= self.buffer.len() - self.used_bytes
     }
 
-    /// Where the next datagram is to be written: all that is left of the buffer.
+    /// The free part of the buffer, in which the caller writes the next datagram.
     #[inline]
     pub fn room(&mut self) -> &mut [u8] {
         &mut self.buffer[self.used_bytes..]
     }
 
-    /// Keeps the first `bytes` bytes of the room as a datagram; at most 65,535 of them. To be called with
-    /// [`Self::has_room`] only.
+    /// Keeps the first `bytes` bytes of [`Self::room`] as a datagram, at most 65,535. Panics without
+    /// [`Self::has_room`].
     #[inline]
     pub fn keep(&mut self, bytes: usize) -> Piece {
         assert!(self.has_room(bytes), "a datagram that was written has its place");
@@ -121,8 +123,8 @@ impl RunBatch {
         piece
     }
 
-    /// Makes a message of these datagrams, at least one, each of which is used once. All but the last are equally long, and
-    /// the last is no longer than they.
+    /// Combines these datagrams, at least one, into a message. Each datagram may be used once. All must have the
+    /// same length, except that the last may be shorter; otherwise the call panics.
     #[inline]
     pub fn add(&mut self, to: &Address, from: Option<&LocalAddress>, pieces: &[Piece]) {
         let (message, first) = (self.messages, self.gathered_used);
@@ -153,13 +155,13 @@ impl RunBatch {
         self.messages += 1;
     }
 
-    /// How many messages were made.
+    /// The number of messages in the batch.
     #[inline]
     pub fn messages(&self) -> usize {
         self.messages
     }
 
-    /// Hands messages from `first` on to the kernel, as [`crate::SendBatch::send`] does.
+    /// Sends the messages from `first` on. Returns how many the kernel took, as [`crate::SendBatch::send`] does.
     #[inline]
     pub fn send(&mut self, socket: &UdpSocket, first: usize) -> io::Result<usize> {
         // SAFETY: headers, slices, names, control bytes and buffer are blocks that `self` owns, and `add` took
@@ -167,7 +169,7 @@ impl RunBatch {
         unsafe { send_headers(&mut self.headers.headers, socket, first, self.messages) }
     }
 
-    /// How many datagrams a message makes.
+    /// The number of datagrams in a message.
     #[inline]
     pub fn segments(&self, message: usize) -> usize {
         match self.segments[message] {
@@ -185,8 +187,8 @@ impl RunBatch {
         &self.gathered[first..][..header.msg_iovlen]
     }
 
-    /// Sends the datagrams of one segmented message as messages of their own, and tells of each whether the
-    /// kernel took it: for devices that refuse segmentation.
+    /// Sends the datagrams of a segmented message one by one, for devices that refuse segmentation. Calls `each`
+    /// with the outcome of each datagram.
     pub fn send_apart(&mut self, socket: &UdpSocket, message: usize, mut each: impl FnMut(io::Result<()>)) {
         assert!(message < self.messages && self.segments[message] > 0, "a segmented message that was made");
         let segment = usize::from(self.segments[message]);
@@ -196,7 +198,7 @@ impl RunBatch {
         let header = &mut self.headers.headers[message].msg_hdr;
         header.msg_iov = own;
         header.msg_iovlen = 1;
-        // The segment size was written first; what follows says where to send from.
+        // The segment size is the first control message; the source address follows.
         header.msg_control = header.msg_control.wrapping_byte_add(control::SEGMENT_BYTES);
         header.msg_controllen -= control::SEGMENT_BYTES;
         for slice in slices {
@@ -205,8 +207,8 @@ impl RunBatch {
                     iov_base: slice.iov_base.wrapping_byte_add(offset),
                     iov_len: segment.min(slice.iov_len - offset),
                 };
-                // SAFETY: as in `send`; each slice is a part of one that `add` made, and the control bytes are
-                // the end of those that it wrote.
+                // SAFETY: as in `send`; each slice is a part of one that `add` made, and the control bytes are the
+                // end of those that it wrote.
                 let sent = unsafe { send_headers(&mut self.headers.headers, socket, message, message + 1) };
                 each(sent.and_then(
                     |sent| {

@@ -1,4 +1,4 @@
-//! Sending a batch out of one buffer.
+//! Sending a batch of messages from one buffer.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use crate::batch::{Headers, send_headers};
 use crate::memory::Block;
 use crate::udp::UdpSocket;
 
-/// Messages written one after the other into one buffer, and sent by one `sendmmsg`.
+/// Messages that are written one after the other into one buffer and sent by one `sendmmsg`.
 pub struct SendBatch {
     headers: Headers,
     buffer: Block<u8>,
@@ -16,46 +16,45 @@ pub struct SendBatch {
 }
 
 impl SendBatch {
-    /// Allocates room for `messages` messages of `bytes` bytes together, both at least 1.
+    /// Allocates room for `messages` messages of `bytes` bytes in total. Both must be at least 1.
     pub fn new(messages: usize, bytes: usize) -> Self {
         Self { headers: Headers::new(messages), buffer: Block::new(bytes), messages: 0, used_bytes: 0 }
     }
 
-    /// Forgets all messages.
+    /// Discards all messages.
     #[inline]
     pub fn clear(&mut self) {
         self.messages = 0;
         self.used_bytes = 0;
     }
 
-    /// Whether there is no message.
+    /// Whether the batch holds no message.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.messages == 0
     }
 
-    /// How many messages were added.
+    /// The number of messages in the batch.
     #[inline]
     pub fn messages(&self) -> usize {
         self.messages
     }
 
-    /// Whether one more message of this length fits.
+    /// Whether another message of this length fits.
     #[inline]
     pub fn room(&self, bytes: usize) -> bool {
         self.messages < self.headers.len() && bytes <= self.buffer.len() - self.used_bytes
     }
 
-    /// Appends a message of `bytes` bytes and returns them to be written. With `segment_bytes` the kernel
-    /// cuts the message into datagrams of that length; the last may be shorter. The control message that asks
-    /// for it is put on only when there is more than one (some devices refuse it). To be called with
-    /// [`Self::room`] only.
+    /// Appends a message of `bytes` bytes and returns its bytes for the caller to fill. With `segment_bytes`
+    /// the kernel cuts the message into datagrams of that length; the last may be shorter. A message of one
+    /// datagram carries no segment size, since some devices refuse it. Requires [`Self::room`].
     #[inline]
     pub fn add(&mut self, to: &Address, bytes: usize, segment_bytes: Option<u16>) -> &mut [u8] {
         self.add_from(to, None, bytes, segment_bytes)
     }
 
-    /// The same, sent from one of this host's addresses.
+    /// Like [`Self::add`], but sends from the given address of this host.
     #[inline]
     pub fn add_from(
         &mut self,
@@ -77,14 +76,14 @@ impl SendBatch {
         place
     }
 
-    /// The headers of all messages, for a ring that sends them while this batch is borrowed.
+    /// The headers of all messages, for a ring that sends them while it borrows this batch.
     pub(crate) fn headers(&self) -> impl Iterator<Item = *const libc::msghdr> {
         (0..self.messages).map(|index| &raw const self.headers.headers[index].msg_hdr)
     }
 
-    /// Hands messages from `first` on to the kernel, and returns how many of them it took: fewer than there
-    /// are when the next one failed, in which case sending again from there tells the error. 0 when the
-    /// socket has no room for now.
+    /// Sends the messages from `first` on. Returns how many the kernel took; 0 if the socket has no room at
+    /// present. If it took fewer than all, the next message failed, and sending again from there returns the
+    /// error.
     #[inline]
     pub fn send(&mut self, socket: &UdpSocket, first: usize) -> io::Result<usize> {
         // SAFETY: headers, names, control bytes and buffer are blocks that `self` owns, and `add_from` took

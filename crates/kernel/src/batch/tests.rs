@@ -21,7 +21,7 @@ fn equal_segments_and_a_shorter_tail_arrive_as_one_message_call_after_call() {
     let to = bind("127.0.0.1:0", UdpOptions { gro: true, timestamps: true, ..UdpOptions::default() });
     let mut sent = SendBatch::new(4, 4096);
     let mut received = RecvBatch::new(4, SEGMENTED_BYTES);
-    // Headers are used again with every call: the control length must be restored, or sizes get lost.
+    // Every call reuses the headers. If the control length were not restored, segment sizes would get lost.
     for turn in 0..5 {
         sent.clear();
         let bytes: Vec<u8> = (0..130).map(|byte| byte + turn).collect();
@@ -212,7 +212,7 @@ fn an_empty_datagram_is_a_message_and_a_woken_reader_gets_none() {
         assert_eq!(batch.join().unwrap(), 0);
         assert_eq!(single.join().unwrap(), None);
     });
-    // From then on no wait begins, and what comes can still be read.
+    // From then on no wait blocks, and datagrams that arrive can still be read.
     assert!(wait_any(&[&to], FOREVER_NS).unwrap());
     assert_eq!(received.recv(&to, Wait::ForOne).unwrap(), 0);
     from.send(b"late", &peer).unwrap();

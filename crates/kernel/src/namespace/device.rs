@@ -8,7 +8,7 @@ use std::ptr::null;
 
 use crate::sys::check;
 
-/// From linux/ethtool.h, which libc does not carry.
+/// From linux/ethtool.h; the libc crate lacks them.
 const ETHTOOL_GLINK: u32 = 0x0a;
 const ETHTOOL_SGRO: u32 = 0x2c;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
@@ -16,46 +16,46 @@ const ETHTOOL_GSTATS: u32 = 0x1d;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETH_SS_STATS: u32 = 1;
 
-/// Bytes of a counter's name (`ETH_GSTRING_LEN`).
+/// The bytes of a counter's name (`ETH_GSTRING_LEN`).
 const NAME_BYTES: usize = 32;
 
-/// More counters than any driver has: some have a dozen for each of a hundred queues.
+/// More counters than any driver has: some drivers have a dozen for each of a hundred queues.
 const COUNTERS_MOST: usize = 1 << 15;
 
-/// Switches generic receive offload of a device.
+/// Switches generic receive offload of a device on or off.
 pub(super) fn set_gro(device: &str, on: bool) -> io::Result<()> {
     ethtool(device, ETHTOOL_SGRO, u32::from(on)).map(drop)
 }
 
-/// Whether a device has its carrier and can send. To ask is to have the kernel act on what it knows of its
-/// carrier (`net/core/link_watch.c`, `linkwatch_sync_dev`): else that is done within a second or so, and what is
-/// sent until then is dropped.
+/// Whether a device has its carrier and can send. The request also makes the kernel process pending carrier changes
+/// (`net/core/link_watch.c`, `linkwatch_sync_dev`). Otherwise it would do that up to 1 s later, and drop what is
+/// sent until then.
 pub(super) fn is_linked(device: &str) -> io::Result<bool> {
     ethtool(device, ETHTOOL_GLINK, 0).map(|value| value != 0)
 }
 
 pub(super) fn ethtool(device: &str, command: u32, value: u32) -> io::Result<u32> {
     let mut asked = [command, value];
-    // SAFETY: commands with one value take `struct ethtool_value`, which is these two words.
+    // SAFETY: commands with one value take `struct ethtool_value`, which consists of these two words.
     unsafe { ask_driver(device, &mut asked)? };
     Ok(asked[1])
 }
 
-/// Gives a device's driver a command of linux/ethtool.h, and takes its answer in the same words.
+/// Sends a command of linux/ethtool.h to a device's driver. The driver writes its answer over `words`.
 ///
 /// # Safety
 ///
-/// The words are the struct of the command that the first of them names, and as long as the lengths within them,
-/// or within the driver where the command has none, have the kernel write.
+/// `words` must be the struct of the command in its first field. It must have room for all that the kernel writes:
+/// as much as its length fields say or, for commands without them, as much as the driver has.
 pub(super) unsafe fn ask_driver<Word>(device: &str, words: &mut [Word]) -> io::Result<()> {
     let mut request = request_of(device);
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
-    // SAFETY: the request is live, and so are the words that it points to, which the caller vouches for.
+    // SAFETY: the request is live, and so are the words that it points to; the caller guarantees their layout.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) }).map(drop)
 }
 
-/// An interface request with a device's name, and nothing else.
+/// An interface request that contains only the device's name.
 fn request_of(device: &str) -> libc::ifreq {
     // SAFETY: an interface request is plain old data.
     let mut request: libc::ifreq = unsafe { zeroed() };
@@ -66,9 +66,10 @@ fn request_of(device: &str) -> libc::ifreq {
     request
 }
 
-/// The counters that a driver keeps by itself, as `ethtool -S` shows them. None where it keeps none.
+/// The counters of a device's driver, as `ethtool -S` shows them. Empty if the driver has none.
 pub(super) fn driver_counters(device: &str) -> io::Result<Vec<(String, u64)>> {
-    // SAFETY: the three buffers below are the structs of their commands, with room for more counters than there are.
+    // SAFETY: the three buffers below are the structs of their commands, with room for more counters than any driver
+    // has.
     let ask = |buffer: &mut [u64]| unsafe { ask_driver(device, buffer) };
     let word = |low: u32, high: u32| u64::from_ne_bytes(pair(low, high));
     // struct ethtool_sset_info: command, reserved, a mask of 64 bits, and a length for each bit set.
@@ -94,7 +95,7 @@ pub(super) fn driver_counters(device: &str) -> io::Result<Vec<(String, u64)>> {
     Ok(bytes.chunks(NAME_BYTES).map(name).zip(counts[1..].iter().copied()).take(count).collect())
 }
 
-/// Two words of 32 bits, one after the other as a struct of C has them.
+/// Two words of 32 bits, one after the other as in a C struct.
 fn pair(first: u32, second: u32) -> [u8; 8] {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&first.to_ne_bytes());
@@ -102,15 +103,16 @@ fn pair(first: u32, second: u32) -> [u8; 8] {
     bytes
 }
 
-/// Spreads what each receive queue of a device takes in over some cores (RPS). Moves the calling thread into a
-/// mount namespace of its own: `/sys/class/net` shows the devices of the namespace in which it was mounted.
+/// Distributes the packets of each receive queue of a device over some cores (RPS). Moves the calling thread into a
+/// mount namespace of its own, because `/sys/class/net` shows the devices of the namespace in which sysfs was
+/// mounted.
 pub(super) fn spread(device: &str, cpus: &[u32]) -> io::Result<()> {
     // SAFETY: the call touches no memory, and changes the calling thread only.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     let (nothing, root, sys, sysfs) = (c"none", c"/", c"/sys", c"sysfs");
     let private = libc::MS_REC | libc::MS_PRIVATE;
-    // SAFETY: both strings end in 0 and live on; without a file system nothing else is read. The mounts of
-    // other namespaces are not changed.
+    // SAFETY: both strings end in 0 and stay alive; without a file system the call reads nothing else. The mounts of
+    // other namespaces do not change.
     check(unsafe { libc::mount(nothing.as_ptr(), root.as_ptr(), null(), private, null()) })?;
     // SAFETY: as above.
     check(unsafe { libc::mount(nothing.as_ptr(), sys.as_ptr(), sysfs.as_ptr(), 0, null()) })?;
@@ -124,7 +126,7 @@ pub(super) fn spread(device: &str, cpus: &[u32]) -> io::Result<()> {
     Ok(())
 }
 
-/// A set of cores as the kernel writes it: hexadecimal words of 32 bits, the highest first, between commas.
+/// A set of cores in the kernel's format: hexadecimal words of 32 bits, the highest first, separated by commas.
 fn mask(cpus: &[u32]) -> String {
     let words = cpus.iter().max().map_or(1, |highest| highest / 32 + 1);
     let word = |number: u32| {

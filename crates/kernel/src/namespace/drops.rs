@@ -1,4 +1,4 @@
-//! What devices of the calling thread's network namespace dropped, beyond what `/proc/net/dev` tells.
+//! Drops at the devices of the calling thread's network namespace that `/proc/net/dev` does not count.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -10,11 +10,12 @@ use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use super::device;
 use super::netlink::Netlink;
 
-/// Device → packets that its queueing discipline dropped since it was made (`tc -s qdisc`). Wraps at 2³².
+/// Device → packets that its queueing discipline has dropped since it was created (`tc -s qdisc`). Wraps
+/// at 2³².
 pub fn of_queues() -> io::Result<BTreeMap<String, u64>> {
     let told = Netlink::open()?.dump(RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default()))?;
     let drops = told.into_iter().filter_map(|message| match message {
-        // The one at the root counts what those below it dropped.
+        // The root discipline also counts the drops of those below it.
         RouteNetlinkMessage::NewQueueDiscipline(queue) if queue.header.parent == TcHandle::ROOT => {
             let stats = queue.attributes.iter().find_map(|attribute| match attribute {
                 TcAttribute::Stats(stats) => Some(u64::from(stats.drops)),
@@ -27,15 +28,14 @@ pub fn of_queues() -> io::Result<BTreeMap<String, u64>> {
     Ok(drops.collect())
 }
 
-/// What a device's driver counts by itself (`ethtool -S`): name → count since the driver was loaded.
+/// The counters of a device's driver (`ethtool -S`): name → count since the driver was loaded.
 pub fn of_driver(device: &str) -> io::Result<Vec<(String, u64)>> {
     device::driver_counters(device)
 }
 
-/// The name of a device.
 fn name(index: u32) -> Option<String> {
     let mut name = [0; libc::IF_NAMESIZE];
-    // SAFETY: the buffer is as long as the call asks for; it is written with a name that ends in 0.
+    // SAFETY: the buffer has the required length; the call writes a name that ends in 0.
     let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
     if found.is_null() {
         return None;
@@ -61,7 +61,7 @@ mod tests {
         join(end(&one, 1), end(&other, 2), &VethSettings::default()).unwrap();
         let queues = one.within(of_queues).unwrap();
         assert!(queues.values().all(|drops| *drops == 0), "{queues:?}");
-        // Every veth tells the index of its peer (drivers/net/veth.c).
+        // The counters of every veth include the index of its peer (drivers/net/veth.c).
         let driver = one.within(|| of_driver(DEVICE)).unwrap();
         assert!(driver.iter().any(|(name, index)| name == "peer_ifindex" && *index == 2), "{driver:?}");
         assert_eq!(one.within(|| of_driver("lo")).unwrap_or_default(), []);

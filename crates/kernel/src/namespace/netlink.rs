@@ -1,4 +1,5 @@
-//! Requests to the kernel's routing side (rtnetlink(7)), one at a time, each waiting for its acknowledgement.
+//! Requests to the kernel's routing subsystem (rtnetlink(7)), one at a time; each waits for its
+//! acknowledgement.
 
 use std::io;
 
@@ -10,21 +11,21 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
-/// Longer than any acknowledgement, which holds the request that it answers.
+/// More bytes than any acknowledgement, which contains the request.
 const REPLY_BYTES: usize = 4096;
 
-/// What the flags of a request say about a thing that it names.
+/// What a request requires of the object that it names, and does to it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wanted {
-    /// It must be new.
+    /// The object must not exist; the request creates it.
     New,
-    /// It is made, or made anew.
+    /// The request creates the object or replaces it.
     Set,
-    /// It exists, and is changed.
+    /// The object must exist; the request changes it.
     Changed,
 }
 
-/// A connection to the kernel, in the network namespace of the thread that opened it.
+/// A connection to the kernel in the network namespace of the thread that opened it.
 pub(super) struct Netlink(Socket);
 
 impl Netlink {
@@ -35,7 +36,7 @@ impl Netlink {
         Ok(Self(socket))
     }
 
-    /// Makes one request, and returns when the kernel has done it.
+    /// Sends one request, and returns when the kernel has executed it.
     pub(super) fn request(&self, message: RouteNetlinkMessage, wanted: Wanted) -> io::Result<()> {
         let mut request = NetlinkMessage::from(message);
         request.header.flags = NLM_F_REQUEST
@@ -53,14 +54,14 @@ impl Netlink {
         self.0.recv(&mut reply, 0)?;
         let reply = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&reply).map_err(io::Error::other)?;
         match reply.payload {
-            // An acknowledgement is an error of number 0.
+            // An acknowledgement is an error with number 0.
             NetlinkPayload::Error(told) if told.code.is_none() => Ok(()),
             NetlinkPayload::Error(told) => Err(told.to_io()),
             other => Err(io::Error::other(format!("the kernel answered a request with {other:?}"))),
         }
     }
 
-    /// Asks for everything of a kind.
+    /// Requests all objects of a kind.
     pub(super) fn dump(&self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
         let mut request = NetlinkMessage::from(message);
         request.header.flags = NLM_F_REQUEST | NLM_F_DUMP;

@@ -1,49 +1,50 @@
-//! How a network card spreads what it receives over its queues (receive-side scaling), as its driver tells it.
-//! <https://docs.kernel.org/networking/scaling.html>
+//! How a network card distributes packets over its receive queues (receive-side scaling), as its driver reports
+//! it. <https://docs.kernel.org/networking/scaling.html>
 
 use std::io;
 
 use super::device;
 
-/// From linux/ethtool.h, which libc does not carry.
+/// From linux/ethtool.h; the libc crate lacks it.
 const ETHTOOL_GRSSH: u32 = 0x46;
 
-/// Words of `struct ethtool_rxfh` before the table: command, context, length of the table, length of the key,
-/// functions, and one that is reserved.
+/// The words of `struct ethtool_rxfh` before the table: command, context, length of the table, length of the
+/// key, functions, and a reserved word.
 const HEAD_WORDS: usize = 6;
 
-/// More slots than any card has.
+/// More table entries than any card has.
 const SLOTS_MOST: usize = 1 << 14;
 
-/// More bytes than any key has.
+/// More key bytes than any card has.
 const KEY_BYTES_MOST: usize = 1 << 10;
 
-/// The main hash and table of a device.
+/// The hash function, key and indirection table of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spreading {
-    /// Bit 0 Toeplitz, bit 1 exclusive or, bit 2 CRC-32 (`ETH_RSS_HASH_*`); 0 where the driver does not tell.
+    /// The hash functions as bits: bit 0 Toeplitz, bit 1 exclusive or, bit 2 CRC-32 (`ETH_RSS_HASH_*`). 0 if the
+    /// driver does not report them.
     pub function: u8,
-    /// The queue of every slot; a packet's hash picks the slot.
+    /// The receive queue of every table entry. A packet's hash selects the entry.
     pub queues: Vec<u32>,
-    /// The key of the hash.
+    /// The bytes of the hash key.
     pub key: Vec<u8>,
 }
 
-/// Asks a device of the calling thread's network namespace. Most virtual ones have no such table, and say
+/// Asks a device of the calling thread's network namespace. Most virtual devices have no such table and return
 /// `EOPNOTSUPP`.
 pub fn of_device(device: &str) -> io::Result<Spreading> {
     let mut asked = [0_u32; HEAD_WORDS];
     asked[0] = ETHTOOL_GRSSH;
-    // With both lengths 0 the kernel tells the lengths only.
-    // SAFETY: this is the head of the command's struct, and no more is written for lengths of 0.
+    // If both lengths are 0, the kernel returns the lengths only.
+    // SAFETY: this is the head of the command's struct; for lengths of 0 the kernel writes no more.
     unsafe { device::ask_driver(device, &mut asked)? };
     let (slots, key_bytes) = (asked[2] as usize, asked[3] as usize);
     if slots > SLOTS_MOST || key_bytes > KEY_BYTES_MOST {
-        return Err(io::Error::other(format!("a table of {slots} slots and a key of {key_bytes} bytes")));
+        return Err(io::Error::other(format!("the driver reports {slots} slots and {key_bytes} key bytes")));
     }
     let mut told = vec![0_u32; HEAD_WORDS + slots + key_bytes.div_ceil(4)];
     told[..HEAD_WORDS].copy_from_slice(&[ETHTOOL_GRSSH, 0, slots as u32, key_bytes as u32, 0, 0]);
-    // SAFETY: this is the head and room for what the lengths in it say; the kernel refuses lengths that changed.
+    // SAFETY: this is the head, with room for the lengths in it; the kernel refuses lengths that have changed.
     unsafe { device::ask_driver(device, &mut told)? };
     Ok(parse(&told, slots, key_bytes))
 }

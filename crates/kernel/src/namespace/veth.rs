@@ -1,9 +1,9 @@
-//! A pair of virtual Ethernet devices (veth(4)) between two network namespaces, made in there and never seen
-//! on the host. When either namespace ends, the kernel removes both devices.
+//! A pair of virtual Ethernet devices (veth(4)) between two network namespaces. The host never sees the
+//! devices. When either namespace ends, the kernel removes both devices.
 //!
-//! Only the packets that the two sides mean to send pass over it: each side knows the other's hardware address
-//! for good, so there is no ARP, and the devices have no IPv6, so there are neither solicitations nor reports
-//! of multicast groups. What a device counts is what was sent over it.
+//! The devices carry only the packets that the two sides send. Each side has a permanent entry for the other's
+//! hardware address, so there is no ARP. The devices have no IPv6, so there are no solicitations or multicast
+//! reports. A device's counters therefore count exactly what was sent over it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,38 +22,38 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use super::netlink::{Netlink, Wanted};
 use super::{NetNs, device};
 
-/// What the device is called, in both namespaces.
+/// The name of the device in both namespaces.
 pub const DEVICE: &str = "kqps0";
 
-/// Its index, in both namespaces: loopback is 1.
+/// The index of the device in both namespaces; loopback has index 1.
 const INDEX: u32 = 2;
 
-/// Both addresses lie in one network of this many bits.
+/// The prefix length of the network that holds both addresses, in bits.
 const PREFIX: u8 = 24;
 
-/// How a pair of devices is made: nothing of this touches the host, so nothing needs undoing.
+/// Settings of a pair of devices. None of them affects the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VethSettings {
-    /// Queues of each device, for sending and as many for receiving; none for the kernel's choice.
+    /// Send queues, and as many receive queues, of each device; `None` for the kernel's default.
     pub queues: Option<u32>,
-    /// Packets that each device's queue of packets to send holds; none for the kernel's choice.
+    /// The length of each device's send queue in packets; `None` for the kernel's default.
     pub txqueuelen: Option<u32>,
-    /// The cores that received packets are spread over (RPS, Documentation/networking/scaling.rst); none for
-    /// the core that sent them.
+    /// The cores over which received packets are distributed (RPS, Documentation/networking/scaling.rst). With
+    /// `None`, the core that sent a packet also receives it.
     pub rps_cpus: Option<Vec<u32>>,
-    /// Whether packets are joined on receipt (generic receive offload), which on veth also turns NAPI on; none
-    /// for the kernel's choice.
+    /// Whether generic receive offload merges received packets; on veth it also turns on NAPI. `None` for the
+    /// kernel's default.
     pub gro: Option<bool>,
-    /// Settings of both namespaces: name (`net.ipv4.udp_rmem_min`) → value.
+    /// Sysctls to set in both namespaces: name (`net.ipv4.udp_rmem_min`) → value.
     pub sysctls: BTreeMap<String, String>,
 }
 
-/// One side of a pair.
+/// One side of a pair of devices.
 #[derive(Clone, Copy, Debug)]
 pub struct End<'a> {
-    /// Where its device is.
+    /// The namespace that holds the device.
     pub namespace: &'a NetNs,
-    /// Its address.
+    /// The IPv4 address of the device, in a /24 network.
     pub address: Ipv4Addr,
 }
 
@@ -64,7 +64,7 @@ impl End<'_> {
     }
 }
 
-/// Joins two namespaces. The devices are up when this returns, and a packet can pass at once.
+/// Connects two namespaces by a pair of devices. When the call returns, both devices are up and packets pass.
 pub fn join(one: End<'_>, other: End<'_>, settings: &VethSettings) -> io::Result<()> {
     for end in [one, other] {
         end.namespace.within(|| {
@@ -96,7 +96,7 @@ pub fn join(one: End<'_>, other: End<'_>, settings: &VethSettings) -> io::Result
     Ok(())
 }
 
-/// The request that makes both devices, each in its namespace.
+/// The request that creates both devices, each in its namespace.
 fn pair(one: End<'_>, other: End<'_>, settings: &VethSettings) -> RouteNetlinkMessage {
     let mut peer = link(other, settings);
     peer.attributes.push(LinkAttribute::NetNsFd(other.namespace.as_fd().as_raw_fd()));
@@ -121,7 +121,7 @@ fn link(end: End<'_>, settings: &VethSettings) -> LinkMessage {
     link
 }
 
-/// Gives the device of one end, in whose namespace this is called, its address, its peer, and life.
+/// Gives the device of one end its address and its peer, and brings it up. Runs in the namespace of that end.
 fn bring_up(end: End<'_>, peer: End<'_>) -> io::Result<()> {
     let netlink = Netlink::open()?;
     let mut address = AddressMessage::default();
@@ -149,22 +149,22 @@ fn bring_up(end: End<'_>, peer: End<'_>) -> io::Result<()> {
     netlink.request(RouteNetlinkMessage::NewNeighbour(neighbour), Wanted::Set)
 }
 
-/// Sets a setting of the calling thread's network namespace. Those of the whole host are not there, or refuse
-/// to be written.
+/// Sets a sysctl of the calling thread's network namespace. Sysctls of the whole host do not exist there, or
+/// refuse to be written.
 fn set_sysctl(name: &str, value: &str) -> io::Result<()> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     if !name.starts_with("net.") || name.contains("..") || !name.chars().all(is_plain) {
-        let what = format!("`{name}` is no setting of a network namespace: those begin with `net.`");
+        let what = format!("`{name}` is not a sysctl of a network namespace: their names begin with `net.`");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
     let path = format!("/proc/sys/{}", name.replace('.', "/"));
-    // Not created where it is missing: that would say "permission denied" of a slip of the pen.
+    // Does not create a missing file: that would report a mistyped name as "permission denied".
     let file = std::fs::OpenOptions::new().write(true).open(path);
     file.and_then(|mut file| io::Write::write_all(&mut file, value.as_bytes()))
         .map_err(|error| explained(&format!("setting {name} to {value}"), &error))
 }
 
-/// The same error, told with what was being done.
+/// The same error, with the action that failed before it.
 fn explained(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
@@ -178,10 +178,10 @@ mod tests {
     use crate::sys::get_option;
     use crate::udp::{Peer, UdpOptions, UdpSocket};
 
-    /// From linux/ethtool.h: whether generic receive offload is on.
+    /// From linux/ethtool.h: reads whether generic receive offload is on.
     const ETHTOOL_GGRO: u32 = 0x2b;
 
-    /// Two joined namespaces, if this process may make any.
+    /// Two connected namespaces, if this process may create them.
     fn joined(settings: &VethSettings) -> Option<(NetNs, NetNs)> {
         if let Err(reason) = crate::probe::probe_one("veth") {
             println!("skipped: {reason}");
@@ -207,7 +207,7 @@ mod tests {
         for namespace in [&one, &other] {
             assert_eq!(namespace.within(|| device::ethtool(DEVICE, ETHTOOL_GGRO, 0)).unwrap(), 1);
             let told = namespace.within(|| {
-                // Shows this namespace's devices from here on.
+                // From here on, /sys shows the devices of this namespace.
                 device::spread(DEVICE, &[0])?;
                 let of = |name: &str| fs::read_to_string(format!("/sys/class/net/{DEVICE}/{name}"));
                 let ttl = fs::read_to_string("/proc/sys/net/ipv4/ip_default_ttl")?;
@@ -230,7 +230,7 @@ mod tests {
             socket.never_fragment()?;
             Ok([in_fragments, send(1473), send(1472)])
         });
-        // The device's MTU is 1500; 28 bytes of that are headers.
+        // The MTU of the device is 1500 bytes, 28 of which are headers.
         assert_eq!(sent.unwrap(), [Ok(()), Err(Some(libc::EMSGSIZE)), Ok(())]);
     }
 
@@ -259,7 +259,7 @@ mod tests {
         };
         assert!(has_device(&one));
         drop(other);
-        // The kernel takes a namespace down on a thread of its own.
+        // The kernel removes a namespace on another thread.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
         while has_device(&one) {
             assert!(std::time::Instant::now() < deadline, "the device outlived its peer");
@@ -270,8 +270,8 @@ mod tests {
     #[test]
     fn only_settings_of_a_namespace_are_set() {
         for (name, why) in [
-            ("kernel.panic", "`kernel.panic` is no setting of a network namespace"),
-            ("net/../kernel/panic", "is no setting of a network namespace"),
+            ("kernel.panic", "`kernel.panic` is not a sysctl of a network namespace"),
+            ("net/../kernel/panic", "is not a sysctl of a network namespace"),
             ("net.ipv4.no_such_thing", "setting net.ipv4.no_such_thing to 1: "),
         ] {
             let error = set_sysctl(name, "1").unwrap_err().to_string();

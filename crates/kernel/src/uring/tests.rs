@@ -7,7 +7,7 @@ fn bind(options: UdpOptions) -> UdpSocket {
     UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap()
 }
 
-/// Turns the first byte of every datagram, and answers it, until `count` were answered.
+/// Inverts the first byte of every datagram and sends it back, until `count` were answered.
 fn echo(ring: &mut Ring, socket: &UdpSocket, count: usize) {
     let mut answered = 0;
     while answered < count {

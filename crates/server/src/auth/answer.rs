@@ -1,4 +1,4 @@
-//! Queries to a worker's responder, with the zones as they are at that moment.
+//! Answering queries from the zones that are current when the query arrives.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,14 +13,13 @@ use crate::counts::{Cause, Rcodes};
 use crate::echo::QUERY_BYTES;
 use crate::tcp::{Said, StreamAnswer};
 
-/// Answers UDP queries from the zones.
 pub(crate) struct Auth(Inner);
 
-/// Answers queries that come by connections from the zones.
+/// Answers queries that arrive on connections from the zones.
 pub(crate) struct AuthStream(Inner);
 
 struct Inner {
-    /// Looks whether there are other zones without touching what the workers share.
+    /// Notices new zones without touching memory that the workers share.
     zones: Cache<Arc<ArcSwap<Zones>>, Arc<Zones>>,
     responder: Responder,
     rcodes: Rcodes,
@@ -43,7 +42,7 @@ impl Inner {
         Self { zones: Cache::new(zones), responder, rcodes: Rcodes::default() }
     }
 
-    /// One query, all of it from the same zones.
+    /// Answers one query from one version of the zones.
     #[inline]
     fn respond(
         &mut self,
@@ -99,7 +98,8 @@ impl StreamAnswer for AuthStream {
         query_bytes: usize,
         client: Option<IpAddr>,
     ) -> Result<Said<Box<Transfer>>, Cause> {
-        // All who ask by Unix sockets share one cookie, as all behind a forwarder on this host do.
+        // All clients of Unix sockets share one cookie, like all clients behind a forwarder on this
+        // host.
         let address = client.unwrap_or(Ipv4Addr::LOCALHOST.into());
         self.0.respond(buffer, query_bytes, address, Transport::Tcp)
     }

@@ -1,6 +1,6 @@
-//! The zones of a process: loaded before the first query, and replaced as a whole when they are loaded again.
-//! Workers look at the place where the present ones stand with every query, so that each query is answered from
-//! one set of zones, and none waits for the change.
+//! The zones of a process, loaded before the first query and replaced as a whole on reload. For every query, workers
+//! read the reference to the current zones. So each query is answered from one version of the zones, and no query
+//! waits for a reload.
 
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -17,20 +17,19 @@ use kqps_zone::{Responder, Zones};
 use super::{Auth, AuthStream, Load, Settings, Told, Wish};
 use crate::serve::{News, ServeError, Until};
 
-/// How long the zones that were replaced are waited for: a worker that has nothing to do keeps them, and they go
-/// with its next query.
+/// How long a reload waits for workers to release the old zones. An idle worker keeps them until its next query.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Holds the zones, and loads them again.
+/// Holds the zones and reloads them.
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
-    /// What was loaded first.
+    /// The result of the first load.
     pub(crate) told: Told,
-    /// Set while zones are being loaded; whether they are to be loaded once more after that.
+    /// `Some` while zones are being loaded. Inside, whether to load once more afterwards.
     loading: Option<bool>,
     outcomes: Receiver<Option<Told>>,
     outcome: Sender<Option<Told>>,
-    /// A byte for each outcome, for whoever waits by polling.
+    /// Receives one byte for each outcome, for callers that wait by polling.
     pub(crate) news: PipeReader,
     tell: PipeWriter,
 }
@@ -44,8 +43,8 @@ struct Shared {
 }
 
 impl Keeper {
-    /// Loads the zones; the error says why there are none, or that a signal came first. `speaks` says whether the user
-    /// is to hear about it.
+    /// Loads the zones. The error says why there are none, or that a signal arrived first. `speaks` says whether to
+    /// report problems to the user.
     pub(crate) fn new(
         settings: Settings,
         load: Arc<dyn Load>,
@@ -69,12 +68,12 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// One that answers UDP, for one worker.
+    /// A UDP service for one worker.
     pub(crate) fn answer(&self) -> Auth {
         Auth::new(self.shared.zones.clone(), self.responder())
     }
 
-    /// One that answers what comes by connections.
+    /// A service for connections.
     pub(crate) fn stream_answer(&self) -> AuthStream {
         AuthStream::new(self.shared.zones.clone(), self.responder())
     }
@@ -83,8 +82,8 @@ impl Keeper {
         Responder::new(self.shared.settings.for_zones())
     }
 
-    /// Loads the zones again, in a thread of its own; once more after that if it is under way already, since
-    /// the files may have changed behind it.
+    /// Reloads the zones on a thread of its own. If a reload is running already, another one follows it, since files
+    /// may have changed behind the first.
     pub(crate) fn reload(&mut self) -> io::Result<()> {
         if let Some(again) = &mut self.loading {
             *again = true;
@@ -93,7 +92,7 @@ impl Keeper {
         let (shared, outcome, mut tell) = (self.shared.clone(), self.outcome.clone(), self.tell.try_clone()?);
         std::thread::Builder::new().name("reload".to_owned()).spawn(move || {
             let (old, told) = shared.replace();
-            // Nobody listens any more when the server is being stopped.
+            // While the server stops, nothing receives this.
             let _ = outcome.send(told);
             let _ = tell.write_all(b"z");
             if let Some(old) = old {
@@ -106,7 +105,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// To be called when there is news: what was loaded again, or none where the old zones stay.
+    /// Takes the outcome of a reload; `None` if the old zones stay. Call it when `news` is readable.
     pub(crate) fn loaded_again(&mut self) -> io::Result<Option<Told>> {
         self.news.read_exact(&mut [0])?;
         let told = self.outcomes.recv().map_err(io::Error::other)?;
@@ -118,7 +117,7 @@ impl Keeper {
 }
 
 impl Shared {
-    /// Puts new zones in the place of the old, which are returned; or leaves everything as it is.
+    /// Replaces the zones and returns the old ones, or leaves everything as it is.
     fn replace(&self) -> (Option<Arc<Zones>>, Option<Told>) {
         let old = self.zones.load_full();
         let wish =
@@ -133,8 +132,8 @@ impl Shared {
     }
 }
 
-/// Loads in a thread of its own, and waits for that or for a signal to end. Also says whether to load once more after
-/// that: SIGHUP came meanwhile, and files may have changed behind it.
+/// Loads on a thread of its own, and waits for it or for a signal to end. Also returns whether SIGHUP arrived
+/// meanwhile: files may have changed behind the load, so another one must follow.
 fn load_unless_stopped<T: Send + 'static>(
     load: impl FnOnce() -> Result<T, String> + Send + 'static,
     signals: &Signals,
@@ -142,7 +141,7 @@ fn load_unless_stopped<T: Send + 'static>(
     let (end, tell) = io::pipe()?;
     let loading = std::thread::Builder::new().name("load".to_owned()).spawn(move || {
         let loaded = load();
-        // Closing it is what is told, so that a panic is told as well.
+        // Closing the pipe is the message, which works even if loading panics.
         drop(tell);
         loaded
     })?;
@@ -158,8 +157,7 @@ fn load_unless_stopped<T: Send + 'static>(
     Ok((loaded.map_err(ServeError::Zones)?, again))
 }
 
-/// Waits until nobody else holds these zones, so that no worker has to free them: that takes long where they
-/// are big.
+/// Waits until no worker uses these zones, so that no worker has to free them, which takes long for large zones.
 fn wait_for_the_last(zones: &Arc<Zones>) {
     let begin = Instant::now();
     while Arc::strong_count(zones) > 1 && begin.elapsed() < PATIENCE {

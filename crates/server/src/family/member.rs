@@ -1,4 +1,4 @@
-//! One worker process.
+//! One worker process, as its parent sees it.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::mem::take;
@@ -21,16 +21,16 @@ use crate::threads::Assigned;
 /// The arguments that make kqps a worker process.
 const ARGUMENTS: [&str; 2] = ["serve", "worker"];
 
-/// A process that was started; killed when it is forgotten.
+/// A process that was started. Dropping it kills the process.
 pub(super) struct Member {
     number: usize,
     process: Process,
     output: BufReader<ChildStdout>,
-    /// What it loaded again, until all others have.
+    /// The result of its reload, until all others have finished theirs.
     pub(super) reloaded: Option<Told>,
-    /// What it counted, once it has said so.
+    /// Its counts, once it has reported them.
     counted: Report,
-    /// Whether it has said its last word.
+    /// Whether it has sent its last message.
     is_over: bool,
 }
 
@@ -81,15 +81,15 @@ impl Member {
         Ok(member)
     }
 
-    /// Sends it a signal, unless it has ended.
+    /// Sends a signal to the process, unless it has ended.
     pub(super) fn signal(&self, how: Signal) -> io::Result<()> {
         if self.is_over { Ok(()) } else { signal(self.process.id(), how) }
     }
 
-    /// The next word that it says; none when it has ended as it was told to. An error where it could not go on.
+    /// Reads the next message; `None` if the process has ended as requested. An error if it could not go on.
     pub(super) fn hear(&mut self) -> Result<Option<Word>, ServeError> {
         let mut line = String::new();
-        // Unless it turns out otherwise.
+        // The message is the last unless it turns out otherwise below.
         self.is_over = true;
         self.output.read_line(&mut line)?;
         if line.is_empty() {
@@ -111,21 +111,22 @@ impl Member {
         }
     }
 
-    /// Whether a further word was read along with the last one.
+    /// Whether another message was read together with the last one.
     pub(super) fn has_said_more(&self) -> bool {
         !self.output.buffer().is_empty()
     }
 
-    /// The error of one that said something else than it should.
+    /// The error for a message that was not expected.
     pub(super) fn out_of_turn(&self) -> ServeError {
-        self.error("said something out of turn".to_owned())
+        self.error("sent an unexpected message".to_owned())
     }
 
     fn error(&self, how: String) -> ServeError {
         ServeError::Process { process: self.number, how }
     }
 
-    /// Its counts, once it was told to stop, and why it could not go on, if so. It may take so long for them.
+    /// The counts of a process that was asked to stop, and why it could not go on, if so. Waits at most
+    /// `patience_ns` for each message.
     pub(super) fn end(&mut self, patience_ns: u64) -> Ended {
         let heard = self.hear_the_end(patience_ns);
         Ended { report: take(&mut self.counted), failed: heard.err() }
@@ -134,10 +135,10 @@ impl Member {
     fn hear_the_end(&mut self, patience_ns: u64) -> Result<(), ServeError> {
         while !self.is_over {
             if !self.has_said_more() && !PollSet::new([self.output.get_ref()]).wait(patience_ns)? {
-                return Err(self.error("did not stop when told to".to_owned()));
+                return Err(self.error("did not stop when asked to".to_owned()));
             }
             match self.hear()? {
-                // It had loaded its zones when it was told.
+                // It had finished a reload before it was asked to stop.
                 None | Some(Word::Reloaded(_)) => {}
                 Some(_) => return Err(self.out_of_turn()),
             }
@@ -154,7 +155,7 @@ impl AsRawFd for Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // Those that told their counts end by themselves; nothing is lost by killing any of them now.
+        // A process that has reported its counts ends by itself, so killing it loses nothing.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

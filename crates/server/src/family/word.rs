@@ -1,4 +1,4 @@
-//! What parent and child tell each other.
+//! The messages between a parent and its worker processes.
 
 use std::os::fd::RawFd;
 
@@ -8,7 +8,7 @@ use crate::auth::Told;
 use crate::report::Report;
 use crate::service::Service;
 
-/// What a child is told: descriptors stand for sockets.
+/// The task of a child. File descriptors stand for sockets.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Description {
     pub(super) io: String,
@@ -19,7 +19,7 @@ pub(super) struct Description {
     pub(super) listeners: Vec<ListenerDescription>,
 }
 
-/// A listening socket, by its kind.
+/// A listening socket by its kind, as a file descriptor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ListenerDescription {
     Tcp(RawFd),
@@ -29,23 +29,23 @@ pub(super) enum ListenerDescription {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct WorkerDescription {
     pub(super) cpu: Option<u32>,
-    /// The receiving and the sending socket of each endpoint; equal when it is the same.
+    /// The receiving and the sending socket of each endpoint, which may be the same.
     pub(super) endpoints: Vec<(RawFd, RawFd)>,
 }
 
-/// A line that a child says.
+/// A message from a child, one per line.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Word {
-    /// It can answer; from what, where it has zones.
+    /// The child can answer. Holds what it loaded, if it serves zones.
     Ready(Option<Told>),
-    /// It has loaded its zones again.
+    /// The child has reloaded its zones.
     Reloaded(Told),
-    /// It has ended; this is what it counted, and why it could not go on, if it was not told to end.
+    /// The child has ended. Holds its counts, and why it could not go on unless it was asked to end.
     Ended(Report, Option<String>),
-    /// It has no zone to answer from.
+    /// The child could not load its zones.
     NoZones(String),
-    /// The signal of this number came before it could answer.
+    /// A signal with this number arrived before the child could answer.
     Stopped(i32),
-    /// It cannot begin.
+    /// The child could not start.
     Failed(String),
 }

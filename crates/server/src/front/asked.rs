@@ -11,7 +11,7 @@ use crate::echo::QUERY_BYTES;
 /// The one question of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Asked {
-    /// The bytes of its name, which begins behind the header.
+    /// The length of its name, which follows the header, in bytes.
     name_bytes: u16,
     pub(super) qtype: u16,
 }
@@ -19,15 +19,16 @@ pub(super) struct Asked {
 /// Why a query goes to no back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It gets no answer.
+    /// The query gets no answer.
     Drop(Cause),
-    /// It is answered with this rcode at once.
+    /// The front answers with this rcode at once.
     Say(u16),
 }
 
 impl Asked {
-    /// What a query asks. A back end is sent one question whose name is whole, with EDNS of version 0 if any, and not a
-    /// zone transfer, whose many messages nothing here could tell apart.
+    /// Reads the question of a query. A query goes to a back end only if it has one question with a whole name, and
+    /// EDNS of version 0 or none. Zone transfers are refused: the front could not match their many messages to the
+    /// query.
     #[inline]
     pub(super) fn of(query: &[u8]) -> Result<Self, Refusal> {
         if query.len() < HEADER_BYTES {
@@ -55,20 +56,20 @@ impl Asked {
         Ok(Self { name_bytes: (name_end - HEADER_BYTES) as u16, qtype })
     }
 
-    /// The name asked, of the query that this was read from.
+    /// The name of the question. `query` must be the query that `self` was read from.
     #[inline]
     pub(super) fn name(self, query: &[u8]) -> &[u8] {
         &query[HEADER_BYTES..][..usize::from(self.name_bytes)]
     }
 
-    /// The question, of the same.
+    /// The question section. `query` must be the query that `self` was read from.
     #[inline]
     pub(super) fn question(self, query: &[u8]) -> &[u8] {
         &query[HEADER_BYTES..self.end()]
     }
 
-    /// Gives a reply the ID and the question of its query, in the client's own case: the back end knew it by another
-    /// ID, and may have changed the case, at which the client may look.
+    /// Gives a reply the ID and the question of its query, in the client's own case. The back end received the query
+    /// under another ID and may have changed the case, which some clients check.
     #[inline]
     pub(super) fn restore(self, query: &[u8], reply: &mut [u8]) {
         reply[..2].copy_from_slice(&query[..2]);
@@ -77,14 +78,14 @@ impl Asked {
         }
     }
 
-    /// Whether a query asks for nothing but an answer. What changes something (an UPDATE, RFC 2136) may have been done
-    /// before its answer is lost.
+    /// Whether sending a query twice does no harm. A query that changes something (UPDATE, RFC 2136) may have been
+    /// executed although its answer was lost.
     #[inline]
     pub(super) fn is_harmless(query: &[u8]) -> bool {
         query[2] & OPCODE == 0
     }
 
-    /// Where the question ends.
+    /// The position just after the question.
     #[inline]
     pub(super) fn end(self) -> usize {
         HEADER_BYTES + usize::from(self.name_bytes) + QUESTION_TAIL_BYTES
@@ -97,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// `wWw.test. AAAA IN`, with these flags and this after it.
+    /// `wWw.test. AAAA IN`, with these flags, followed by `rest`.
     fn query(flags: [u8; 2], rest: &[u8]) -> Vec<u8> {
         let head = [0xab, 0xcd, flags[0], flags[1], 0, 1, 0, 0, 0, 0, 0, u8::from(!rest.is_empty())];
         [&head, &b"\x03wWw\x04test\0\0\x1c\0\x01"[..], rest].concat()

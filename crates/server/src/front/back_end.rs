@@ -1,4 +1,4 @@
-//! A back end as one worker has it: its connections or sockets, its health, its counts.
+//! A back end as one worker sees it: its connections or sockets, its health, its counts.
 
 use mio::{Registry, Token};
 
@@ -12,30 +12,29 @@ use super::stream::{Gone, StreamLink};
 use super::token::{Source, token};
 use super::{Ready, Settings};
 
-/// A back end and what leads to it.
 pub(super) struct BackEnd {
     pub(super) name: String,
     pub(super) target: Target,
     pub(super) weight: u32,
     pub(super) name_hash: u64,
-    /// It gets no more queries, and goes when those that it has are settled.
+    /// The back end gets no more queries, and is removed once its outstanding queries are settled.
     pub(super) drains: bool,
     pub(super) health: Health,
-    /// Connections; one that is reached by datagrams has one too, for queries whose clients came by TCP.
+    /// Its connections. A back end that is reached over UDP has one too, for queries of TCP clients.
     pub(super) streams: Vec<StreamLink>,
-    /// None for one that is reached by connections only.
+    /// `None` if the back end is reached over connections only.
     pub(super) datagrams: Option<Datagrams>,
-    /// When it last answered, nanoseconds.
+    /// When it last answered, in nanoseconds.
     pub(super) heard_ns: u64,
-    /// When it was silent for so long that it was asked whether it is well.
+    /// When it was checked because it had been silent for half of the permitted time, in nanoseconds.
     pub(super) suspected_ns: Option<u64>,
-    /// When it was checked last, nanoseconds.
+    /// When it was last checked, in nanoseconds.
     pub(super) checked_ns: Option<u64>,
-    /// It is among those that some queries may go to, and none of those takes any.
+    /// Some queries may go only to this and other back ends of which none is usable.
     pub(super) is_needed: bool,
-    /// Links whose end was found out and not dealt with.
+    /// Links on which something happened that was not handled yet.
     pub(super) broken: Vec<(u16, Trouble)>,
-    /// A connection could not be opened for want of a descriptor, which is no fault of the back end's.
+    /// A connection could not be opened because no descriptor was free, which says nothing about the back end.
     pub(super) lacks_room: bool,
     /// The connection that takes the next query.
     turn: usize,
@@ -45,25 +44,25 @@ pub(super) struct BackEnd {
 /// What happened to a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// It ended as connections do.
+    /// The back end closed the connection between two messages.
     Ended,
-    /// It broke, or could not be opened.
+    /// The link broke, or could not be opened.
     Broken,
-    /// What came by it was no DNS.
+    /// The back end sent something that is not DNS.
     Garbled,
 }
 
-/// Which kind of link a query is to take.
+/// The kind of link that a query takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Whichever is usual.
+    /// Datagrams if the back end has them, else a connection.
     Usual,
-    /// A connection, since the client came by one and takes long replies.
+    /// A connection if possible: the client uses one, so it accepts long replies.
     Stream,
 }
 
 impl BackEnd {
-    /// Makes it, with its sockets open and its connections closed.
+    /// Opens its sockets; its connections stay closed for now.
     pub(super) fn new(
         number: usize,
         back_end: &policy::BackEnd,
@@ -99,19 +98,19 @@ impl BackEnd {
         })
     }
 
-    /// Whether queries may be sent to it.
+    /// Whether queries may go to this back end.
     pub(super) fn is_usable(&self) -> bool {
         let is_reached = self.datagrams.is_some() || self.has_connection();
         self.health.is_up() && !self.drains && is_reached
     }
 
-    /// Whether it takes a query by a connection.
+    /// Whether a connection of this back end takes a query.
     pub(super) fn has_connection(&self) -> bool {
         self.streams.iter().any(StreamLink::takes)
     }
 
-    /// The link that takes a query of this length: a connection's number, or a socket's behind those. A client that
-    /// came by a connection is served by datagrams too, where the back end takes nothing else.
+    /// The link for a query of this length: the index of a connection, or of a socket after all connections. A
+    /// query of a TCP client uses datagrams if the back end has no open connection.
     #[inline]
     pub(super) fn link(&mut self, way: Way, bytes: usize) -> Option<u16> {
         let has_datagrams = self.datagrams.is_some();
@@ -130,7 +129,7 @@ impl BackEnd {
         Some((self.streams.len() + socket) as u16)
     }
 
-    /// Gives a query an ID on a link, and puts it into the queue there; the ID, and how many stand in the queue.
+    /// Gives a query an ID on a link and queues it there. Returns the ID and the length of the queue.
     #[inline]
     pub(super) fn push(
         &mut self,
@@ -150,13 +149,13 @@ impl BackEnd {
         (id, queued)
     }
 
-    /// The query that has an ID on a link.
+    /// The query with this ID on a link.
     #[inline]
     pub(super) fn query(&mut self, link: u16, id: u16) -> Option<u16> {
         self.ids_mut(link).query(id)
     }
 
-    /// The ID is free again.
+    /// Frees the ID.
     #[inline]
     pub(super) fn free(&mut self, link: u16, id: u16) {
         self.ids_mut(link).free(id);
@@ -170,7 +169,7 @@ impl BackEnd {
         }
     }
 
-    /// Hands all queues to the kernel that are not empty and whose first query came before `before_ns`.
+    /// Sends all queues whose first query was queued no later than `before_ns`.
     #[inline]
     pub(super) fn flush(&mut self, before_ns: u64, registry: &Registry) {
         let is_due = |since: Option<u64>| since.is_some_and(|since_ns| since_ns <= before_ns);
@@ -185,7 +184,7 @@ impl BackEnd {
         }
     }
 
-    /// The same for one link, whenever its first query came.
+    /// Sends the queue of one link.
     pub(super) fn flush_link(&mut self, link: u16, registry: &Registry) {
         if usize::from(link) < self.streams.len() {
             self.flush_stream(usize::from(link), registry);
@@ -196,7 +195,7 @@ impl BackEnd {
 
     fn flush_stream(&mut self, link: usize, registry: &Registry) {
         self.counts.flushes += 1;
-        // The next batch goes by the next connection.
+        // The next batch uses the next connection.
         self.turn = (link + 1) % self.streams.len();
         if self.streams[link].flush(registry).is_err() {
             self.broken.push((link as u16, Trouble::Broken));
@@ -213,7 +212,7 @@ impl BackEnd {
         }
     }
 
-    /// Opens the connections that are to be open. True for those that are from now on.
+    /// Opens connections that are due. Returns whether any opened at once.
     pub(super) fn open(&mut self, registry: &Registry, now_ns: u64) -> bool {
         let mut is_new = false;
         for (number, stream) in self.streams.iter_mut().enumerate() {
@@ -229,32 +228,32 @@ impl BackEnd {
         is_new
     }
 
-    /// Whether it has said more than was taken.
+    /// Whether it may have sent more than was read.
     pub(super) fn has_more(&self) -> bool {
         let sockets = self.datagrams.iter().flat_map(|datagrams| &datagrams.sockets);
         self.streams.iter().any(StreamLink::is_readable)
             || sockets.into_iter().any(|socket| socket.is_readable)
     }
 
-    /// When it is to be checked next, nanoseconds.
+    /// When the next check is due, in nanoseconds.
     pub(super) fn check_ns(&self, checks: &Checks) -> u64 {
         let pause_ns = self.health.pause(checks, self.is_needed).as_nanos() as u64;
         self.checked_ns.map_or(0, |checked_ns| checked_ns + pause_ns)
     }
 
-    /// When it is to be looked at again though nothing happens, nanoseconds.
+    /// When something is due even if no event happens, in nanoseconds.
     pub(super) fn due_ns(&self, checks: &Checks) -> u64 {
         let check_ns = self.check_ns(checks);
         let streams = self.streams.iter().filter_map(StreamLink::due_ns).min();
         streams.map_or(check_ns, |due_ns| due_ns.min(check_ns))
     }
 
-    /// It answered a check that was sent at `asked_ns`, with SERVFAIL or with anything else.
+    /// Records the answer to a check that was sent at `asked_ns`: SERVFAIL or anything else.
     pub(super) fn answered_check(&mut self, asked_ns: u64, is_servfail: bool, checks: &Checks) {
         let was_up = self.health.is_up();
         self.health.answered(asked_ns, is_servfail, checks);
         if was_up && !self.health.is_up() {
-            // It has its connections and its queries still, which it may answer better.
+            // It keeps its connections and queries: its answers to those may be better.
             self.counts.downs += 1;
         }
         if !was_up && self.health.is_up() {

@@ -1,5 +1,5 @@
-//! What stands between the workers of a front and whoever runs it: starts them, hands them another policy, and keeps
-//! what they count where it can be asked for.
+//! The control of a front's workers: starts them, gives them new policies, and collects their counts for status
+//! requests.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -24,48 +24,48 @@ use crate::tcp::OTHER_FILES;
 use crate::threads::Assigned;
 use crate::worker::{Counted, Going, Started};
 
-/// How long a worker may take to go by another policy.
+/// How long a worker may take to adopt a policy.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The front as its process has it.
+/// The front, as its process sees it.
 pub(crate) struct Board {
     settings: Arc<Settings>,
     shared: Arc<Shared>,
     wakers: Vec<Waker>,
-    /// Each worker says here whether it goes by the policy that it was handed.
+    /// Each worker reports here whether it has adopted the policy.
     adopted: Receiver<io::Result<()>>,
     adopts: Sender<io::Result<()>>,
-    /// Tells counts as long as it is kept.
+    /// Reports counts as long as it lives.
     telling: Telling,
 }
 
-/// What workers and others both look at.
+/// What the workers and the other threads share.
 #[derive(Default)]
 pub(super) struct Shared {
-    /// The policy that was loaded last, and how many were.
+    /// The policy that was loaded last, and how many were loaded.
     policy: Mutex<Option<Arc<Policy>>>,
     policies: AtomicU64,
-    /// What each worker counted when it last said so.
+    /// The counts of each worker at its last report.
     told: Mutex<Vec<Report>>,
 }
 
-/// A worker's end of it.
+/// A worker's handle of the board.
 pub(super) struct Notice {
     shared: Arc<Shared>,
     number: usize,
     cpu: Option<u32>,
     policies: u64,
     adopts: Sender<io::Result<()>>,
-    /// Whether anybody could ask for counts.
+    /// Whether counts can be requested at all.
     is_asked: bool,
 }
 
 impl Board {
-    /// A board for so many workers. To be made before any other thread is started.
+    /// Makes a board for this number of workers. Call it before starting any other thread.
     pub(crate) fn new(settings: Settings, workers: usize) -> Result<Self, ServeError> {
         // The usual limit of open files is lower than that of connections.
         raise_open_files()?;
-        // A worker that takes a connection has no time to wait until there is room for it.
+        // A worker that accepts a connection must not wait while the table of files grows.
         reserve_open_files((workers * files_of_a_worker(&settings)) as u64)?;
         let shared = Arc::<Shared>::default();
         let telling = Telling::start(&settings, &shared)?;
@@ -74,7 +74,6 @@ impl Board {
         Ok(Self { settings, shared, wakers, adopted, adopts, telling })
     }
 
-    /// Starts a worker.
     pub(crate) fn start(
         &mut self,
         number: usize,
@@ -98,34 +97,34 @@ impl Board {
         Ok(Started { cpu, thread })
     }
 
-    /// Where counts are told to Prometheus.
+    /// The address at which Prometheus can read counts.
     pub(crate) fn metrics(&self) -> Option<SocketAddr> {
         self.telling.metrics
     }
 
-    /// Hands all workers another policy, and waits until they go by it. The error is that one of them cannot, and goes
-    /// on by what it had.
+    /// Gives all workers a new policy and waits until they have adopted it. Fails if one of them cannot adopt it;
+    /// that worker keeps its old policy.
     pub(crate) fn adopt(&self, policy: Policy) -> io::Result<()> {
-        // What one of them said too late the last time.
+        // Discards late answers to the previous policy.
         while self.adopted.try_recv().is_ok() {}
         *self.shared.policy.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(policy));
         self.shared.policies.fetch_add(1, Ordering::Release);
         self.wakers.iter().try_for_each(Waker::wake)?;
         let busy = |_| io::Error::from(ErrorKind::TimedOut);
         let said = self.wakers.iter().map(|_| self.adopted.recv_timeout(PATIENCE).map_err(busy).flatten());
-        // All are waited for, also after one that cannot.
+        // Waits for all workers, even after one of them has failed.
         said.fold(Ok(()), Result::and)
     }
 }
 
-/// Files that a worker has open at most: connections of clients, links to back ends, and others.
+/// The maximum number of files that a worker has open: connections of clients, links to back ends, and others.
 fn files_of_a_worker(settings: &Settings) -> usize {
     let links = settings.policy.back_ends.len() * (settings.connections + settings.sockets);
     settings.limits.connections + links + OTHER_FILES
 }
 
 impl Shared {
-    /// What all workers counted when they last said so.
+    /// The sum of all workers' counts at their last reports.
     pub(super) fn report(&self) -> Report {
         let mut report = Report::default();
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,7 +134,7 @@ impl Shared {
 }
 
 impl Notice {
-    /// The policy to go by from now on, if there is another one.
+    /// The new policy, if there is one.
     pub(super) fn policy(&mut self) -> Option<Arc<Policy>> {
         let policies = self.shared.policies.load(Ordering::Acquire);
         if policies == self.policies {
@@ -145,13 +144,13 @@ impl Notice {
         self.shared.policy.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Says whether it goes by the policy that it was handed.
+    /// Reports whether the worker has adopted the policy.
     pub(super) fn adopted(&self, outcome: io::Result<()>) {
-        // Nobody listens any more when everything is being stopped.
+        // While everything stops, nothing receives this.
         let _ = self.adopts.send(outcome);
     }
 
-    /// Keeps what was counted, where anybody could ask for it.
+    /// Stores the worker's counts, if they can be requested.
     pub(super) fn tell(&self, counted: impl FnOnce() -> Counted) {
         if !self.is_asked {
             return;

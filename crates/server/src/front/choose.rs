@@ -1,4 +1,4 @@
-//! Choosing among the back ends that can be used.
+//! Choosing among the usable back ends.
 
 use std::hash::Hasher;
 
@@ -7,20 +7,20 @@ use siphasher::sip::SipHasher13;
 use super::ids::Chance;
 use super::policy::Choice;
 
-/// A back end that could be chosen.
+/// A back end that can be chosen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
-    /// Its number in the worker.
+    /// The number of the back end in the worker.
     pub(super) back_end: u16,
     pub(super) weight: u32,
-    /// Its queries outstanding.
+    /// The number of queries outstanding at it.
     pub(super) outstanding: usize,
-    /// A hash of its name.
+    /// A hash of the name of the back end.
     pub(super) name_hash: u64,
 }
 
-/// Chooses one of the candidates, of which there is at least one; `turn` counts the choices of one rule, and `name`
-/// is the name asked.
+/// Chooses one of the candidates, of which there must be at least one. `turn` counts the choices of one rule, and
+/// `name` is the qname.
 pub(super) fn choose(
     choice: Choice,
     candidates: &[Candidate],
@@ -51,7 +51,7 @@ pub(super) fn choose(
     }
 }
 
-/// The candidate that has this place when each takes as many as it weighs.
+/// The candidate at position `at`, if each occupies as many positions as its weight.
 fn by_weight(candidates: &[Candidate], mut at: u64) -> u16 {
     for candidate in candidates {
         match at.checked_sub(u64::from(candidate.weight)) {
@@ -62,9 +62,9 @@ fn by_weight(candidates: &[Candidate], mut at: u64) -> u16 {
     candidates[0].back_end
 }
 
-/// Of those that have equally few, each has its turn.
+/// The candidate with the fewest outstanding queries for its weight. Equal candidates take turns.
 fn least(candidates: &[Candidate], turn: u64) -> u16 {
-    // a / v < b / w, without a division.
+    // Compares a / v with b / w without a division.
     let load = |one: &Candidate, other: &Candidate| one.outstanding as u64 * u64::from(other.weight);
     let (late, first) = candidates.split_at((turn % candidates.len() as u64) as usize);
     let in_turn = first.iter().chain(late);
@@ -72,12 +72,12 @@ fn least(candidates: &[Candidate], turn: u64) -> u16 {
     least.map_or(candidates[0].back_end, |candidate| candidate.back_end)
 }
 
-/// Rendezvous hashing: each candidate draws a number for the name, and the highest one wins, with weights as in
-/// Schindelhauer and Schomaker, "Weighted Distributed Hash Tables" (2005).
+/// Rendezvous hashing: each candidate draws a number for the name, and the highest number wins. Weights are applied
+/// as in Schindelhauer and Schomaker, "Weighted Distributed Hash Tables" (2005).
 fn highest(candidates: &[Candidate], name: u64) -> u16 {
     let score = |candidate: &Candidate| {
         let drawn = mix(candidate.name_hash ^ name);
-        // In (0, 1): the upper 53 bits, and a half.
+        // A number in (0, 1): the upper 53 bits, plus a half.
         let uniform = ((drawn >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
         -f64::from(candidate.weight) / uniform.ln()
     };
@@ -85,14 +85,15 @@ fn highest(candidates: &[Candidate], name: u64) -> u16 {
     highest.map_or(candidates[0].back_end, |candidate| candidate.back_end)
 }
 
-/// The finishing step of `MurmurHash3` (public domain), after which every bit depends on all.
+/// The finalizer of `MurmurHash3` (public domain), after which every bit depends on all input bits.
 fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     bits = (bits ^ (bits >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     bits ^ (bits >> 33)
 }
 
-/// The same for a name in any case. It is the same in every run, so that caches behind the front stay warm.
+/// A hash that ignores the case of the name. It is the same in every run, so that caches behind the front stay
+/// warm.
 pub(super) fn name_hash(name: &[u8]) -> u64 {
     let mut hasher = SipHasher13::new();
     let mut lower = [0; 256];

@@ -1,6 +1,6 @@
-//! Clients that come by connections (RFC 7766): whole queries are cut out of what they send and handed on, replies
-//! are joined into few writes, in the order in which they come. What a connection holds is bounded, and one that
-//! makes no progress is closed, as everywhere ([`crate::tcp`]).
+//! Clients' connections (RFC 7766): whole queries are cut out of the bytes received, and replies are joined into few
+//! writes, in the order in which they come from back ends. The memory of a connection is bounded, and a connection
+//! without progress is closed, as in [`crate::tcp`].
 
 mod connection;
 
@@ -19,20 +19,19 @@ use crate::tcp::frame::append;
 use crate::tcp::{Accepted, Clients, End, Limits, Listener, Places, Stream, TcpCounts, TcpReport};
 use connection::Connection;
 
-/// Connections accepted before those that are open, and datagrams, have their turn: few, since each costs as much as
+/// Connections accepted before open connections and datagrams have their turn. Few, since each costs as much as
 /// several queries.
 const ACCEPTS: usize = 8;
 
-/// Idle connections that are closed when the system has no room for one more.
+/// The number of idle connections to close when the system has no free descriptor.
 const SPARE: usize = 8;
 
-/// How long nobody is accepted after that helped nothing, nanoseconds.
+/// Pause before the next accept when closing idle connections freed no descriptor, in nanoseconds.
 const PAUSE_NS: u64 = 100_000_000;
 
-/// How often connections without progress are looked for, nanoseconds.
+/// How often connections without progress are looked for, in nanoseconds.
 const LOOK_NS: u64 = 250_000_000;
 
-/// The connections of one worker.
 pub(super) struct TcpClients {
     listeners: Vec<Listener>,
     limits: Limits,
@@ -40,7 +39,7 @@ pub(super) struct TcpClients {
     clients: Clients,
     counts: TcpCounts,
     rcodes: Rcodes,
-    /// The places of those that can go on, and of those that have something to write.
+    /// The places of connections that can go on, and of those that have something to write.
     ready: VecDeque<u32>,
     unwritten: Vec<u32>,
     paused_until_ns: u64,
@@ -48,7 +47,7 @@ pub(super) struct TcpClients {
 }
 
 impl TcpClients {
-    /// Takes connections from these.
+    /// Accepts connections on these sockets.
     pub(super) fn new(
         listeners: Vec<ListeningSocket>,
         limits: Limits,
@@ -69,12 +68,12 @@ impl TcpClients {
         })
     }
 
-    /// Somebody may be waiting at this listener.
+    /// Notes that clients may be waiting at this listener.
     pub(super) fn note_listener(&mut self, number: usize) {
         self.listeners[number].waiting = true;
     }
 
-    /// Something happened to the connection in this place.
+    /// Notes an event of the connection in this place.
     pub(super) fn note(&mut self, place: usize, event: &Event) {
         let Some(connection) = self.connections.get_mut(place) else { return };
         let may_read = event.is_readable() || event.is_read_closed() || event.is_error();
@@ -97,7 +96,8 @@ impl TcpClients {
         }
     }
 
-    /// When there is something to do though nothing happens, nanoseconds; none while nobody is connected.
+    /// When something is due even if no event happens, in nanoseconds; `None` without connections and waiting
+    /// clients.
     pub(super) fn due_ns(&self, now_ns: u64) -> Option<u64> {
         if !self.ready.is_empty() {
             return Some(now_ns);
@@ -108,7 +108,7 @@ impl TcpClients {
         [accept_ns, look_ns].into_iter().flatten().min()
     }
 
-    /// Takes in whoever waits.
+    /// Accepts waiting connections.
     pub(super) fn accept(&mut self, registry: &Registry, now_ns: u64) {
         if now_ns < self.paused_until_ns {
             return;
@@ -121,7 +121,8 @@ impl TcpClients {
                 match self.listeners[number].accept() {
                     Accepted::Connection(stream, client) => self.welcome(stream, client, registry, now_ns),
                     Accepted::Nobody => break,
-                    // Those who wait are not made to wait for ever, nor is a back end that has to be reached again.
+                    // Waiting clients must not wait forever, nor must a connection to a back end that has to be
+                    // opened again.
                     Accepted::NotNow if self.make_room() => {}
                     Accepted::NotNow => {
                         self.paused_until_ns = now_ns + PAUSE_NS;
@@ -148,21 +149,21 @@ impl TcpClients {
         }
     }
 
-    /// Has a connection that just came in watched.
+    /// Registers the socket of a new connection with the poller.
     fn watch(&mut self, place: usize, registry: &Registry) -> io::Result<()> {
         let Some(Connection { stream, .. }) = self.connections.get_mut(place) else { return Ok(()) };
         stream.hold_nothing_back()?;
         stream.register(registry, token(Source::Client, 0, place), Interest::READABLE | Interest::WRITABLE)
     }
 
-    /// One of a client's connections has gone.
+    /// Counts one connection of this client less.
     fn leave(&mut self, client: Option<IpAddr>) {
         if let Some(client) = client {
             self.clients.leave(client);
         }
     }
 
-    /// Closes the connection that has been idle longest; whether there was one.
+    /// Closes the connection that has been idle longest. Returns whether there was one.
     fn displace(&mut self) -> bool {
         let longest = self.connections.longest_idle();
         if let Some(place) = longest {
@@ -171,18 +172,18 @@ impl TcpClients {
         longest.is_some()
     }
 
-    /// Closes some that are idle, since the system has no room for more; whether there were any.
+    /// Closes some idle connections to free descriptors. Returns whether there were any.
     pub(super) fn make_room(&mut self) -> bool {
         (0..SPARE).filter(|_| self.displace()).count() > 0
     }
 
-    /// How many can go on now.
+    /// The number of connections that can go on now.
     pub(super) fn ready(&self) -> usize {
         self.ready.len()
     }
 
-    /// The next that can go on: fills the input with what it sent and was not handed on; how many bytes that is, and
-    /// how many more queries it may have outstanding.
+    /// Takes the next connection that can go on. Fills `input` with its kept and newly read bytes. Returns the
+    /// connection, the number of bytes, and how many more queries it may have outstanding.
     pub(super) fn read(&mut self, input: &mut [u8]) -> Option<(Caller, usize, usize)> {
         let place = self.ready.pop_front()?;
         let turn = self.connections.turn(place as usize);
@@ -197,7 +198,7 @@ impl TcpClients {
         }
     }
 
-    /// One of its queries is handed on.
+    /// Counts a query of this connection as outstanding.
     pub(super) fn begin(&mut self, caller: Caller, now_ns: u64) {
         self.counts.queries.received += 1;
         if let Some(connection) = self.connection(caller) {
@@ -206,7 +207,7 @@ impl TcpClients {
         }
     }
 
-    /// This is left of what was read, unless that is no DNS.
+    /// Keeps the unused rest of the bytes read, unless the client sent something that is not DNS.
     pub(super) fn keep(&mut self, caller: Caller, rest: &[u8], is_dns: bool) {
         let Some(connection) = self.connection(caller) else { return };
         connection.input.clear();
@@ -232,7 +233,7 @@ impl TcpClients {
         self.connections.get_mut(place as usize).filter(|_| is_same)
     }
 
-    /// Puts a reply behind those that wait to be written, after `restore` has made it the client's.
+    /// Queues a reply for writing, after `restore` has given it the client's ID and question.
     pub(super) fn reply(&mut self, caller: Caller, reply: &[u8], restore: impl FnOnce(&mut [u8])) {
         let Some(connection) = self.connection(caller) else { return self.counts.drop(Cause::ClientGone) };
         connection.outstanding -= 1;
@@ -247,19 +248,19 @@ impl TcpClients {
         self.rcodes.add_of(reply);
     }
 
-    /// A query gets no reply.
+    /// Counts a query that gets no reply.
     pub(super) fn drop(&mut self, caller: Caller, cause: Cause) {
         self.counts.drop(cause);
         let Some(connection) = self.connection(caller) else { return };
         connection.outstanding -= 1;
-        // That may have been all that it waited for.
+        // The connection may have waited only for this query.
         if !connection.is_unwritten {
             connection.is_unwritten = true;
             self.unwritten.push(caller.place);
         }
     }
 
-    /// Hands replies to the kernel, as far as it takes them.
+    /// Writes replies, as far as the kernel takes them.
     pub(super) fn write(&mut self, now_ns: u64) {
         for place in std::mem::take(&mut self.unwritten) {
             let Some(connection) = self.connections.get_mut(place as usize) else { continue };
@@ -268,7 +269,7 @@ impl TcpClients {
                 Err(end) => self.end(place, end),
                 Ok(()) => match connection.is_over() {
                     Some(end) => self.end(place, end),
-                    // It may have waited for that.
+                    // The connection may have been paused until now.
                     None if !connection.is_paused() && connection.has_more() => self.queue(place),
                     None => {}
                 },
@@ -276,7 +277,7 @@ impl TcpClients {
         }
     }
 
-    /// Closes those that made no progress in time.
+    /// Closes connections without progress.
     pub(super) fn look(&mut self, now_ns: u64) {
         if now_ns < self.look_ns {
             return;
@@ -284,7 +285,7 @@ impl TcpClients {
         self.look_ns = now_ns + LOOK_NS;
         let idle_ns = self.limits.idle.as_nanos() as u64;
         let late = |(place, connection): (usize, &Connection)| {
-            // Nobody is idle who waits for an answer, which comes in the end or is given up.
+            // A connection that waits for an answer is not idle; the answer arrives or is given up.
             let is_waiting = connection.outstanding > 0 && connection.output.is_empty();
             let is_late = !is_waiting && now_ns.saturating_sub(connection.active_ns) >= idle_ns;
             let is_read = connection.output.is_empty();
@@ -302,12 +303,12 @@ impl TcpClients {
         self.counts.end(end);
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub(super) fn report(&self) -> TcpReport {
         TcpReport { response_rcodes: self.rcodes.report(), ..self.counts.report() }
     }
 
-    /// Closes all.
+    /// Closes all connections.
     pub(super) fn close(&mut self) {
         while let Some((_, place)) = self.connections.oldest() {
             self.end(place as u32, End::Stopped);

@@ -1,27 +1,27 @@
-//! Waiting for company: where queries come in quickly, a worker that looks at once for each of them spends most of
-//! its time on waking up. It looks only every so often then, and finds several. Where no second query is to be
-//! expected in that time, it looks at once.
+//! Coalescing: waiting for more queries. If queries arrive quickly, a worker that wakes for each of them spends
+//! most of its time on waking up. Such a worker looks for queries only at intervals and then finds several. If no
+//! second query is expected within the interval, the worker looks at once.
 
 use std::io;
 use std::time::Duration;
 
 use kqps_kernel::clock::{now_ns, set_timer_slack_ns, sleep_until_ns};
 
-/// How long arrivals are counted before the rate is taken from them, nanoseconds.
+/// How long arrivals are counted before their rate is computed, in nanoseconds.
 const WINDOW_NS: u64 = 2_000_000;
 
 /// When to look for queries again.
 pub(super) struct Company {
     every_ns: u64,
-    /// Since when arrivals are counted, and how many there had been.
+    /// When counting began, and the number of queries at that time.
     since_ns: u64,
     queries: u64,
     is_expected: bool,
 }
 
 impl Company {
-    /// Looks at most this often; at once each time where it is zero. For the calling thread. No query waits for
-    /// longer to be seen than the first of a batch may wait for others, which is `flush`.
+    /// Looks at most once per `every`; with zero, always at once. Applies to the calling thread. No query waits
+    /// longer than `flush`, the time that the first query of a batch may wait for others.
     pub(super) fn new(every: Duration, flush: Duration) -> io::Result<Self> {
         let every_ns = every.min(flush).as_nanos() as u64;
         if every_ns > 0 {
@@ -30,18 +30,19 @@ impl Company {
         Ok(Self { every_ns, since_ns: 0, queries: 0, is_expected: false })
     }
 
-    /// So many queries have come so far: takes the rate from that once in a while.
+    /// Records the number of queries so far. Computes their rate once per window.
     pub(super) fn count(&mut self, queries: u64, now_ns: u64) {
         let elapsed_ns = now_ns - self.since_ns;
         if elapsed_ns >= WINDOW_NS {
-            // At least two in the time between looks: one that would come at once, and its company.
+            // At least two per interval: one that would be found at once, and another one.
             let in_window = queries - self.queries;
             self.is_expected = in_window * self.every_ns >= 2 * elapsed_ns;
             (self.since_ns, self.queries) = (now_ns, queries);
         }
     }
 
-    /// Waits until it is time to look, where company is expected: `looked_ns` is when it was looked last.
+    /// Waits until the interval since `looked_ns`, the time of the last look, is over, if more queries are
+    /// expected.
     pub(super) fn wait(&self, looked_ns: u64) {
         let next_ns = looked_ns + self.every_ns;
         if self.is_expected && now_ns() < next_ns {
@@ -66,7 +67,7 @@ mod tests {
         assert!(!expects(80, 3_900_000), "it is not time yet");
         assert!(expects(80, 4_000_000));
         assert!(expects(81, 4_100_000));
-        // Just fewer.
+        // Just fewer than that.
         assert!(!expects(159, 6_000_000));
     }
 

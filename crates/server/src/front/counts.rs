@@ -1,75 +1,76 @@
-//! What a front counts beside its clients' queries: what became of them at each back end.
+//! Counts of a front for each back end, besides those of its clients' queries.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a query that was sent to a back end came to nothing there.
+/// Why a query that was sent to a back end got no answer there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lost {
-    /// It was not answered in time.
+    /// The back end did not answer in time.
     TimedOut,
-    /// The connection ended, or the back end was found to be down, before it was answered.
+    /// The connection ended, or the back end was found to be down, before the answer.
     CutOff,
-    /// It gave its place to one that came later.
+    /// A newer query displaced it.
     Displaced,
-    /// The front was stopped before it was answered.
+    /// The front stopped before the answer.
     Unsettled,
 }
 
-/// What was wrong with a message from a back end, which then goes to nobody.
+/// Why a message from a back end is discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bad {
     /// No query with its ID is outstanding there: it comes too late, or was never asked for.
     Unsolicited,
     /// It is not the reply to the query with its ID.
     Mismatched,
-    /// It is no DNS message, or was cut off.
+    /// It is not a DNS message, or was cut off.
     Garbled,
 }
 
-/// Counts of one back end: `sent = answered + timed_out + cut_off + displaced + unsettled`.
+/// The counts of one back end: `sent = answered + timed_out + cut_off + displaced + unsettled`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackEndReport {
-    /// Where it is reached.
+    /// The back end's address: `udp://ADDR:PORT`, `tcp://ADDR:PORT` or `unix:PATH`.
     pub url: String,
-    /// How many of the workers would send it a query when they last said so.
+    /// The number of workers that would send it a query, at their last reports.
     pub up: u64,
-    /// Queries handed to it, checks and second tries among them.
+    /// Queries sent to it, including checks and second tries.
     pub sent: u64,
-    /// Those that it answered.
+    /// Queries that it answered.
     pub answered: u64,
-    /// Those that it did not answer in time.
+    /// Queries that it did not answer in time.
     pub timed_out: u64,
-    /// Those that were under way when its connection ended, or when it was found to be down.
+    /// Queries that were outstanding when its connection ended, or when it was found to be down.
     pub cut_off: u64,
-    /// Those that gave their place to one that came later.
+    /// Queries that newer ones displaced.
     pub displaced: u64,
-    /// Those that were under way when the front stopped.
+    /// Queries that were outstanding when the front stopped.
     pub unsettled: u64,
-    /// How many of those answered were answered SERVFAIL, checks among them.
+    /// How many of `answered` were answered SERVFAIL, including checks.
     #[serde(default)]
     pub servfails: u64,
-    /// How many of those answered were cut (TC) where the client, which came by TCP, needs the whole.
+    /// How many of `answered` were truncated (TC) although the client, over TCP, needs the whole
+    /// answer.
     #[serde(default)]
     pub cut_short: u64,
-    /// How many of those sent were second tries.
+    /// How many of `sent` were second tries.
     pub second_tries: u64,
-    /// How many of those sent were checks.
+    /// How many of `sent` were checks.
     pub checks: u64,
-    /// How many of those sent the kernel refused to send; each timed out or was cut off.
+    /// How many of `sent` the kernel refused to send; each timed out or was cut off.
     pub send_refused: u64,
-    /// Messages that answer no query that is outstanding.
+    /// Messages that answer no outstanding query.
     pub unsolicited: u64,
-    /// Messages with the ID of a query and not its answer.
+    /// Messages with the ID of an outstanding query that do not answer it.
     pub mismatched: u64,
-    /// What was no message.
+    /// Bytes that were not a DNS message.
     pub garbled: u64,
-    /// How often it was found to be down.
+    /// The number of times that it was found to be down.
     pub downs: u64,
     /// Connections opened to it.
     pub connections: u64,
-    /// Calls that handed queries to the kernel.
+    /// Calls that passed queries to the kernel.
     pub flushes: u64,
 }
 
@@ -91,7 +92,7 @@ impl BackEndReport {
         }
     }
 
-    /// Adds what another worker counted.
+    /// Adds the counts of another worker.
     fn add(&mut self, other: &Self) {
         self.url.clone_from(&other.url);
         let pairs = [
@@ -120,10 +121,11 @@ impl BackEndReport {
     }
 }
 
-/// Counts of all back ends, by name; of one that was replaced by another of its name, both together.
+/// The counts of all back ends, by name. If a back end was replaced by another of the same name, the
+/// counts of both are added.
 pub type BackEndReports = BTreeMap<String, BackEndReport>;
 
-/// Adds what another worker counted.
+/// Adds the counts of another worker.
 pub(crate) fn add_back_ends(to: &mut BackEndReports, from: &BackEndReports) {
     for (name, counts) in from {
         to.entry(name.clone()).or_default().add(counts);

@@ -1,5 +1,5 @@
-//! Datagrams to a back end: a batch leaves in one call from one of several sockets, and what comes back is taken
-//! likewise. Each batch takes another socket, so that replies have many ports to come to, and equal queries can
+//! Datagrams to a back end: one call sends a batch from one of several sockets, and one call receives many
+//! replies. Each batch uses another socket, so that replies arrive at many ports, and queries of equal length can
 //! leave as one segmented message.
 
 use std::io::{self, ErrorKind};
@@ -14,10 +14,10 @@ use std::os::fd::AsRawFd as _;
 use super::ids::{IDS_MOST, Ids};
 use crate::runs::{Longest, Runs};
 
-/// Room for the queries of a batch, bytes.
+/// The space for the queries of a batch, in bytes.
 const QUERIES_BYTES: usize = 256 * 1024;
 
-/// One of the sockets, connected to the back end: the kernel hands over what comes from there and nothing else.
+/// One of the sockets. It is connected to the back end, so the kernel delivers only packets from there.
 pub(super) struct Socket {
     pub(super) socket: UdpSocket,
     pub(super) ids: Ids,
@@ -27,7 +27,7 @@ pub(super) struct Socket {
 /// The sockets to one back end, and the batch that is being filled.
 pub(super) struct Datagrams {
     pub(super) sockets: Vec<Socket>,
-    /// Whose batch it is.
+    /// The index of the socket that sends the batch.
     current: usize,
     batch: Runs,
     queued: usize,
@@ -35,17 +35,18 @@ pub(super) struct Datagrams {
     longest: Longest,
 }
 
-/// What the kernel said of a batch.
+/// The outcome of sending a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Flushed {
-    /// Queries that it refused.
+    /// The number of queries that the kernel refused.
     pub(super) refused: u64,
-    /// Whether nobody listens there any more.
+    /// Whether no program listens at the address any more.
     pub(super) nobody: bool,
 }
 
 impl Datagrams {
-    /// Opens so many sockets, at least 1, for batches of at most `batch` queries; `token` makes the token of each.
+    /// Opens this number of sockets, at least 1, for batches of at most `batch` queries. `token` returns the token
+    /// of each socket.
     pub(super) fn open(
         mut address: SocketAddr,
         sockets: usize,
@@ -54,7 +55,8 @@ impl Datagrams {
         registry: &Registry,
         token: impl Fn(usize) -> Token,
     ) -> io::Result<Self> {
-        // A socket of IPv6 takes IPv6 only; an IPv4 address may be written so (RFC 4291, section 2.5.5.2).
+        // An IPv6 socket accepts IPv6 only, but an IPv4 address may be written as an IPv6 one (RFC 4291, section
+        // 2.5.5.2).
         if let IpAddr::V4(ip) = address.ip().to_canonical() {
             address.set_ip(ip.into());
         }
@@ -70,15 +72,15 @@ impl Datagrams {
         Ok(Self { sockets, current: 0, batch, queued: 0, queued_ns: 0, longest: Longest::ANY })
     }
 
-    /// The socket whose batch is being filled, if it takes one more query of this length.
+    /// The socket whose batch is being filled, if it takes another query of this length.
     #[inline]
     pub(super) fn current(&self, bytes: usize) -> Option<usize> {
         let takes = self.sockets[self.current].ids.used() < IDS_MOST && self.batch.has_room(bytes);
         takes.then_some(self.current)
     }
 
-    /// Puts a query with this ID into the batch; how many stand in it. To be called where [`Self::current`] gave a
-    /// socket.
+    /// Adds a query with this ID to the batch. Returns the size of the batch. Call it only if [`Self::current`]
+    /// returned a socket.
     #[inline]
     pub(super) fn push(&mut self, query: &[u8], id: u16, now_ns: u64) -> usize {
         if self.queued == 0 {
@@ -92,12 +94,12 @@ impl Datagrams {
         self.queued
     }
 
-    /// When the first query that is not flushed came.
+    /// When the first query that is not flushed was queued, in nanoseconds.
     pub(super) fn waits_since_ns(&self) -> Option<u64> {
         (self.queued > 0).then_some(self.queued_ns)
     }
 
-    /// Hands the batch to the kernel, and turns to the next socket.
+    /// Sends the batch, and turns to the next socket.
     pub(super) fn flush(&mut self) -> Flushed {
         let mut flushed = Flushed::default();
         if self.queued == 0 {
@@ -115,8 +117,8 @@ impl Datagrams {
         flushed
     }
 
-    /// Takes what has come to a socket into `replies`; how many messages that is. An error says that nobody
-    /// listens there any more.
+    /// Receives messages from a socket into `replies`. Returns how many. An error says that no program listens at
+    /// the address any more.
     pub(super) fn recv(&mut self, number: usize, replies: &mut RecvBatch) -> io::Result<usize> {
         let socket = &mut self.sockets[number];
         let received = replies.recv(&socket.socket, Wait::No);
@@ -124,7 +126,7 @@ impl Datagrams {
         received
     }
 
-    /// Forgets all that was under way.
+    /// Frees all IDs.
     pub(super) fn reset(&mut self) {
         for socket in &mut self.sockets {
             socket.ids = Ids::new();
@@ -143,7 +145,7 @@ fn connected(address: SocketAddr, buffer_bytes: usize) -> io::Result<UdpSocket> 
         gro: true,
         ..UdpOptions::default()
     };
-    // Not every kernel gathers what comes in.
+    // Not every kernel supports generic receive offload for UDP.
     let socket = UdpSocket::bind(any, &options)
         .or_else(|_| UdpSocket::bind(any, &UdpOptions { gro: false, ..options }))?;
     socket.connect(address)?;

@@ -1,6 +1,6 @@
-//! What becomes of each query: it goes to a back end, comes back answered, or is tried once more elsewhere, and its
-//! client hears about it. Here meet the table of queries, the back ends and the clients of one worker; nothing here
-//! waits.
+//! The life of each query: it goes to a back end, comes back answered or is tried once more elsewhere, and its
+//! client receives a reply. The desk connects the query table, the back ends and the clients of one worker. Nothing
+//! here blocks.
 
 mod fate;
 mod hear;
@@ -26,7 +26,6 @@ use super::stream::StreamLink;
 use super::{Overload, Ready, Settings};
 use crate::counts::{Cause, Counts, Rcodes};
 
-/// A worker's queries, back ends and clients.
 pub(super) struct Desk {
     pub(super) settings: Arc<Settings>,
     pub(super) policy: Arc<Policy>,
@@ -34,24 +33,24 @@ pub(super) struct Desk {
     pub(super) back_ends: Vec<Option<BackEnd>>,
     /// The number of each back end of the policy.
     pub(super) numbers: Vec<u16>,
-    /// Choices made under each rule, and without one.
+    /// The number of choices made without a rule, and under each rule.
     turns: Vec<u64>,
     pub(super) chance: Chance,
     pub(super) posts: Vec<Post>,
     pub(super) clients: TcpClients,
     pub(super) counts: Counts,
-    /// Replies to clients that sent datagrams.
+    /// Rcodes of replies to clients that sent datagrams.
     pub(super) rcodes: Rcodes,
-    /// Counts of back ends that have gone.
+    /// The counts of back ends that were removed.
     gone: BackEndReports,
     pub(super) registry: Registry,
     pub(super) now_ns: u64,
-    /// Where the query that is being dispatched may go.
+    /// The back ends to which the query that is being dispatched may go.
     candidates: Vec<Candidate>,
     lost: Vec<u16>,
-    /// Back ends that may have something to say.
+    /// The back ends that may have sent something.
     talking: Vec<usize>,
-    /// What a back end said changes when it is to be looked at.
+    /// Whether an answer of a back end changed when it is due for a check.
     looks_soon: bool,
 }
 
@@ -85,7 +84,7 @@ impl Desk {
         })
     }
 
-    /// A client's query.
+    /// Handles a client's query.
     #[inline]
     pub(super) fn take(&mut self, client: Client, bytes: &[u8]) {
         match Asked::of(bytes) {
@@ -110,7 +109,7 @@ impl Desk {
         }
     }
 
-    /// Makes room for one more query, at one back end or in all, where it is the oldest that has to go.
+    /// Makes room for one more query, at one back end or in all, if the settings say to displace the oldest.
     #[cold]
     fn make_room(&mut self, back_end: Option<usize>) -> bool {
         if self.settings.overload == Overload::Newest {
@@ -123,7 +122,7 @@ impl Desk {
         true
     }
 
-    /// Looks for the back ends that a query may go to, apart from one; whether there are any.
+    /// Finds the usable back ends to which a query may go, except one. Returns whether there are any.
     #[inline]
     fn consider(&mut self, place: u16, but_not: Option<u16>) -> bool {
         let rule = self.queries.get(place).rule;
@@ -151,7 +150,7 @@ impl Desk {
         !self.candidates.is_empty()
     }
 
-    /// Sends a query to one of the back ends that were found for it, or says SERVFAIL where there are none.
+    /// Sends a query to one of the back ends found for it, or answers SERVFAIL if there are none.
     #[inline]
     fn dispatch(&mut self, place: u16) {
         let query = self.queries.get(place);
@@ -169,7 +168,7 @@ impl Desk {
         if self.candidates.is_empty() {
             return None;
         }
-        // One that is full gets a query only where all are.
+        // A full back end gets a query only if all are full.
         let most = self.settings.back_end_outstanding;
         let has_room = |candidate: &Candidate| candidate.outstanding < most;
         if !self.candidates.iter().all(has_room) && self.candidates.iter().any(has_room) {
@@ -183,7 +182,7 @@ impl Desk {
         Some(choose::choose(choice, &self.candidates, turn, name, &mut self.chance))
     }
 
-    /// Puts a query into the queue of a back end that can be used, and flushes that where it is full.
+    /// Queues a query at a usable back end, and flushes the queue when it is full.
     #[inline]
     fn send(&mut self, place: u16, number: u16, way: Way) {
         let Some(back_end) = &mut self.back_ends[usize::from(number)] else { return };
@@ -198,7 +197,7 @@ impl Desk {
         }
     }
 
-    /// Hands all queues to the kernel whose first query came before `before_ns`.
+    /// Sends all queues whose first query was queued no later than `before_ns`.
     #[inline]
     pub(super) fn flush(&mut self, before_ns: u64) {
         for back_end in self.back_ends.iter_mut().flatten() {
@@ -206,7 +205,7 @@ impl Desk {
         }
     }
 
-    /// Sends what waits to be sent to clients.
+    /// Sends the replies that wait for clients.
     #[inline]
     pub(super) fn post(&mut self) {
         for post in &mut self.posts {
@@ -215,7 +214,7 @@ impl Desk {
         self.clients.write(self.now_ns);
     }
 
-    /// What the back ends counted so far.
+    /// The counts of all back ends so far.
     pub(super) fn reports(&self) -> BackEndReports {
         let mut reports = self.gone.clone();
         for back_end in self.back_ends.iter().flatten() {
@@ -226,7 +225,7 @@ impl Desk {
         reports
     }
 
-    /// Settles everything: nobody is waited for any more.
+    /// Settles everything without waiting for any back end.
     pub(super) fn stop(&mut self) {
         while let Some(place) = self.queries.oldest() {
             self.withdraw(place, Lost::Unsettled);
@@ -236,7 +235,7 @@ impl Desk {
         self.clients.close();
     }
 
-    /// Whether a back end has said more than was taken.
+    /// Whether a back end may have sent more than was read.
     pub(super) fn has_more(&self) -> bool {
         !self.talking.is_empty()
     }
@@ -246,23 +245,23 @@ impl Desk {
         self.back_ends.iter().flatten().flat_map(|back_end| &back_end.streams).any(StreamLink::is_opening)
     }
 
-    /// When something is due though nothing happens, nanoseconds.
+    /// When a back end is due for something even if no event happens, in nanoseconds.
     pub(super) fn due_ns(&self) -> u64 {
         let used = self.back_ends.iter().flatten().filter(|back_end| !back_end.drains);
         used.map(|back_end| back_end.due_ns(&self.settings.checks)).min().unwrap_or(FOREVER_NS)
     }
 
-    /// Takes in clients that wait to be connected.
+    /// Accepts waiting connections of clients.
     pub(super) fn accept(&mut self) {
         self.clients.accept(&self.registry, self.now_ns);
     }
 
-    /// Whether something came that changes when back ends are to be looked at; once for each time.
+    /// Whether something arrived that changed when back ends are due for a check. Resets the flag.
     pub(super) fn looks_soon(&mut self) -> bool {
         std::mem::take(&mut self.looks_soon)
     }
 
-    /// Whether a link has ended that was not dealt with.
+    /// Whether there are links on which something happened that was not handled yet.
     pub(super) fn has_trouble(&self) -> bool {
         self.back_ends.iter().any(|back_end| has_trouble(back_end.as_ref()))
     }

@@ -1,27 +1,27 @@
-//! EDNS between a client and the front (RFC 6891), which is agreed on hop by hop: what the front reads of the OPT record
-//! in a query, and the OPT record in a reply of its own. It speaks version 0.
+//! EDNS between a client and the front (RFC 6891), which is negotiated per hop: reading the OPT record of a query,
+//! and writing that of the front's own replies. The front supports version 0.
 
 use kqps_message::edns::{DO, UDP_PAYLOAD_BYTES};
 use kqps_message::header::HEADER_BYTES;
 use kqps_message::{Header, rcode, record, rtype};
 
-/// The length of an OPT record without options.
+/// The length of an OPT record without options, in bytes.
 pub(super) const OPT_BYTES: usize = 11;
 
-/// Code and length of an option.
+/// The bytes of an option's code and length.
 const OPTION_BYTES: usize = 4;
 
-/// What the records of a query say about EDNS.
+/// The result of looking for EDNS in the records of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
-    /// The first OPT record, wherever it stands.
+    /// The first OPT record, in any section.
     pub(super) opt: Option<Opt>,
-    /// A record cannot be read, or an OPT record is not as it must be: one, of the root, among the additional records
-    /// (section 6.1.1), with whole options.
+    /// A record cannot be read, or the OPT record is invalid. There may be one OPT record, owned by the root, in the
+    /// additional section (section 6.1.1), and its options must be whole.
     is_malformed: bool,
 }
 
-/// What the front goes by in an OPT record.
+/// The fields of an OPT record that the front uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Opt {
     version: u8,
@@ -41,7 +41,7 @@ pub(super) fn see(query: &[u8], mut at: usize) -> Seen {
         if record.rtype == rtype::OPT {
             let opt = Opt { version: (record.ttl_s >> 16) as u8, dnssec_ok: record.ttl_s & DO != 0 };
             let is_in_place = number >= before && query[at] == 0 && seen.opt.is_none();
-            // What another version's options look like is not known.
+            // The format of options in other versions is unknown.
             let is_whole = opt.version > 0 || are_options(record.data);
             seen.is_malformed |= !is_in_place || !is_whole;
             seen.opt.get_or_insert(opt);
@@ -51,8 +51,9 @@ pub(super) fn see(query: &[u8], mut at: usize) -> Seen {
     seen
 }
 
-/// Why a query whose records begin at `at` goes to no back end. The front answers another version itself (section
-/// 6.1.3): it could not say what the rest of such an OPT record means, and the answer does not depend on which are up.
+/// The rcode with which the front refuses a query, whose records begin at `at`. The front answers other versions
+/// itself (section 6.1.3): it cannot know what the rest of such an OPT record means, and the answer must not depend
+/// on which back ends are up.
 #[inline]
 pub(super) fn objection(query: &[u8], at: usize) -> Option<u16> {
     if query[6..HEADER_BYTES] == [0; 6] {
@@ -66,7 +67,7 @@ pub(super) fn objection(query: &[u8], at: usize) -> Option<u16> {
     is_other_version.then_some(rcode::BADVERS)
 }
 
-/// Whether options fill these bytes.
+/// Whether these bytes consist of whole options.
 fn are_options(mut data: &[u8]) -> bool {
     while let Some((&[_, _, high, low], rest)) = data.split_first_chunk::<OPTION_BYTES>() {
         let Some(rest) = rest.get(usize::from(u16::from_be_bytes([high, low]))..) else { return false };
@@ -75,12 +76,13 @@ fn are_options(mut data: &[u8]) -> bool {
     data.is_empty()
 }
 
-/// The OPT record of a reply of the front's own: no options, and of the flags DO as it was asked (RFC 3225, section 3).
+/// The OPT record of the front's own reply: no options, and DO as in the query (RFC 3225, section 3).
 pub(super) fn own(opt: Opt, rcode: u16) -> [u8; OPT_BYTES] {
     written(UDP_PAYLOAD_BYTES, rcode, opt.dnssec_ok)
 }
 
-/// The OPT record of a reply that the front cut: size and rcode are the back end's, if that has one.
+/// The OPT record of a reply that the front truncated. Size and rcode are those of the back end's OPT record, if
+/// there is one.
 pub(super) fn of_cut(opt: Opt, back_ends: Option<record::Record<'_>>) -> [u8; OPT_BYTES] {
     match back_ends {
         Some(said) => written(said.class, (said.ttl_s >> 20) as u16 & 0xff0, opt.dnssec_ok),
@@ -99,7 +101,7 @@ fn written(payload_bytes: u16, rcode: u16, dnssec_ok: bool) -> [u8; OPT_BYTES] {
 mod tests {
     use super::*;
 
-    /// `a. A IN` with these counts of records, and these after it.
+    /// `a. A IN` with these record counts, followed by these records.
     fn query(counts: [u8; 3], records: &[&[u8]]) -> Vec<u8> {
         let [answers, authorities, additionals] = counts;
         let head = [0, 1, 0, 0, 0, 1, 0, answers, 0, authorities, 0, additionals];
@@ -125,10 +127,10 @@ mod tests {
             ([0, 0, 2], &[A, OPT], None),
             ([0, 0, 2], &[OPT, A], None),
             ([1, 1, 1], &[A, A, OPT], None),
-            // What follows the records is nobody's.
+            // Bytes behind the counted records are ignored.
             ([0, 0, 0], &[OPT, OPT], None),
             ([0, 0, 1], &[VERSION_1], badvers),
-            // The data of another version is not looked at.
+            // The data of another version is ignored.
             ([0, 0, 1], &[b"\0\0\x29\x04\xd0\0\x02\0\0\0\x01x"], badvers),
             ([0, 0, 2], &[OPT, OPT], formerr),
             ([0, 0, 2], &[VERSION_1, OPT], formerr),
@@ -136,10 +138,10 @@ mod tests {
             ([1, 0, 0], &[OPT], formerr),
             ([0, 0, 1], &[b"\x01a", OPT], formerr),
             ([0, 0, 1], &[b"\xc0\x0e", &OPT[1..]], formerr),
-            // Options that are cut, and one that is longer than the data.
+            // Options that are cut off, and an option that is longer than the data.
             ([0, 0, 1], &[b"\0\0\x29\x04\xd0\0\0\0\0\0\x03\0\x0a\0"], formerr),
             ([0, 0, 1], &[b"\0\0\x29\x04\xd0\0\0\0\0\0\x05\0\x0a\0\x02x"], formerr),
-            // Counts that say more than there is.
+            // Counts of more records than there are.
             ([0, 0, 1], &[], formerr),
             ([0, 0, 1], &[&OPT[..10]], formerr),
             ([255, 255, 255], &[A, OPT], formerr),

@@ -1,5 +1,4 @@
-//! How the front reads what back ends send, for the fuzz targets: any bytes as a stream of replies, and any bytes as
-//! a client's query and a back end's message. Each panics where something is not as it must be.
+//! The front's readers of back ends' bytes, for the fuzz targets. Each target panics if a property does not hold.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -9,8 +8,8 @@ use super::asked::{Asked, Refusal};
 use super::reply::{is_reply_to, make_clients, payload_bytes, refuse};
 use super::stream::first_frame;
 
-/// Any bytes as what comes by a connection, in pieces of as many bytes as the first one says: wherever they are cut,
-/// the same messages come out.
+/// Reads arbitrary bytes as a stream of replies, in pieces whose length is the first byte. The same messages must
+/// come out wherever the pieces are cut.
 pub fn framing(bytes: &[u8]) {
     let Some((&piece_bytes, stream)) = bytes.split_first() else { return };
     let (mut found, mut kept, mut is_dns) = (Vec::new(), Vec::new(), true);
@@ -52,8 +51,8 @@ pub fn framing(bytes: &[u8]) {
     }
 }
 
-/// Any bytes as a query, as long as the first one says, and what follows as a message with the ID that it was given:
-/// what the client gets is the reply to what it asked, and a message that is none goes nowhere.
+/// Reads arbitrary bytes as a query, whose length is the first byte, and as a back end's message with the query's
+/// ID. The client must get only the reply to its query; any other message must be discarded.
 pub fn reply(bytes: &[u8]) {
     let Some((&query_bytes, rest)) = bytes.split_first() else { return };
     let (query, message) = rest.split_at(usize::from(query_bytes).min(rest.len()));
@@ -72,7 +71,7 @@ pub fn reply(bytes: &[u8]) {
     }
 }
 
-/// The front's own reply repeats what can be repeated, and is never longer than the query.
+/// The front's own reply must repeat what can be repeated, and must not be longer than the query.
 fn refuses(query: &[u8], rcode: u16) {
     let mut reply = vec![0xff; query.len()];
     let length = refuse(query, rcode, &mut reply);
@@ -83,15 +82,15 @@ fn refuses(query: &[u8], rcode: u16) {
     let end = question::end(reply).expect("a question or none");
     assert_eq!(reply[HEADER_BYTES..end], query[HEADER_BYTES..end]);
     assert_eq!(record::end(reply), Some(length), "nothing follows the records");
-    // An OPT record without options where the query has one that can be found, and else nothing.
+    // An OPT record without options if the query has a readable one, else nothing.
     let opt = edns::find(reply).expect("it can be read");
     assert!(opt.is_none_or(|opt| opt.data.is_empty() && opt.ttl_s & 0x00ff_7fff == 0));
     assert_eq!(length, end + if opt.is_some() { 11 } else { 0 });
     assert!(opt.is_some() || !matches!(edns::find(query), Ok(Some(_))), "the query has an OPT record");
 }
 
-/// A back end's reply becomes its client's: the client's ID and question, no more bytes than it takes, and whole as
-/// far as it goes.
+/// The reply of a back end, made into the client's: it must have the client's ID and question, be no longer than the
+/// client accepts, and be readable to its end.
 fn hands_on(query: &[u8], asked: Asked, message: &[u8]) {
     let (mut reply, to) = (message.to_vec(), SocketAddr::from((Ipv4Addr::LOCALHOST, 53)).into());
     let length = make_clients(query, asked, &to, &mut reply);

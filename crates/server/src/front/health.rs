@@ -1,38 +1,37 @@
-//! Whether a back end is to be used, as a function of what was seen of it: checks that passed or failed, and signs
-//! that leave no doubt, such as a connection that is refused or queries that nobody answers any more. And how soon it is
-//! to be checked again.
+//! Whether to use a back end, and how soon to check it again. Both follow from what was observed: checks that passed
+//! or failed, and certain signs, such as a refused connection or queries without any answer.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How long after one check the next one follows where it is urgent, if the interval is not shorter.
+/// The interval between urgent checks, if the configured interval is not shorter.
 pub(super) const URGENT: Duration = Duration::from_millis(50);
 
-/// How a back end's health is found out.
+/// How the front checks a back end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checks {
-    /// The query that asks it: a whole message, whose ID is overwritten.
+    /// The query of a check: a whole message, whose ID is overwritten.
     pub query: Vec<u8>,
-    /// How often it is asked.
+    /// The interval between checks.
     pub interval: Duration,
-    /// Checks in a row that fail before it is down, at least 1.
+    /// The number of consecutive failed checks after which a back end is down, at least 1.
     pub fall: u32,
-    /// Checks in a row that pass before it is up again, at least 1.
+    /// The number of consecutive passed checks after which it is up again, at least 1.
     pub rise: u32,
-    /// It is down when it has said nothing for so long while it had queries to answer.
+    /// A back end is down if it sends nothing for this long while queries are outstanding.
     pub silence: Duration,
 }
 
-/// The health of one back end. It begins up.
+/// The health of one back end. It starts as up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Health {
     is_up: bool,
-    /// Checks that spoke against the present state since one spoke for it.
+    /// The number of checks against the present state since the last check for it.
     against: u32,
-    /// It is up and answered SERVFAIL, and passed no check since.
+    /// It is up, has answered SERVFAIL, and has passed no check since.
     is_doubted: bool,
-    /// When the newest check was sent that it answered, nanoseconds.
+    /// When the newest check that it answered was sent, in nanoseconds.
     answered_ns: u64,
 }
 
@@ -45,15 +44,15 @@ impl Health {
         self.is_up
     }
 
-    /// How long after one check the next one follows: not long where one more may decide that it is used again, where it
-    /// answered SERVFAIL, and where no other is used in its place, which `is_needed` says.
+    /// The time until the next check. It is short if one more check may bring the back end up, if the back end
+    /// answered SERVFAIL, or if no other back end can replace it (`is_needed`).
     pub(super) fn pause(self, checks: &Checks, is_needed: bool) -> Duration {
         let is_rising = !self.is_up && self.against > 0;
         let is_urgent = is_rising || self.is_doubted || is_needed;
         if is_urgent { checks.interval.min(URGENT) } else { checks.interval }
     }
 
-    /// A check that was sent at this time was answered, with SERVFAIL or with anything else.
+    /// Records the answer to a check that was sent at `asked_ns`: SERVFAIL or anything else.
     pub(super) fn answered(&mut self, asked_ns: u64, is_servfail: bool, checks: &Checks) {
         self.answered_ns = self.answered_ns.max(asked_ns);
         if is_servfail {
@@ -65,8 +64,8 @@ impl Health {
         }
     }
 
-    /// A check that was sent at this time was not answered in time, or by something that is no answer. Whether it went
-    /// down by that. It says nothing of a back end that has answered one that was sent later.
+    /// Records that a check sent at `asked_ns` got no answer in time, or no valid one. Returns whether the back end
+    /// went down by it. Ignored if the back end has answered a later check.
     pub(super) fn failed(&mut self, asked_ns: u64, checks: &Checks) -> bool {
         if asked_ns < self.answered_ns {
             return false;
@@ -76,15 +75,15 @@ impl Health {
         was_up && !self.is_up
     }
 
-    /// It answered a client's query with SERVFAIL. That may be for the query alone: it is checked soon. Whether that was
-    /// not known.
+    /// Records that it answered a client's query with SERVFAIL. The reason may be the query alone, so a check
+    /// follows soon. Returns whether this is new.
     pub(super) fn doubt(&mut self) -> bool {
         let is_news = self.is_up && !self.is_doubted;
         self.is_doubted |= self.is_up;
         is_news
     }
 
-    /// It is down without a doubt. Whether it was up before.
+    /// Records a certain sign that it is down. Returns whether it was up before.
     pub(super) fn fell(&mut self) -> bool {
         (self.against, self.is_doubted) = (0, false);
         std::mem::replace(&mut self.is_up, false)
@@ -111,7 +110,7 @@ mod tests {
         Checks { query: Vec::new(), interval, fall: 2, rise: 3, silence: interval }
     }
 
-    /// It passes a check that was sent at this time.
+    /// Records a passed check that was sent at `asked_ns`.
     fn pass(health: &mut Health, asked_ns: u64) {
         health.answered(asked_ns, false, &checks());
     }
@@ -159,7 +158,7 @@ mod tests {
         assert!(health.is_up());
     }
 
-    /// A back end that comes back answers the checks sent from then on; those sent before are given up one by one
+    /// After its return, a back end answers checks that are sent from then on. Earlier checks time out one by one
     /// meanwhile.
     #[test]
     fn a_check_that_was_lost_before_others_passed_says_nothing() {
@@ -184,7 +183,7 @@ mod tests {
         assert_eq!(pause(health), second);
         health.failed(1, &checks);
         assert_eq!(pause(health), second, "the next may be under way as long as this one was");
-        // A client was answered SERVFAIL, once and again.
+        // A client got SERVFAIL, twice.
         assert!(health.doubt() && !health.doubt());
         assert_eq!(pause(health), urgent);
         pass(&mut health, 2);
@@ -200,7 +199,7 @@ mod tests {
         assert_eq!(pause(health), urgent);
         (6..8).for_each(|asked_ns| pass(&mut health, asked_ns));
         assert_eq!((health.is_up(), pause(health)), (true, second));
-        // Nobody is checked less often than was asked for.
+        // No back end is checked less often than configured.
         let often = Checks { interval: Duration::from_millis(7), ..checks.clone() };
         assert_eq!(health.pause(&often, true), often.interval);
     }

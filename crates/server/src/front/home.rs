@@ -1,5 +1,5 @@
-//! Where a front listens itself. A query that it handed to a back end there would come back to it, and again and again,
-//! until its table is full.
+//! The front's own addresses. A query that the front sent there would come back to it, again and again, until its
+//! table is full.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,16 +10,15 @@ use super::Policy;
 use super::policy::Target;
 use crate::threads::Assigned;
 
-/// The addresses of a front.
 pub(crate) struct Home {
-    /// Those that its sockets are bound to: each has its port, also where the kernel chose it.
+    /// The addresses to which its sockets are bound, with the port that the kernel chose, if it did.
     addresses: Vec<SocketAddr>,
-    /// Whether it takes connections there.
+    /// Whether it accepts TCP connections there.
     tcp: bool,
 }
 
 impl Home {
-    /// Where these workers listen.
+    /// The addresses of these workers.
     pub(crate) fn of(assigned: &[Assigned], tcp: bool) -> io::Result<Self> {
         let endpoints = assigned.iter().flat_map(|worker| &worker.endpoints);
         let addresses =
@@ -27,10 +26,10 @@ impl Home {
         Ok(Self { addresses, tcp })
     }
 
-    /// Refuses a policy of which a back end is this front.
+    /// Refuses a policy with a back end that is this front.
     pub(crate) fn check(&self, policy: &Policy) -> Result<(), String> {
         match policy.back_ends.iter().find(|back_end| self.is_at(&back_end.target)) {
-            Some(loops) => Err(format!("the back end {} is where this front listens", loops.target)),
+            Some(loops) => Err(format!("the back end {} is an address of this front", loops.target)),
             None => Ok(()),
         }
     }
@@ -46,8 +45,8 @@ impl Home {
     }
 }
 
-/// Where the kernel sends what is for an address: an IPv4 address may be written as an IPv6 one (RFC 4291, section
-/// 2.5.5.2), and one that stands for any is this host.
+/// The address to which the kernel sends: an IPv4 address may be written as an IPv6 one (RFC 4291, section 2.5.5.2),
+/// and the unspecified address means this host.
 fn reached(mut address: SocketAddr) -> SocketAddr {
     address.set_ip(match address.ip().to_canonical() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -57,7 +56,7 @@ fn reached(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Whether what is sent to `reached` comes in at `here`, which may stand for all addresses of its family.
+/// Whether packets to `reached` arrive at `here`, which may be the unspecified address of its family.
 fn comes_in(reached: SocketAddr, here: SocketAddr) -> bool {
     let is_any = || {
         let is_one_family = reached.is_ipv4() == here.is_ipv4();
@@ -84,7 +83,7 @@ mod tests {
         for url in ["udp://127.0.0.1:55", "udp://127.0.0.2", "tcp://[::1]:54", "udp://192.0.2.1", "unix:x"] {
             assert!(!is_at(&one, url), "{url}");
         }
-        // Who sends to any address sends to the loopback one.
+        // Packets to the unspecified address go to loopback.
         assert!(is_at(&one, "udp://0.0.0.0") && is_at(&one, "tcp://[::]"));
         let any = home(&["0.0.0.0:53"], true);
         for url in ["udp://127.0.0.1", "tcp://127.3.2.1", "udp://0.0.0.0", "udp://[::ffff:127.0.0.1]"] {
@@ -94,7 +93,7 @@ mod tests {
             assert!(!is_at(&any, url), "{url}");
         }
         assert!(is_at(&home(&["[::]:53"], true), "udp://[::1]"));
-        // Where it takes no connections somebody else may.
+        // Another program may accept connections where this front accepts none.
         let by_udp = home(&["127.0.0.1:53"], false);
         assert!(is_at(&by_udp, "udp://127.0.0.1") && !is_at(&by_udp, "tcp://127.0.0.1"));
     }

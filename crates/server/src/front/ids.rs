@@ -1,18 +1,18 @@
-//! The IDs of a connection to a back end. Each query gets one that nobody can foresee (RFC 5452, section 9.2), from
-//! the kernel's random numbers, and keeps it for itself until it is settled.
+//! The IDs of queries on a link to a back end. Each query gets an unpredictable ID (RFC 5452, section 9.2), from
+//! the kernel's random numbers, and keeps it until it is settled.
 
 use std::io;
 
-/// No query.
+/// Marks an ID without a query.
 const NONE: u16 = u16::MAX;
 
-/// How many IDs there are.
+/// The number of possible IDs.
 const IDS: usize = 1 << 16;
 
-/// No more than this many are in use at once, so that a free one is soon found.
+/// The maximum number of IDs in use, which keeps the search for a free one short.
 pub(super) const IDS_MOST: usize = IDS / 2;
 
-/// Which query has which ID: the place of each in the table of queries.
+/// The query of each ID, as a place in the table of queries.
 pub(super) struct Ids {
     queries: Box<[u16]>,
     used: usize,
@@ -23,13 +23,13 @@ impl Ids {
         Self { queries: vec![NONE; IDS].into(), used: 0 }
     }
 
-    /// How many are in use.
+    /// The number of IDs in use.
     #[inline]
     pub(super) fn used(&self) -> usize {
         self.used
     }
 
-    /// Gives an ID to a query. To be called only while fewer than [`IDS_MOST`] are in use.
+    /// Gives an unused ID to a query. Call it only while fewer than [`IDS_MOST`] are in use.
     #[inline]
     pub(super) fn give(&mut self, query: u16, chance: &mut Chance) -> u16 {
         debug_assert!(self.used < IDS_MOST, "a free ID can be found");
@@ -44,13 +44,13 @@ impl Ids {
         }
     }
 
-    /// The query that has an ID.
+    /// The query with this ID.
     #[inline]
     pub(super) fn query(&self, id: u16) -> Option<u16> {
         Some(self.queries[usize::from(id)]).filter(|&query| query != NONE)
     }
 
-    /// The ID is free again.
+    /// Frees an ID.
     #[inline]
     pub(super) fn free(&mut self, id: u16) {
         let query = std::mem::replace(&mut self.queries[usize::from(id)], NONE);
@@ -58,17 +58,17 @@ impl Ids {
     }
 }
 
-/// The random words taken from the kernel at a time.
+/// The number of random words that one call takes from the kernel.
 const WORDS: usize = 2048;
 
-/// Random words that nobody can foresee.
+/// Unpredictable random words.
 pub(super) struct Chance {
     words: Box<[u8]>,
     next: usize,
 }
 
 impl Chance {
-    /// The error is that the kernel has no random numbers.
+    /// Fails if the kernel has no random numbers.
     pub(super) fn new() -> io::Result<Self> {
         let mut words = vec![0; 2 * WORDS].into_boxed_slice();
         getrandom::fill(&mut words)
@@ -86,7 +86,8 @@ impl Chance {
         word
     }
 
-    /// One of `count` things, at least 1, by chance; the first are preferred by less than one in 2³² / `count`.
+    /// A random number below `count`, which is at least 1. The bias towards small numbers is less than one in 2³² /
+    /// `count`.
     #[inline]
     pub(super) fn below(&mut self, count: u32) -> u32 {
         let word = u64::from(self.word()) << 16 | u64::from(self.word());
@@ -95,7 +96,7 @@ impl Chance {
 
     #[cold]
     fn refill(&mut self) {
-        // The kernel had them when the worker started, and never runs out of them again (random(7)).
+        // The kernel had random numbers when the worker started, and never runs out of them (random(7)).
         getrandom::fill(&mut self.words).expect("the kernel has random numbers");
         self.next = 0;
     }
@@ -126,7 +127,7 @@ mod tests {
         let mut chance = Chance::new().unwrap();
         let mut seen = [0; 3];
         (0..30_000).for_each(|_| seen[chance.below(3) as usize] += 1);
-        // Each is drawn 10,000 times but for a hundred: this is off by 40 standard deviations.
+        // Each is drawn about 10,000 times, with a standard deviation of 82: the limits are 40 of those away.
         assert!(seen.iter().all(|&count| (6_700..13_300).contains(&count)), "{seen:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! How datagrams of clients are taken in: by calls that take many, with or without segments, or by receives of
-//! `io_uring` that go on for ever. Each fills buffers of its own, from which the desk copies what it keeps.
+//! Receiving clients' datagrams: by calls that return many, with or without segments, or by multishot receives of
+//! `io_uring`. Each kind fills its own buffers, from which the desk copies what it keeps.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -18,42 +18,41 @@ use crate::echo::QUERY_BYTES;
 use crate::io::Model;
 use crate::sockets::Endpoint;
 
-/// Room for one datagram: one byte more than the longest query, so that a longer one is known for what it is.
+/// Room for one datagram: one byte more than the longest query, so that a longer query is recognised.
 const DATAGRAM_BYTES: usize = QUERY_BYTES + 1;
 
-/// Datagrams taken by one call, and messages of many.
+/// Datagrams per call, and messages of many segments per call.
 const DATAGRAMS: usize = 64;
 const SEGMENTED: usize = 8;
 
-/// Buffers of a ring.
+/// The number of buffers of a ring.
 const BUFFERS: u16 = 512;
 
-/// Completions taken from a ring before back ends have their turn.
+/// Completions handled before back ends have their turn.
 const COMPLETIONS: usize = 256;
 
-/// Where clients' datagrams come from.
 pub(super) enum Intake {
     Calls(Calls),
     Ring(Box<Armed>),
 }
 
-/// `recvmmsg` on each socket that has something.
+/// `recvmmsg` on each socket that is readable.
 pub(super) struct Calls {
     batch: RecvBatch,
-    /// Endpoints that may have more.
+    /// Endpoints that may have more datagrams.
     more: Vec<bool>,
 }
 
-/// A ring with a receive on each socket.
+/// A ring with a multishot receive on each socket.
 pub(super) struct Armed {
     ring: Ring,
-    /// Rings when there is something to look at.
+    /// The eventfd that becomes readable when operations can complete.
     _bell: OwnedFd,
     has_more: bool,
 }
 
 impl Intake {
-    /// Watches the endpoints.
+    /// Registers the endpoints with the poller.
     pub(super) fn new(model: Model, endpoints: &[Endpoint], registry: &Registry) -> io::Result<Self> {
         if model == Model::Uring {
             let mut ring = Ring::new(BUFFERS, DATAGRAM_BYTES)?;
@@ -79,7 +78,7 @@ impl Intake {
         Ok(Self::Calls(Calls { batch, more: vec![true; endpoints.len()] }))
     }
 
-    /// Something has come to this endpoint.
+    /// Notes that something arrived at this endpoint.
     pub(super) fn note(&mut self, endpoint: usize) {
         match self {
             Self::Calls(calls) => calls.more[endpoint] = true,
@@ -87,7 +86,7 @@ impl Intake {
         }
     }
 
-    /// Whether there may be something that was not taken.
+    /// Whether there may be datagrams that were not received.
     pub(super) fn has_more(&self) -> bool {
         match self {
             Self::Calls(calls) => calls.more.contains(&true),
@@ -95,7 +94,7 @@ impl Intake {
         }
     }
 
-    /// Takes what one call for each endpoint, or one look at the ring, tells.
+    /// Receives what one call per endpoint, or one look at the ring, returns.
     pub(super) fn take(&mut self, desk: &mut Desk) -> io::Result<()> {
         match self {
             Self::Calls(calls) => calls.take(desk),
@@ -103,8 +102,8 @@ impl Intake {
         }
     }
 
-    /// Ends the receives of a ring, and takes what it has received by then. What other intakes did not take is still in
-    /// the sockets, and is nobody's.
+    /// Ends the receives of a ring, and handles what it has received by then. Other kinds leave unread datagrams in
+    /// the sockets, where they count for nothing.
     pub(super) fn stop(&mut self, desk: &mut Desk) -> io::Result<()> {
         match self {
             Self::Calls(_) => Ok(()),
@@ -154,13 +153,13 @@ impl Armed {
                         self.receive(desk, key)?;
                     }
                 }
-                // The kernel found no free buffer; now there are some.
+                // The kernel found no free buffer; there are some now.
                 Completion::Unarmed(key, None) => self.receive(desk, key)?,
                 Completion::Unarmed(_, Some(error)) => return Err(error),
                 Completion::Woken | Completion::Sent(..) => {}
             }
         }
-        // What was asked for anew is handed to the kernel, and may be finished already.
+        // Submits new receives to the kernel; some may complete at once.
         self.ring.submit_and_look()
     }
 

@@ -1,4 +1,4 @@
-//! Whom a query goes to: the back ends there are, the way to choose among them, and the rules before that.
+//! Where queries go: the back ends, how to choose among them, and the rules that come before the choice.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,75 +10,76 @@ use serde::{Deserialize, Serialize};
 
 use super::asked::Asked;
 
-/// The port of DNS, where a URL names none.
+/// The port of a URL without one.
 const PORT: u16 = 53;
 
-/// Back ends, and how a query finds one of them.
+/// The back ends, and how a query finds one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
-    /// All of them, at least one, each with a name of its own.
+    /// All back ends, at least one, each with a different name.
     pub back_ends: Vec<BackEnd>,
-    /// How one is chosen where no rule says it.
+    /// How to choose if no rule says otherwise.
     pub choice: Choice,
-    /// The first that fits a query decides; without one all back ends are open to it.
+    /// The first rule that matches a query decides. A query without a rule may go to all back ends.
     pub rules: Vec<Rule>,
-    /// Whether a client's query that is answered SERVFAIL is tried once on another back end.
+    /// Whether to try a client's query once on another back end if it is answered SERVFAIL.
     pub retry_servfail: bool,
 }
 
-/// A server that answers.
+/// A name server to which the front sends queries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackEnd {
-    /// Its name in rules and counts.
+    /// The name of the back end in rules and counts.
     pub name: String,
-    /// Where and how it is reached.
+    /// The address and transport of the back end.
     pub target: Target,
-    /// Its share of the queries beside that of others, at least 1.
+    /// The back end's share of the queries relative to the others, at least 1.
     pub weight: u32,
 }
 
-/// Where and how a back end is reached.
+/// The address and transport of a back end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Target {
-    /// Datagrams, many in one call, from several sockets; and for clients that came by TCP, TCP.
+    /// DNS over UDP, many datagrams per call, from several sockets. Queries of TCP clients go over TCP to the same
+    /// address.
     Udp(SocketAddr),
     /// DNS over TCP (RFC 7766), pipelined.
     Tcp(SocketAddr),
-    /// The framing of DNS over TCP on a stream socket of this host.
+    /// A Unix stream socket, with the framing of DNS over TCP.
     Unix(PathBuf),
 }
 
-/// How one of several back ends is chosen.
+/// How to choose one of several back ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Choice {
-    /// By chance, in proportion to weights.
+    /// At random, in proportion to weights.
     Random,
-    /// One after the other, each as often in a round as it weighs.
+    /// In turn; in every round each is chosen as often as its weight says.
     RoundRobin,
-    /// The one that has the fewest queries outstanding for its weight.
+    /// The back end with the fewest outstanding queries for its weight.
     LeastOutstanding,
-    /// By the name asked: the same name goes to the same back end, and when one goes or comes, only its own names
-    /// move.
+    /// By a hash of the qname: the same name goes to the same back end. When a back end comes or goes, only its own
+    /// names move.
     Hash,
 }
 
-/// Which queries go to which back ends. A condition that is not given fits every query.
+/// Which queries go to which back ends. A condition that is not set matches every query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// The RD bit that it fits.
+    /// The RD bit that a query must have; `None` for any.
     pub recursion_desired: Option<bool>,
-    /// The names at or under which it fits, uncompressed and in lower case; empty for all.
+    /// Names, uncompressed and in lower case, of which the qname must be one or be below one. Empty for any.
     pub suffixes: Vec<Vec<u8>>,
-    /// The types that it fits; empty for all.
+    /// The qtypes of which the query must have one. Empty for any.
     pub types: Vec<u16>,
-    /// The places of its back ends in [`Policy::back_ends`], at least one.
+    /// The indices of the rule's back ends in [`Policy::back_ends`], at least one.
     pub to: Vec<usize>,
-    /// How one of them is chosen, where not as usual.
+    /// How to choose among them; `None` for [`Policy::choice`].
     pub choice: Option<Choice>,
 }
 
 impl Policy {
-    /// The rule that a query falls under; none where all back ends are open to it.
+    /// The rule that a query matches; `None` if it may go to all back ends.
     pub(super) fn rule(&self, query: &[u8], asked: Asked) -> Option<usize> {
         if self.rules.is_empty() {
             return None;
@@ -97,7 +98,7 @@ impl Rule {
     }
 }
 
-/// Whether a name is this suffix or below it; whole labels only (RFC 1034, section 3.1).
+/// Whether a name is equal to this suffix or below it. Only whole labels count (RFC 1034, section 3.1).
 fn is_under(name: &[u8], suffix: &[u8]) -> bool {
     let Some(above) = name.len().checked_sub(suffix.len()) else { return false };
     if !name[above..].eq_ignore_ascii_case(suffix) {
@@ -111,10 +112,10 @@ fn is_under(name: &[u8], suffix: &[u8]) -> bool {
 }
 
 impl Choice {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 4] = [Self::Random, Self::RoundRobin, Self::LeastOutstanding, Self::Hash];
 
-    /// Its name in flags and files.
+    /// The name of the choice in flags and files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Random => "random",
@@ -139,12 +140,12 @@ impl FromStr for Choice {
 impl FromStr for Target {
     type Err = String;
 
-    /// `udp://ADDR[:PORT]`, `tcp://ADDR[:PORT]` or `unix:PATH`.
+    /// Reads `udp://ADDR[:PORT]`, `tcp://ADDR[:PORT]` or `unix:PATH`.
     fn from_str(url: &str) -> Result<Self, String> {
         let address = |text: &str| {
             let text = text.strip_suffix('/').unwrap_or(text);
             parse_address(text)
-                .ok_or_else(|| format!("`{text}` in `{url}` is no address of the form ADDR[:PORT]"))
+                .ok_or_else(|| format!("`{text}` in `{url}` is not an address of the form ADDR[:PORT]"))
         };
         if let Some(rest) = url.strip_prefix("udp://") {
             return address(rest).map(Self::Udp);
@@ -155,14 +156,14 @@ impl FromStr for Target {
         match url.strip_prefix("unix:") {
             None => Err(format!("`{url}`: expected udp://ADDR[:PORT], tcp://ADDR[:PORT] or unix:PATH")),
             Some("") => Err(format!("`{url}` names no socket: expected unix:PATH")),
-            // `unix:///path` is how some write it.
+            // `unix:///path` is another common form.
             Some(path) => Ok(Self::Unix(path.strip_prefix("//").unwrap_or(path).into())),
         }
     }
 }
 
-/// An address with a port above 0, which is that of DNS where it is not given. An IPv6 address of a link has its link's
-/// number behind a per cent sign.
+/// Reads an address with a port above 0, by default that of DNS. A link-local IPv6 address has the index of its
+/// interface after a per cent sign.
 fn parse_address(text: &str) -> Option<SocketAddr> {
     let with_port = || format!("{text}:{PORT}").parse().ok();
     let bare = || Some(SocketAddr::new(text.parse().ok()?, PORT));
@@ -219,7 +220,7 @@ mod tests {
         assert!(is_under(name, b"\0"));
         assert!(!is_under(name, b"\x04test\x07example\0"));
         assert!(!is_under(b"\x09aexample\x04test\0", b"\x07example\x04test\0"));
-        // A label whose text looks like the suffix's bytes.
+        // A label whose text contains the bytes of the suffix.
         assert!(!is_under(b"\x06\x01a\x04test\0", b"\x04test\0"));
         assert!(!is_under(b"\0", b"\x04test\0"));
     }

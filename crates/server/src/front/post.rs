@@ -1,5 +1,5 @@
-//! Replies to clients that sent datagrams: gathered over a turn, and sent in few calls from the socket that each
-//! query came in by.
+//! Replies to clients that sent datagrams. They are collected during a turn, and sent in few calls from the
+//! socket at which each query arrived.
 
 use kqps_kernel::{Address, LocalAddress};
 
@@ -9,21 +9,20 @@ use crate::counts::Counts;
 use crate::runs::{Longest, Runs};
 use crate::sockets::Endpoint;
 
-/// Replies that wait at most, and the bytes that they may take together: one of the longest and many others.
+/// The maximum number of waiting replies, and of their bytes: one of the longest and many others.
 const REPLIES: usize = 1024;
 const REPLIES_BYTES: usize = 256 * 1024;
 
-/// The replies of one endpoint.
 pub(super) struct Post {
     endpoint: Endpoint,
     runs: Runs,
     longest: Longest,
-    /// Replies that wait, and how many of them are sent at once.
+    /// The number of waiting replies, and the number at which they are sent.
     waiting: usize,
     batch: usize,
 }
 
-/// Where a reply goes.
+/// The destination of a reply, and the address from which it is sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Receiver {
     pub(super) to: Address,
@@ -31,7 +30,7 @@ pub(super) struct Receiver {
 }
 
 impl Post {
-    /// With segments, equal replies to one client leave as one message.
+    /// With segments, replies of equal length to one client leave as one message.
     pub(super) fn new(endpoint: Endpoint, with_segments: bool, batch: usize) -> Self {
         let longest = if with_segments { Longest::ANY } else { Longest::ONE };
         Self { endpoint, runs: Runs::new(REPLIES, REPLIES_BYTES), longest, waiting: 0, batch }
@@ -41,8 +40,8 @@ impl Post {
         &self.endpoint
     }
 
-    /// Hands a back end's reply on to whoever asked, with the ID and the question that came from there, and no
-    /// longer than the client takes it.
+    /// Queues a back end's reply for the client, with the client's ID and question, truncated if the client does
+    /// not accept its length.
     #[inline]
     pub(super) fn hand_on(
         &mut self,
@@ -58,7 +57,7 @@ impl Post {
         self.keep(bytes, counts);
     }
 
-    /// Tells a client an rcode of the front's own.
+    /// Queues a reply with an rcode from the front itself.
     pub(super) fn refuse(&mut self, receiver: Receiver, query: &[u8], rcode: u16, counts: &mut Counts) {
         let room = self.room(receiver, query.len(), counts);
         let bytes = reply::refuse(query, rcode, room);
@@ -83,7 +82,7 @@ impl Post {
         }
     }
 
-    /// Sends what waits.
+    /// Sends the waiting replies.
     #[inline]
     pub(super) fn send(&mut self, counts: &mut Counts) {
         self.waiting = 0;

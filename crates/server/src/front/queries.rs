@@ -1,35 +1,35 @@
-//! The queries that are outstanding: each with its bytes, since it may have to be sent again, and its client. They
-//! stand in one table, and those of a back end in a list of their own by the time at which they were sent, so that
-//! the one that has waited longest is always the first.
+//! The outstanding queries, each with its client and its bytes, since it may have to be sent again. They are in
+//! one table. The queries of each back end also form a list in the order of sending, so that the one that has
+//! waited longest is the first.
 
 use kqps_kernel::{Address, LocalAddress};
 
 use super::asked::Asked;
 
-/// The most queries that a worker can have outstanding: places are 16 bits, and one of those means none.
+/// The maximum number of outstanding queries of a worker. Places have 16 bits, and one value means none.
 pub(super) const QUERIES_MOST: usize = u16::MAX as usize;
 
-/// No place.
+/// Marks the absence of a place.
 const NONE: u16 = u16::MAX;
 
-/// Whom the reply goes to.
+/// The receiver of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Client {
     /// A client that sent a datagram.
     Udp {
-        /// The address that it came to, as a place among the worker's endpoints.
+        /// The index of the worker's endpoint at which the query arrived.
         endpoint: u16,
         to: Address,
-        /// The address that it asked, where that has to be told.
+        /// The address to which the query was sent, if the reply must name it.
         from: Option<LocalAddress>,
     },
-    /// A client that came by a connection.
+    /// A client on a connection.
     Tcp(Caller),
-    /// The front itself, which checks its back end.
+    /// The front itself, which checks a back end.
     Check,
 }
 
-/// A client's connection, by its place and by how many were there before.
+/// A client's connection: its place, and the number of connections that had this place before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Caller {
     pub(super) place: u32,
@@ -41,31 +41,29 @@ pub(super) struct Caller {
 pub(super) struct Whereabouts {
     pub(super) back_end: u16,
     pub(super) link: u16,
-    /// Its ID there.
+    /// Its ID on the link.
     pub(super) id: u16,
 }
 
-/// A query that is outstanding.
 #[derive(Debug)]
 pub(super) struct Query {
     pub(super) client: Client,
-    /// As it came in, with the client's ID.
+    /// The query as it arrived, with the client's ID.
     pub(super) bytes: Vec<u8>,
     pub(super) asked: Asked,
-    /// The rule that it fell under.
+    /// The rule that it matches.
     pub(super) rule: Option<u16>,
     /// How often it was sent.
     pub(super) tries: u8,
-    /// It was answered in part, and its client, which came by TCP, needs the whole.
+    /// It got a truncated answer, and its client, over TCP, needs the whole.
     pub(super) wants_whole: bool,
     pub(super) at: Whereabouts,
-    /// When it was last sent, nanoseconds.
+    /// When it was last sent, in nanoseconds.
     pub(super) sent_ns: u64,
     older: u16,
     newer: u16,
 }
 
-/// The table.
 pub(super) struct Queries {
     all: Vec<Query>,
     free: Vec<u16>,
@@ -82,12 +80,12 @@ struct List {
 }
 
 impl Queries {
-    /// Room for so many, at most [`QUERIES_MOST`].
+    /// Makes a table for this many queries, at most [`QUERIES_MOST`].
     pub(super) fn new(most: usize) -> Self {
         Self { all: Vec::new(), free: Vec::new(), most: most.min(QUERIES_MOST), lists: Vec::new() }
     }
 
-    /// There is a back end of this number, and perhaps of lower ones.
+    /// Makes sure that there is a list for this back end, and for those with lower numbers.
     pub(super) fn make_list(&mut self, back_end: usize) {
         let empty = List { oldest: NONE, newest: NONE, length: 0 };
         if self.lists.len() <= back_end {
@@ -95,18 +93,18 @@ impl Queries {
         }
     }
 
-    /// How many are outstanding.
+    /// The number of queries in the table.
     pub(super) fn len(&self) -> usize {
         self.all.len() - self.free.len()
     }
 
-    /// How many of them at one back end.
+    /// The number of queries outstanding at one back end.
     #[inline]
     pub(super) fn at(&self, back_end: usize) -> usize {
         self.lists[back_end].length
     }
 
-    /// Takes a query in, which stands in no list yet; none where there is no room.
+    /// Adds a query, which is in no list yet. `None` if there is no room.
     #[inline]
     pub(super) fn add(
         &mut self,
@@ -145,7 +143,7 @@ impl Queries {
         Some(place)
     }
 
-    /// Puts a query at the end of a back end's list: it is sent there now.
+    /// Appends a query to a back end's list when it is sent there.
     #[inline]
     pub(super) fn send(&mut self, place: u16, at: Whereabouts, now_ns: u64) {
         let list = &mut self.lists[usize::from(at.back_end)];
@@ -163,7 +161,7 @@ impl Queries {
         (query.older, query.newer) = (newest, NONE);
     }
 
-    /// Takes a query out of its list; it is outstanding nowhere.
+    /// Removes a query from its list; it is then outstanding nowhere.
     #[inline]
     pub(super) fn take_back(&mut self, place: u16) {
         let Query { older, newer, at, .. } = self.all[usize::from(place)];
@@ -179,25 +177,25 @@ impl Queries {
         }
     }
 
-    /// Forgets a query that is outstanding nowhere.
+    /// Removes a query that is outstanding nowhere.
     #[inline]
     pub(super) fn forget(&mut self, place: u16) {
         self.all[usize::from(place)].tries = 0;
         self.free.push(place);
     }
 
-    /// Whether there is a query in this place, and it was sent.
+    /// Whether there is a query in this place that was sent.
     pub(super) fn is_outstanding(&self, place: u16) -> bool {
         self.get(place).tries > 0
     }
 
-    /// Those at a back end, the one that has been there for longest first.
+    /// The queries at a back end, the one that was sent first at the front.
     pub(super) fn of(&self, back_end: usize) -> impl Iterator<Item = u16> {
         let oldest = self.oldest_at(back_end);
         std::iter::successors(oldest, |&place| Some(self.get(place).newer).filter(|&newer| newer != NONE))
     }
 
-    /// Does something to each that was sent.
+    /// Changes each query that was sent.
     pub(super) fn each_sent(&mut self, change: impl FnMut(&mut Query)) {
         self.all.iter_mut().filter(|query| query.tries > 0).for_each(change);
     }
@@ -212,13 +210,13 @@ impl Queries {
         &mut self.all[usize::from(place)]
     }
 
-    /// The one that has been at a back end for longest.
+    /// The query that has been outstanding at a back end longest.
     #[inline]
     pub(super) fn oldest_at(&self, back_end: usize) -> Option<u16> {
         Some(self.lists[back_end].oldest).filter(|&place| place != NONE)
     }
 
-    /// The one that was sent before all others.
+    /// The query that was sent before all others.
     pub(super) fn oldest(&self) -> Option<u16> {
         let oldest = (0..self.lists.len()).filter_map(|back_end| self.oldest_at(back_end));
         oldest.min_by_key(|&place| self.get(place).sent_ns)

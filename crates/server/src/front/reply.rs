@@ -1,4 +1,4 @@
-//! The replies that the front makes itself, and what it makes of a back end's.
+//! The front's own replies, and its changes to replies of back ends.
 
 use std::net::IpAddr;
 
@@ -10,17 +10,18 @@ use kqps_message::{Header, edns as message_edns, name, rcode};
 use super::asked::Asked;
 use super::edns::{self, OPT_BYTES};
 
-/// The longest reply over UDP to a client that offers nothing (RFC 1035, section 4.2.1).
+/// The longest reply over UDP to a client without EDNS, in bytes (RFC 1035, section 4.2.1).
 const PLAIN_PAYLOAD_BYTES: usize = 512;
 
-/// The longest reply that a datagram holds: over IPv4 its length, of 65535 bytes at most, counts the 20 bytes of that
-/// header in (RFC 791, section 3.1), and over IPv6 only the 8 of UDP's own (RFC 768; RFC 8200, section 3).
+/// The longest reply that fits a datagram, in bytes. The length field of IPv4, at most 65,535, includes the 20 bytes
+/// of its own header (RFC 791, section 3.1) and the 8 bytes of UDP's. That of IPv6 includes only the latter (RFC
+/// 768; RFC 8200, section 3).
 const V4_PAYLOAD_BYTES: usize = 65_507;
 const V6_PAYLOAD_BYTES: usize = 65_527;
 
-/// Writes the reply of the front's own to a query, which has a header: ID, opcode, RD, CD and the question, where
-/// it can be read, are the query's, and where that has an OPT record the reply has one too (RFC 6891, section 6.1.1).
-/// Returns its length, which is at most that of the query. `reply` has room for the query.
+/// Writes the front's own reply to a query, which must have a header. It copies ID, opcode, RD, CD and, if it is
+/// readable, the question of the query. It has an OPT record if the query has one (RFC 6891, section 6.1.1). Returns
+/// its length in bytes, at most that of the query. `reply` must have room for the query.
 pub(super) fn refuse(query: &[u8], rcode: u16, reply: &mut [u8]) -> usize {
     let end = whole_question(query);
     let opt = question::end(query).and_then(|at| edns::see(query, at).opt);
@@ -33,21 +34,21 @@ pub(super) fn refuse(query: &[u8], rcode: u16, reply: &mut [u8]) -> usize {
     append(reply, end, edns::own(opt, rcode))
 }
 
-/// Puts an OPT record behind a reply that has no records. Returns the length of the reply.
+/// Appends an OPT record to a reply that has no records. Returns the length of the reply.
 fn append(reply: &mut [u8], end: usize, opt: [u8; OPT_BYTES]) -> usize {
     reply[11] = 1;
     reply[end..end + OPT_BYTES].copy_from_slice(&opt);
     end + OPT_BYTES
 }
 
-/// Where the one question of a query that was refused ends; behind its header where there is none.
+/// The end of the question of a query that was refused; the end of the header if there is no single whole question.
 fn whole_question(query: &[u8]) -> usize {
     let tail_end = name::literal_end(query, HEADER_BYTES).map(|end| end + QUESTION_TAIL_BYTES);
     tail_end.filter(|&end| query[4..6] == [0, 1] && end <= query.len()).unwrap_or(HEADER_BYTES)
 }
 
-/// Makes a back end's reply to a datagram its client's: with the ID and the question that came from there, and no
-/// longer than the client takes it, and than it can be sent there. Returns its length.
+/// Turns a back end's reply into the client's: with the client's ID and question, and truncated if the client or a
+/// datagram cannot take its length. Returns its length.
 #[inline]
 pub(super) fn make_clients(query: &[u8], asked: Asked, to: &Address, reply: &mut [u8]) -> usize {
     asked.restore(query, reply);
@@ -58,7 +59,7 @@ pub(super) fn make_clients(query: &[u8], asked: Asked, to: &Address, reply: &mut
     }
 }
 
-/// How long a reply over UDP may be (RFC 6891, section 6.2.5).
+/// The maximum length of a reply over UDP in bytes (RFC 6891, section 6.2.5).
 pub(super) fn payload_bytes(query: &[u8], to: &Address) -> usize {
     let most = if matches!(to.ip(), Some(IpAddr::V6(_))) { V6_PAYLOAD_BYTES } else { V4_PAYLOAD_BYTES };
     match message_edns::find(query) {
@@ -67,31 +68,31 @@ pub(super) fn payload_bytes(query: &[u8], to: &Address) -> usize {
     }
 }
 
-/// Cuts a reply that does not fit to its header and question, with TC set (RFC 2181, section 9), and an OPT record where
-/// the client sent one (RFC 6891, section 7). Returns its length.
+/// Truncates a reply to its header and question, sets TC (RFC 2181, section 9), and appends an OPT record if the
+/// client sent one (RFC 6891, section 7). Returns its length.
 fn truncate(query: &[u8], asked: Asked, reply: &mut [u8]) -> usize {
     let asks = edns::see(query, asked.end()).opt;
     let opt = asks.map(|asks| edns::of_cut(asks, message_edns::find(reply).ok().flatten()));
-    // An error of a server that could not read the question comes without it.
+    // A server that could not read the question returns an error without it.
     let end = if reply[5] == 1 { asked.end() } else { HEADER_BYTES };
     reply[2] |= TC;
     reply[6..HEADER_BYTES].fill(0);
     opt.map_or(end, |opt| append(reply, end, opt))
 }
 
-/// Whether a reply may be of no use to its client: cut, or SERVFAIL by the four bits in its header.
+/// Whether a reply may be of no use to its client: truncated, or SERVFAIL by the four bits in its header.
 #[inline]
 pub(super) fn may_be_unfit(reply: &[u8]) -> bool {
     reply[2] & TC != 0 || u16::from(reply[3] & 0x0f) == rcode::SERVFAIL
 }
 
-/// Whether it is SERVFAIL by all bits.
+/// Whether the whole rcode is SERVFAIL, with the upper bits in the OPT record.
 pub(super) fn is_servfail(reply: &[u8]) -> bool {
     Header::of(reply).is_some_and(|header| message_edns::rcode(header, reply) == rcode::SERVFAIL)
 }
 
 /// Whether a message is the reply to a query: it repeats the question, or is an error of a server that could not
-/// read that far.
+/// read the question.
 #[inline]
 pub(super) fn is_reply_to(query: &[u8], asked: Asked, reply: &[u8]) -> bool {
     let Some(header) = Header::of(reply) else { return false };
@@ -110,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// `wWw.test. AAAA IN`, with these flags and this after it.
+    /// `wWw.test. AAAA IN`, with these flags, followed by `rest`.
     fn query(flags: [u8; 2], rest: &[u8]) -> Vec<u8> {
         let head = [0xab, 0xcd, flags[0], flags[1], 0, 1, 0, 0, 0, 0, 0, u8::from(!rest.is_empty())];
         [&head, &b"\x03wWw\x04test\0\0\x1c\0\x01"[..], rest].concat()
@@ -146,7 +147,7 @@ mod tests {
             let own = [0, 0, 41, 0x04, 0xd0, upper, 0, 0x80, 0, 0, 0];
             assert_eq!(reply[..bytes], [&head[..], question, &own].concat());
         }
-        // Of two, one comes back; and so it does behind two questions, of which none does.
+        // Of two OPT records, one comes back. The same holds behind two questions, of which none comes back.
         let mut twice = [&query[..], opt].concat();
         twice[11] = 2;
         let mut two = [&query[..26], question, opt].concat();

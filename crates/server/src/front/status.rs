@@ -1,5 +1,5 @@
-//! Counts while the front runs: as one JSON object to whoever connects to a Unix socket, and as text for Prometheus
-//! to whoever asks by HTTP. Each has a thread of its own, which only reads what the workers left for it.
+//! Counts while the front runs: as one JSON object for each connection to a Unix socket, and as text for Prometheus
+//! over HTTP. Each has its own thread, which only reads what the workers have stored.
 
 use std::fmt;
 use std::io::Write as _;
@@ -26,21 +26,21 @@ use crate::report::Report;
 use crate::serve::ServeError;
 use crate::sockets::{SocketFile, listen_unix, refused};
 
-/// How long whoever asked may take to read.
+/// How long a client of the Unix socket may take to read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The media type of the text (`OpenMetrics` 1.0).
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The threads that tell. They end with the process; the file of the socket goes with this.
+/// The threads that report counts. They end with the process. Dropping this value removes the file of the socket.
 pub(super) struct Telling {
     file: Option<SocketFile>,
-    /// Where it listens for Prometheus.
+    /// The address at which Prometheus can read counts.
     pub(super) metrics: Option<SocketAddr>,
 }
 
 impl Telling {
-    /// Listens where the settings say so.
+    /// Listens at the addresses in the settings.
     pub(super) fn start(settings: &Settings, shared: &Arc<Shared>) -> Result<Self, ServeError> {
         let (mut file, mut metrics) = (None, None);
         if let Some(path) = &settings.status {
@@ -62,7 +62,7 @@ impl Telling {
         Ok(Self { file, metrics })
     }
 
-    /// Whether anybody can ask.
+    /// Whether counts can be requested at all.
     pub(super) fn is_asked(&self) -> bool {
         self.file.is_some() || self.metrics.is_some()
     }
@@ -71,11 +71,11 @@ impl Telling {
 fn serve(listener: &UnixListener, shared: &Shared) {
     for stream in listener.incoming() {
         let Ok(mut stream) = stream else {
-            // No descriptor is free; one may be soon.
+            // No descriptor is free; there may be one soon.
             std::thread::sleep(PATIENCE);
             continue;
         };
-        // Whoever does not read it has no use for it.
+        // A client that does not read the counts does not need them.
         let _ = stream.set_write_timeout(Some(PATIENCE)).and_then(|()| {
             let report = serde_json::to_string(&shared.report())?;
             writeln!(stream, "{}", visible_json(&report))
@@ -85,7 +85,7 @@ fn serve(listener: &UnixListener, shared: &Shared) {
 
 fn serve_http(server: &Server, shared: &Shared) {
     for request in server.incoming_requests() {
-        // Whoever has gone has no use for it.
+        // A client that has closed its connection does not need them.
         let _ = if request.url() == "/metrics" {
             let media_type = Header::from_bytes("Content-Type", MEDIA_TYPE).expect("the header is valid");
             request.respond(Response::from_string(text(shared.report())).with_header(media_type))
@@ -95,14 +95,14 @@ fn serve_http(server: &Server, shared: &Shared) {
     }
 }
 
-/// A report as Prometheus reads it. Names of back ends are the user's, and may hold anything.
+/// A report in the text format of Prometheus. Names of back ends come from the user and may contain any characters.
 fn text(mut report: Report) -> String {
     let shown = |(name, counts): (String, BackEndReport)| (visible_line(&name).into_owned(), counts);
     report.back_ends = report.back_ends.into_iter().map(shown).collect();
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Told(report)));
     let mut text = String::new();
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     encode(&mut text, &registry).expect("a string takes text");
     text
 }
@@ -153,13 +153,13 @@ impl Collector for Told {
     }
 }
 
-/// A figure of each back end: its name, what it is, and where it stands.
+/// A figure of each back end: its name, its description, and how to read it.
 type BackEndFigure = (&'static str, &'static str, fn(&BackEndReport) -> u64);
 
 fn back_ends(encoder: &mut DescriptorEncoder<'_>, report: &Report) -> fmt::Result {
     let mut up = encoder.encode_descriptor(
         "kqps_front_back_end_up",
-        "Workers that would send it a query",
+        "Workers that would send the back end a query",
         None,
         MetricType::Gauge,
     )?;
@@ -167,18 +167,18 @@ fn back_ends(encoder: &mut DescriptorEncoder<'_>, report: &Report) -> fmt::Resul
         ConstGauge::new(counts.up as i64).encode(up.encode_family(&[("back_end", name.as_str())])?)?;
     }
     let figures: [BackEndFigure; 12] = [
-        ("sent", "Queries handed to it", |counts| counts.sent),
-        ("answered", "Queries that it answered", |counts| counts.answered),
-        ("timed_out", "Queries that it did not answer in time", |counts| counts.timed_out),
-        ("cut_off", "Queries that were under way when it went down", |counts| counts.cut_off),
-        ("displaced", "Queries that gave their place to later ones", |counts| counts.displaced),
-        ("servfails", "Queries that it answered SERVFAIL", |counts| counts.servfails),
-        ("cut_short", "Answers cut short for clients by TCP", |counts| counts.cut_short),
-        ("second_tries", "Queries that another one had not answered", |counts| counts.second_tries),
+        ("sent", "Queries sent to the back end", |counts| counts.sent),
+        ("answered", "Queries that the back end answered", |counts| counts.answered),
+        ("timed_out", "Queries that the back end did not answer in time", |counts| counts.timed_out),
+        ("cut_off", "Queries outstanding when the back end went down", |counts| counts.cut_off),
+        ("displaced", "Queries displaced by newer ones", |counts| counts.displaced),
+        ("servfails", "Queries that the back end answered SERVFAIL", |counts| counts.servfails),
+        ("cut_short", "Truncated answers to queries of TCP clients", |counts| counts.cut_short),
+        ("second_tries", "Queries sent as a second try", |counts| counts.second_tries),
         ("unsolicited", "Messages that answer no query", |counts| counts.unsolicited),
         ("mismatched", "Messages that answer another question", |counts| counts.mismatched),
-        ("downs", "How often it was found to be down", |counts| counts.downs),
-        ("connections", "Connections opened to it", |counts| counts.connections),
+        ("downs", "Times the back end was found to be down", |counts| counts.downs),
+        ("connections", "Connections opened to the back end", |counts| counts.connections),
     ];
     for (name, help, figure) in figures {
         let name = format!("kqps_front_back_end_{name}");

@@ -1,6 +1,6 @@
-//! One connection to a back end: queries are put one behind the other and written in one call, and replies are cut
-//! out of what comes back, in whatever order that is (RFC 7766, sections 6.2.1.1 and 7). It is opened ahead, kept,
-//! and opened again when it has ended, each time later than the time before.
+//! One connection to a back end. One call writes many queries, and replies are cut out of the bytes received, in any
+//! order (RFC 7766, sections 6.2.1.1 and 7). The connection is opened in advance and kept. After it has ended it is
+//! opened again, each time after a longer pause.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 
@@ -15,22 +15,23 @@ use super::policy::Target;
 use crate::tcp::Stream;
 use crate::tcp::frame::{LENGTH_BYTES, first_message};
 
-/// No more queries are taken while so many bytes of them wait for the back end to read.
+/// No more queries are accepted while this many bytes of them are not written.
 const QUEUE_MOST: usize = 1 << 20;
 
-/// How long opening may take, nanoseconds.
+/// How long opening may take, in nanoseconds.
 const OPENING_NS: u64 = 1_000_000_000;
 
-/// How long it may take where the back end is needed and was reached before, nanoseconds, and at least so many times as
-/// long as it took then. The kernel sends a lost SYN again only after a second (RFC 6298, section 2).
+/// How long opening may take if the back end is needed and was reached before: this many nanoseconds, and at least
+/// this many times as long as it took then. The kernel repeats a lost SYN only after 1 s (RFC 6298, section 2).
 const OPENING_AGAIN_NS: u64 = 200_000_000;
 const OPENING_AGAIN_TIMES: u64 = 4;
 
-/// How long it stays closed after it failed, at first and at most, nanoseconds; doubled each time in between.
+/// How long the connection stays closed after a failure, at first and at most, in nanoseconds. The pause doubles
+/// each time.
 const AGAIN_FIRST_NS: u64 = 50_000_000;
 const AGAIN_MOST_NS: u64 = 1_000_000_000;
 
-/// A connection, and what is under way on it.
+/// A connection and its outstanding queries.
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
 pub(super) struct StreamLink {
     state: State,
@@ -39,24 +40,24 @@ pub(super) struct StreamLink {
     /// Queries with their lengths, of which the first `written` bytes are written.
     queue: Vec<u8>,
     written: usize,
-    /// Those of them that are not flushed, and when the first of them came.
+    /// The number of queries that are not flushed, and when the first of them was queued.
     queued: usize,
     queued_ns: u64,
     /// The kernel had no room.
     is_full: bool,
-    /// It is watched for having room again.
+    /// The poller reports when there is room again.
     is_watched: bool,
     /// The beginning of a reply.
     partial: Vec<u8>,
     is_readable: bool,
-    /// The back end says nothing more than what can be read.
+    /// The back end sends nothing more than what can be read now.
     is_at_end: bool,
-    /// How long it stays closed when it ends.
+    /// How long the connection stays closed after it ends.
     wait_ns: u64,
     opened_ns: u64,
-    /// How long opening took the last time that it was opened.
+    /// How long opening took the last time.
     opening_took_ns: Option<u64>,
-    /// When it last brought an answer, nanoseconds.
+    /// When the connection last brought an answer, in nanoseconds.
     pub(super) heard_ns: u64,
 }
 
@@ -66,19 +67,19 @@ enum State {
     Open(Stream),
 }
 
-/// It has ended, or what comes by it is no DNS.
+/// The connection has ended, or the back end sent something that is not DNS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gone {
-    /// The back end ended it between two messages.
+    /// The back end closed the connection between two messages.
     Ended,
-    /// It is broken: refused, reset, cut off in the middle of a message, or what came was no message.
+    /// The connection was refused, reset, or cut off in the middle of a message, or the bytes were not a message.
     Broken,
-    /// There is no descriptor for it.
+    /// No file descriptor is free.
     NoRoom,
 }
 
 impl StreamLink {
-    /// Closed, to be opened at once.
+    /// A closed connection that is due for opening at once.
     pub(super) fn new(token: Token) -> Self {
         Self {
             state: State::Closed { until_ns: 0 },
@@ -100,7 +101,6 @@ impl StreamLink {
         }
     }
 
-    /// Whether it is being opened.
     pub(super) fn is_opening(&self) -> bool {
         matches!(self.state, State::Opening { .. })
     }
@@ -109,14 +109,13 @@ impl StreamLink {
         matches!(self.state, State::Open(_))
     }
 
-    /// Whether it takes one more query.
+    /// Whether it accepts another query.
     #[inline]
     pub(super) fn takes(&self) -> bool {
         self.is_open() && self.ids.used() < IDS_MOST && self.queue.len() - self.written < QUEUE_MOST
     }
 
-    /// Opens it where it is time for that, and gives up where opening takes too long. True where it is open from now
-    /// on.
+    /// Opens the connection if it is due, and gives up if opening takes too long. Returns whether it opened at once.
     pub(super) fn open(&mut self, target: &Target, registry: &Registry, now_ns: u64) -> Result<bool, Gone> {
         match self.state {
             State::Closed { until_ns } if until_ns <= now_ns => {}
@@ -142,7 +141,7 @@ impl StreamLink {
         Ok(is_open)
     }
 
-    /// When it is to be looked at again though nothing happens.
+    /// When something is due even if no event happens.
     pub(super) fn due_ns(&self) -> Option<u64> {
         match self.state {
             State::Closed { until_ns } | State::Opening { until_ns, .. } => Some(until_ns),
@@ -150,8 +149,8 @@ impl StreamLink {
         }
     }
 
-    /// Where it is closed, it is opened again at this time at the latest. Where it is being opened, that is given up
-    /// sooner if it was open before.
+    /// If the connection is closed, makes it due for opening at `at_ns` at the latest. If it is being opened and was
+    /// open before, makes the attempt end sooner.
     pub(super) fn hasten(&mut self, at_ns: u64) {
         match &mut self.state {
             State::Closed { until_ns } => *until_ns = at_ns.min(*until_ns),
@@ -164,7 +163,7 @@ impl StreamLink {
         }
     }
 
-    /// Something happened to it. True where it is open from now on.
+    /// Handles an event. Returns whether the connection has just opened.
     pub(super) fn note(&mut self, event: &Event, now_ns: u64) -> Result<bool, Gone> {
         self.is_at_end |= event.is_read_closed() || event.is_error();
         self.is_readable |= event.is_readable() || self.is_at_end;
@@ -183,7 +182,7 @@ impl StreamLink {
         Ok(true)
     }
 
-    /// Puts a query with this ID into the queue; how many stand in it. To be called where [`Self::takes`] says so.
+    /// Queues a query with this ID. Returns the length of the queue. Call it only if [`Self::takes`] returned true.
     #[inline]
     pub(super) fn push(&mut self, query: &[u8], id: u16, now_ns: u64) -> usize {
         if self.queued == 0 {
@@ -196,17 +195,17 @@ impl StreamLink {
         self.queued
     }
 
-    /// When the first query that is not flushed came.
+    /// When the first query that is not flushed was queued, in nanoseconds.
     pub(super) fn waits_since_ns(&self) -> Option<u64> {
         (self.queued > 0).then_some(self.queued_ns)
     }
 
-    /// Whether there is something that the kernel would take.
+    /// Whether there are bytes that the kernel would take.
     pub(super) fn can_write(&self) -> bool {
         !self.is_full && self.written < self.queue.len()
     }
 
-    /// Hands the queue to the kernel, as far as it takes it.
+    /// Writes the queue, as far as the kernel takes it.
     pub(super) fn flush(&mut self, registry: &Registry) -> Result<(), Gone> {
         self.queued = 0;
         let State::Open(stream) = &mut self.state else { return Ok(()) };
@@ -239,8 +238,8 @@ impl StreamLink {
         self.is_readable && self.is_open()
     }
 
-    /// Fills the input, which has room for a frame and more, behind what was kept of it; how many bytes it holds.
-    /// What is left of them is to be kept by [`Self::keep`].
+    /// Fills `input`, which must have room for more than a frame, with the kept bytes and newly read ones. Returns
+    /// the number of bytes. Pass unused bytes to [`Self::keep`].
     pub(super) fn read(&mut self, input: &mut [u8]) -> Result<usize, Gone> {
         let kept = self.partial.len();
         input[..kept].copy_from_slice(&self.partial);
@@ -250,7 +249,8 @@ impl StreamLink {
             match stream.read(room) {
                 Ok(0) => return Err(if kept == 0 { Gone::Ended } else { Gone::Broken }),
                 Ok(bytes) => {
-                    // Less than asked for is all there was (epoll(7)), but for an end that was told with it.
+                    // A short read means that there was no more (epoll(7)), except for an end that was reported with
+                    // it.
                     self.is_readable = bytes == room.len() || self.is_at_end;
                     return Ok(kept + bytes);
                 }
@@ -264,21 +264,21 @@ impl StreamLink {
         }
     }
 
-    /// Keeps the beginning of a frame for the next time.
+    /// Keeps the beginning of a frame for the next read.
     pub(super) fn keep(&mut self, rest: &[u8]) {
         self.partial.clear();
         self.partial.extend_from_slice(rest);
     }
 
-    /// Closes it and forgets all that was under way; it is to be opened again, later each time unless it was open
-    /// for a while.
+    /// Closes the connection and forgets its outstanding queries. It is opened again after a pause, which grows
+    /// unless the connection was open for a while.
     pub(super) fn close(&mut self, registry: &Registry, now_ns: u64) {
         if self.is_open() && now_ns.saturating_sub(self.opened_ns) >= AGAIN_MOST_NS {
             self.wait_ns = 0;
         }
         let state = std::mem::replace(&mut self.state, State::Closed { until_ns: now_ns + self.wait_ns });
         if let State::Opening { mut stream, .. } | State::Open(mut stream) = state {
-            // It is closed next, which ends all interest in it.
+            // Closing the socket follows, which ends the registration too.
             let _ = stream.deregister(registry);
         }
         self.wait_ns = (self.wait_ns * 2).clamp(AGAIN_FIRST_NS, AGAIN_MOST_NS);
@@ -291,21 +291,21 @@ impl StreamLink {
     }
 }
 
-/// Whether the process or the system has no descriptor left.
+/// Whether the process or the system has no file descriptor left.
 fn is_no_room(error: &io::Error) -> bool {
     let name = error.raw_os_error().map(errno::name);
     name.is_some_and(|name| name == "EMFILE" || name == "ENFILE")
 }
 
-/// Whether a connection that was being opened is there; an error where it is refused.
+/// Whether a connection that was being opened is established. An error if it was refused.
 fn is_connected(stream: &Stream) -> io::Result<bool> {
     let Stream::Tcp(stream) = stream else { return Ok(true) };
     if let Some(error) = stream.take_error()? {
         return Err(error);
     }
     match stream.peer_addr() {
-        // A port that nobody listens at may be the one that the connection itself was given, which then meets itself
-        // (RFC 9293, section 3.5, simultaneous open), and keeps the back end from listening there again.
+        // If no program listens at the port, the connection itself may get this port and connect to itself (RFC
+        // 9293, section 3.5, simultaneous open). It would then keep the back end from listening there again.
         Ok(peer) if peer == stream.local_addr()? => Err(ErrorKind::ConnectionRefused.into()),
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotConnected => Ok(false),
@@ -317,7 +317,7 @@ fn connect(target: &Target) -> io::Result<Stream> {
     match target {
         Target::Udp(address) | Target::Tcp(address) => {
             let stream = TcpStream::connect(*address)?;
-            // Whole batches are written, and nothing is gained by holding a small one back.
+            // Whole batches are written, so delaying a small one gains nothing.
             stream.set_nodelay(true)?;
             Ok(Stream::Tcp(stream))
         }
@@ -325,8 +325,8 @@ fn connect(target: &Target) -> io::Result<Stream> {
     }
 }
 
-/// Cuts the first message off: the message, and the bytes that it took with its length. None where it is not there
-/// as a whole; an error where its length says that it has no header.
+/// Cuts off the first message. Returns the message, and its length including that of the length field. `None` if it
+/// is incomplete; an error if its length is too small for a header.
 #[inline]
 pub(super) fn first_frame(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Gone> {
     let announced = bytes.first_chunk().map(|&length| usize::from(u16::from_be_bytes(length)));
@@ -385,7 +385,7 @@ mod tests {
         }
     }
 
-    /// Opens a link to a listener, and says when that is to be given up if the back end is needed meanwhile.
+    /// Opens a link to a listener. Returns when the attempt ends if the back end is needed meanwhile.
     fn given_up_ns(link: &mut StreamLink, target: &Target, poll: &Poll, now_ns: u64) -> u64 {
         link.close(poll.registry(), now_ns);
         link.hasten(now_ns);
@@ -411,7 +411,7 @@ mod tests {
             }
         }
         assert_eq!(given_up_ns(&mut link, &target, &poll, 2 * second), 2 * second + 200_000_000);
-        // Where the way there is long, it gets the time that it takes.
+        // If the round trip is long, opening gets the time that it needs.
         link.opening_took_ns = Some(80_000_000);
         assert_eq!(given_up_ns(&mut link, &target, &poll, 3 * second), 3 * second + 320_000_000);
     }

@@ -1,38 +1,38 @@
-//! What an event is about, in the one word that the kernel keeps with each thing that is watched.
+//! The subject of an event, encoded in the one word that the kernel keeps for each registered descriptor.
 
 use mio::Token;
 
-/// The things that are watched.
+/// The kinds of registered descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// Somebody wants the worker to look around.
+    /// Another thread wants the worker to look around.
     Waker,
-    /// A socket where clients' datagrams come in, by its place.
+    /// A socket for clients' datagrams, by its index.
     Endpoint,
-    /// A socket where clients' connections come in, by its place.
+    /// A socket for clients' connections, by its index.
     Listener,
     /// A client's connection, by its place.
     Client,
-    /// A back end's connection, by their numbers.
+    /// A back end's connection, by the numbers of both.
     Stream,
-    /// A back end's socket, by their numbers.
+    /// A back end's socket, by the numbers of both.
     Datagrams,
 }
 
 const SOURCES: [Source; 6] =
     [Source::Waker, Source::Endpoint, Source::Listener, Source::Client, Source::Stream, Source::Datagrams];
 
-/// Bits of the lower number, and of both.
+/// The bits of the lower number, and of both numbers.
 const LOW_BITS: u32 = 24;
 const NUMBER_BITS: u32 = 56;
 
-/// The token of a thing with up to two numbers, each below 2²⁴.
+/// The token of a source with up to two numbers, each below 2²⁴.
 pub(super) fn token(source: Source, high: usize, low: usize) -> Token {
     debug_assert!(high < 1 << LOW_BITS && low < 1 << LOW_BITS, "numbers that fit");
     Token((source as usize) << NUMBER_BITS | high << LOW_BITS | low)
 }
 
-/// The thing with its numbers.
+/// The source and the numbers of a token.
 pub(super) fn source(Token(word): Token) -> (Source, usize, usize) {
     let mask = (1 << LOW_BITS) - 1;
     (SOURCES[word >> NUMBER_BITS], word >> LOW_BITS & mask, word & mask)

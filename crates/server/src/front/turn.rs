@@ -1,6 +1,5 @@
-//! The loop of one worker. Each turn takes what has come from back ends, then what has come from clients, hands whole
-//! batches on as they fill, and the rest as soon as nothing more comes in; and it sends all replies of the turn in
-//! few calls.
+//! The loop of one worker. Each turn reads first from back ends and then from clients. It sends a batch as soon as
+//! it is full, and the rest as soon as no more queries arrive. At its end it sends all replies in few calls.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -24,22 +23,21 @@ use crate::sockets::{Endpoint, ListeningSocket};
 use crate::tcp::frame::FRAME_BYTES;
 use crate::worker::{Counted, Going};
 
-/// Events taken by one call.
+/// Events per call.
 const EVENTS: usize = 256;
 
-/// Messages taken from a back end's socket by one call.
+/// Messages per call from a back end's socket.
 const REPLIES: usize = 32;
 
-/// How often what is due is looked for while queries are under way, nanoseconds.
+/// How often due work is looked for while queries are outstanding, in nanoseconds.
 const TICK_NS: u64 = 10_000_000;
 
-/// How long opening connections is waited for at the start, nanoseconds.
+/// How long to wait for connections to open at the start, in nanoseconds.
 const OPENING_NS: u64 = 500_000_000;
 
-/// How often counts are told while there is something to do, nanoseconds.
+/// How often counts are reported while there is work, in nanoseconds.
 const TELL_NS: u64 = 100_000_000;
 
-/// A worker of a front.
 pub(super) struct Front {
     poll: Poll,
     desk: Desk,
@@ -54,7 +52,7 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// Sets it up; the thread that does this is the one that runs it.
+    /// Sets the worker up. Call it on the thread that runs the worker.
     pub(super) fn new(
         settings: &Arc<Settings>,
         endpoints: Vec<Endpoint>,
@@ -77,7 +75,7 @@ impl Front {
         Ok(Self { poll, desk, notice, going, intake, company, replies, input, look_ns: 0, tell_ns: 0 })
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until it is stopped.
     pub(super) fn run(mut self) -> io::Result<Counted> {
         let mut events = Events::with_capacity(EVENTS);
         self.open(&mut events)?;
@@ -105,7 +103,7 @@ impl Front {
         Ok(counted(&self.desk))
     }
 
-    /// Opens connections to back ends, and waits for each until it is open or has failed.
+    /// Opens connections to back ends. Waits until each is open or has failed, at most [`OPENING_NS`].
     fn open(&mut self, events: &mut Events) -> io::Result<()> {
         let end_ns = now_ns() + OPENING_NS;
         self.desk.look();
@@ -122,7 +120,7 @@ impl Front {
         Ok(())
     }
 
-    /// How long there is nothing to do unless something happens.
+    /// How long to wait for events before something is due.
     fn patience(&self) -> Duration {
         let now_ns = self.desk.now_ns;
         let due_ns = if self.intake.has_more() || self.desk.has_more() {
@@ -131,11 +129,11 @@ impl Front {
             self.look_ns.min(self.desk.clients.due_ns(now_ns).unwrap_or(FOREVER_NS))
         };
         let left_ns = due_ns.saturating_sub(now_ns);
-        // Polling counts in milliseconds, and rounded down it would come back too early, again and again.
+        // Polling has a resolution of 1 ms. Rounded down, it would return too early, again and again.
         Duration::from_nanos(if left_ns == 0 { 0 } else { left_ns + 1_000_000 })
     }
 
-    /// Deals with what happened: at back ends at once, at clients next.
+    /// Handles events: those of back ends at once, those of clients later in the turn.
     fn note(&mut self, events: &Events) {
         for event in events {
             let (kind, high, low) = source(event.token());
@@ -151,7 +149,7 @@ impl Front {
         self.desk.hear_back_ends(&mut self.input, &mut self.replies);
     }
 
-    /// Hands on what waits, and looks at what is due.
+    /// Sends what waits, and does what is due.
     fn finish(&mut self) {
         let now_ns = self.desk.now_ns;
         let is_dry = !self.intake.has_more() && self.desk.clients.ready() == 0;
@@ -174,7 +172,7 @@ impl Front {
             self.look_ns = self.desk.due_ns();
         }
         if self.desk.queries.len() > 0 {
-            // Also those that came after all others were answered.
+            // Due work is also looked for soon after queries that arrive when no others are outstanding.
             self.look_ns = self.look_ns.min(now_ns + TICK_NS);
         }
         self.desk.post();
@@ -182,7 +180,7 @@ impl Front {
             self.tell_ns = now_ns + TELL_NS;
             self.notice.tell(|| counted(&self.desk));
         } else {
-            // What is not told of this turn is told soon, even if nothing else happens.
+            // Counts that are not reported in this turn are reported soon, even if nothing else happens.
             self.look_ns = self.look_ns.min(self.tell_ns);
         }
     }

@@ -1,5 +1,5 @@
-//! `blocking`: one datagram a call, and the call waits. The plainest server there is. A thread that waits on
-//! one socket cannot wait on another, so it serves one.
+//! `blocking`: one datagram per call, and the call blocks. This is the simplest server. A thread that blocks
+//! on one socket cannot wait on another, so it serves one.
 
 use std::io;
 

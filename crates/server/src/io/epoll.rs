@@ -1,4 +1,5 @@
-//! `epoll`: the kernel keeps the list of sockets and tells which can be read; then one datagram a call.
+//! `epoll`: the kernel keeps the list of sockets and returns those that are readable; then one datagram
+//! per call.
 
 use std::io;
 

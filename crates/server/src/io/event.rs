@@ -1,5 +1,5 @@
-//! `event`: an event library in between, mio, the counterpart of libevent here. It tells of a socket only when
-//! something new has come, so a socket stays on the list of those to be read until it was found empty.
+//! `event`: the event library mio, which plays the part of libevent here. It reports a socket only when
+//! something new has arrived, so the loop keeps a socket on its list until the socket is empty.
 
 use std::io;
 use std::os::fd::AsRawFd;

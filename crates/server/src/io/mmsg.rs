@@ -1,6 +1,6 @@
-//! `mmsg`: up to 64 datagrams in by one `recvmmsg` and out by one `sendmmsg`, replies in the buffers of their
-//! queries. With one socket it waits in the receiving call, which returns as soon as there is one datagram;
-//! with several it polls.
+//! `mmsg`: one `recvmmsg` receives up to 64 datagrams, and one `sendmmsg` sends the replies from the buffers
+//! of the queries. With one socket the loop waits in `recvmmsg`, which returns as soon as there is one
+//! datagram. With several sockets it polls.
 
 use std::io;
 

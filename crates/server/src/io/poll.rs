@@ -1,5 +1,5 @@
-//! `poll`: asks the kernel which sockets can be read, handing it the whole list every time, and then reads
-//! one datagram a call.
+//! `poll`: passes the whole list of sockets to the kernel every time to find those that are readable, and
+//! then reads one datagram per call.
 
 use std::io;
 

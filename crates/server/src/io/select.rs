@@ -1,5 +1,5 @@
-//! `select`: asks the kernel which sockets can be read, as a set of bits that has room for descriptors below
-//! 1024, and then reads one datagram a call.
+//! `select`: asks the kernel which sockets are readable, as a set of bits for descriptors below 1024, and
+//! then reads one datagram per call.
 
 use std::io;
 

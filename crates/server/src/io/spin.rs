@@ -1,4 +1,4 @@
-//! `spin`: one datagram a call, and no call waits. It keeps a core busy, and never sleeps while there is work.
+//! `spin`: one datagram per call, and no call blocks. The loop never sleeps, so it keeps a core busy.
 
 use std::io;
 

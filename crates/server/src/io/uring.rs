@@ -1,5 +1,5 @@
-//! `uring`: each socket has one receive that goes on for ever into buffers provided in advance; replies leave
-//! from the same buffers, and one system call submits all that are ready and fetches what has come.
+//! `uring`: each socket has one multishot receive into buffers provided in advance. Replies are sent from the
+//! same buffers. One system call submits all replies that are ready and fetches what has arrived.
 
 use std::io;
 
@@ -11,7 +11,8 @@ use crate::worker::Worker;
 
 const BUFFERS: u16 = 1024;
 
-/// Datagrams taken at most once it is to stop: those of the turn, and those that the kernel took meanwhile.
+/// The maximum number of datagrams received after the request to stop: those of the turn, and those that the
+/// kernel received meanwhile.
 pub(super) const DATAGRAMS: usize = 2 * BUFFERS as usize;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
@@ -21,7 +22,7 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
         ring.receive(&endpoint.receiver, key)?;
     }
     ring.watch_wake(&endpoints[0].receiver)?;
-    // The kernel has taken datagrams and replies that are not told yet when the worker is to stop.
+    // When the worker is stopped, the kernel still has datagrams and replies whose completions were not read.
     let mut receiving = true;
     let mut replies = 0;
     going.ready()?;
@@ -61,7 +62,8 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
                     ring.receive(&endpoints[key as usize].receiver, key)?;
                 }
                 Completion::Unarmed(_, Some(error)) if receiving => return Err(error),
-                // This worker is to stop, or another process that reads from this socket. The next turn tells.
+                // Either this worker or another process that reads from this socket is being stopped. The next
+                // turn checks which.
                 Completion::Woken if receiving => ring.watch_wake(&endpoints[0].receiver)?,
                 Completion::Unarmed(..) | Completion::Woken => {}
             }

@@ -1,5 +1,5 @@
-//! Unix sockets that listen. Their names are files, which stay when a server is killed: such a file is in nobody's
-//! way, and is replaced. One at which a program listens is not, nor is a file that is no socket.
+//! Listening on Unix sockets. Their files stay when a server is killed, and such a stale file is replaced. A
+//! socket at which a program listens is not replaced, and neither is any other file.
 
 use std::fs::{Metadata, remove_file, symlink_metadata};
 use std::io;
@@ -11,7 +11,7 @@ use mio::net::UnixStream;
 
 use super::BindError;
 
-/// The file of a Unix socket, which is removed when this is dropped.
+/// The file of a Unix socket. Dropping this value removes the file.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -19,7 +19,7 @@ pub struct SocketFile {
 }
 
 impl SocketFile {
-    /// Its name, as it was given.
+    /// The path of the file, as it was given.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -27,14 +27,14 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Somebody may have put another in its place. One that cannot be removed is replaced by the next server.
+        // Another program may have replaced the file. If the file cannot be removed, the next server replaces it.
         if symlink_metadata(&self.path).is_ok_and(|now| identity(&now) == self.identity) {
             let _ = remove_file(&self.path);
         }
     }
 }
 
-/// Listens at a file that is made for it.
+/// Creates a socket file and listens on it.
 pub(crate) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), BindError> {
     let refused = |reason| BindError { place: path.display().to_string(), reason };
     let listener = match UnixListener::bind(path) {
@@ -50,27 +50,27 @@ pub(crate) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), BindErro
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(refused("the folder does not exist".to_owned()))
         }
-        // The standard library says so without a system call.
+        // The standard library reports this without a system call.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-            Err(refused("the path of a Unix socket has 107 bytes at most, and no zero byte".to_owned()))
+            Err(refused("the path of a Unix socket may have 107 bytes at most, and no zero byte".to_owned()))
         }
         Err(error) => Err(refused(error.to_string())),
     }
 }
 
-/// Removes a socket's file if nobody listens there; the error says why it stays.
+/// Removes a socket's file if no program listens there. The error says why the file stays.
 fn remove_stale(path: &Path) -> Result<(), String> {
     let found = symlink_metadata(path).map_err(|error| error.to_string())?;
     if !found.file_type().is_socket() {
-        return Err("a file that is no socket is there; remove it, or choose another path".to_owned());
+        return Err("a file that is not a socket is there; remove it, or choose another path".to_owned());
     }
-    // It does not wait, even where nobody accepts.
+    // Connecting does not block, even if the listener does not accept.
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            remove_file(path).map_err(|error| format!("the file of a server that is gone stays: {error}"))
+            remove_file(path).map_err(|error| format!("cannot remove the file of a dead server: {error}"))
         }
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Err(format!("whether another program listens there cannot be seen: {error}"))
+            Err(format!("cannot find out whether another program listens there: {error}"))
         }
         _ => Err("another program listens there; choose another path".to_owned()),
     }

@@ -1,21 +1,20 @@
-//! How many connections each client has.
+//! The number of connections of each client.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Connections by client.
 pub(crate) struct Clients {
     most: usize,
     connections: HashMap<IpAddr, usize>,
 }
 
 impl Clients {
-    /// None so far; each may have so many.
+    /// No connections so far; each client may have at most `most`.
     pub(crate) fn new(most: usize) -> Self {
         Self { most, connections: HashMap::new() }
     }
 
-    /// One more connection from here, unless that is too many.
+    /// Counts a connection of this address. Returns false if the client has too many.
     pub(crate) fn enter(&mut self, address: IpAddr) -> bool {
         let connections = self.connections.entry(client(address)).or_default();
         let may = *connections < self.most;
@@ -23,7 +22,7 @@ impl Clients {
         may
     }
 
-    /// One of those that entered has gone.
+    /// Counts one connection of this address less.
     pub(crate) fn leave(&mut self, address: IpAddr) {
         let client = client(address);
         if let Some(connections) = self.connections.get_mut(&client) {
@@ -35,7 +34,8 @@ impl Clients {
     }
 }
 
-/// Who is behind an address: whoever has one IPv6 address usually has the 2⁶⁴ of its network.
+/// The client behind an address: a host with one IPv6 address usually has the 2⁶⁴ addresses
+/// of its network.
 fn client(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,

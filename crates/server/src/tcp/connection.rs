@@ -1,9 +1,10 @@
-//! One connection: bytes in, queries cut out of them, replies joined into few writes. It goes on in turns, each
-//! as long as there is something to do without waiting, up to a limit that lets the others have theirs.
+//! One connection: reads bytes, cuts queries out of them, and joins replies into few writes. It runs in turns. A
+//! turn lasts as long as there is something to do without waiting, up to a limit that gives the others their
+//! turn.
 //!
-//! What it keeps between turns is bounded: queries that are not answered yet, at most as long as one message,
-//! and replies that the peer did not take, at most [`OUTPUT_MOST`] and one message. While there are such
-//! replies nothing more is read, and the socket makes the peer wait.
+//! What it keeps between turns is bounded. It keeps unanswered queries, at most as long as one message, and
+//! replies that the peer has not read, at most [`OUTPUT_MOST`] bytes and one message. While there are such
+//! replies it reads nothing more, and the socket makes the peer wait.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -19,21 +20,21 @@ use super::places::Active;
 use super::stream::Stream;
 use super::{Said, StreamAnswer};
 
-/// No more replies are made while so many bytes of them wait to be written.
+/// No more replies are made while this many bytes of them are not written.
 const OUTPUT_MOST: usize = 65_536;
 
-/// Replies taken in this many bytes are progress, even if more are waiting: less might be a peer that reads only
-/// to hold its place.
+/// Writing this many bytes counts as progress even if more are waiting. With a smaller number, a peer that reads
+/// just enough to hold its place could stay.
 const PROGRESS_BYTES: usize = 16 * 1024;
 
 /// Rounds of reading, answering and writing in one turn.
 const ROUNDS: usize = 16;
 
-/// Replies of many messages under way at once. While the first is sent, queries behind it are answered between
-/// its messages (RFC 7766, section 6.2.1.1); a second waits, and lets nothing pass.
+/// The maximum number of concurrent replies of many messages. While the first is sent, queries behind it are
+/// answered between its messages (RFC 7766, section 6.2.1.1). A second one waits, and no query passes it.
 const STREAMS: usize = 2;
 
-/// What all connections of a thread work with, one at a time.
+/// What all connections of a thread use, one at a time.
 pub(super) struct Desk<A> {
     pub(super) answer: A,
     pub(super) counts: TcpCounts,
@@ -54,41 +55,40 @@ impl<A> Desk<A> {
     }
 }
 
-/// What a turn led to.
+/// The result of a turn.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It waits for its peer.
+    /// The connection waits for its peer.
     Waits,
     /// There is more to do.
     Again,
-    /// It is over.
+    /// The connection has ended.
     Ended(End),
 }
 
-/// A connection that is open.
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
 pub(super) struct Connection<S> {
     stream: Stream,
-    /// Whose it is; nobody's where it came by a Unix socket.
+    /// The client's address; `None` on a Unix socket.
     pub(super) client: Option<IpAddr>,
-    /// When it last made progress.
+    /// When the connection last made progress.
     active: Instant,
-    /// Whether it stands in the queue of those that can go on.
+    /// Whether it is in the queue of connections that can go on.
     pub(super) queued: bool,
     /// Whether there may be something to read.
     readable: bool,
-    /// Whether the peer said that nothing more comes; what came before may still have to be read.
+    /// Whether the peer has closed its sending side. Earlier bytes may still be unread.
     ending: bool,
     /// Whether everything was read.
     at_end: bool,
-    /// What was read and is not answered.
+    /// Bytes that were read and not answered.
     partial: Vec<u8>,
-    /// What is answered and not written, from `written` on.
+    /// Replies that are not written, from index `written` on.
     unsent: Vec<u8>,
     written: usize,
     taken_bytes: usize,
     streams: VecDeque<S>,
-    /// What of its socket is watched, once anything is.
+    /// The interest with which the socket is registered; `None` before that.
     watched: Option<Interest>,
 }
 
@@ -111,7 +111,7 @@ impl<S> Connection<S> {
             client,
             active: now,
             queued: false,
-            // A query often comes with the connection.
+            // A query often arrives with the connection.
             readable: true,
             ending: false,
             at_end: false,
@@ -124,7 +124,7 @@ impl<S> Connection<S> {
         }
     }
 
-    /// Has that watched which it waits for.
+    /// Registers what the connection waits for.
     pub(super) fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         let interest = self.stream.interest(!self.unsent.is_empty());
         match self.watched.replace(interest) {
@@ -134,13 +134,13 @@ impl<S> Connection<S> {
         }
     }
 
-    /// Something can be read; perhaps the last.
+    /// Notes that there is something to read, perhaps the end.
     pub(super) fn note(&mut self, readable: bool, ending: bool) {
         self.readable |= readable || ending;
         self.ending |= ending;
     }
 
-    /// How it is to end when its time is over.
+    /// Why the connection ends if it makes no progress in time.
     pub(super) fn end_in_time(&self) -> End {
         if self.unsent.is_empty() { End::Idle } else { End::Slow }
     }
@@ -157,7 +157,7 @@ impl<S> Connection<S> {
         Turn::Again
     }
 
-    /// Writes what is left, reads, answers, writes; says whether there may be more to do.
+    /// Writes what is left, reads, answers and writes. Returns whether there may be more to do.
     fn round<A: StreamAnswer<Stream = S>>(&mut self, desk: &mut Desk<A>, now: Instant) -> Result<bool, End> {
         if !self.write_rest(now)? {
             return Ok(false);
@@ -191,8 +191,8 @@ impl<S> Connection<S> {
         Ok(filled > kept || self.readable)
     }
 
-    /// Fills the input with what was kept and with what can be read; returns how many bytes that is. Nothing is
-    /// read while a whole query is waiting.
+    /// Fills `input` with the kept bytes and with what can be read. Returns the number of bytes. Reads nothing
+    /// while a whole query is waiting.
     fn read(&mut self, input: &mut [u8]) -> Result<usize, End> {
         let kept = self.partial.len();
         input[..kept].copy_from_slice(&self.partial);
@@ -203,7 +203,7 @@ impl<S> Connection<S> {
         match self.stream.read(room) {
             Ok(0) => self.at_end = true,
             Ok(bytes) => {
-                // Less than asked for is all there was (epoll(7)), unless the end is behind it.
+                // A short read means that there was no more (epoll(7)), unless the end follows.
                 self.readable = bytes == room.len() || self.ending;
                 return Ok(kept + bytes);
             }
@@ -214,8 +214,8 @@ impl<S> Connection<S> {
         Ok(kept)
     }
 
-    /// Answers whole queries from the input and goes on with what is being streamed, until there is enough to
-    /// write; returns how much of the input was used, and whether what comes next may be DNS.
+    /// Answers whole queries of the input and continues replies of many messages, until there is enough to
+    /// write. Returns how much of the input was used, and whether what follows may be DNS.
     fn answer<A: StreamAnswer<Stream = S>>(
         &mut self,
         desk: &mut Desk<A>,
@@ -257,7 +257,7 @@ impl<S> Connection<S> {
         (used, is_dns)
     }
 
-    /// Writes what earlier turns left; whether all of it could be.
+    /// Writes what earlier turns left. Returns whether all of it could be written.
     fn write_rest(&mut self, now: Instant) -> Result<bool, End> {
         if self.unsent.is_empty() {
             return Ok(true);
@@ -282,7 +282,7 @@ impl<S> Connection<S> {
         Ok(())
     }
 
-    /// Hands bytes to the kernel until it takes no more; how many it took.
+    /// Passes bytes to the kernel until it takes no more. Returns how many it took.
     fn push(&mut self, bytes: &[u8], now: Instant) -> Result<usize, End> {
         let mut taken = 0;
         while taken < bytes.len() {
@@ -301,7 +301,7 @@ impl<S> Connection<S> {
         Ok(taken)
     }
 
-    /// A last try to hand over what is left; then it is closed.
+    /// Tries once more to write what is left, then closes the connection.
     pub(super) fn close(mut self) -> io::Result<()> {
         let rest = std::mem::take(&mut self.unsent);
         self.stream.write_all(&rest[self.written.min(rest.len())..])?;

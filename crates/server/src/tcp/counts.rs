@@ -1,4 +1,4 @@
-//! What the connections of a process counted.
+//! The counts of a process's connections.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use crate::counts::{Cause, Counts};
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The peer closed it, and all was said.
+    /// The peer closed it, and all replies were sent.
     Peer,
     /// The peer or the network broke it.
     Broken,
-    /// Nothing came in for too long.
+    /// No whole query arrived for too long.
     Idle,
-    /// Nothing was taken for too long.
+    /// The peer read too little for too long.
     Slow,
-    /// What came in was no DNS message: its length says that it has no header.
+    /// The peer sent something that is not DNS: a message length too small for a header.
     NotDns,
-    /// It was idle, and another one needed its place.
+    /// It was idle, and another connection needed its place.
     Displaced,
-    /// The client had too many.
+    /// The client had too many connections.
     Client,
-    /// All places were taken, and none was idle.
+    /// All places were taken, and no connection was idle.
     Full,
     /// The server stopped.
     Stopped,
@@ -57,7 +57,7 @@ impl End {
     }
 }
 
-/// Counts of one process, kept by its one thread.
+/// The counts of one process, kept by its one thread.
 #[derive(Debug, Default)]
 pub(crate) struct TcpCounts {
     pub(crate) connections: u64,
@@ -92,19 +92,19 @@ impl TcpCounts {
 /// Counts over a server's life. `received = answered + transfers + Σ dropped`, and `connections = Σ ended`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpReport {
-    /// Connections that were accepted.
+    /// Connections that the server accepted.
     pub connections: u64,
-    /// Queries that came in whole.
+    /// Queries that arrived whole.
     pub received: u64,
-    /// Those that got a reply of one message.
+    /// Queries that got a reply of one message.
     pub answered: u64,
-    /// Those that got, or began to get, a reply of many messages.
+    /// Queries that got, or began to get, a reply of many messages.
     pub transfers: u64,
     /// Queries without an answer, by cause.
     pub dropped: BTreeMap<String, u64>,
     /// Connections by what ended them.
     pub ended: BTreeMap<String, u64>,
-    /// Replies by rcode; transfers are not among them.
+    /// Replies by rcode, without transfers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub response_rcodes: BTreeMap<String, u64>,
 }

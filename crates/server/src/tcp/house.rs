@@ -1,4 +1,4 @@
-//! All connections of a process: who may come in, whose turn it is, who has to go.
+//! All connections of a process: which are accepted, which runs next, which is closed.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,24 +18,24 @@ use super::{Limits, StreamAnswer};
 use crate::sockets::ListeningSocket;
 use crate::worker::Going;
 
-/// Events taken by one call.
+/// Events per call.
 const EVENTS: usize = 1024;
 
-/// Connections accepted before those that are open have their turn.
+/// Connections accepted before open connections have their turn.
 const ACCEPTS: usize = 64;
 
-/// How long nobody is accepted after the system had no room for one more.
+/// Pause before the next accept when the system has no free descriptor.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The connections, and what they share. A connection is known by its place; tokens are places behind those of
-/// the listeners and of the waker.
+/// The connections, and what they share. A connection is known by its place. Its token is the place plus the
+/// number of listeners, plus one for the waker.
 pub(super) struct House<A: StreamAnswer> {
     poll: Poll,
     listeners: Vec<Listener>,
     limits: Limits,
     connections: Places<Connection<A::Stream>>,
     clients: Clients,
-    /// The places of those that can go on.
+    /// The places of connections that can go on.
     ready: VecDeque<usize>,
     paused_until: Option<Instant>,
     desk: Desk<A>,
@@ -67,7 +67,7 @@ impl<A: StreamAnswer> House<A> {
         Ok((house, waker))
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until it is stopped.
     pub(super) fn serve(&mut self, going: &Going) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
         let mut now = Instant::now();
@@ -89,7 +89,7 @@ impl<A: StreamAnswer> House<A> {
         Ok(())
     }
 
-    /// How long there is nothing to do unless something happens.
+    /// How long to wait for events before something is due; `None` for ever.
     fn timeout(&self, now: Instant) -> Option<Duration> {
         let waiting = self.listeners.iter().any(|listener| listener.waiting);
         let accept_at = if waiting { Some(self.paused_until.unwrap_or(now)) } else { None };
@@ -97,7 +97,7 @@ impl<A: StreamAnswer> House<A> {
         let due_at = self.connections.oldest().map(|(active, _)| active + self.limits.idle);
         let next = [accept_at, ready_at, due_at].into_iter().flatten().min()?;
         let left = next.saturating_duration_since(now);
-        // Polling counts in milliseconds, and rounded down it would come back too early, again and again.
+        // Polling has a resolution of 1 ms. Rounded down, it would return too early, again and again.
         Some(if left.is_zero() { left } else { left + Duration::from_millis(1) })
     }
 
@@ -156,7 +156,7 @@ impl<A: StreamAnswer> House<A> {
         }
     }
 
-    /// Has that of a connection watched which it waits for.
+    /// Registers what a connection waits for.
     fn watch(&mut self, place: usize) -> io::Result<()> {
         let token = Token(self.listeners.len() + 1 + place);
         let Some(connection) = self.connections.get_mut(place) else { return Ok(()) };
@@ -171,14 +171,14 @@ impl<A: StreamAnswer> House<A> {
         }
     }
 
-    /// One of a client's connections has gone.
+    /// Counts one connection of this client less.
     fn leave(&mut self, client: Option<IpAddr>) {
         if let Some(client) = client {
             self.clients.leave(client);
         }
     }
 
-    /// Closes the connection that has been idle longest; whether there was one.
+    /// Closes the connection that has been idle longest. Returns whether there was one.
     fn displace(&mut self) -> bool {
         let longest = self.connections.longest_idle();
         if let Some(place) = longest {
@@ -201,7 +201,7 @@ impl<A: StreamAnswer> House<A> {
         }
     }
 
-    /// Closes those that made no progress in time.
+    /// Closes connections without progress.
     fn look(&mut self, now: Instant) {
         let Some(moment) = now.checked_sub(self.limits.idle) else { return };
         while let Some(place) = self.connections.inactive_since(moment) {
@@ -215,11 +215,11 @@ impl<A: StreamAnswer> House<A> {
         let Some(connection) = self.connections.leave(place) else { return };
         self.leave(connection.client);
         self.desk.counts.end(end);
-        // Whoever broke it, or does not read, cannot be told anything.
+        // A peer that broke the connection, or does not read, cannot receive the rest.
         let _ = connection.close();
     }
 
-    /// Closes all, and returns the counts.
+    /// Closes all connections, and returns the counts.
     pub(super) fn close(mut self) -> TcpReport {
         while let Some((_, place)) = self.connections.oldest() {
             self.end(place, End::Stopped);

@@ -1,4 +1,4 @@
-//! Where connections come in.
+//! Accepting connections.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,10 +9,10 @@ use mio::{Interest, Registry, Token};
 use super::stream::Stream;
 use crate::sockets::ListeningSocket;
 
-/// A listening socket that is watched.
+/// A listening socket that is registered with the poller.
 pub(crate) struct Listener {
     socket: Socket,
-    /// Whether somebody may be waiting.
+    /// Whether clients may be waiting.
     pub(crate) waiting: bool,
 }
 
@@ -21,13 +21,13 @@ enum Socket {
     Unix(UnixListener),
 }
 
-/// What accepting led to.
+/// The result of accepting.
 pub(crate) enum Accepted {
-    /// A connection, and the address of its client; none where it came by a Unix socket.
+    /// A connection, and the address of its client; `None` on a Unix socket.
     Connection(Stream, Option<IpAddr>),
-    /// Nobody is waiting any more.
+    /// No client is waiting.
     Nobody,
-    /// The system has no room for more, or something else that passes.
+    /// The system has no free descriptor, or another error occurred that will pass.
     NotNow,
 }
 
@@ -59,7 +59,7 @@ impl Listener {
                         self.waiting = false;
                         return Accepted::Nobody;
                     }
-                    // The one in front had gone before it was accepted: the next may be there.
+                    // The first waiting client left before it was accepted; another may be waiting.
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
                     _ => return Accepted::NotNow,
                 },

@@ -1,17 +1,17 @@
-//! Where a process keeps its connections: each has a place for as long as it is open, and the one that has been idle
-//! longest is found without asking them all.
+//! The connections of a process. Each has a place as long as it is open, and the one that has been idle longest is
+//! found without checking them all.
 
 use std::collections::BTreeSet;
 
 /// Something that is active from time to time.
 pub(crate) trait Active {
-    /// A moment.
+    /// A point in time.
     type Moment: Copy + Ord;
 
     /// When it last made progress.
     fn active(&self) -> Self::Moment;
 
-    /// Whether nothing of it is under way.
+    /// Whether nothing of it is in progress.
     fn is_idle(&self) -> bool;
 }
 
@@ -19,35 +19,35 @@ pub(crate) trait Active {
 pub(crate) struct Places<C: Active> {
     places: Vec<Place<C>>,
     free: Vec<usize>,
-    /// When each was last active as that was last looked at, and its place: activity itself moves nothing here.
+    /// For each connection, its last activity as of the last check, and its place. Activity itself changes nothing
+    /// here.
     by_age: BTreeSet<(C::Moment, usize)>,
 }
 
-/// Where a connection can be.
+/// A place for one connection.
 struct Place<C: Active> {
     held: Option<Held<C>>,
-    /// How many were here before.
+    /// The number of connections that were here before.
     turn: u32,
 }
 
 struct Held<C: Active> {
     connection: C,
-    /// When it was last active as that was last looked at.
+    /// Its last activity as of the last check.
     seen: C::Moment,
 }
 
 impl<C: Active> Places<C> {
-    /// Nobody is here.
     pub(crate) fn new() -> Self {
         Self { places: Vec::new(), free: Vec::new(), by_age: BTreeSet::new() }
     }
 
-    /// How many there are.
+    /// The number of connections.
     pub(crate) fn len(&self) -> usize {
         self.by_age.len()
     }
 
-    /// Gives it a place.
+    /// Puts a connection into a free place. Returns the place.
     pub(crate) fn enter(&mut self, connection: C) -> usize {
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place { held: None, turn: 0 });
@@ -59,7 +59,7 @@ impl<C: Active> Places<C> {
         place
     }
 
-    /// Takes away what is in this place.
+    /// Removes and returns the connection in this place.
     pub(crate) fn leave(&mut self, place: usize) -> Option<C> {
         let at = self.places.get_mut(place)?;
         let Held { connection, seen } = at.held.take()?;
@@ -69,30 +69,29 @@ impl<C: Active> Places<C> {
         Some(connection)
     }
 
-    /// What is in this place.
     pub(crate) fn get_mut(&mut self, place: usize) -> Option<&mut C> {
         let held = self.places.get_mut(place)?.held.as_mut()?;
         Some(&mut held.connection)
     }
 
-    /// How many were in this place before the one that is there.
+    /// The number of connections that were in this place before.
     pub(crate) fn turn(&self, place: usize) -> u32 {
         self.places[place].turn
     }
 
-    /// All, with their places.
+    /// All connections with their places.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &C)> {
         let places = self.places.iter().enumerate();
         places.filter_map(|(place, at)| Some((place, &at.held.as_ref()?.connection)))
     }
 
-    /// The one that was looked at least lately, and when it had been active by then; none where nobody is. None has
-    /// been inactive for longer.
+    /// The earliest last activity of all connections, as of their last checks, and the place of that connection;
+    /// `None` if there is none. No connection has been inactive since an earlier time.
     pub(crate) fn oldest(&self) -> Option<(C::Moment, usize)> {
         self.by_age.first().copied()
     }
 
-    /// The place of one that was not active after this moment.
+    /// The place of a connection that was not active after this moment.
     pub(crate) fn inactive_since(&mut self, moment: C::Moment) -> Option<usize> {
         while let Some((_, place)) = self.oldest().filter(|(seen, _)| *seen <= moment) {
             let active = self.places[place].held.as_ref()?.connection.active();
@@ -104,11 +103,11 @@ impl<C: Active> Places<C> {
         None
     }
 
-    /// The place of the one that has been idle longest.
+    /// The place of the connection that has been idle longest.
     pub(crate) fn longest_idle(&mut self) -> Option<usize> {
         let (mut moved, mut longest) = (Vec::new(), None);
         for &(seen, place) in &self.by_age {
-            // Whoever comes now was active later than that.
+            // All that follow were active later than that.
             if longest.is_some_and(|(least, _)| least <= seen) {
                 break;
             }
@@ -127,7 +126,7 @@ impl<C: Active> Places<C> {
         longest.map(|(_, place)| place)
     }
 
-    /// It was seen to have been active then.
+    /// Records the last activity of a connection.
     fn see(&mut self, place: usize, active: C::Moment) {
         let Some(held) = &mut self.places[place].held else { return };
         self.by_age.remove(&(held.seen, place));
@@ -191,7 +190,7 @@ mod tests {
     #[test]
     fn those_without_progress_are_found_and_no_others() {
         let mut places = idle_since(&[10, 20, 30]);
-        // Whoever is busy has to make progress, too.
+        // A connection that is busy must make progress, too.
         places.get_mut(1).unwrap().is_idle = false;
         places.get_mut(0).unwrap().active = 21;
         assert_eq!(places.inactive_since(19), None);

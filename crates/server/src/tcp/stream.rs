@@ -1,4 +1,4 @@
-//! A connection's bytes, whichever kind of socket they go through.
+//! The bytes of a connection, over TCP or a Unix socket.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -7,15 +7,15 @@ use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
-/// A connected socket that never blocks.
+/// A connected, non-blocking socket.
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl Stream {
-    /// Has what is written leave at once: it is written as a whole, and nothing is gained by holding a small
-    /// message back.
+    /// Makes TCP send what is written at once (`TCP_NODELAY`): replies are written as a whole, so delaying a
+    /// small one gains nothing.
     pub(crate) fn hold_nothing_back(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_nodelay(true),
@@ -23,9 +23,10 @@ impl Stream {
         }
     }
 
-    /// What is to be watched. TCP tells only after a write found no room that there is room again, and so may
-    /// always be asked. A Unix socket tells it whenever its peer has read something (`net/unix/af_unix.c`,
-    /// `unix_write_space`), which would be one useless wake-up for each batch of replies.
+    /// The events to register. TCP reports that there is room only after a write found none, so the
+    /// registration can stay. A Unix socket reports it whenever its peer has read something
+    /// (`net/unix/af_unix.c`, `unix_write_space`), which would cause a useless wake-up for each batch of
+    /// replies.
     pub(crate) fn interest(&self, has_unsent: bool) -> Interest {
         match self {
             Self::Unix(_) if !has_unsent => Interest::READABLE,
@@ -68,7 +69,7 @@ impl Write for Stream {
         }
     }
 
-    /// Does nothing: what is written is the kernel's at once.
+    /// Does nothing: written bytes are passed to the kernel at once.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

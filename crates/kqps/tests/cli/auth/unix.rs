@@ -218,7 +218,7 @@ fn a_socket_in_use_and_what_is_no_socket_stay() {
 
     fs::write(rig.socket(), "precious").unwrap();
     let (status, error) = rig.refused_socket();
-    assert!(status == Some(1) && error.starts_with(&said("a file that is no socket is there")), "{error}");
+    assert!(status == Some(1) && error.starts_with(&said("a file that is not a socket is there")), "{error}");
     assert_eq!(fs::read_to_string(rig.socket()).unwrap(), "precious");
 }
 

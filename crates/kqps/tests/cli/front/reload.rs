@@ -181,7 +181,7 @@ fn a_front_does_not_become_a_back_end_of_its_own() {
             file.write(&[("echo", &url), ("loop", &itself)], "");
             let said = reload_in_vain(&mut server);
             let path = file.path();
-            let why = format!("kqps: {}: the back end {itself} is where this front listens", path.display());
+            let why = format!("kqps: {}: the back end {itself} is an address of this front", path.display());
             assert_eq!(said, why + "; all back ends stay as they were\n");
             assert_eq!(ask(server.addresses[0], &query(1, "a.test", A)).rcode(), 0);
         }

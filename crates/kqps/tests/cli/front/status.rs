@@ -77,7 +77,7 @@ fn a_socket_of_nobody_is_replaced_and_one_in_use_stays() {
     stop(server);
     fs::write(&path, "precious").unwrap();
     let (status_code, error) = super::usage::refused(&second);
-    assert!(status_code == Some(1) && error.contains("a file that is no socket is there"), "{error}");
+    assert!(status_code == Some(1) && error.contains("a file that is not a socket is there"), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
 }
 

@@ -80,7 +80,7 @@ fn numbers_and_questions_are_checked() {
     wrong(&[&good[..], &["--check", "a", "--check", "b"]].concat(), "--check");
     wrong(
         &[&good[..], &["--io", "blocking"]].concat(),
-        "--io blocking cannot hand queries on: use mmsg, segment or uring",
+        "--io blocking does not work for a front: use mmsg, segment or uring",
     );
     wrong(&[&good[..], &["--processes", "2"]].concat(), "use --threads");
 }
@@ -138,7 +138,7 @@ fn a_front_is_no_back_end_of_its_own() {
         let arguments = [&["--listen"], listen, &["--backend", "udp://127.0.0.1:5301", "--backend", itself]];
         let (status, error) = refused(&arguments.concat());
         assert_eq!(status, Some(2), "{itself}: {error}");
-        assert_eq!(error, format!("kqps: the back end {itself} is where this front listens\n"));
+        assert_eq!(error, format!("kqps: the back end {itself} is an address of this front\n"));
     }
 }
 

@@ -1,4 +1,5 @@
-//! One client's connection: what it sent and was not handed on, and what waits to be taken by it. Both are bounded.
+//! A client's connection: bytes received but not yet handed on, and replies that the client has not yet read. Both
+//! are bounded.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::IpAddr;
@@ -7,41 +8,41 @@ use crate::front::stream::first_frame;
 use crate::tcp::frame::FRAME_BYTES;
 use crate::tcp::{Active, End, Stream};
 
-/// Queries of one connection that are outstanding at once; what follows waits to be read.
+/// Maximum number of outstanding queries of one connection. Further queries stay unread.
 const OUTSTANDING_MOST: usize = 1024;
 
-/// Bytes of replies that a connection may leave unread before it is closed.
+/// A connection with more bytes of unread replies is closed.
 const OUTPUT_MOST: usize = 1 << 20;
 
-/// Nothing more is read from a connection that has so many bytes of replies to take.
+/// With this many bytes of unread replies, no more queries are read from the connection.
 const OUTPUT_PAUSE: usize = 1 << 16;
 
-/// Replies taken in this many bytes are progress, even if more are waiting: less might be a client that reads only
-/// to hold its place.
+/// Writing this many bytes counts as progress even if more are waiting. With a smaller number, a client that reads
+/// just enough to hold its place could stay.
 const PROGRESS_BYTES: usize = 16 * 1024;
 
-/// Memory for replies that a connection keeps while it has none.
+/// The memory for replies that a connection without replies keeps, in bytes.
 const KEPT_BYTES: usize = 4096;
 
-/// A client's connection.
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
 pub(super) struct Connection {
     pub(super) stream: Stream,
     pub(super) client: Option<IpAddr>,
-    /// What was read and is not handed on.
+    /// Bytes that were read and not yet handed on.
     pub(super) input: Vec<u8>,
     /// Replies, of which the first `written` bytes are written.
     pub(super) output: Vec<u8>,
     pub(super) written: usize,
     pub(super) taken_bytes: usize,
-    /// Its queries that are not answered.
+    /// The number of its queries that are not answered.
     pub(super) outstanding: usize,
-    /// When it last made progress, nanoseconds.
+    /// When it last made progress, in nanoseconds.
     pub(super) active_ns: u64,
     pub(super) is_readable: bool,
-    /// The client sends nothing more.
+    /// The client has closed its sending side.
     pub(super) is_at_end: bool,
-    /// It sent what is no DNS: nothing more is read, and it is closed behind its replies.
+    /// The client sent something that is not DNS: nothing more is read, and the connection is closed after its
+    /// replies.
     pub(super) is_refused: bool,
     pub(super) is_full: bool,
     pub(super) is_queued: bool,
@@ -56,13 +57,12 @@ impl Active for Connection {
     }
 
     fn is_idle(&self) -> bool {
-        // One that has just come and had no turn may have asked already.
+        // A new connection that has not had its turn may have sent a query already.
         !self.is_queued && self.outstanding == 0 && self.input.is_empty() && self.output.is_empty()
     }
 }
 
 impl Connection {
-    /// One that was just accepted.
     pub(super) fn new(stream: Stream, client: Option<IpAddr>, now_ns: u64) -> Self {
         Self {
             stream,
@@ -73,7 +73,7 @@ impl Connection {
             taken_bytes: 0,
             outstanding: 0,
             active_ns: now_ns,
-            // A query often comes with the connection.
+            // A query often arrives with the connection.
             is_readable: true,
             is_at_end: false,
             is_refused: false,
@@ -83,7 +83,7 @@ impl Connection {
         }
     }
 
-    /// How it ended, where the client has said everything and heard everything.
+    /// Why the connection is over, if the client sends nothing more and has received all replies.
     pub(super) fn is_over(&self) -> Option<End> {
         let is_over = self.is_at_end && self.outstanding == 0 && self.output.is_empty() && !self.has_frame();
         is_over.then_some(if self.is_refused { End::NotDns } else { End::Peer })
@@ -94,7 +94,7 @@ impl Connection {
         if self.is_paused() { 0 } else { OUTSTANDING_MOST - self.outstanding }
     }
 
-    /// Whether it has to wait for its replies before it may ask more.
+    /// Whether the client must read replies or wait for them before its next query is read.
     pub(super) fn is_paused(&self) -> bool {
         self.outstanding >= OUTSTANDING_MOST || self.output.len() - self.written >= OUTPUT_PAUSE
     }
@@ -107,7 +107,7 @@ impl Connection {
         !matches!(first_frame(&self.input), Ok(None))
     }
 
-    /// Fills the input with what was kept and, unless that is a whole query or more, with what can be read.
+    /// Fills `input` with the kept bytes and, unless those contain a whole query, with what can be read.
     pub(super) fn fill(&mut self, input: &mut [u8]) -> Result<usize, End> {
         let kept = self.input.len();
         input[..kept].copy_from_slice(&self.input);

@@ -1,4 +1,4 @@
-//! What a query comes to where no back end answers it: a second try, an rcode of the front's own, or nothing.
+//! The fate of a query that no back end answers: a second try, an rcode from the front itself, or nothing.
 
 use kqps_message::rcode;
 
@@ -23,25 +23,26 @@ impl Desk {
         }
     }
 
-    /// A query came to nothing at its back end: it is tried once more, at another if there is one, or its client hears
-    /// that nobody can answer it. What changes something is not asked for twice.
+    /// Handles a query that got no answer at its back end. It is tried once more, at another back end if there is
+    /// one; otherwise its client gets SERVFAIL. A query that changes something is not sent twice.
     pub(in crate::front) fn fail(&mut self, place: u16, why: Lost) {
         self.withdraw(place, why);
         let Query { tries, client, at, wants_whole, ref bytes, .. } = *self.queries.get(place);
-        // A try that brought a part is none that came to nothing.
+        // A try that brought a truncated answer does not count as lost.
         let lost = tries - u8::from(wants_whole);
         if client == Client::Check || lost > 1 || !Asked::is_harmless(bytes) {
             return self.give_up(place);
         }
         let has_other = self.consider(place, Some(at.back_end));
         if !has_other && why != Lost::TimedOut {
-            // One that let it wait has had its time; one that cut it off may be well again.
+            // A back end that did not answer in time had its chance. A back end that cut the query off may work
+            // again.
             self.consider(place, None);
         }
         self.dispatch(place);
     }
 
-    /// Nobody can answer a query.
+    /// Handles a query that no back end can answer.
     pub(in crate::front) fn give_up(&mut self, place: u16) {
         let Query { client, at, sent_ns, .. } = *self.queries.get(place);
         if client == Client::Check {
@@ -58,7 +59,7 @@ impl Desk {
         self.queries.forget(place);
     }
 
-    /// A query that no back end is asked.
+    /// Answers a query with an rcode from the front itself.
     pub(in crate::front) fn refuse(&mut self, client: Client, query: &[u8], rcode: u16) {
         match client {
             Client::Udp { endpoint, to, from } => {
@@ -75,7 +76,7 @@ impl Desk {
         }
     }
 
-    /// A query gets no answer.
+    /// Counts a query that gets no answer.
     pub(in crate::front) fn drop(&mut self, client: Client, cause: Cause) {
         match client {
             Client::Udp { .. } => self.counts.drop(cause),
@@ -84,7 +85,7 @@ impl Desk {
         }
     }
 
-    /// A query that is outstanding nowhere gets no answer.
+    /// Drops a query that is outstanding at no back end.
     pub(in crate::front) fn forget(&mut self, place: u16, cause: Cause) {
         self.drop(self.queries.get(place).client, cause);
         self.queries.forget(place);

@@ -1,5 +1,5 @@
-//! What has come from back ends and by clients' connections, cut into messages. A back end's message goes to the
-//! client that asked, if it is the reply to what was asked: the link, the ID there and the question have to agree.
+//! Receiving from back ends and from clients' connections, and cutting the bytes into messages. A back end's
+//! message goes to the client that asked if it is the reply to the query: link, ID and question must match.
 
 use kqps_kernel::batch::RecvBatch;
 use mio::event::Event;
@@ -16,14 +16,14 @@ use crate::front::stream::{Gone, first_frame};
 const ROUNDS: usize = 8;
 
 impl Desk {
-    /// Something happened to a back end's connection.
+    /// Handles an event of a back end's connection.
     pub(in crate::front) fn note_stream(&mut self, number: usize, link: usize, event: &Event) {
         let Some(Some(back_end)) = self.back_ends.get_mut(number) else { return };
         match back_end.streams[link].note(event, self.now_ns) {
             Ok(false) => {}
             Ok(true) => {
                 back_end.counts.connections += 1;
-                // What cannot be used until it is checked is checked at once.
+                // A back end that cannot be used before a check is checked at once.
                 if back_end.datagrams.is_none() {
                     self.check(number);
                 }
@@ -33,7 +33,7 @@ impl Desk {
         self.heard_from(number);
     }
 
-    /// Something has come to a back end's socket.
+    /// Notes that something arrived at a back end's socket.
     pub(in crate::front) fn note_datagrams(&mut self, number: usize, socket: usize) {
         let Some(Some(back_end)) = self.back_ends.get_mut(number) else { return };
         if let Some(datagrams) = &mut back_end.datagrams {
@@ -48,7 +48,7 @@ impl Desk {
         }
     }
 
-    /// Takes what has come from back ends, and hands it on.
+    /// Reads from back ends, and hands replies on.
     pub(in crate::front) fn hear_back_ends(&mut self, input: &mut [u8], replies: &mut RecvBatch) {
         for number in std::mem::take(&mut self.talking) {
             let Some(back_end) = &self.back_ends[number] else { continue };
@@ -65,7 +65,7 @@ impl Desk {
         }
     }
 
-    /// Takes what has come by a back end's connection, and hands it on.
+    /// Reads from a back end's connection, and hands replies on.
     pub(in crate::front) fn hear_stream(&mut self, number: usize, link: usize, input: &mut [u8]) {
         for _ in 0..ROUNDS {
             let Some(back_end) = &mut self.back_ends[number] else { return };
@@ -86,7 +86,7 @@ impl Desk {
         }
     }
 
-    /// Hands on the whole replies of these bytes, and keeps the rest.
+    /// Hands on all whole replies, and keeps the rest.
     pub(in crate::front) fn cut(&mut self, number: usize, link: usize, mut bytes: &[u8]) -> Option<Trouble> {
         loop {
             match first_frame(bytes) {
@@ -104,7 +104,7 @@ impl Desk {
         }
     }
 
-    /// Takes what has come to one of a back end's sockets, and hands it on.
+    /// Reads from one of a back end's sockets, and hands replies on.
     pub(in crate::front) fn hear_datagrams(&mut self, number: usize, socket: usize, replies: &mut RecvBatch) {
         for _ in 0..ROUNDS {
             let Some(back_end) = &mut self.back_ends[number] else { return };
@@ -117,7 +117,7 @@ impl Desk {
                 Ok(count) => {
                     for index in 0..count {
                         let message = replies.message(index);
-                        // An empty datagram has no parts, and is one all the same.
+                        // An empty datagram has no segments, but must be counted.
                         if message.bytes.is_empty() {
                             self.hear(number, link, &[]);
                         }
@@ -131,7 +131,7 @@ impl Desk {
         }
     }
 
-    /// A message of a back end: the reply to a query, or nothing that anybody waits for.
+    /// Handles a message of a back end: the reply to an outstanding query, or a message to discard.
     #[inline]
     pub(in crate::front) fn hear(&mut self, number: usize, link: u16, message: &[u8]) {
         let Some(back_end) = &mut self.back_ends[number] else { return };
@@ -168,7 +168,7 @@ impl Desk {
         self.queries.forget(place);
     }
 
-    /// Takes what clients have sent by their connections.
+    /// Reads queries from clients' connections.
     pub(in crate::front) fn hear_clients(&mut self, input: &mut [u8]) {
         for _ in 0..self.clients.ready() {
             let Some((caller, filled, mut most)) = self.clients.read(input) else { continue };

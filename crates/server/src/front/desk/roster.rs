@@ -1,5 +1,5 @@
-//! Which back ends there are: another policy keeps those that it has too, brings others, and lets the rest finish
-//! what they have.
+//! The list of back ends. A new policy keeps the back ends that it shares with the old one, adds others, and lets
+//! the rest finish their outstanding queries.
 
 use std::io;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use crate::front::counts::add_back_ends;
 use crate::front::policy::{self, Policy};
 
 impl Desk {
-    /// Goes by another policy from now on: back ends that it has too stay as they are, new ones are opened, and
-    /// those that it has no more finish what they have. The error is that the system has no socket for a new one, and
-    /// all stays as it was.
+    /// Adopts a policy. Back ends that it shares with the old policy stay as they are, new ones are opened, and the
+    /// others finish their outstanding queries. Fails if the system has no socket for a new back end; then the old
+    /// policy stays.
     pub(in crate::front) fn adopt(&mut self, policy: Arc<Policy>) -> io::Result<()> {
         let mut numbers = Vec::new();
         for wanted in &policy.back_ends {
@@ -42,14 +42,14 @@ impl Desk {
         }
         self.turns = vec![0; policy.rules.len() + 1];
         self.policy = policy;
-        // Those under way may have to be sent once more.
+        // Outstanding queries may have to be sent once more.
         self.queries.each_sent(|query| {
             query.rule = self.policy.rule(&query.bytes, query.asked).map(|rule| rule as u16);
         });
         Ok(())
     }
 
-    /// Those that the policy does not have finish what they have.
+    /// Makes the back ends that are not in the policy finish their outstanding queries.
     fn drain_others(&mut self) {
         for (number, back_end) in (0..).zip(&mut self.back_ends) {
             if let Some(back_end) = back_end {
@@ -72,7 +72,7 @@ impl Desk {
         Ok(number)
     }
 
-    /// A back end that finished has gone.
+    /// Removes a back end that has finished.
     pub(in crate::front) fn see_off(&mut self, number: usize) {
         let Some(mut back_end) = self.back_ends[number].take() else { return };
         for stream in &mut back_end.streams {

@@ -1,6 +1,6 @@
-//! Answers that do not serve their client: SERVFAIL, which another back end may not say, and those that are cut where the
-//! client came by TCP and can ask for the whole nowhere else. Such a client never gets a part: a resolver may take it for
-//! an answer that says that there is nothing.
+//! Answers that are of no use to their client. One kind is SERVFAIL, since another back end may answer better. The
+//! other is a truncated answer to a TCP client, which cannot ask for the whole answer in another way. Such a client
+//! never gets a part: a resolver may take it for an answer without records.
 
 use kqps_message::Header;
 
@@ -11,7 +11,7 @@ use crate::front::queries::{Client, Query};
 use crate::front::reply;
 
 impl Desk {
-    /// Whether the query in this place is asked again, or was refused, instead of getting this answer of a back end.
+    /// Whether the query in this place was sent again, or refused, instead of getting this answer.
     #[cold]
     pub(in crate::front) fn tries_again(
         &mut self,
@@ -37,7 +37,7 @@ impl Desk {
             return false;
         }
         back_end.counts.cut_short += 1;
-        // Its own connection may take the query by now.
+        // The back end's own connection may take the query by now.
         let (came_by_one, has_one) = (usize::from(link) < back_end.streams.len(), back_end.has_connection());
         self.queries.take_back(place);
         if wants_whole {
@@ -51,7 +51,7 @@ impl Desk {
         true
     }
 
-    /// Asks another back end than the one that answered, if one has room for the query; whether there is one.
+    /// Sends the query to another back end, if one has room. Returns whether one had.
     fn ask_another(&mut self, number: usize, place: u16) -> bool {
         self.consider(place, Some(number as u16));
         self.retain_with_room();
@@ -63,14 +63,14 @@ impl Desk {
         true
     }
 
-    /// Of the back ends that were found for a query, leaves those that have room: one that was taken in already is neither
-    /// given up for newer ones nor are others for it.
+    /// Keeps only candidates with room. Otherwise the query, which was accepted already, might be dropped for newer
+    /// ones or might displace others.
     fn retain_with_room(&mut self) {
         let most = self.settings.back_end_outstanding;
         self.candidates.retain(|candidate| candidate.outstanding < most);
     }
 
-    /// Of the back ends that were found for a query, leaves those that have a connection for it, if there are any.
+    /// Keeps only candidates with a connection for the query, if there are any.
     #[cold]
     pub(in crate::front) fn prefer_connections(&mut self) {
         let back_ends = &self.back_ends;
@@ -81,8 +81,8 @@ impl Desk {
         }
     }
 
-    /// The answer of a back end to a check that was sent at `asked_ns`. SERVFAIL speaks against it. Every other rcode
-    /// says something about the question and comes from a server that is well.
+    /// Handles the answer to a check that was sent at `asked_ns`. SERVFAIL counts against the back end. Every other
+    /// rcode is about the question, and its server works.
     pub(in crate::front) fn hear_check(&mut self, number: usize, asked_ns: u64, message: &[u8]) {
         let Some(back_end) = &mut self.back_ends[number] else { return };
         back_end.answered_check(asked_ns, reply::is_servfail(message), &self.settings.checks);

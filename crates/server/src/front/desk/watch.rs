@@ -1,5 +1,5 @@
-//! What is looked at from time to time: queries that were not answered, back ends that have gone silent, links that
-//! have ended, checks that are due. And what follows from what is found.
+//! Periodic work: queries without an answer, silent back ends, links that have ended, and checks that are due; and
+//! the consequences of each.
 
 use super::{Desk, has_trouble};
 use crate::front::Ready;
@@ -10,12 +10,13 @@ use crate::front::health::URGENT;
 use crate::front::queries::{Client, Query, Whereabouts};
 use crate::front::stream::StreamLink;
 
-/// Checks under way at a back end that is down, at most: with [`URGENT`] between them each has more than a second.
+/// The maximum number of outstanding checks at a back end that is down. With [`URGENT`] between them, each has more
+/// than a second.
 const CHECKS_MOST: usize = 32;
 
 impl Desk {
-    /// What is due: queries that were not answered in time, back ends that have gone silent, checks, connections to
-    /// open, back ends that have finished.
+    /// Does what is due: times out queries, finds silent back ends, sends checks, opens connections, and removes
+    /// back ends that have finished.
     pub(in crate::front) fn look(&mut self) {
         self.find_needed();
         for number in 0..self.back_ends.len() {
@@ -25,15 +26,15 @@ impl Desk {
         self.mend();
     }
 
-    /// Finds out which back ends are needed: where none takes queries of those that some may go to, each is looked after
-    /// more often, and tried to be reached.
+    /// Finds the back ends that are needed: some queries may go only to a group of back ends of which none is
+    /// usable. Each of that group is checked more often, and its connections are opened sooner.
     fn find_needed(&mut self) {
         let soon_ns = self.now_ns + URGENT.as_nanos() as u64;
         let Self { back_ends, numbers, policy, .. } = self;
         back_ends.iter_mut().flatten().for_each(|back_end| back_end.is_needed = false);
         let of_rules = policy.rules.iter().map(|rule| &rule.to[..]);
         for rule in of_rules.map(Some).chain([None]) {
-            // Without a rule all of them are open to a query.
+            // A query without a rule may go to all back ends.
             let places = rule.map_or(0..numbers.len(), |to| 0..to.len());
             let number = |place: usize| usize::from(numbers[rule.map_or(place, |to| to[place])]);
             let takes = |place| back_ends[number(place)].as_ref().is_some_and(BackEnd::is_usable);
@@ -48,8 +49,8 @@ impl Desk {
         }
     }
 
-    /// How long a back end has to answer, nanoseconds: half of the time that the client waits, so that another has the
-    /// other half; all of it where there is no other.
+    /// How long a back end has to answer, in nanoseconds: half of the client's timeout, so that another has the
+    /// other half. All of it if there is no other.
     fn try_ns(&self) -> u64 {
         let timeout_ns = self.settings.timeout.as_nanos() as u64;
         if self.numbers.len() > 1 { timeout_ns / 2 } else { timeout_ns }
@@ -63,7 +64,7 @@ impl Desk {
                 return;
             }
             self.fail(place, Lost::TimedOut);
-            // Others of this back end's connections may be well while one leads nowhere.
+            // The back end's other connections may work while this one leads nowhere.
             if let Some(back_end) = &mut self.back_ends[number]
                 && back_end.streams.get(usize::from(at.link)).is_some_and(|stream| stream.heard_ns < sent_ns)
                 && !back_end.broken.contains(&(at.link, Trouble::Broken))
@@ -94,8 +95,8 @@ impl Desk {
         }
     }
 
-    /// Whether a back end that was up is down, since it has said nothing for too long. A query may take its time; so
-    /// after half of that time the back end is asked whether it is well, and has the other half to say so.
+    /// Whether a back end that was up is down because it has been silent for too long. A query may take long to
+    /// answer. So the back end is checked after half of the permitted time, and has the other half to answer.
     fn is_silent(&mut self, number: usize) -> bool {
         let oldest_ns = self.queries.oldest_at(number).map(|place| self.queries.get(place).sent_ns);
         let half_ns = self.settings.checks.silence.as_nanos() as u64 / 2;
@@ -114,7 +115,7 @@ impl Desk {
         self.now_ns - suspected_ns >= half_ns && back_end.health.fell()
     }
 
-    /// Asks a back end whether it is well.
+    /// Sends a check to a back end.
     pub(in crate::front) fn check(&mut self, number: usize) {
         self.limit_checks(number);
         let query = &self.settings.checks.query;
@@ -128,8 +129,8 @@ impl Desk {
         self.queries.send(place, Whereabouts { back_end: number as u16, link, id }, self.now_ns);
     }
 
-    /// Gives up the oldest check of a back end that is down and answers none, before another one is sent: they may follow
-    /// each other far more quickly than a query is given up.
+    /// Gives up the oldest check of a back end that is down and answers none, before another check is sent. Checks
+    /// may follow each other much faster than queries time out.
     fn limit_checks(&mut self, number: usize) {
         if self.back_ends[number].as_ref().is_none_or(|back_end| back_end.health.is_up()) {
             return;
@@ -142,7 +143,7 @@ impl Desk {
         }
     }
 
-    /// Deals with links that have ended, and with what was under way on them, until there are none.
+    /// Handles links that have ended, and the queries outstanding on them, until there are none.
     pub(in crate::front) fn mend(&mut self) {
         while let Some(number) = self.back_ends.iter().position(|back_end| has_trouble(back_end.as_ref())) {
             let Some(back_end) = &mut self.back_ends[number] else { return };
@@ -155,7 +156,7 @@ impl Desk {
             if let Some(stream) = back_end.streams.get_mut(usize::from(link)) {
                 stream.close(&self.registry, self.now_ns);
             }
-            // The connection beside datagrams may be refused by a server that is well.
+            // A server that works may refuse the connection beside datagrams.
             let counts_for_health = is_datagrams || back_end.datagrams.is_none();
             let is_cut_off = !back_end.streams.iter().any(StreamLink::is_open);
             let is_down = match trouble {
@@ -170,7 +171,7 @@ impl Desk {
         }
     }
 
-    /// What is under way on these links of a back end came to nothing.
+    /// Handles the loss of all queries that are outstanding on these links of a back end.
     pub(in crate::front) fn cut_off(&mut self, number: usize, of_link: impl Fn(u16) -> bool) {
         let mut lost = std::mem::take(&mut self.lost);
         lost.extend(self.queries.of(number).filter(|&place| of_link(self.queries.get(place).at.link)));
@@ -184,7 +185,8 @@ impl Desk {
         self.lost = lost;
     }
 
-    /// A back end has just been found to be down: it gets no more queries, and those that it has are tried elsewhere.
+    /// Handles a back end that was just found to be down: it gets no more queries, and its queries are tried
+    /// elsewhere.
     pub(in crate::front) fn note_down(&mut self, number: usize) {
         let Some(back_end) = &mut self.back_ends[number] else { return };
         back_end.counts.downs += 1;

@@ -1,4 +1,4 @@
-//! Replies that may be longer than their queries: each query is copied to where its reply is to stand, and the
+//! Replies that may be longer than their queries: each query is copied to the place of its reply, and the
 //! replies to one flow leave as few messages.
 
 use std::io;
@@ -14,8 +14,8 @@ use crate::runs::{Longest, Runs};
 use crate::sockets::Endpoint;
 use crate::worker::Worker;
 
-/// Replies made before they are sent, and the bytes that they may take together: what one call can take in, and
-/// half of what a core's cache holds.
+/// The maximum number of replies before they are sent, and of their bytes: as many as one call can receive, and
+/// half of a core's cache.
 const REPLIES: usize = MESSAGES * SEGMENTS;
 const REPLIES_BYTES: usize = 256 * 1024;
 
@@ -58,7 +58,8 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
 fn reply(replies: &mut Runs, query: &[u8], answer: &mut impl Answer, counts: &mut Counts) {
     let source = replies.to();
     let buffer = &mut replies.room()[..BUFFER_BYTES];
-    // What no answer takes is not worth a copy, and would not fit: a longer query is only known as that.
+    // A query longer than the buffer gets no answer, so the rest need not be copied: one byte more than the
+    // maximum already shows that it is too long.
     let query_bytes = query.len().min(BUFFER_BYTES);
     buffer[..query_bytes].copy_from_slice(&query[..query_bytes]);
     match answer.answer(Packet { buffer, query_bytes, source: &source }) {

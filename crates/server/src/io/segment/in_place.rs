@@ -1,5 +1,5 @@
-//! Replies no longer than their queries: each datagram is turned in place, and a run of replies leaves from where
-//! the queries came in. Nothing is copied. A datagram that gets no answer ends a run.
+//! Replies that are no longer than their queries: each query becomes its reply in place, and a run of replies is
+//! sent from where the queries arrived. Nothing is copied. A datagram without an answer ends a run.
 
 use std::io;
 use std::ops::Range;
@@ -14,8 +14,8 @@ use crate::counts::{Cause, Counts};
 use crate::sockets::Endpoint;
 use crate::worker::Worker;
 
-/// Runs sent by one call: each message makes one, and one more for every datagram without an answer in its
-/// midst. When there are more, the first are sent before.
+/// Runs per call. Each message makes one run, and one more for every datagram without an answer between others.
+/// If there are more runs, the first ones are sent earlier.
 const RUNS: usize = 64;
 
 pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
@@ -23,8 +23,8 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
     let mut batch = TurnBatch::new(MESSAGES, SEGMENTED_BYTES, RUNS);
     let mut set = PollSet::new(endpoints.iter().map(|endpoint| &*endpoint.receiver));
     let wait = if endpoints.len() == 1 { Wait::ForOne } else { Wait::No };
-    // The longest run that each endpoint can send, segments: 1 where the device refuses segmented messages,
-    // which some do although the socket took the option.
+    // The longest run that each endpoint can send, in segments. It is 1 if the device refuses segmented messages,
+    // which some do although the socket accepted the option.
     let mut longest = vec![SEGMENTS; endpoints.len()];
     let mut runs = Vec::with_capacity(2 * SEGMENTS);
     going.ready()?;
@@ -51,8 +51,8 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
     Ok(())
 }
 
-/// Answers every datagram of a message in place, and says which parts of it are runs of replies: at most
-/// `longest` of them, each as long as a segment but for the last.
+/// Answers every datagram of a message in place. Returns the ranges of the message that are runs of replies: each
+/// has at most `longest` replies, as long as a segment except for the last.
 fn turn(
     bytes: &mut [u8],
     segment: usize,
@@ -70,7 +70,7 @@ fn turn(
     for (datagram, at) in bytes.chunks_mut(segment).zip((0..).step_by(segment)) {
         counts.received += 1;
         match answer.answer(Packet { query_bytes: datagram.len(), buffer: datagram, source }) {
-            // The run ends here only if the reply before this one is there, and as long as a segment.
+            // Extends the run if the reply just before this one is part of it and is as long as a segment.
             Ok(length) if run.end == at && run.len() < longest * segment => run.end += length,
             Ok(length) => {
                 runs.extend((!run.is_empty()).then_some(run));
@@ -82,7 +82,7 @@ fn turn(
     runs.extend((!run.is_empty()).then_some(run));
 }
 
-/// Sends all queued runs; one that the kernel cannot cut is sent again datagram by datagram.
+/// Sends all queued runs. A run that the kernel cannot segment is sent again datagram by datagram.
 fn send(batch: &mut TurnBatch, endpoint: &Endpoint, counts: &mut Counts, longest: &mut usize) {
     let mut first = 0;
     while first < batch.queued() {
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::echo::Echo;
 
-    /// Turns datagrams of 12 bytes, in which a 1 stands for a response that gets no answer.
+    /// Answers datagrams of 12 bytes. A 1 stands for a response, which gets no answer.
     fn turned(responses: &[u8], tail: usize, longest: usize) -> (Vec<Range<usize>>, Counts) {
         let mut bytes: Vec<u8> =
             responses.iter().flat_map(|&response| [0, 0, response << 7, 0, 0, 0, 0, 0, 0, 0, 0, 0]).collect();
