@@ -1,5 +1,5 @@
-//! `kqps compare`: faster, slower, the same, or cannot tell yet. Of two subjects that are started for it, of the
-//! cells of a stored run, or of two stored runs.
+//! `kqps compare`: faster, slower, the same, or inconclusive. It compares two subjects that it starts, cells
+//! of one stored run, or two stored runs.
 
 mod condition;
 mod extent;
@@ -85,7 +85,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// How subjects are measured that are started for a comparison.
+/// How `kqps compare` measures the subjects that it starts.
 #[derive(clap::Args)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 struct LiveArgs {
@@ -159,7 +159,6 @@ struct LiveArgs {
     resume: bool,
 }
 
-/// What was compared.
 #[derive(Default)]
 struct Compared {
     comparisons: Vec<Comparison>,

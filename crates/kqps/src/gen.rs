@@ -141,7 +141,7 @@ fn zone(args: &ZoneArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What zones of a recipe hold.
+/// The contents of a recipe's zones, in words.
 fn words(recipe: &Recipe) -> String {
     let what = if recipe.contents == generate::Contents::default() { "address records" } else { "entries" };
     let signed = if recipe.signing.is_some() { ", signed" } else { "" };
@@ -192,7 +192,7 @@ fn recipe(name: Option<&str>) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the system refused is status 1, what the user asked for in vain 2.
+/// Errors of the system end with status 1, errors in the user's recipe or flags with 2.
 fn with_its_status(error: GenerateError) -> anyhow::Error {
     match error {
         GenerateError::Io { .. } => error.into(),

@@ -78,7 +78,7 @@ fn serve(serving: &Serving, service: Service, loader: Loader) -> anyhow::Result<
     let server = match Server::start(&setup, service, &shared(loader)) {
         Ok(server) => server,
         Err(ServeError::Setup(why)) => return Err(bad_input(why)),
-        // Several files may be named in it, each in a line.
+        // The text may name several files, each in a line.
         Err(ServeError::Zones(text)) => {
             return Err(anyhow::Error::new(Lines { text, is_about_input: true }));
         }

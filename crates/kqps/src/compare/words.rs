@@ -1,4 +1,4 @@
-//! A comparison in words: a table of the verdicts first, then each in a sentence with what it rests on.
+//! A comparison in words: first a table of the verdicts, then a sentence for each verdict with its evidence.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use kqps_verdict::compare::{Comparison, Outcome};
 use super::condition::{Condition, percent};
 use super::table;
 
-/// Everything that is printed: a table of all verdicts, then what each rests on, each sentence once.
+/// The whole output: a table of all verdicts, then the evidence of each. Every sentence appears once.
 pub(super) fn of(comparisons: &[Comparison], report: Option<&Path>) -> String {
     let mut said = Said::default();
     let mut text = table::of(comparisons);
@@ -41,12 +41,12 @@ pub(super) fn of(comparisons: &[Comparison], report: Option<&Path>) -> String {
     text
 }
 
-/// What was said already: advice for one side or figure is not repeated for the next.
+/// The sentences that were printed already. Advice for one side or figure is not repeated for the next.
 #[derive(Default)]
 struct Said(BTreeSet<String>);
 
 impl Said {
-    /// The sentences of a text that were not said yet, without the last full stop; none where all were.
+    /// The sentences of `text` that were not printed yet, without the last full stop; `None` if all were.
     fn news(&mut self, text: &str) -> Option<String> {
         let sentences = text.trim_end_matches('.').split(". ");
         let news: Vec<&str> = sentences.filter(|sentence| self.0.insert((*sentence).to_string())).collect();
@@ -54,8 +54,9 @@ impl Said {
     }
 }
 
-/// That a condition could not be judged, because nothing was shown. None where every comparison has a verdict, or where
-/// that is a condition itself. `may_pass` says whether the user lets such comparisons pass.
+/// A warning that conditions could not be judged, because comparisons are inconclusive. `None` if every
+/// comparison has a verdict, or if a condition asks for inconclusive ones. `may_pass` is the user's
+/// `--allow-inconclusive`.
 pub(super) fn nothing_shown(
     comparisons: &[Comparison],
     conditions: &[Condition],
@@ -77,8 +78,9 @@ pub(super) fn nothing_shown(
     ))
 }
 
-/// What the user who set a condition must know as well: equals, of which a difference as small as was asked for might not
-/// have shown. None where it would have; where any difference was asked for there always is one that would not.
+/// A warning that an "equivalent" verdict could hide a difference as small as a condition asks for. `None` if
+/// the MDE is small enough to have shown it. A condition without a share is always warned of, since some
+/// difference is always too small to show.
 pub(super) fn too_coarse(comparisons: &[Comparison], conditions: &[Condition]) -> Option<String> {
     let equals = comparisons.iter().filter(|one| one.outcome == Outcome::Equivalent);
     let mde = equals.filter_map(|one| one.mde).max_by(f64::total_cmp)?;
@@ -173,7 +175,7 @@ mod tests {
         assert!(words.contains("Warning: it was late.") && !words.contains("Warning: the player"), "{words}");
     }
 
-    /// Cells of a stored run are both held against themselves.
+    /// For cells of a stored run, both sides are compared with themselves.
     #[test]
     fn it_says_who_was_held_against_itself() {
         for (same_of_both, blocks) in
@@ -186,7 +188,7 @@ mod tests {
         }
     }
 
-    /// Both sides and both figures had the same noise, and the same advice helps.
+    /// Both sides and both figures have the same noise, and the same advice helps.
     #[test]
     fn advice_is_given_once() {
         let alike = || (0..6).map(|block| 1.0 + f64::from(block % 2) / 1e3).collect();
@@ -208,7 +210,7 @@ mod tests {
         }
     }
 
-    /// B loses 18 % in every block, and A strays from itself by more.
+    /// B is 18 % slower in every block, and A differs from itself by more.
     #[test]
     fn equals_of_which_a_difference_shows_say_that_it_cannot_be_told_from_none() {
         let around = |middle: f64, by: f64| -> Vec<f64> {

@@ -12,10 +12,10 @@ use super::options::Serving;
 use crate::exit::bad_input;
 use crate::value::{SOME, parse_size, parse_some_time, parse_within};
 
-/// How long a connection may make no progress, unless it is said.
+/// Default time that a connection may make no progress.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Connections at one time, unless it is said.
+/// Default number of connections at one time.
 const CONNECTIONS: u32 = 4096;
 
 const EXAMPLES: &str = "\
@@ -97,7 +97,6 @@ pub(super) struct Args {
     pub(super) serving: Serving,
 }
 
-/// The secret of server cookies.
 #[derive(Clone, Copy)]
 enum Secret {
     Random,
@@ -132,7 +131,7 @@ impl Args {
         }))
     }
 
-    /// Whether what is said about connections can be together.
+    /// Checks that the flags about connections go together.
     fn check_connections(&self) -> anyhow::Result<()> {
         if self.no_tcp && self.unix.is_empty() {
             let said = [
@@ -182,7 +181,7 @@ fn parse_payload(text: &str) -> Result<u16, String> {
     payload.ok_or_else(|| "expected 512 to 4096 bytes".to_owned())
 }
 
-/// A text that fits one character string of a TXT record (RFC 1035, section 3.3).
+/// Parses a text that fits into one character string of a TXT record (RFC 1035, section 3.3).
 fn parse_text(text: &str) -> Result<String, String> {
     if text.len() <= 255 { Ok(text.to_owned()) } else { Err("expected at most 255 bytes".to_owned()) }
 }

@@ -7,7 +7,7 @@ use kqps_server::{Echo, Service};
 use super::options::Serving;
 use crate::value::parse_duration;
 
-/// The most time that a query may take: more would be a stall.
+/// The longest work for a query. More would block the worker.
 const WORK_MOST: Duration = Duration::from_millis(10);
 
 const EXAMPLES: &str = "\

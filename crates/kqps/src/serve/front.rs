@@ -21,7 +21,7 @@ use crate::value::{SOME, parse_buffer_size, parse_duration, parse_listen, parse_
 
 pub(super) use file::read;
 
-/// How one of several back ends is chosen, unless it is said.
+/// Default policy for the choice among several back ends.
 const CHOICE: Choice = Choice::LeastOutstanding;
 
 const EXAMPLES: &str = "\
@@ -168,7 +168,7 @@ pub(super) struct Args {
     pub(super) serving: Serving,
 }
 
-/// Which query goes where too many are under way.
+/// The query that gets no answer if too many are under way.
 #[derive(Clone, Copy, ValueEnum)]
 enum Overload {
     /// The query that has just come in
@@ -177,11 +177,11 @@ enum Overload {
     Oldest,
 }
 
-/// The message that checks a back end.
+/// The query that checks a back end, in wire format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Check(Vec<u8>);
 
-/// A back end as the command line names it.
+/// A value of `--backend`.
 #[derive(Clone)]
 struct BackEndArgument {
     name: Option<String>,
@@ -228,7 +228,7 @@ impl Args {
         })))
     }
 
-    /// Who reads the file again when SIGHUP comes.
+    /// The loader that reads the policy file again at SIGHUP.
     pub(super) fn loader(&self) -> Loader {
         Loader { policy: self.config.clone(), json: self.serving.json }
     }
@@ -256,7 +256,7 @@ impl FromStr for BackEndArgument {
             Some((text, weight)) => (text, parse_weight(weight)?),
             None => (text, 1),
         };
-        // A name has no colon, which every URL has before anything that could be an equals sign.
+        // A name has no colon. In a URL a colon stands before any equals sign.
         let (name, url) = match text.split_once('=') {
             Some((name, url)) if !name.contains(':') => (Some(name), url),
             _ => (None, text),
@@ -277,7 +277,7 @@ fn parse_flush(text: &str) -> Result<Duration, String> {
     at_most(text, Duration::from_secs(1), "expected 1s at most, such as 200us")
 }
 
-/// How often to look: a longer time would be a stall.
+/// Parses the interval of `--coalesce`. A longer one would block queries.
 fn parse_coalesce(text: &str) -> Result<Duration, String> {
     at_most(text, Duration::from_millis(10), "expected 10ms at most, such as 200us")
 }
@@ -287,7 +287,7 @@ fn at_most(text: &str, most: Duration, expected: &str) -> Result<Duration, Strin
     if time > most { Err(expected.to_owned()) } else { Ok(time) }
 }
 
-/// The message that asks `NAME[/TYPE]`, without RD: it is meant for the back end itself.
+/// Parses `NAME[/TYPE]` into a query. RD is not set, since the query is for the back end itself.
 fn parse_check(text: &str) -> Result<Check, String> {
     let (name, qtype) = text.rsplit_once('/').unwrap_or((text, "SOA"));
     let qtype = rtype::parse(qtype.as_bytes()).ok_or_else(|| format!("`{qtype}` is no type"))?;

@@ -12,7 +12,7 @@ use kqps_server::Report;
 use super::words;
 use crate::print;
 
-/// How long a front may take to tell.
+/// How long a front may take to send its counts.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const EXAMPLES: &str = "\
@@ -52,7 +52,7 @@ impl Args {
     }
 }
 
-/// Why nobody told anything.
+/// An error with the likely cause of a failed request.
 fn explained(error: io::Error) -> anyhow::Error {
     match error.kind() {
         ErrorKind::NotFound => {
