@@ -1,4 +1,4 @@
-//! `cargo xtask COMMAND`: arguments in, one call, words out.
+//! `cargo xtask COMMAND`: it parses the arguments and calls the command.
 
 use std::process::ExitCode;
 

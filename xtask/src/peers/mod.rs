@@ -1,6 +1,6 @@
 //! `cargo xtask peers NAME`: kqps beside other programs, or one of its parts beside another, measured in
-//! interleaved blocks on one core each. Only ratios within one run count, since a host's absolute figures move
-//! from hour to hour.
+//! interleaved blocks on one core each. Only ratios within one run count, since a host's absolute figures
+//! change from hour to hour.
 
 mod block;
 mod data;
@@ -53,21 +53,21 @@ pub struct Options {
     program: Option<PathBuf>,
 }
 
-/// What a measurement works with.
+/// What all measurements of a run share.
 struct Bench<'a> {
     kqps: Kqps,
     calls: &'a Path,
     seconds: f64,
-    /// 100,000 names of equal length, in a form that dnsperf reads too.
+    /// Path of a file with 100,000 names of equal length, in a form that dnsperf also reads.
     queries: &'a Path,
-    /// A folder for what is generated.
+    /// A folder for generated files.
     scratch: &'a Path,
 }
 
-/// Names in the query file.
 const QUERIES: u32 = 100_000;
 
-/// Builds, measures, and prints a table; the figures go to `target/peers/NAME.json`.
+/// Builds, measures, and prints a table. The figures go to `target/peers/NAME.json`. An error if a row fails
+/// or misses its target.
 pub fn run(options: &Options) -> Result<()> {
     let kqps = workspace::program(options.program.as_deref())?;
     let calls = if options.name == Name::Echo { workspace::calls()? } else { PathBuf::new() };
@@ -76,28 +76,28 @@ pub fn run(options: &Options) -> Result<()> {
     measure(options.name, extent, Programs { kqps: &kqps, calls: &calls }, &folder)
 }
 
-/// What is measured, built.
+/// Paths of the built programs to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Programs<'a> {
-    /// kqps.
+    /// The program `kqps`.
     pub kqps: &'a Path,
-    /// The bare system calls of an echo, which [`Name::Echo`] asks for.
+    /// The bare system calls of an echo, which only [`Name::Echo`] needs.
     pub calls: &'a Path,
 }
 
-/// How much is measured.
+/// How much to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent<'a> {
-    /// Only the rows whose words have this among them.
+    /// Only the rows whose words contain this text; `None` for all rows.
     pub only: Option<&'a str>,
-    /// Blocks of each row. Fewer than six show that it works, and no more.
+    /// Blocks of each row. Fewer than six only show that it works.
     pub blocks: u32,
-    /// Length of each measurement.
+    /// Length of each measurement, seconds.
     pub seconds: f64,
 }
 
-/// Measures with programs that are built, into a folder. A row that cannot be measured is told at the end, and the
-/// others are measured.
+/// Measures with built programs, and writes into a folder. If a row cannot be measured, the other rows are
+/// measured all the same, and the error comes at the end.
 pub fn measure(name: Name, extent: Extent<'_>, programs: Programs<'_>, folder: &Path) -> Result<()> {
     let Extent { only, blocks, seconds } = extent;
     ensure!(

@@ -1,5 +1,5 @@
-//! `cargo xtask prove NAME`: what kqps must find when the answer is known beforehand. Each proof has a small
-//! form, which the tests run, so that none can rot.
+//! `cargo xtask prove NAME`: proofs whose answer is known beforehand. Each proof has a small form, which the
+//! tests run, so that it cannot break unnoticed.
 
 mod accounts;
 mod delay;
@@ -98,27 +98,25 @@ pub struct Options {
     only: Option<String>,
 }
 
-/// The seed unless another is given.
+/// The default seed.
 const SEED: u64 = 1;
 
-/// What a proof works with.
+/// What the proofs of a run share.
 struct Bench {
     kqps: Kqps,
     size: Size,
-    /// A folder of its own.
     folder: Scratch,
-    /// What generated queries depend on.
+    /// The seed of generated queries.
     seed: u64,
-    /// The only generated query that is asked; all of them without.
+    /// The index of the only generated query to ask; `None` for all of them.
     index: Option<u64>,
-    /// The only part that is proved; all of them without.
+    /// The name of the only part to prove; `None` for all of them.
     only: Option<String>,
 }
 
-/// Queries in a proof's file.
 const QUERIES: u32 = 100_000;
 
-/// The player's I/O models, and what each needs beyond plain sockets (`kqps probe`).
+/// The player's I/O models, each with the capability that it needs beyond plain sockets (`kqps probe`).
 const IOS: [(&str, Option<&str>); 4] =
     [("plain", None), ("mmsg", Some("recvmmsg")), ("gso", Some("gro")), ("uring", Some("uring"))];
 
@@ -134,26 +132,26 @@ impl Bench {
         })
     }
 
-    /// The same with an empty folder.
+    /// The same with another, empty folder.
     fn anew(&self) -> Result<Self> {
         Ok(Self { kqps: self.kqps.clone(), folder: Scratch::new()?, only: self.only.clone(), ..*self })
     }
 
-    /// A query file that expects NOERROR throughout.
+    /// A query file that expects NOERROR for every query.
     fn queries(&self, count: u32) -> Result<PathBuf> {
         let path = self.folder.path().join(format!("{count}.queries"));
         kqps::write_queries(&path, count, Expected::Rcode)?;
         Ok(path)
     }
 
-    /// The same for whoever answers as the relay does, with the digests of its answers.
+    /// A query file that expects the relay's answers, by their digests.
     fn queries_with_answers(&self, count: u32) -> Result<PathBuf> {
         let path = self.folder.path().join(format!("{count}.queries-with-answers"));
         kqps::write_queries(&path, count, Expected::Answer)?;
         Ok(path)
     }
 
-    /// A zone of address records, and queries for its names with the rcodes that are expected.
+    /// A zone of address records, and queries for its names with their expected rcodes.
     fn zone(&self, records: u64) -> Result<(PathBuf, PathBuf)> {
         let recipe = one_zone(records);
         let (zone, queries) = (self.folder.path().join("zone"), self.folder.path().join("queries"));
@@ -162,7 +160,7 @@ impl Bench {
         Ok((zone, queries))
     }
 
-    /// The parts that are to be proved. The error is that there is none.
+    /// The parts to prove. An error if there is none of that name.
     fn parts<'p, P>(&self, parts: &'p [P], name: impl Fn(&P) -> &str) -> Result<Vec<&'p P>> {
         let is_picked = |part: &&P| self.only.as_deref().is_none_or(|only| only == name(part));
         let picked: Vec<&P> = parts.iter().filter(is_picked).collect();
@@ -180,7 +178,7 @@ impl Bench {
     }
 }
 
-/// The player's I/O models that this host offers. Why it does not offer the others is printed.
+/// The player's I/O models that this host offers. Prints for each other why the host does not offer it.
 fn player_ios() -> Vec<&'static str> {
     IOS.into_iter()
         .filter(|(io, needs)| match needs.map_or(Ok(()), probe_one) {
@@ -194,7 +192,8 @@ fn player_ios() -> Vec<&'static str> {
         .collect()
 }
 
-/// Proves what was asked for, one after the other.
+/// Proves what the options ask for, one proof after the other. The error is that of the first proof that
+/// fails.
 pub fn run(options: &Options) -> Result<()> {
     let is_one = |proof: &Proof| matches!(proof, Proof::Front | Proof::Judgement | Proof::Reproduce);
     ensure!(
@@ -216,7 +215,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Proves one thing of a program; an error says what is not so.
+/// Proves one claim about a program. An error says what does not hold.
 pub fn prove(proof: Proof, size: Size, program: &Path) -> Result<()> {
     prove_on(&Bench::new(size, program)?, proof)
 }
