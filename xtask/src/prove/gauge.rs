@@ -33,7 +33,7 @@ const STALL_EVERY: Duration = Duration::from_millis(300);
 
 /// What happens to the core during a reading.
 enum Trouble {
-    /// A thread takes so many microseconds in each so many.
+    /// A thread takes the first number of microseconds in every period of the second.
     Taken(u64, u64),
     /// The witness watches the core.
     Watched,

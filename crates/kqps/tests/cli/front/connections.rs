@@ -41,7 +41,7 @@ fn queries_are_answered_wherever_they_are_cut_and_joined() {
     }
 }
 
-/// A client that has sent its last query still gets its reply and delays nobody else: even with a flush time
+/// A client that has sent its last query still gets its reply and delays no other client: even with a flush time
 /// of a second, the front sends a lone query at once.
 #[test]
 fn who_has_said_everything_hears_everything_and_holds_nobody_up() {
@@ -197,7 +197,7 @@ fn an_answer_for_a_client_that_has_gone_goes_to_nobody() {
     assert_eq!(tcp.dropped, [("client-gone".to_owned(), 1)].into());
 }
 
-/// A worker that had to wait for a larger kernel table of open files would answer nobody meanwhile.
+/// A worker that had to wait for a larger kernel table of open files would answer no client meanwhile.
 #[test]
 fn there_is_room_for_all_connections_from_the_start() {
     let host = Host::new();
