@@ -22,7 +22,7 @@ const INPUT_BYTES: u32 = 4096;
 /// The longest time for one input, seconds.
 const INPUT_S: u32 = 10;
 
-/// What is fuzzed.
+/// A fuzz target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Target {
     /// Reading messages and names
@@ -31,11 +31,11 @@ pub enum Target {
     QueryFile,
     /// Reading master files
     ZoneFile,
-    /// The whole way from a query to its answer
+    /// The whole path from a query to its answer
     Answer,
-    /// Cutting replies out of what a front's back end sends by a connection
+    /// Framing of the replies on a back end's connection
     FrontFraming,
-    /// What a front makes of a back end's reply
+    /// A front's handling of a back end's reply
     FrontReply,
 }
 
@@ -46,15 +46,15 @@ impl Target {
     }
 }
 
-/// The command line.
+/// The options of `cargo xtask fuzz`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// What to fuzz
+    /// The target
     target: Target,
     /// Executions
     #[arg(long, default_value_t = 1_000_000)]
     runs: u64,
-    /// What the mutations depend on; they also depend on what earlier passes found
+    /// The seed of the mutations, which also depend on the findings of earlier passes
     #[arg(long, default_value_t = 1)]
     seed: u32,
 }
@@ -91,7 +91,7 @@ fn build(folder: &Path, name: &str) -> Result<PathBuf> {
 fn host() -> Result<String> {
     let told = shell::read(std::process::Command::new("rustc").arg("-vV"))?;
     let host = told.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("rustc does not tell what it builds for")?.to_owned())
+    Ok(host.context("rustc does not report what it builds for")?.to_owned())
 }
 
 fn corpus(name: &str) -> PathBuf {

@@ -82,24 +82,24 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Goal")]
     max: Option<f64>,
 
-    /// A trial is bad, too, if p99 of its latency is above this
+    /// A trial is also bad if p99 of its latency is above this
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Goal")]
     p99: Option<Duration>,
 
     /// The echo's I/O model that is most like the subject's (default: mmsg)
     ///
-    /// One of blocking, spin, poll, select, epoll, event, mmsg, segment and uring. The echo's rate is the ceiling, of which
-    /// the figure is a share.
+    /// One of blocking, spin, poll, select, epoll, event, mmsg, segment and uring. The echo's rate is the ceiling, and the
+    /// figure is a share of it.
     #[arg(long, value_name = "MODEL", hide_possible_values = true, value_parser = PossibleValuesParser::new(kqps_lab::study::models().collect::<Vec<_>>()), help_heading = "Ceiling")]
     subject_io: Option<String>,
 
-    /// Do not measure the echo, so that the figure is no share of a ceiling
+    /// Do not measure the echo: the figure is then no share of a ceiling
     #[arg(long, help_heading = "Ceiling")]
     no_ceiling: bool,
 
-    /// How long the search may take, give or take a last trial (default: what the goal says)
+    /// How long the search may take, apart from its last trial (default: the goal's limit)
     ///
-    /// That is 14s for quick, 3m for default and lossless, and 1h for rfc2544. The last trials may end 15 % later.
+    /// The goals' limits are 14s for quick, 3m for default and lossless, and 1h for rfc2544. The last trials may end 15 % later.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Goal")]
     time_limit: Option<Duration>,
 
@@ -109,7 +109,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
 
-    /// Print all reasons for the grade, and not just what would help
+    /// Print all reasons for the grade, and not just the advice
     #[arg(long, help_heading = "Output")]
     why: bool,
 

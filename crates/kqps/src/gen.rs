@@ -84,12 +84,12 @@ struct QueriesArgs {
 
     /// How often each name is asked: uniform, zipf:S or ranks:FILE (default: the recipe's, or uniform)
     ///
-    /// With zipf:S the n-th name is asked 1/n^S times as often as the first. With ranks:FILE it is asked as often as the
-    /// number says that begins line n of the file.
+    /// With zipf:S the n-th name is asked 1/n^S times as often as the first. With ranks:FILE its weight is the number at the
+    /// beginning of line n of the file.
     #[arg(long, value_name = "HOW")]
     popularity: Option<Popular>,
 
-    /// What the file says of each right answer: nothing, rcode, or answers (default: the recipe's, or rcode)
+    /// What the file has of each right answer: nothing, rcode, or answers (default: the recipe's, or rcode)
     ///
     /// With answers it is the rcode and a digest of the answer.
     #[arg(long, value_name = "WHAT", value_parser = flags::parse_expect)]
@@ -108,7 +108,7 @@ struct QueriesArgs {
     output: PathBuf,
 }
 
-/// Print a recipe that kqps carries, to begin your own with; without a name, list them
+/// Print a built-in recipe, as a start for your own; without a name, list them
 #[derive(clap::Args)]
 #[command(after_help = RECIPE_EXAMPLES)]
 struct RecipeArgs {

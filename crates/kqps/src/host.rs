@@ -28,7 +28,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Show all of it, as without a command
+    /// Show everything, as without a command
     Show,
 }
 
@@ -104,7 +104,7 @@ fn machine(fingerprint: &Fingerprint) -> Table {
         ("Clock source", fingerprint.clock_source.clone().unwrap_or_else(unknown)),
         ("Governor", fingerprint.governor.clone().unwrap_or_else(unknown)),
         ("Turbo", turbo),
-        ("Mitigations", format!("{mitigated} in force, {vulnerable} of the CPU's weaknesses left open")),
+        ("Mitigations", format!("{mitigated} in force, {vulnerable} CPU vulnerabilities left open")),
     ];
     let mut table = table();
     for (name, value) in rows {

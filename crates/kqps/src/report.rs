@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
 
-    /// Print why each figure has its grade, after the place of the page
+    /// Print why each figure has its grade, after the path of the page
     #[arg(long)]
     why: bool,
 }

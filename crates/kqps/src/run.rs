@@ -51,12 +51,12 @@ Examples:
 
 /// Measure this machine: the echo, and every name server that is installed; or a study
 ///
-/// The echo is measured under each I/O model: what it reaches is the ceiling of the others.
+/// kqps measures the echo under each I/O model. The echo's rate is the ceiling of the servers.
 #[derive(clap::Args, Default)]
 #[command(after_help = EXAMPLES)]
 #[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(crate) struct Args {
-    /// A study's file, or the name of a study that kqps carries (default: the default study)
+    /// A study's file, or the name of a built-in study (default: the default study)
     #[arg(value_name = "STUDY.toml")]
     study: Option<PathBuf>,
 
@@ -64,15 +64,15 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "resume", help_heading = "The run")]
     dry_run: bool,
 
-    /// The folder of the run (default: TIME-STUDY among the user's data, or in kqps-runs/ where that is there)
+    /// The folder of the run (default: TIME-STUDY in the user's data, or in kqps-runs/ if that exists)
     #[arg(long, value_name = "DIR", help_heading = "The run")]
     out: Option<PathBuf>,
 
-    /// Go on with the run in --out, or with the newest unfinished one
+    /// Resume the run in --out, or the newest unfinished one
     #[arg(long, conflicts_with_all = ["study", "budget", "seed", "subject", "command", "echo", "records", "target", "queries"], help_heading = "The run")]
     resume: bool,
 
-    /// How long it may take (default: 2m, or what the study takes)
+    /// How long the run may take (default: 2m, or what the study takes)
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "The run")]
     budget: Option<Duration>,
 
@@ -110,13 +110,13 @@ pub(crate) struct Args {
 
     /// Do not install missing name servers
     ///
-    /// Only a run from a checkout, as root on Debian, does so.
+    /// Only a run from a checkout, as root on Debian, installs any.
     #[arg(long, help_heading = "The run")]
     no_install: bool,
 
-    /// Print all reasons for each grade, and not just what would help
+    /// Print all reasons for each grade, and not just the advice
     ///
-    /// `kqps report DIR --why` prints them of a run that is over.
+    /// `kqps report DIR --why` prints them for a finished run.
     #[arg(long, conflicts_with = "dry_run", help_heading = "Output")]
     why: bool,
 

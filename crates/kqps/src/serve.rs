@@ -30,7 +30,7 @@ Examples:
 
 /// Run a reference server
 ///
-/// A signal is the ordinary end of a server: it stops, prints its counts, and its status is 0.
+/// A signal stops the server, which then prints its counts. Its exit status is 0.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -44,7 +44,7 @@ enum ServerKind {
     Auth(Box<auth::Args>),
     Front(Box<front::Args>),
     Status(status::Args),
-    /// Be a worker process of another kqps, as it says on standard input
+    /// Run as a worker process of another kqps, which sends the setup on standard input
     #[command(hide = true)]
     Worker,
 }

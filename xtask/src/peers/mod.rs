@@ -21,7 +21,7 @@ use crate::kqps::{self, Expected, Kqps};
 use crate::scratch::Scratch;
 use crate::{shell, workspace};
 
-/// What is compared.
+/// A set of comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Name {
     /// `kqps load` with dnsperf
@@ -30,11 +30,11 @@ pub enum Name {
     Echo,
     /// `kqps serve auth` with NSD, Knot DNS and the echo
     Auth,
-    /// `kqps serve front` with dnsdist, and with what stands behind it
+    /// `kqps serve front` with dnsdist, and with the server behind it
     Front,
 }
 
-/// The command line.
+/// The options of `cargo xtask peers`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// What to compare
@@ -45,10 +45,10 @@ pub struct Options {
     /// Length of each measurement
     #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
     seconds: f64,
-    /// Only the rows whose words have this among them
+    /// Only the rows whose words contain this
     #[arg(long, value_name = "WORDS")]
     only: Option<String>,
-    /// The program to measure; without it the release build, made now
+    /// The program to measure (default: the release build, made now)
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 }

@@ -74,7 +74,7 @@ const CLAIMS: [Claim; 3] = [
             simulated: 0.02..0.03,
             least_share: 0.1,
             real: 0.02..f64::INFINITY,
-            help: "fewer trials, for this host can tell smaller differences apart",
+            help: "fewer trials, for this host can resolve smaller differences",
         }),
         right: |outcome| !outcome.is_different(),
     },

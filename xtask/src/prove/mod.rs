@@ -33,40 +33,40 @@ use crate::kqps::{self, Expected, Kqps};
 use crate::scratch::Scratch;
 use crate::workspace;
 
-/// What is proved.
+/// A proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Proof {
     /// Accounts agree with a relay that makes faults, to the last query
     Accounts,
-    /// A subject that stands still for a second shows in the quantiles
+    /// A subject that pauses for a second shows in the quantiles
     Freeze,
-    /// A constant delay moves the median by just that
+    /// A constant delay moves the median by exactly that much
     Delay,
     /// A player without CPU gives no rate
     Starved,
     /// A run that is killed loses and repeats no trial
     Kill,
-    /// Every loss made on purpose is placed where it was made, with its count
+    /// The ledger finds the place and the count of every injected loss
     Ledger,
-    /// Comparisons of subjects whose difference is known are judged right
+    /// Comparisons of subjects with a known difference get the right verdict
     Judgement,
     /// A long trial stays exact, and its memory stays the same
     Soak,
-    /// What NSD, Knot DNS and BIND agree on, our authoritative server says too
+    /// Our authoritative server replies like NSD, Knot DNS and BIND, in all that these agree on
     Differential,
-    /// Twice what an authoritative server can answer costs it little, and nothing afterwards
+    /// Twice its capacity costs an authoritative server little, and nothing afterwards
     Overload,
-    /// A part of a core that is taken away shows in the gauge, and a core that stands still is witnessed
+    /// The gauge shows the part of a core that is taken away, and the witness every pause of a core
     Gauge,
     /// The same measurement again gives the same answer: runs, searches, comparisons of a server with itself
     Reproduce,
-    /// What the host does while a search goes on is not blamed on the subject, and what the subject does is
+    /// A search blames the subject for its own pauses, and not for what the host does
     Disturbed,
-    /// Whatever back ends and clients do, a front gives every query one end, and a reply to nobody else
+    /// A front accounts for every query once, and replies to no other client, whatever its peers do
     Front,
 }
 
-/// How thoroughly.
+/// How thorough a proof is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Size {
     /// Seconds: what the tests run
@@ -75,22 +75,22 @@ pub enum Size {
     Whole,
 }
 
-/// The command line.
+/// The options of `cargo xtask prove`.
 #[derive(clap::Args)]
 pub struct Options {
     /// What to prove (repeatable)
     #[arg(required = true)]
     proofs: Vec<Proof>,
-    /// How thoroughly
+    /// How thorough
     #[arg(long, default_value = "whole")]
     size: Size,
-    /// The program to prove it of; without it the release build, made now
+    /// The program to test (default: the release build, made now)
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// What generated queries depend on (differential)
+    /// The seed of generated queries (differential)
     #[arg(long, default_value_t = SEED)]
     seed: u64,
-    /// Ask only this one of the generated queries, and show all replies (differential)
+    /// Ask only the generated query of this index, and show all replies (differential)
     #[arg(long)]
     index: Option<u64>,
     /// Prove only the part of this name (front, judgement, reproduce)

@@ -49,7 +49,7 @@ pub(super) fn compare(trial: &Trial, witness: &Witness) -> Result<Known> {
             (Some(least), Some(told), Some(most))
                 if (least.saturating_sub(WITHIN_US)..=most + WITHIN_US).contains(&told) => {}
             (least, _, most) => {
-                bail!("{name} is told as {told:?} µs, and the relay knows it between {least:?} and {most:?}")
+                bail!("{name} is given as {told:?} µs, and the relay knows it between {least:?} and {most:?}")
             }
         }
     }

@@ -144,25 +144,25 @@ impl Drop for Relay {
     }
 }
 
-/// The command line.
+/// The options of `cargo xtask relay`.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Where queries come in
+    /// The address to receive queries at
     #[arg(long, default_value = "127.0.0.1:5354")]
     listen: SocketAddr,
-    /// Where they go on to; without it the relay answers by itself
+    /// The server to pass them on to; without it the relay answers by itself
     #[arg(long)]
     subject: Option<SocketAddr>,
-    /// NAME=SHARE of queries that meet this fault, 0 to 1; `every` stands for all faults (repeatable)
+    /// NAME=SHARE: the share of queries with this fault, 0 to 1; `every` stands for all faults (repeatable)
     #[arg(long, value_name = "NAME=SHARE")]
     fault: Vec<Share>,
-    /// Decides which query meets which fault
+    /// The seed of the random choice of faults
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Delays every reply by this many microseconds
+    /// Delay every reply by this many microseconds
     #[arg(long, default_value_t = 0)]
     delay_us: u64,
-    /// Delays a reply that meets the fault `late` by this many microseconds
+    /// Delay a reply with the fault `late` by this many microseconds
     #[arg(long, default_value_t = 750_000)]
     late_us: u64,
     /// The core to pin to

@@ -16,7 +16,7 @@ use crate::{shell, tidy};
 
 use cargo_test::Tally;
 
-/// What may be chosen.
+/// The options of `cargo xtask test`.
 #[derive(clap::Args)]
 pub struct Options {
     /// Run only these steps, in their usual order (repeatable)

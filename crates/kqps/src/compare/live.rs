@@ -105,7 +105,7 @@ fn begin(args: &Args) -> anyhow::Result<Session> {
         time(extent.whole_s())
     );
     if run.cells.iter().any(|cell| cell.target.is_some()) {
-        eprintln!("What runs already is neither started nor stopped: each start is one session with it.");
+        eprintln!("A running server is neither started nor stopped: each of its starts is one session.");
     }
     eprintln!("Everything of this run lies in {}.", session.folder().path().display());
     Ok(session)

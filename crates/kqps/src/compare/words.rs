@@ -36,7 +36,7 @@ pub(super) fn of(comparisons: &[Comparison], report: Option<&Path>) -> String {
     }
     if let Some(report) = report {
         let report = report.to_string_lossy();
-        let _ = writeln!(text, "\nThe whole of it, with every trial: {}", visible_line(&report));
+        let _ = writeln!(text, "\nThe full report, with every trial: {}", visible_line(&report));
     }
     text
 }
@@ -72,8 +72,8 @@ pub(super) fn nothing_shown(
         "that counts as failed; to let them pass add --allow-inconclusive"
     };
     Some(format!(
-        "Nothing was shown by {unshown} of {} comparisons, which are inconclusive, so --fail-on cannot be judged for \
-         them: {then}.",
+        "{unshown} of {} comparisons are inconclusive and show nothing, so --fail-on cannot be judged for them: \
+         {then}.",
         comparisons.len()
     ))
 }
@@ -93,7 +93,7 @@ pub(super) fn too_coarse(comparisons: &[Comparison], conditions: &[Condition]) -
     };
     (wanted < mde).then(|| {
         format!(
-            "What is called equivalent is so within ± {:.2} %, so a {unseen} might not have shown. What would help: more \
+            "Equivalent means equal within ± {:.2} % here, so a {unseen} might not have shown. What would help: more \
              blocks, or a quieter host.",
             mde * 100.0
         )
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!([both[0].outcome, both[1].outcome], [Outcome::Equivalent, Outcome::Inconclusive]);
 
         let said = nothing_shown(&both, &conditions(&["slower:2%"]), false).unwrap();
-        assert!(said.starts_with("Nothing was shown by 1 of 2 comparisons"), "{said}");
+        assert!(said.starts_with("1 of 2 comparisons are inconclusive"), "{said}");
         assert!(said.contains("counts as failed"), "{said}");
         let said = nothing_shown(&both, &conditions(&["slower:2%"]), true).unwrap();
         assert!(said.ends_with("--allow-inconclusive lets them pass."), "{said}");
@@ -158,13 +158,10 @@ mod tests {
         // The MDE is 0.18 %.
         let told = too_coarse(&both, &conditions(&["slower:1%", "faster:0.1%"])).unwrap();
         assert!(told.contains("so a difference of 0.1 % might"), "{told}");
-        assert!(
-            told.starts_with("What is called equivalent is so within ± 0.18 %, so a difference"),
-            "{told}"
-        );
+        assert!(told.starts_with("Equivalent means equal within ± 0.18 % here, so a difference"), "{told}");
         for any in ["slower", "faster", "different"] {
             let told = too_coarse(&both, &conditions(&[any, "slower:2%"])).unwrap();
-            assert!(told.contains("within ± 0.18 %, so a smaller difference might"), "{told}");
+            assert!(told.contains("within ± 0.18 % here, so a smaller difference might"), "{told}");
         }
         for enough in [&["slower:2%"][..], &["inconclusive"], &[]] {
             assert_eq!(too_coarse(&both, &conditions(enough)), None, "{enough:?}");

@@ -72,7 +72,7 @@ impl Keeping {
         folder.write(&report, kqps_report::page(run, &judge(run)).as_bytes()).with_context(|| {
             format!("what was measured is stored; to make its page: kqps report {}", folder.path().display())
         })?;
-        eprintln!("The whole of it, with every trial: {}", report.display());
+        eprintln!("The full report, with every trial: {}", report.display());
         Ok(())
     }
 }

@@ -89,7 +89,7 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 'd', long, value_name = "FILE", help_heading = "Queries")]
     pub(crate) queries: Option<PathBuf>,
 
-    /// Check replies for: rcode, answers or off (default: all the file says)
+    /// Check replies for: rcode, answers or off (default: all that the file has)
     ///
     /// With answers it is the rcode and the digest of the answer.
     #[arg(long, value_name = "WHAT", help_heading = "Queries")]
@@ -135,7 +135,7 @@ pub(crate) struct PlayerArgs {
 
     /// Let a query that is due wait for others (default: 20us or 10us)
     ///
-    /// That saves CPU and adds lag. The default is 10us where each thread has a core of its own. With more than 20us threads sleep there, too.
+    /// This saves CPU time and adds lag. The default is 10us if each thread has a core of its own. With more than 20us threads sleep even there.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
     coalesce: Option<Duration>,
 
@@ -165,9 +165,9 @@ pub(crate) struct PlayerArgs {
 
     /// Run the threads before all others: auto or usual
     ///
-    /// With auto they do where each has a core of its own (--cpus, none of them in --subject-cpus) and the host permits it.
-    /// Then no core sleeps deeply meanwhile, and no thread sleeps for a moment unless --coalesce is more than 20us. With
-    /// usual they run as any thread does.
+    /// With auto they do so if each has a core of its own (--cpus, none of them in --subject-cpus) and the host permits it.
+    /// Meanwhile no core enters a deep sleep state, and no thread sleeps unless --coalesce is more than 20us. With usual
+    /// they run like any other thread.
     #[arg(
         long,
         value_name = "WHICH",
@@ -195,13 +195,13 @@ pub(crate) struct PlayerArgs {
 
     /// How many workers the subject has
     ///
-    /// Shows whether they share the work. The echo that `kqps find` holds the subject against has as many.
+    /// It lets kqps show how evenly they share the work. The echo that `kqps find` compares the subject with gets as many.
     #[arg(long, value_name = "N", value_parser = parse_within::<u32>(1..=1024), help_heading = "Subject")]
     pub(crate) subject_workers: Option<u32>,
 
     /// The cores that the subject runs on (default: as watched)
     ///
-    /// Where it is watched, those that its threads keep to are seen.
+    /// A watched subject's cores are those that its threads are pinned to.
     #[arg(long, value_name = "LIST", value_parser = parse_list, help_heading = "Subject")]
     subject_cpus: Option<List>,
 
@@ -371,8 +371,8 @@ impl PlayerArgs {
     fn warn_of_a_small_buffer(&self) {
         if let Some(bytes) = self.buffer.filter(|bytes| *bytes < BUFFER_SMALL) {
             eprintln!(
-                "kqps: warning: -b: buffers of {bytes} bytes hold few replies; what arrives while the player does not read \
-                 is lost, by the player's fault"
+                "kqps: warning: -b: buffers of {bytes} bytes hold few replies; a reply that arrives while the player does not \
+                 read is lost, by the player's fault"
             );
         }
     }

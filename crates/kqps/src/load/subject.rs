@@ -81,8 +81,8 @@ fn check(pid: u32) -> anyhow::Result<()> {
     }
     if let Some(parent) = kqps_host::parent_of_same_program(pid) {
         eprintln!(
-            "kqps: process {pid} is a child of process {parent}, which runs the same program: to watch all of a \
-             server say --subject {parent}"
+            "kqps: process {pid} is a child of process {parent}, which runs the same program: to watch the \
+             whole server, use --subject {parent}"
         );
     }
     Ok(())

@@ -146,7 +146,7 @@ fn resolve((target, port): Typed<'_>, family: Family, allowed: &[Allowed]) -> an
     }
     Err(bad_input(format!(
         "{ip} is not on this host. A load can bring a server and its network down: if both are yours, \
-         say so with --allow-target {ip}"
+         allow it with --allow-target {ip}"
     )))
 }
 

@@ -111,7 +111,7 @@ fn accounts(trial: &Trial) -> String {
         accounts.truncated, accounts.slipped, accounts.duplicate, accounts.unsolicited
     );
     if accounts.slipped > 0 {
-        text += "  slipped: cut to nothing though the answer would have fitted, as servers do that limit responses\n";
+        text += "  slipped: truncated to nothing though the answer would have fitted, as by response rate limiting\n";
     }
     for (cause, count) in &trial.unsent_causes {
         let _ = writeln!(text, "  unsent: {count} ({})", unsent_for(cause, trial));
@@ -191,7 +191,7 @@ fn load(trial: &Trial) -> String {
     line(&mut text, "Latency (us)", &quantiles(&trial.latency_us));
     if trial.accounts.lost > 0 {
         let timeout_s = load.timeout_s;
-        let lost = format!("latencies count what was lost as {timeout_s} s, and dnsperf's leave it out");
+        let lost = format!("latencies count a lost query as {timeout_s} s, and dnsperf's leave it out");
         line(&mut text, "Note", &lost);
     }
     if load.mode == LoadMode::Open {

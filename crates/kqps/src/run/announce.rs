@@ -34,7 +34,7 @@ pub(super) fn begin(session: &Session, spending: &Spending) {
         eprintln!("Left out: {what}: {reason}.");
     }
     if run.cells.iter().any(|cell| cell.target.is_some()) {
-        eprintln!("What runs already is neither started nor stopped: each start is one session with it.");
+        eprintln!("A running server is neither started nor stopped: each of its starts is one session.");
     }
     eprintln!(
         "{} in random order, goal `{}`, replies late after {} ms{}: about {}{}.",

@@ -30,7 +30,7 @@ pub(super) fn missing(missing: &[String], is_refused: bool) -> anyhow::Result<()
 fn is_wanted(missing: &[String]) -> bool {
     eprintln!(
         "These packages are missing: {}. This is a run from a checkout as root ({}=debian in .cargo/config.toml), so \
-         kqps installs them with apt-get. No service is started. --no-install goes without.",
+         kqps installs them with apt-get. No service is started. --no-install leaves them out.",
         missing.join(", "),
         packages::VARIABLE
     );

@@ -27,7 +27,7 @@ const TIMEOUT_MOST: Duration = Duration::from_secs(10);
 pub(crate) struct TargetArgs {
     /// Measure a server that runs already, on this host or another: udp://ADDR:PORT (repeatable)
     ///
-    /// kqps neither starts nor stops it, and asks it what -d FILE says.
+    /// kqps neither starts nor stops it, and asks it the queries of -d FILE.
     #[arg(
         long,
         value_name = "URL",
@@ -57,7 +57,7 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "URL", requires = "target", help_heading = "What is measured")]
     echo_target: Option<String>,
 
-    /// Threads that play at a --target, each on a core of its own where there are enough (default: 1)
+    /// Threads that play at a --target, each on a core of its own if there are enough (default: 1)
     #[arg(long, value_name = "COUNT", value_parser = parse_count, requires = "target", help_heading = "What is measured")]
     senders: Option<u64>,
 
@@ -158,8 +158,8 @@ pub(crate) fn check(
         let here = running.iter().find(|running| running.target.on_this_host).map(|here| &here.name);
         if let Some(here) = here.or(started.first().map(|started| &started.name)) {
             return Err(bad_input(format!(
-                "{} is on another host, and {here} on this one: what lies between would look like a difference of the \
-                 servers. Measure them in two runs, or put both on one side",
+                "{} is on another host, and {here} on this one: the path between would look like a difference of the \
+                 servers. Measure them in two runs, or put both on one host",
                 elsewhere.name
             )));
         }
@@ -168,7 +168,7 @@ pub(crate) fn check(
         return match running.first() {
             None => Ok(()),
             Some(running) => Err(bad_input(format!(
-                "{} has zones of its own: say what it is asked with -d FILE (docs/DATASETS.md has the format)",
+                "{} has zones of its own: give its queries with -d FILE (docs/DATASETS.md has the format)",
                 running.name
             ))),
         };

@@ -62,7 +62,7 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why:
         }
         let place = report.to_string_lossy();
         let _ =
-            writeln!(text, "The whole of it, with the trials behind every figure: {}", visible_line(&place));
+            writeln!(text, "The full report, with the trials behind every figure: {}", visible_line(&place));
     }
     text
 }
@@ -303,7 +303,7 @@ mod tests {
             let said = of(&run, &judge(&run), page, false);
             let (before, last) = said.rsplit_once("\n\n").unwrap();
             assert!(!before.ends_with('\n') && !said.contains("\n\n\n"), "{said:?}");
-            assert!(last.starts_with("The whole of it") && last.ends_with("out/a\\x0ab.html\n"), "{last:?}");
+            assert!(last.starts_with("The full report") && last.ends_with("out/a\\x0ab.html\n"), "{last:?}");
         }
     }
 

@@ -33,14 +33,14 @@ Examples:
 pub(super) struct Args {
     /// Serve the zone of this master file (repeatable)
     ///
-    /// Without an origin the file says the zone's name, or is named after it.
+    /// Without an origin the zone's name is that in the file, or the file's own name.
     #[arg(long, value_name = "[ORIGIN=]FILE", required_unless_present = "zones", help_heading = "Zones")]
     zone: Vec<PathBuf>,
 
     /// Serve all zones of a directory, a list, or a configuration of BIND (repeatable)
     ///
-    /// Of a directory the master files that lie in it itself. A list has `ORIGIN FILE` on each line, as the zones.list of
-    /// `kqps gen zone`.
+    /// Of a directory it serves the master files directly in it. A list has `ORIGIN FILE` on each line, like the zones.list
+    /// of `kqps gen zone`.
     #[arg(long, value_name = "DIR|FILE", help_heading = "Zones")]
     zones: Vec<PathBuf>,
 
@@ -71,8 +71,8 @@ pub(super) struct Args {
 
     /// Accept connections at this Unix socket too (repeatable)
     ///
-    /// Messages are framed as by TCP, from a process that asks for many clients. A file that a server left behind is
-    /// replaced.
+    /// It is for a process that asks for many clients. Messages are framed as over TCP. A socket file that an earlier server
+    /// left behind is replaced.
     #[arg(long, value_name = "PATH", help_heading = "Connections")]
     unix: Vec<PathBuf>,
 

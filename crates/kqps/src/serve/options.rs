@@ -41,13 +41,13 @@ pub(super) struct Serving {
     #[arg(long, value_name = "LIST", value_parser = parse_list)]
     cpus: Option<List>,
 
-    /// Which worker a flow goes to (takes --sockets reuseport and --cpus)
+    /// Which worker a flow goes to (needs --sockets reuseport and --cpus)
     #[arg(long, value_enum)]
     steer: Option<Steer>,
 
     /// Size of each socket's receive buffer, and of its send buffer
     ///
-    /// The kernel keeps twice as much, for what it adds to each packet: `ss -m` shows that.
+    /// The kernel doubles it for its own data about each packet: `ss -m` shows the doubled size.
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_buffer_size)]
     buffer: u64,
 

@@ -193,15 +193,15 @@ fn back_end(out: &mut impl Write, name: &str, counts: &BackEndReport, workers: u
     let rest = [
         (counts.timed_out, "not answered in time"),
         (counts.cut_off, "under way when it went down"),
-        (counts.displaced, "gave their place to later ones"),
+        (counts.displaced, "displaced by later ones"),
         (counts.unsettled, "under way at the end"),
         (counts.servfails, "answered SERVFAIL"),
-        (counts.cut_short, "answered in part to clients by TCP, who got the whole or SERVFAIL"),
+        (counts.cut_short, "truncated for clients by TCP, which got the whole or SERVFAIL"),
         (counts.second_tries, "sent were second tries"),
         (counts.send_refused, "refused by the kernel"),
         (counts.unsolicited, "messages that answer no query"),
         (counts.mismatched, "messages that answer another question"),
-        (counts.garbled, "messages that are none"),
+        (counts.garbled, "invalid messages"),
         (counts.downs, "times down"),
     ];
     let mut seen = rest.into_iter().filter(|(count, _)| *count > 0);

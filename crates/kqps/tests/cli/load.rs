@@ -222,7 +222,7 @@ fn a_search_ends_with_a_verdict_beside_the_echos_ceilings() {
         .collect();
     let verdict = told.pop().unwrap();
     assert_eq!((&verdict["kind"], &verdict["goal"]["name"]), (&"verdict".into(), &"quick".into()));
-    assert_eq!(told.len(), verdict["trials"].as_array().unwrap().len(), "each trial is told before");
+    assert_eq!(told.len(), verdict["trials"].as_array().unwrap().len(), "each trial is shown before");
     assert!(told.len() >= 3 && told.iter().all(|one| one["kind"] == "trial" && one["spoiled"].is_boolean()));
     assert_eq!(told[0]["purpose"], "ceiling");
     if verdict["grade"] == "F" {

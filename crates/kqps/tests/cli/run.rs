@@ -307,7 +307,7 @@ fn bad_usage_is_one_clear_error() {
         (&["--dry-run", "--budget", "5"], "or more, or measure less"),
         (&["--subject", "knot worker=2"], "did you mean `workers`?"),
         (&["--target", "udp://127.0.0.1:1"], "--queries <FILE>"),
-        (&["--target", "udp://192.0.2.1", "-d", "/dev/null"], "say so with --allow-target 192.0.2.1"),
+        (&["--target", "udp://192.0.2.1", "-d", "/dev/null"], "allow it with --allow-target 192.0.2.1"),
         (&["--target", "127.0.0.1", "-d", "/dev/null"], "expected a file, of which the run keeps a copy"),
         (&["--subject", "kqps-auth", "-d", "/etc/passwd"], "kqps-auth would serve a generated zone"),
         (

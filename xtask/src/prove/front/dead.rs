@@ -251,7 +251,7 @@ fn all_are_refused(front: &Front, client: &mut Client) -> Result<Duration> {
         let began = Instant::now();
         let heard = client.ask(&format!("down{number}"), BACK_WITHIN)?;
         refused_after = refused_after.max(began.elapsed());
-        ensure!(heard == Heard::Rcode(2), "a query that nobody can answer had {heard:?}");
+        ensure!(heard == Heard::Rcode(2), "a query that none can answer had {heard:?}");
     }
     ensure!(refused_after <= REFUSED_WITHIN, "SERVFAIL came after {refused_after:?}");
     Ok(refused_after)

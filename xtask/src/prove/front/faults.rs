@@ -119,7 +119,7 @@ fn trial(bench: &Bench, case: Case, queries: &Path) -> Result<()> {
     let servfail = told.replies("SERVFAIL");
     ensure!(failed >= servfail, "{servfail} queries were refused, and the player knows of {failed}");
     for (number, back_end) in back_ends.iter().enumerate() {
-        let at = told.back_ends.get(&format!("b{number}")).context("every back end is told of")?;
+        let at = told.back_ends.get(&format!("b{number}")).context("every back end is reported")?;
         agrees(back_end, at).with_context(|| format!("back end {number}, {at:?}"))?;
     }
     let at = &told.back_ends[&format!("b{victim}")];

@@ -75,8 +75,8 @@ impl Front {
         let mut text = String::new();
         UnixStream::connect(&self.status)
             .and_then(|mut stream| stream.read_to_string(&mut text))
-            .context("the front does not tell its counts")?;
-        serde_json::from_str(&text).with_context(|| format!("the front told {text:?}"))
+            .context("the front does not report its counts")?;
+        serde_json::from_str(&text).with_context(|| format!("the front reported {text:?}"))
     }
 
     /// Waits until its counts meet a condition. Returns how long that took.
@@ -92,7 +92,7 @@ impl Front {
             if is_it(&told) {
                 return Ok(began.elapsed());
             }
-            ensure!(began.elapsed() < within, "within {within:?} the front did not tell {what}: {told:?}");
+            ensure!(began.elapsed() < within, "within {within:?} the front did not report {what}: {told:?}");
             std::thread::sleep(LOOK);
         }
     }

@@ -260,6 +260,6 @@ mod tests {
         assert!(both.contains("refused ") && both.contains("64.0 MiB"), "{both}");
         let alone = table_of(&[Figure::Memory]);
         assert!(!alone.contains("refused ") && alone.contains("64.0 MiB"), "{alone}");
-        assert!(alone.contains("is refused: wrong-answers"), "why there is no rate is told below: {alone}");
+        assert!(alone.contains("is refused: wrong-answers"), "why there is no rate is shown below: {alone}");
     }
 }

@@ -108,7 +108,7 @@ fn who_does_not_tell_is_named() {
         }
     }
     drop(listener);
-    starts(said(&[]), "nobody listens there");
+    starts(said(&[]), "nothing listens there");
 }
 
 /// Asks by HTTP. Returns the headers with the status, and the text.

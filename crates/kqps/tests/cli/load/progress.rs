@@ -15,7 +15,7 @@ fn interval_lines_tell_loss_in_time() {
     let lines: Vec<&str> = err.lines().filter(|line| line.contains("kqps, correct")).collect();
     let bad = |line: &&str| line.contains("bad 100.00 %");
     assert!(lines.iter().all(|line| bad(line) || line.contains("bad 0.00 %")), "{err}");
-    assert!(out.contains("latencies count what was lost as 0.2 s"), "{out}");
+    assert!(out.contains("latencies count a lost query as 0.2 s"), "{out}");
     // Losses appear before the drain is over.
     let sending = lines.iter().filter(|line| !line.contains("sent 0.0 kqps"));
     assert!(sending.filter(|line| bad(line)).count() > 0, "{err}");

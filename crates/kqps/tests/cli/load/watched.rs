@@ -37,7 +37,7 @@ fn a_search_ends_when_its_subject_does() {
     let (out, _) = words(&output);
     let told: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(told.iter().all(|one| one["kind"] == "trial"), "no verdict of one that has ended: {out}");
-    let (last, before) = told.split_last().expect("its trials are told");
+    let (last, before) = told.split_last().expect("its trials are printed");
     assert_eq!(last["subject"]["alive"], false, "{out}");
     assert_eq!(before[0]["purpose"], "ceiling", "{out}");
     let is_overload = last["purpose"] == "ceiling";
