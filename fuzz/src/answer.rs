@@ -1,4 +1,4 @@
-//! The whole way of an answer: any bytes as a message to a server with small zones.
+//! The whole path of an answer: any bytes as a message to a server with small zones.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ const TEXTS: [&str; 4] = [
     include_str!("../../crates/zone/tests/zones/optout.zone"),
 ];
 
-/// The same zone unsigned and signed in three ways, each beside one that did not load.
+/// The same zone unsigned and signed in three ways, each beside a zone that did not load.
 fn servers() -> &'static [Zones] {
     static SERVERS: OnceLock<Vec<Zones>> = OnceLock::new();
     SERVERS.get_or_init(|| {
@@ -30,7 +30,7 @@ fn servers() -> &'static [Zones] {
     })
 }
 
-/// The zone of a text with one record a line and only absolute names.
+/// The zone of a text with one record a line and absolute names only.
 fn zone(text: &str) -> Entry {
     let mut file = Zonefile::from(text);
     file.set_origin(Name::root_bytes());
@@ -49,7 +49,8 @@ fn zone(text: &str) -> Entry {
     Entry::Loaded(Arc::new(compiled.zone.unwrap_or_else(|| panic!("{:?}", compiled.faults))))
 }
 
-/// Any bytes as a message. The first byte picks the zones, the transport, and how the server is set up.
+/// Takes any bytes as a message. The first byte selects the zones, the transport, and the server's
+/// settings.
 pub fn answer(bytes: &[u8]) {
     let Some((&choice, query)) = bytes.split_first() else { return };
     let zones = &servers()[usize::from(choice & 3)];
@@ -92,7 +93,7 @@ pub fn answer(bytes: &[u8]) {
     }
 }
 
-/// A reply belongs to its query, is as long as it may be, and can be read to its end.
+/// A reply belongs to its query, is within its size limit, and is well-formed to its end.
 fn is_sound(query: &[u8], reply: &[u8], transport: Transport) {
     let (asked, told) = (Header::of(query).expect("asked"), Header::of(reply).expect("a header"));
     assert!(told.is_reply() && told.id() == asked.id() && told.opcode() == asked.opcode());

@@ -1,9 +1,8 @@
-//! What is fuzzed: readers of bytes that anyone may have sent or written.
+//! Fuzz targets for the readers of bytes that anyone may have sent or written.
 //!
-//! For: the bodies of the targets, as ordinary functions that panic where something is not as it must be.
-//! libFuzzer runs them as long as one likes (`fuzz_targets/`, `cargo xtask fuzz`), and a test runs each for a
-//! moment over mutations of `corpus/`. Not for: the reasons behind the rules they check, which stand where those
-//! are implemented.
+//! For: the bodies of the targets, as ordinary functions that panic if a rule is broken. libFuzzer runs them
+//! for any length of time (`fuzz_targets/`, `cargo xtask fuzz`). A test runs each for a moment over mutations
+//! of `corpus/`. Not for: the reasons of these rules, which are where the rules are implemented.
 //!
 //! Invariant: a target is a function of its bytes. The same bytes fail again.
 
@@ -21,7 +20,7 @@ pub use answer::answer;
 pub use kqps_server::front::fuzz::{framing as front_framing, reply as front_reply};
 pub use zone_file::zone_file;
 
-/// Any bytes as a message, and as a name in presentation form.
+/// Takes any bytes as a message, and as a name in presentation form.
 pub fn message(bytes: &[u8]) {
     let header = Header::of(bytes);
     assert_eq!(header.is_some(), bytes.len() >= HEADER_BYTES);
@@ -39,8 +38,8 @@ pub fn message(bytes: &[u8]) {
     reads_back(bytes);
 }
 
-/// A name in canonical form ends where it does on the wire, is one itself, and stays what it is; and a reply's
-/// digest does not depend on what the scratch buffer held.
+/// The canonical form of a name ends where the name does on the wire, is a name itself, and does not change
+/// again. A reply's digest does not depend on the old contents of the scratch buffer.
 fn canonical(bytes: &[u8]) {
     let mut name = Vec::new();
     if let Some(end) = canonical::append_name(bytes, 0, &mut name) {
@@ -54,7 +53,7 @@ fn canonical(bytes: &[u8]) {
     assert_eq!(Digest::of_reply(bytes, rcode, &mut bytes.to_vec()), digest);
 }
 
-/// An OPT record is found where it was added.
+/// After an OPT record is added, the reader finds it.
 fn adds_opt(bytes: &[u8]) {
     let mut message = bytes.to_vec();
     let asked = Edns { dnssec_ok: true, ..Edns::default() };
@@ -63,7 +62,7 @@ fn adds_opt(bytes: &[u8]) {
     assert_eq!(found, Some((asked.udp_payload_bytes, edns::DO, message.len())));
 }
 
-/// A name that can be encoded is shown in a form that encodes to the same bytes.
+/// If a name can be encoded, its presentation form encodes to the same bytes.
 fn reads_back(text: &[u8]) {
     let mut wire = Vec::new();
     match name::encode(text, &mut wire) {
@@ -82,7 +81,7 @@ fn reads_back(text: &[u8]) {
     }
 }
 
-/// Any bytes as a query file, under options that the first byte picks.
+/// Takes any bytes as a query file, with options that the first byte selects.
 pub fn query_file(bytes: &[u8]) {
     let Some((&choice, content)) = bytes.split_first() else { return };
     let options = Options {

@@ -1,4 +1,4 @@
-//! The target for master files: any bytes, cut anyhow.
+//! The target for master files: any bytes, cut into any pieces.
 
 use std::io;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use kqps_message::name;
 use kqps_zone::master::{self, ERRORS_MAX, Reading};
 
-/// Any bytes as a master file. The first byte picks how they are cut into pieces, which changes nothing; the
-/// file can include what stands behind its last byte 0xff.
+/// Takes any bytes as a master file. The first byte selects how they are cut into pieces, which must change
+/// nothing. The file can include the bytes after its last byte 0xff.
 pub fn zone_file(bytes: &[u8]) {
     let Some((&choice, content)) = bytes.split_first() else { return };
     let cut = content.iter().rposition(|&byte| byte == 0xff).unwrap_or(content.len());
@@ -47,7 +47,7 @@ pub fn zone_file(bytes: &[u8]) {
     }
 }
 
-/// Records are such that a message can carry them, and errors can be printed.
+/// Every record fits into a message, and every error can be printed.
 fn is_sound(reading: &Reading) {
     for (_, record) in reading.batches.iter().flat_map(|batch| batch.records()) {
         assert_eq!(name::end(record.owner, 0), Some(record.owner.len()));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Mutations of one target.
+/// Mutations of each target.
 const ROUNDS: u32 = 15_000;
 
 fn pass(name: &str, target: fn(&[u8])) {

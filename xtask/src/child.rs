@@ -13,19 +13,19 @@ use serde::de::DeserializeOwned;
 
 use crate::shell;
 
-/// Ticks of `utime` and `stime` in one second: Linux shows 100 to every program (proc(5), `USER_HZ`).
+/// Ticks of `utime` and `stime` in one second. Linux shows 100 to every program (proc(5), `USER_HZ`).
 const TICKS_PER_S: f64 = 100.0;
 
-/// For how long a program may take to end after it was told to.
+/// How long a program may take to end after SIGTERM.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
-/// For how long one that was killed may take to be dead.
+/// How long a killed program may take to die.
 const DEAD_WITHIN: Duration = Duration::from_secs(1);
 
-/// How often it is looked at meanwhile.
+/// Interval of the checks meanwhile.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A program at work.
+/// A program that runs as a child of this one. Dropping it kills it.
 pub struct Running {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -34,22 +34,22 @@ pub struct Running {
 
 /// A program that has ended.
 pub struct Ended {
-    /// Its exit status; none when a signal ended it.
+    /// Its exit status; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// What it wrote to standard output since it was last read.
+    /// What it wrote to standard output since that was last read.
     pub output: String,
-    /// What its threads used of the CPU, user and system, seconds. To 10 ms.
+    /// CPU time of its threads, user and system, seconds; to 10 ms.
     pub cpu_s: f64,
 }
 
-/// The line in which a server tells that it can answer.
+/// The line that a server prints when it can answer.
 #[derive(Deserialize)]
 struct Ready {
     addresses: Vec<std::net::SocketAddr>,
 }
 
 impl Running {
-    /// Starts a program. Its standard output is ours to read; its standard error is the user's.
+    /// Starts a program. This process reads its standard output; its standard error is the user's.
     pub fn start(command: &mut Command) -> Result<Self> {
         let words = shell::words(command);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -58,26 +58,26 @@ impl Running {
         Ok(Self { child, output, words })
     }
 
-    /// Reads the next line that it prints, as JSON.
+    /// Reads the next line of its standard output as JSON. An error if it is no such JSON.
     pub fn json_line<T: DeserializeOwned>(&mut self) -> Result<T> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
         serde_json::from_str(&line).with_context(|| format!("{} printed {line:?}", self.words))
     }
 
-    /// Waits for a server's ready line, and tells its first address.
+    /// Waits for a server's ready line, and returns its first address.
     pub fn ready(&mut self) -> Result<std::net::SocketAddr> {
         let ready: Ready = self.json_line()?;
         ready.addresses.first().copied().with_context(|| format!("{} listens nowhere", self.words))
     }
 
-    /// Its process ID.
+    /// The program's process ID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What its threads used of the CPU so far, user and system, seconds. To 10 ms. Also told of a process
-    /// that has ended and was not waited for.
+    /// CPU time of its threads so far, user and system, seconds; to 10 ms. It is also known of a process that
+    /// has ended and was not waited for.
     pub fn cpu_s(&self) -> Result<f64> {
         Ok(cpu_s(&self.stat()?))
     }
@@ -87,23 +87,23 @@ impl Running {
         Ok(has_ended(&self.stat()?))
     }
 
-    /// Sends it a signal.
+    /// Sends it a signal. An error if the system refuses.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         process::signal(self.pid(), signal).with_context(|| format!("cannot signal {}", self.words))
     }
 
-    /// Asks it to end, and waits for that.
+    /// Sends SIGTERM, and waits for its end. An error after 10 s.
     pub fn terminate(self) -> Result<Ended> {
         self.signal(Signal::Terminate)?;
         self.wait(END_WITHIN)
     }
 
-    /// Reads what it still prints, however long that takes, and then waits for its end.
+    /// Reads the rest of its output, however long that takes, and then waits `within` for its end.
     pub fn wait(mut self, within: Duration) -> Result<Ended> {
         let mut output = String::new();
         self.output.read_to_string(&mut output)?;
         let deadline = Instant::now() + within;
-        // Only until it is waited for does /proc tell what it used.
+        // /proc has its CPU time only until it is waited for.
         while !self.has_ended()? {
             if Instant::now() > deadline {
                 bail!("{} did not end within {} s", self.words, within.as_secs());
@@ -122,13 +122,14 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail when it has ended, and then there is nothing to do.
+        // Both fail if it has ended, and then there is nothing left to do.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Fields 14 and 15 of `/proc/PID/stat` (proc(5)), counted after the name, which may hold anything.
+/// The CPU time from fields 14 and 15 of `/proc/PID/stat` (proc(5)), counted after the name, which may hold
+/// any characters.
 fn cpu_s(stat: &str) -> f64 {
     let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
     let ticks: u64 =
@@ -136,7 +137,7 @@ fn cpu_s(stat: &str) -> f64 {
     ticks as f64 / TICKS_PER_S
 }
 
-/// Kills the programs that this one started, each with its group, and waits for a moment until they are dead.
+/// Kills the children of this program, each with its process group, and waits up to 1 s until they are dead.
 pub fn end_all() {
     let deadline = Instant::now() + DEAD_WITHIN;
     loop {
@@ -145,7 +146,7 @@ pub fn end_all() {
             return;
         }
         for child in children {
-            // One that leads no group is alone.
+            // A child that leads no group is killed alone.
             let _ =
                 process::signal_group(child, Signal::Kill).or_else(|_| process::signal(child, Signal::Kill));
         }
@@ -153,7 +154,7 @@ pub fn end_all() {
     }
 }
 
-/// This program's children that have not ended.
+/// The children of this program that have not ended.
 fn children() -> Vec<u32> {
     let child = |entry: fs::DirEntry| {
         let process = entry.file_name().to_str()?.parse().ok()?;
@@ -163,17 +164,17 @@ fn children() -> Vec<u32> {
     fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(child).collect()
 }
 
-/// Field 4.
+/// The parent's process ID, field 4.
 fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
-/// Whether the process is a zombie: field 3 is `Z`.
+/// Whether the process has ended: field 3 is `Z` or `X`.
 fn has_ended(stat: &str) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
-/// A command that runs pinned to cores, given as `0` or `0,2`.
+/// A command that runs pinned to cores, given as `0` or `0,2` (taskset(1)).
 pub fn pinned(cpus: &str, program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("taskset");
     command.args(["--cpu-list", cpus]).arg(program);

@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz TARGET`: libFuzzer, guided by which parts of the code its inputs reach, with an ordinary
-//! compiler. The tests run a smoke pass of every target; this is for as many executions as one likes.
+//! `cargo xtask fuzz TARGET`: libFuzzer with a stable compiler, guided by the code that its inputs reach. The
+//! tests run a smoke pass of every target; this command is for longer runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use clap::ValueEnum;
 
 use crate::{shell, workspace};
 
-/// What tells the fuzzer which code an input reached (LLVM's `SanitizerCoverage`), and what makes the standard
-/// library's and our own assertions part of the game.
+/// The flags that report the code reached by an input to the fuzzer (LLVM's `SanitizerCoverage`), and that
+/// enable the assertions of the standard library and our own.
 const FLAGS: &str = "--cfg fuzzing -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1 \
                      -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -19,10 +19,10 @@ const FLAGS: &str = "--cfg fuzzing -Cdebug-assertions -Coverflow-checks -Ccodege
 /// The longest input, bytes.
 const INPUT_BYTES: u32 = 4096;
 
-/// How long one input may take, seconds.
+/// The longest time for one input, seconds.
 const INPUT_S: u32 = 10;
 
-/// What is fuzzed.
+/// A fuzz target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Target {
     /// Reading messages and names
@@ -31,11 +31,11 @@ pub enum Target {
     QueryFile,
     /// Reading master files
     ZoneFile,
-    /// The whole way from a query to its answer
+    /// The whole path from a query to its answer
     Answer,
-    /// Cutting replies out of what a front's back end sends by a connection
+    /// Framing of the replies on a back end's connection
     FrontFraming,
-    /// What a front makes of a back end's reply
+    /// A front's handling of a back end's reply
     FrontReply,
 }
 
@@ -46,21 +46,21 @@ impl Target {
     }
 }
 
-/// The command line.
+/// The options of `cargo xtask fuzz`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// What to fuzz
+    /// The target
     target: Target,
     /// Executions
     #[arg(long, default_value_t = 1_000_000)]
     runs: u64,
-    /// What the mutations depend on; they also depend on what earlier passes found
+    /// The seed of the mutations, which also depend on the findings of earlier passes
     #[arg(long, default_value_t = 1)]
     seed: u32,
 }
 
-/// Builds the target and runs it. Inputs that reached something new are kept in `target/fuzz/found`, and one that
-/// fails in `target/fuzz/failed`; either can be added to `fuzz/corpus`, with which every pass begins.
+/// Builds the target and runs it. Inputs that reached new code are kept in `target/fuzz/found`, and a failing
+/// one in `target/fuzz/failed`. Either can be added to `fuzz/corpus`, with which every pass begins.
 pub fn run(options: &Options) -> Result<()> {
     let name = options.target.name();
     let folder = workspace::metadata()?.target_directory.join("fuzz");
@@ -80,7 +80,7 @@ pub fn run(options: &Options) -> Result<()> {
 fn build(folder: &Path, name: &str) -> Result<PathBuf> {
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--release", "--package", "kqps-fuzz", "--features", "libfuzzer", "--bin", name]);
-    // With a target named, build scripts and macros do without the flags.
+    // With an explicit target, the flags do not apply to build scripts and macros.
     let host = host()?;
     cargo.arg("--target").arg(&host).arg("--target-dir").arg(folder).env("RUSTFLAGS", FLAGS);
     shell::run(&mut cargo)?;
@@ -91,7 +91,7 @@ fn build(folder: &Path, name: &str) -> Result<PathBuf> {
 fn host() -> Result<String> {
     let told = shell::read(std::process::Command::new("rustc").arg("-vV"))?;
     let host = told.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("rustc does not tell what it builds for")?.to_owned())
+    Ok(host.context("rustc does not report what it builds for")?.to_owned())
 }
 
 fn corpus(name: &str) -> PathBuf {

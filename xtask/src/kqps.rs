@@ -1,4 +1,4 @@
-//! kqps itself, run as a user would run it: its echo as a subject, its player, and the queries they need.
+//! kqps itself, run as a user would: its echo as a subject, its player, and their queries.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,30 +16,30 @@ use serde::Deserialize;
 use crate::child::{Running, pinned};
 use crate::relay;
 
-/// A built kqps, and the cores that player and subject are given.
+/// A built kqps, with the cores of player and subject.
 #[derive(Clone)]
 pub struct Kqps {
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
-    /// Where players run.
+    /// The core of players.
     pub player_cpu: u32,
-    /// Where subjects run: another core, where there is one.
+    /// The core of subjects: another one, if there are two.
     pub subject_cpu: u32,
 }
 
 /// A trial that `kqps load` played.
 pub struct Played {
-    /// Its record; none when none was printed.
+    /// Its record; `None` if the player printed none.
     pub trial: Option<Trial>,
     /// The codes of its warnings.
     pub warnings: Vec<String>,
-    /// The exit status; none when a signal ended it.
+    /// The exit status; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// What the player used of the CPU, seconds, from its start to its end.
+    /// CPU seconds of the player, from its start to its end.
     pub cpu_s: f64,
 }
 
-/// What `kqps load --json` prints.
+/// The JSON that `kqps load --json` prints.
 #[derive(Deserialize)]
 struct Printed {
     #[serde(flatten)]
@@ -54,7 +54,8 @@ struct WarningPrinted {
 }
 
 impl Kqps {
-    /// A program, with the first and the last core that this process may use.
+    /// A program, with the first and the last core that this process may use. An error if there is no such
+    /// file.
     pub fn new(program: impl Into<PathBuf>) -> Result<Self> {
         let program = program.into();
         if !program.is_file() {
@@ -72,7 +73,7 @@ impl Kqps {
         let cpu = self.subject_cpu.to_string();
         let mut command = pinned(&cpu, &self.program);
         command.args(["serve", "echo", "--json", "--listen", "127.0.0.1:0", "--io", io, "--cpus", &cpu]);
-        // An end of its own, should this program die without ending it, and room for a second of queries.
+        // It ends by itself if this program dies without ending it, and its buffer holds a second of queries.
         command.args(["--for", "1h", "--buffer", "64MiB"]);
         let mut echo = Running::start(&mut command)?;
         let address = echo.ready()?;
@@ -90,7 +91,7 @@ impl Kqps {
         Ok((auth, address))
     }
 
-    /// Starts `kqps load` against a target; `flags` say the load.
+    /// Starts `kqps load` at a target; `flags` set the load.
     pub fn start_load(&self, target: SocketAddr, queries: &Path, flags: &[&str]) -> Result<Running> {
         let cpu = self.player_cpu.to_string();
         let mut command = pinned(&cpu, &self.program);
@@ -104,23 +105,23 @@ impl Kqps {
         finish(self.start_load(target, queries, flags)?)
     }
 
-    /// Plays a trial that must be measured, whatever it is warned of.
+    /// Plays a trial that must have a record, whatever its warnings.
     pub fn trial(&self, target: SocketAddr, queries: &Path, flags: &[&str]) -> Result<Trial> {
         self.load(target, queries, flags)?.measured()
     }
 }
 
 impl Played {
-    /// The record, which must be there.
+    /// The record. An error if there is none.
     pub fn measured(self) -> Result<Trial> {
         self.trial.with_context(|| format!("kqps load measured nothing; it ended with {:?}", self.code))
     }
 }
 
-/// The longest that a trial is waited for after its output ended.
+/// The longest time from the end of a trial's output to the end of its process.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
-/// Waits for a player, and reads its record.
+/// Waits for a player's end, and reads its record.
 pub fn finish(player: Running) -> Result<Played> {
     let ended = player.wait(END_WITHIN)?;
     let printed: Option<Printed> = match ended.output.trim() {
@@ -132,12 +133,12 @@ pub fn finish(player: Running) -> Result<Played> {
     Ok(Played { trial, warnings: codes, code: ended.code, cpu_s: ended.cpu_s })
 }
 
-/// What the lines of a query file say of the right answer. dnsperf understands nothing of it.
+/// What the lines of a query file expect of the answer. dnsperf understands none of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Nothing.
+    /// No expectation.
     Nothing,
-    /// NOERROR.
+    /// The rcode NOERROR.
     Rcode,
     /// NOERROR, and the digest of the relay's answer.
     Answer,

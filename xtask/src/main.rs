@@ -1,4 +1,4 @@
-//! `cargo xtask COMMAND`: arguments in, one call, words out.
+//! `cargo xtask COMMAND`: it parses the arguments and calls the command.
 
 use std::process::ExitCode;
 
@@ -11,13 +11,13 @@ use xtask::{fuzz, peers, prove, relay, test, tidy};
 enum Command {
     /// Everything that CI runs: packages, format, lints, tests, directions, tidy
     Test(test::Options),
-    /// What a compiler does not see: sizes, dead files, words that are out of place, docs that drifted
+    /// Checks beyond a compiler's: sizes, dead files, forbidden words, docs that drifted
     Tidy,
     /// Measure kqps beside other programs, in interleaved blocks
     Peers(peers::Options),
     /// The long proofs: known answers that kqps must reproduce
     Prove(prove::Options),
-    /// Fuzz what reads bytes, with libFuzzer
+    /// Fuzz the readers of bytes, with libFuzzer
     Fuzz(fuzz::Options),
     /// A UDP relay that makes faults and counts them
     Relay(relay::Options),

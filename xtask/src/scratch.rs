@@ -1,4 +1,4 @@
-//! Folders for a while: gone when they are dropped, and also when the user interrupts the chore.
+//! Temporary folders, which are removed when they are dropped and when the user interrupts the chore.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,21 +11,20 @@ use signal_hook::iterator::Signals;
 
 use crate::child;
 
-/// The folders that there are, and what removes each when it is dropped. They go with their places in here.
+/// All temporary folders, each with the value whose drop removes it.
 static FOLDERS: Mutex<Vec<(PathBuf, Box<dyn Send>)>> = Mutex::new(Vec::new());
 
-/// How often a removal is tried.
 const REMOVALS: u32 = 100;
 const REMOVAL_NAP: Duration = Duration::from_millis(10);
 
-/// What a shell adds to the number of the signal that ended a program.
+/// The offset that a shell adds to the number of the signal that ended a program.
 const ENDED_BY_SIGNAL: i32 = 128;
 
-/// A folder of one's own.
+/// A temporary folder. Dropping it removes it.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes an empty one.
+    /// Makes an empty folder. An error if the system cannot.
     pub fn new() -> Result<Self> {
         Self::made_by(|| {
             let folder = tempfile::tempdir().context("cannot make a folder for the time being")?;
@@ -33,7 +32,7 @@ impl Scratch {
         })
     }
 
-    /// Makes one of another kind: where it is, and what removes it when that is dropped.
+    /// Makes a folder of another kind. `make` returns its path, and a value whose drop removes it.
     pub fn made_by<R: Send + 'static>(make: impl FnOnce() -> Result<(PathBuf, R)>) -> Result<Self> {
         watch()?;
         let mut folders = folders();
@@ -42,7 +41,7 @@ impl Scratch {
         Ok(Self(path))
     }
 
-    /// Where it is.
+    /// The folder's path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -58,14 +57,15 @@ fn folders() -> MutexGuard<'static, Vec<(PathBuf, Box<dyn Send>)>> {
     FOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has an interruption end every child and remove all folders before it ends this program.
+/// Installs a handler for SIGINT and SIGTERM that ends every child and removes all folders before it ends
+/// this program.
 fn watch() -> Result<()> {
     static WATCHED: OnceLock<std::io::Result<()>> = OnceLock::new();
     let watched = WATCHED.get_or_init(|| {
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
         std::thread::Builder::new().name("interrupted".into()).spawn(move || {
             let Some(signal) = signals.forever().next() else { return };
-            // Held until the end: no folder is made after this.
+            // Held until the end, so that no folder is made after this.
             let mut folders = folders();
             clear(&mut folders);
             std::process::exit(ENDED_BY_SIGNAL + signal);
@@ -75,8 +75,8 @@ fn watch() -> Result<()> {
     watched.as_ref().map_err(|error| anyhow!("cannot watch for an interruption: {error}")).copied()
 }
 
-/// Removes all folders, and before that ends what may write into them. A thread that knows nothing of this may start
-/// another program meanwhile, so what is left is tried again.
+/// Removes all folders, after the programs that may write into them have ended. Another thread may start a
+/// further program meanwhile, so the removal is tried again.
 fn clear(folders: &mut Vec<(PathBuf, Box<dyn Send>)>) {
     let mut left: Vec<PathBuf> = folders.iter().map(|(path, _)| path.clone()).collect();
     child::end_all();
@@ -88,7 +88,8 @@ fn clear(folders: &mut Vec<(PathBuf, Box<dyn Send>)>) {
         }
         child::end_all();
         for path in &left {
-            // A control group goes as a whole only, with files that nobody can remove. What remains is told below.
+            // A control group can only be removed as a whole, since its files cannot be removed. Remaining
+            // folders are reported below.
             let _ = fs::remove_dir(path).or_else(|_| fs::remove_dir_all(path));
         }
         std::thread::sleep(REMOVAL_NAP);

@@ -1,4 +1,4 @@
-//! Other programs, run to their end: either before the user's eyes or with their output taken.
+//! Other programs, run to their end. Their output goes to the user or to the caller.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-/// Runs a command whose output the user sees; it gets no standard input. A status other than 0 is an error.
+/// Runs a command with the user's output streams and no standard input. A status other than 0 is an error.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command.stdin(Stdio::null()).status().with_context(|| cannot_start(command))?;
     if !status.success() {
@@ -15,8 +15,8 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command and gives back what it wrote to standard output. A status other than 0 is an error that
-/// carries what it wrote to standard error.
+/// Runs a command and returns its standard output. A status other than 0 is an error, with the command's
+/// standard error.
 pub fn read(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output().with_context(|| cannot_start(command))?;
     if !output.status.success() {
@@ -26,19 +26,19 @@ pub fn read(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("{} printed what is not UTF-8", words(command)))
 }
 
-/// The command as one would type it, without quotes.
+/// The command as a user would type it, without quotes.
 pub fn words(command: &Command) -> String {
     let arguments = command.get_args().map(OsStr::to_string_lossy);
     let words: Vec<_> = std::iter::once(command.get_program().to_string_lossy()).chain(arguments).collect();
     words.join(" ")
 }
 
-/// The sentence for a program that the system could not start.
+/// The message for a program that the system could not start.
 fn cannot_start(command: &Command) -> String {
     format!("cannot start {}", command.get_program().to_string_lossy())
 }
 
-/// Where a program is: on `PATH`, or where Debian keeps what only administrators run.
+/// The path of a program, on `PATH` or in Debian's folders for administrators; `None` if there is none.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

@@ -1,4 +1,4 @@
-//! This workspace: where it lies, what belongs to it, and how its program is built.
+//! This workspace: its root, its files, and the build of its program.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,39 +8,39 @@ use serde::Deserialize;
 
 use crate::shell;
 
-/// What `cargo metadata` tells of the workspace's own packages.
+/// The facts of `cargo metadata` about the workspace's own packages.
 #[derive(Deserialize)]
 pub struct Metadata {
-    /// Its members.
+    /// The packages of the workspace.
     pub packages: Vec<Package>,
-    /// Where cargo builds.
+    /// The folder that cargo builds in.
     pub target_directory: PathBuf,
 }
 
 /// A member of the workspace.
 #[derive(Deserialize)]
 pub struct Package {
-    /// As in its `Cargo.toml`.
+    /// Its name in `Cargo.toml`.
     pub name: String,
-    /// What its `Cargo.toml` depends on, of all kinds.
+    /// Its dependencies of all kinds.
     pub dependencies: Vec<Dependency>,
-    /// What is built from it.
+    /// Its libraries, programs and tests.
     pub targets: Vec<Target>,
 }
 
-/// A line under `[dependencies]` or its relatives.
+/// A line under `[dependencies]` or a similar section of `Cargo.toml`.
 #[derive(Deserialize)]
 pub struct Dependency {
-    /// The package it names.
+    /// The name of the package.
     pub name: String,
-    /// Its folder, when it is one of ours.
+    /// Its folder, if it is one of this workspace; `None` otherwise.
     pub path: Option<PathBuf>,
 }
 
 /// A library, program or test.
 #[derive(Deserialize)]
 pub struct Target {
-    /// The file it begins with.
+    /// The path of its root file.
     pub src_path: PathBuf,
 }
 
@@ -49,20 +49,20 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
 
-/// `cargo`, to be run in the workspace's root. It is the one that runs this program, where one does.
+/// `cargo`, to be run in the workspace's root. If a cargo runs this program, it is that one.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
     command
 }
 
-/// Asks cargo about the workspace's own packages.
+/// Asks cargo about the workspace's own packages. An error if cargo fails.
 pub fn metadata() -> Result<Metadata> {
     let text = shell::read(cargo().args(["metadata", "--format-version", "1", "--no-deps"]))?;
     serde_json::from_str(&text).context("cannot read what cargo metadata printed")
 }
 
-/// Files that git knows or would add, relative to the root. What the user deleted is left out.
+/// Files that git knows or would add, relative to the root. Files that the user deleted are left out.
 pub fn files() -> Result<Vec<PathBuf>> {
     let mut git = Command::new("git");
     git.current_dir(root()).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
@@ -74,19 +74,20 @@ pub fn files() -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The program that was asked for, wherever it is then started; without one that is built with optimisation, now.
+/// The absolute path of the given program. Without one, this builds kqps with optimisation and returns its
+/// path.
 pub fn program(asked: Option<&Path>) -> Result<PathBuf> {
     let Some(asked) = asked else { return release_build() };
     asked.canonicalize().with_context(|| format!("there is no program {}", asked.display()))
 }
 
-/// Builds the bare system calls of an echo with optimisation, and tells where they are.
+/// Builds the bare system calls of an echo with optimisation, and returns their path.
 pub fn calls() -> Result<PathBuf> {
     shell::run(cargo().args(["build", "--release", "--package", "kqps-server", "--example", "calls"]))?;
     Ok(metadata()?.target_directory.join("release/examples/calls"))
 }
 
-/// Builds the program with optimisation and tells where it is.
+/// Builds kqps with optimisation, and returns its path.
 fn release_build() -> Result<PathBuf> {
     shell::run(cargo().args(["build", "--release", "--package", "kqps"]))?;
     Ok(metadata()?.target_directory.join("release/kqps"))

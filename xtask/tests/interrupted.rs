@@ -13,7 +13,7 @@ fn an_interrupted_proof_leaves_no_folder() {
     let place = tempfile::tempdir().unwrap();
     let folders = place.path().join("folders");
     fs::create_dir(&folders).unwrap();
-    // It writes into the folder until it is ended.
+    // It writes into the folder until it is killed.
     let program = script(
         place.path(),
         r#"while :; do n=$((n + 1)); for folder in "$TMPDIR"/.tmp*/; do : > "$folder$n"; done; done"#,
@@ -34,7 +34,7 @@ fn an_interrupted_proof_leaves_no_folder() {
 fn an_interrupted_proof_leaves_no_control_group() {
     let place = tempfile::tempdir().unwrap();
     let told = place.path().join("told");
-    // An echo that tells an address, and a player that tells which groups it is in.
+    // An echo that prints an address, and a player that writes its control groups to a file.
     let program = script(
         place.path(),
         &format!(
@@ -65,7 +65,7 @@ fn an_interrupted_proof_leaves_no_control_group() {
     }
 }
 
-/// A program to be taken for kqps.
+/// A program that stands in for kqps.
 fn script(place: &Path, lines: &str) -> PathBuf {
     let program = place.join("kqps");
     fs::write(&program, format!("#!/bin/sh\n{lines}\n")).unwrap();

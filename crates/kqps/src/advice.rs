@@ -1,4 +1,5 @@
-//! What is said first of the doubts in figures: what to do about them, in three sentences at most, and how to see the rest.
+//! The first words about doubts in figures: what to do, in three sentences at most, and the command that
+//! prints the rest.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -6,13 +7,13 @@ use std::fmt::Write as _;
 use kqps_observation::visible::visible_line;
 use kqps_verdict::advice::{Action, Told};
 
-/// As many sentences are said.
 const MOST: usize = 3;
 
 /// Reasons, each with what it asks for.
 pub(crate) type Reasons<'a> = Vec<(&'a str, Option<Action>)>;
 
-/// The gravest advice, and how many reasons are left, which `command` prints. Without one they are printed in any case.
+/// The gravest advice, then the number of reasons that it does not cover, which `command` prints. Without
+/// `command` there is no such line, since the caller prints every reason.
 pub(crate) fn of(told: &[Told], measured: usize, reasons: &Reasons<'_>, command: Option<&str>) -> String {
     let told = &told[..told.len().min(MOST)];
     let mut text = String::new();

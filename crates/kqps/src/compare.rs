@@ -1,5 +1,5 @@
-//! `kqps compare`: faster, slower, the same, or cannot tell yet. Of two subjects that are started for it, of the
-//! cells of a stored run, or of two stored runs.
+//! `kqps compare`: faster, slower, the same, or inconclusive. It compares two subjects that it starts, cells
+//! of one stored run, or two stored runs.
 
 mod condition;
 mod extent;
@@ -30,12 +30,12 @@ Examples:
   kqps compare kqps-runs/mine --factor io=blocking,mmsg
   kqps compare kqps-runs/before kqps-runs/after";
 
-/// Compare two subjects: faster, slower, the same, or cannot tell yet
+/// Compare two subjects: faster, slower, the same, or inconclusive
 ///
-/// With --a and --b kqps starts both side by side, and A once more, which shows what this host can tell apart; servers
-/// that run already, on this host or others, are named by their URLs, and asked what -d FILE says. Of one stored run it
-/// compares two cells, or those that differ in one factor only. Of two stored runs it compares the cells of the same name,
-/// and names all else that differs between the runs.
+/// With --a and --b kqps starts both subjects side by side, and A once more: A against itself shows which differences this
+/// host can resolve. A server that runs already, on this host or another, is named by its URL and gets the queries of -d
+/// FILE. Of one stored run kqps compares two cells, or all that differ in one factor only. Of two stored runs it compares
+/// the cells of the same name, and names the other differences between the runs.
 #[derive(clap::Args)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 #[command(after_help = EXAMPLES)]
@@ -45,14 +45,14 @@ pub(crate) struct Args {
     #[arg(value_name = "DIR", num_args = 0..=2)]
     runs: Vec<PathBuf>,
 
-    /// What B is compared with: a subject's name, file or command, a URL, or a cell of a stored run
+    /// The baseline: a subject's name, file or command, a URL, or a cell of a stored run
     ///
     /// Settings may follow a name or a file, as in 'knot workers=2'; docs/STUDIES.md lists them. A server that runs already
     /// is named by its URL, udp://ADDR:PORT.
     #[arg(long, value_name = "SUBJECT|COMMAND|URL|CELL", requires = "b", help_heading = "Subjects")]
     a: Option<String>,
 
-    /// What is judged, named in the same ways
+    /// The side to judge, named in the same ways as --a
     #[arg(long, value_name = "SUBJECT|COMMAND|URL|CELL", requires = "a", help_heading = "Subjects")]
     b: Option<String>,
 
@@ -71,8 +71,8 @@ pub(crate) struct Args {
 
     /// End with status 3 if a verdict is faster, slower, different or inconclusive (repeatable)
     ///
-    /// With a share, such as slower:2%, only if it is certainly so by that much: the whole interval lies beyond it. Where a
-    /// comparison is inconclusive, a condition on it cannot be judged, which counts as failed.
+    /// With a share, such as slower:2%, only if the whole interval lies beyond that share. A condition on an inconclusive
+    /// comparison cannot be judged, which counts as failed.
     #[arg(long, value_name = "VERDICT[:SHARE]", help_heading = "Output")]
     fail_on: Vec<Condition>,
 
@@ -85,13 +85,13 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// How subjects are measured that are started for a comparison.
+/// How `kqps compare` measures the subjects that it starts.
 #[derive(clap::Args)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 struct LiveArgs {
     /// Compare servers that run already, each named once: udp://ADDR:PORT or ADDR:PORT
     ///
-    /// What is given twice stands for --a and --b. It is always an address, never the name of a subject.
+    /// The first stands for --a, the second for --b. Each is an address, never the name of a subject.
     #[arg(long, value_name = "URL", conflicts_with_all = ["runs", "a", "b"], help_heading = "Subjects")]
     target: Vec<String>,
 
@@ -105,7 +105,7 @@ struct LiveArgs {
     #[arg(long, value_name = "ADDR[/PREFIX]", conflicts_with = "runs", help_heading = "Subjects")]
     allow_target: Vec<Allowed>,
 
-    /// Threads that play at a --target, each on a core of its own where there are enough (default: 1)
+    /// Threads that play at a --target, each on a core of its own if there are enough (default: 1)
     #[arg(long, value_name = "COUNT", value_parser = parse_count, conflicts_with = "runs", help_heading = "Load")]
     senders: Option<u64>,
 
@@ -113,7 +113,7 @@ struct LiveArgs {
     #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "runs", help_heading = "Load")]
     timeout: Option<Duration>,
 
-    /// How long it may take: shorter loads, and then as many blocks as fit, 6 at least (default: what --blocks take)
+    /// How long the comparison may take: shorter loads first, then as many blocks as fit, 6 at least
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with_all = ["runs", "blocks"], help_heading = "The run")]
     budget: Option<Duration>,
 
@@ -145,11 +145,11 @@ struct LiveArgs {
     #[arg(long, value_name = "SEED", value_parser = parse_seed, conflicts_with = "runs", help_heading = "The run")]
     seed: Option<u64>,
 
-    /// The folder of the run (default: TIME-compare among the user's data, or in kqps-runs/ where that is there)
+    /// The folder of the run (default: TIME-compare in the user's data, or in kqps-runs/ if that exists)
     #[arg(long, value_name = "DIR", conflicts_with = "runs", help_heading = "The run")]
     out: Option<PathBuf>,
 
-    /// Go on with the comparison in --out
+    /// Resume the comparison in --out
     #[arg(
         long,
         requires = "out",
@@ -159,7 +159,6 @@ struct LiveArgs {
     resume: bool,
 }
 
-/// What was compared.
 #[derive(Default)]
 struct Compared {
     comparisons: Vec<Comparison>,

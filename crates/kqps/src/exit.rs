@@ -1,4 +1,4 @@
-//! Exit statuses, and the text that explains them in the help and the manual page of every command.
+//! Exit statuses, and the text in the help and manual page of every command that explains them.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -11,16 +11,16 @@ use kqps_observation::store::StoreError;
 
 use crate::print;
 
-/// It could not do what it was asked: nothing could be sent, or nothing answered.
+/// The command could not do its work: it could send nothing, or nothing answered.
 pub(crate) const COULD_NOT: u8 = 1;
 
-/// It measured, but a figure is refused (grade F), or a condition of `--fail-on` holds.
+/// The command measured, but refuses a figure (grade F), or a condition of `--fail-on` holds.
 pub(crate) const REFUSED: u8 = 3;
 
-/// What stands above the statuses.
+/// The heading above the statuses.
 pub(crate) const HEAD: &str = "Exit status:";
 
-/// What the statuses of all commands mean but those of servers.
+/// The statuses of all commands except servers.
 const STATUSES: &str = "  0    it did what it was asked; a load that ran, whatever it measured
   1    it could not: nothing could be sent, nothing answered (whatever --fail-on
        asks), or an error; or what it printed could not be written
@@ -32,7 +32,7 @@ const STATUSES: &str = "  0    it did what it was asked; a load that ran, whatev
        measurement early, the second at once
   141  nobody reads its output any more, as in `kqps host | head`";
 
-/// What those of servers mean.
+/// The statuses of servers.
 const STATUSES_OF_SERVERS: &str =
     "  0    it served until a signal or the end of --for, and printed its counts
   1    it could not serve, or not go on
@@ -40,7 +40,7 @@ const STATUSES_OF_SERVERS: &str =
   129  ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's
        number), before it could answer";
 
-/// Adds to the help of a command, and of those below it, what its exit status means.
+/// Adds the meaning of the exit statuses to the help of a command and its subcommands.
 pub(crate) fn explained(command: Command) -> Command {
     explained_by(command, STATUSES)
 }
@@ -56,11 +56,12 @@ fn explained_by(command: Command, statuses: &'static str) -> Command {
     command.after_long_help(format!("{after}{HEAD}\n{statuses}")).mut_subcommands(below)
 }
 
-/// Nobody reads the output any more, as in `kqps host | head`. It is the status that a shell gives a program that SIGPIPE
-/// ended (128 + 13), as `cat` does, so that scripts with `pipefail` need to know one status only.
+/// The reader of the output has gone, as in `kqps host | head`. A shell gives the same status (128 + 13) to a
+/// program that SIGPIPE ends, such as `cat`, so scripts with `pipefail` need to know one status only.
 const UNREAD: u8 = 141;
 
-/// An error in what the user typed or in a file that the user gave: status 2 instead of 1.
+/// An error in the user's words or in a file that the user gave. It ends the program with status 2 instead of
+/// 1.
 #[derive(Debug)]
 pub(crate) struct BadInput(pub(crate) String);
 
@@ -72,12 +73,13 @@ impl fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
-/// Turns any error with a message into one about the user's input.
+/// Turns any error with a message into an error about the user's input.
 pub(crate) fn bad_input(error: impl fmt::Display) -> anyhow::Error {
     anyhow::Error::new(BadInput(error.to_string()))
 }
 
-/// An error of several lines, in which no name from outside holds a line feed any more. Every other error is one line.
+/// An error of several lines. Names from outside are escaped already and hold no line feed. Every other error
+/// is one line.
 #[derive(Debug)]
 pub(crate) struct Lines {
     pub(crate) text: String,
@@ -92,7 +94,8 @@ impl fmt::Display for Lines {
 
 impl std::error::Error for Lines {}
 
-/// Whether an error is about what the user typed or gave, a store that cannot be read and a folder that is taken among it.
+/// Whether an error is about the user's words or files, including a store that cannot be read and a folder
+/// that is taken.
 fn is_about_input(error: &anyhow::Error) -> bool {
     let is_bad = |cause: &StoreError| {
         use StoreError::{Damaged, Directory, Exists, Locked, Newer, NotAStore};
@@ -122,10 +125,10 @@ fn is_about_input(error: &anyhow::Error) -> bool {
         || error.chain().filter_map(|cause| cause.downcast_ref()).any(of_lab)
 }
 
-/// Prints an error, and returns the status that it ends the program with.
+/// Prints an error, and returns the program's exit status for it.
 pub(crate) fn with(error: &anyhow::Error) -> ExitCode {
     if error.is::<print::Lost>() {
-        // It was reported, and [`after_printing`] has the status.
+        // It was reported already, and [`after_printing`] returns the status.
         return ExitCode::SUCCESS;
     }
     match error.downcast_ref::<Lines>() {
@@ -135,8 +138,8 @@ pub(crate) fn with(error: &anyhow::Error) -> ExitCode {
     if is_about_input(error) { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 
-/// The program's status, once everything is printed: output that is lost makes a success none. Any other status says
-/// more, and stays.
+/// The program's status after all output. If output was lost, success becomes a failure. Any other status
+/// stays, since it says more.
 pub(crate) fn after_printing(status: ExitCode) -> ExitCode {
     match print::failure() {
         Some(failure) if status == ExitCode::SUCCESS => match failure.kind() {

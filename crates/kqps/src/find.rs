@@ -1,4 +1,4 @@
-//! `kqps find`: the highest reliable rate of a target, by METHOD's search, with how far to trust it.
+//! `kqps find`: the highest reliable rate of a target, by the search in METHOD.md, with a grade of trust.
 
 mod ceiling;
 mod keep;
@@ -36,13 +36,13 @@ use crate::value::{parse_duration, parse_rate, parse_share};
 use ceiling::{Ceilings, Interface};
 use keep::Keeping;
 
-/// How close bounds can be at most: loads that are closer are the same load.
+/// The narrowest distance between the bounds, as a share. Closer loads cannot be distinguished.
 const WIDTH_LEAST: f64 = 0.0001;
 
-/// Queries outstanding in the short closed loop that tells where to begin.
+/// Queries outstanding in the short closed loop whose rate is the search's starting point.
 const WINDOW: u64 = 500;
 
-/// The echo's I/O model that most name servers come nearest to.
+/// The echo's I/O model that is closest to most name servers.
 const USUAL_IO: &str = "mmsg";
 
 const EXAMPLES: &str = "\
@@ -82,24 +82,24 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Goal")]
     max: Option<f64>,
 
-    /// A trial is bad, too, if p99 of its latency is above this
+    /// A trial is also bad if p99 of its latency is above this
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Goal")]
     p99: Option<Duration>,
 
     /// The echo's I/O model that is most like the subject's (default: mmsg)
     ///
-    /// One of blocking, spin, poll, select, epoll, event, mmsg, segment and uring. The echo's rate is the ceiling, of which
-    /// the figure is a share.
+    /// One of blocking, spin, poll, select, epoll, event, mmsg, segment and uring. The echo's rate is the ceiling, and the
+    /// figure is a share of it.
     #[arg(long, value_name = "MODEL", hide_possible_values = true, value_parser = PossibleValuesParser::new(kqps_lab::study::models().collect::<Vec<_>>()), help_heading = "Ceiling")]
     subject_io: Option<String>,
 
-    /// Do not measure the echo, so that the figure is no share of a ceiling
+    /// Do not measure the echo: the figure is then no share of a ceiling
     #[arg(long, help_heading = "Ceiling")]
     no_ceiling: bool,
 
-    /// How long the search may take, give or take a last trial (default: what the goal says)
+    /// How long the search may take, apart from its last trial (default: the goal's limit)
     ///
-    /// That is 14s for quick, 3m for default and lossless, and 1h for rfc2544. The last trials may end 15 % later.
+    /// The goals' limits are 14s for quick, 3m for default and lossless, and 1h for rfc2544. The last trials may end 15 % later.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Goal")]
     time_limit: Option<Duration>,
 
@@ -109,7 +109,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
 
-    /// Print all reasons for the grade, and not just what would help
+    /// Print all reasons for the grade, and not just the advice
     #[arg(long, help_heading = "Output")]
     why: bool,
 
@@ -120,7 +120,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let goal = goal_of(args)?;
-    // Every plan of the search is this one under another load.
+    // Every plan of the search is this plan with another load.
     let mut plan = args.player.plan(
         LoadPlan::Closed { outstanding: WINDOW },
         Stop { after: Some(Duration::from_secs_f64(goal.final_s)), passes: None },
@@ -186,7 +186,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if verdict.grade.refuses() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
 
-/// What the trials of a search need.
+/// What the trials of a search share.
 struct Search<'a> {
     json: bool,
     goal: &'a Goal,
@@ -194,13 +194,13 @@ struct Search<'a> {
     dataset: Dataset,
     watcher: Watcher,
     keeping: Option<Keeping>,
-    /// The cores whose speed counts; none where the target is on another host.
+    /// The cores whose speed is measured; `None` if the target is on another host.
     cores: Option<Cores>,
     gauges: Gauges,
 }
 
 impl Search<'_> {
-    /// Plays one trial, prints what came of it, and keeps it.
+    /// Plays one trial, prints its result, and stores it.
     fn play_and_tell(&mut self, load: &Load) -> Result<Trial, Ended> {
         let play = |load: &Load| trial(self.plan, &self.dataset, load, &self.watcher);
         let trial = match &self.cores {
@@ -225,31 +225,30 @@ impl Search<'_> {
     }
 }
 
-/// Prints a trial as soon as it is over, whatever ends the search. When nobody can read it there is no use in more.
+/// Prints a trial as soon as it is over. An output that cannot be written ends the search.
 fn tell(trial: &Trial, load: &Load) -> anyhow::Result<()> {
     print::json(&Printed { trial, purpose: load.purpose, spoiled: is_spoiled(trial) })?;
     Ok(print::check()?)
 }
 
-/// What `--json` prints of each trial, before the verdict.
+/// The JSON object that `--json` prints of each trial, before the verdict.
 #[derive(Serialize)]
 struct Printed<'a> {
     #[serde(flatten)]
     trial: &'a Trial,
-    /// Why it was made.
     purpose: Purpose,
-    /// Whether the player spoiled it, so that it was made again.
+    /// Whether the player spoiled the trial, so that it is played again.
     spoiled: bool,
 }
 
-/// Why a search has no end.
+/// Why a search ended early.
 enum Ended {
-    /// In the midst of a trial, which the verdict leaves out.
+    /// During a trial, which the verdict leaves out.
     Interrupted,
     Failed(anyhow::Error),
 }
 
-/// The subject's interface as the user told it, or as most name servers have it.
+/// The subject's interface: as the flags say, or else the usual one of name servers.
 fn interface_of(args: &Args) -> Interface {
     Interface {
         io: args.subject_io.clone().unwrap_or_else(|| USUAL_IO.into()),
@@ -283,22 +282,20 @@ fn goal_of(args: &Args) -> anyhow::Result<Goal> {
     Ok(goal)
 }
 
-/// Whether all targets are on this host.
 fn are_here(targets: &[SocketAddr]) -> bool {
     targets.iter().all(|&target| is_own(target))
 }
 
-/// How long an answer may take where no flag says it: on this host as long as in a study.
+/// The default timeout of an answer. On this host it is that of a study.
 fn usual_timeout(targets: &[SocketAddr]) -> Duration {
     if are_here(targets) { Duration::from_secs_f64(Setup::MANY_FLOWS.timeout_s) } else { TIMEOUT }
 }
 
-/// The cores of player and subject on this host.
+/// The cores of player and subject; `None` if the target is on another host.
 fn cores_of(plan: &Plan) -> Option<Cores> {
     are_here(&plan.targets).then(|| Cores::of(&plan.cpus, &plan.subject_cpus))
 }
 
-/// Plays one trial of the search.
 fn trial(plan: &Plan, dataset: &Dataset, load: &Load, watcher: &Watcher) -> anyhow::Result<Trial> {
     let mut plan = plan.clone();
     plan.stop.after = Some(Duration::from_secs_f64(load.duration_s));
@@ -309,7 +306,7 @@ fn trial(plan: &Plan, dataset: &Dataset, load: &Load, watcher: &Watcher) -> anyh
     watcher.play(&plan, dataset, shown)
 }
 
-/// Why there is nobody to be searched: the subject has ended, or nothing ever answered.
+/// Why the search has no target: the subject has ended, or nothing ever answered.
 fn nobody_there(trial: &Trial, load: &Load) -> Option<String> {
     let ended = trial.subject.as_ref().filter(|subject| !subject.alive).map(|subject| match load.pace {
         Pace::Open { rate_qps } => {

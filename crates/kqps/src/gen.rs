@@ -84,12 +84,12 @@ struct QueriesArgs {
 
     /// How often each name is asked: uniform, zipf:S or ranks:FILE (default: the recipe's, or uniform)
     ///
-    /// With zipf:S the n-th name is asked 1/n^S times as often as the first. With ranks:FILE it is asked as often as the
-    /// number says that begins line n of the file.
+    /// With zipf:S the n-th name is asked 1/n^S times as often as the first. With ranks:FILE its weight is the number at the
+    /// beginning of line n of the file.
     #[arg(long, value_name = "HOW")]
     popularity: Option<Popular>,
 
-    /// What the file says of each right answer: nothing, rcode, or answers (default: the recipe's, or rcode)
+    /// What the file has of each right answer: nothing, rcode, or answers (default: the recipe's, or rcode)
     ///
     /// With answers it is the rcode and a digest of the answer.
     #[arg(long, value_name = "WHAT", value_parser = flags::parse_expect)]
@@ -108,7 +108,7 @@ struct QueriesArgs {
     output: PathBuf,
 }
 
-/// Print a recipe that kqps carries, to begin your own with; without a name, list them
+/// Print a built-in recipe, as a start for your own; without a name, list them
 #[derive(clap::Args)]
 #[command(after_help = RECIPE_EXAMPLES)]
 struct RecipeArgs {
@@ -141,7 +141,7 @@ fn zone(args: &ZoneArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What zones of a recipe hold.
+/// The contents of a recipe's zones, in words.
 fn words(recipe: &Recipe) -> String {
     let what = if recipe.contents == generate::Contents::default() { "address records" } else { "entries" };
     let signed = if recipe.signing.is_some() { ", signed" } else { "" };
@@ -192,7 +192,7 @@ fn recipe(name: Option<&str>) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the system refused is status 1, what the user asked for in vain 2.
+/// Errors of the system end with status 1, errors in the user's recipe or flags with 2.
 fn with_its_status(error: GenerateError) -> anyhow::Error {
     match error {
         GenerateError::Io { .. } => error.into(),

@@ -1,20 +1,20 @@
-//! Facts about the help of every command: its examples can be typed, each flag has one line in `-h`, and where there are
-//! many flags they stand in groups.
+//! Rules for the help of every command: its examples parse, each flag has one line in `-h`, and a long list
+//! of flags is in groups.
 
 use clap::{Arg, Command, CommandFactory as _};
 
 use crate::Cli;
 
-/// Flags that a list holds without groups.
+/// The most flags that a list may have without groups.
 const UNGROUPED_MOST: usize = 9;
 
-/// Characters of a flag's line in `-h`.
+/// The most characters of a flag's line in `-h`.
 const LINE_MOST: usize = 110;
 
-/// Characters of a line that stands at the end of the help.
+/// The most characters of a line of examples or statuses.
 const EXAMPLE_MOST: usize = 80;
 
-/// Every command that a user sees, with the words that lead to it.
+/// Every visible command, with the words that call it.
 fn commands() -> Vec<(String, Command)> {
     let mut program = crate::command_line();
     program.build();
@@ -29,7 +29,7 @@ fn commands() -> Vec<(String, Command)> {
     found
 }
 
-/// The command lines among the examples of a command, up to where a shell redirects the output.
+/// The command lines among a command's examples, each cut where a shell redirects its output.
 fn examples(command: &Command) -> Vec<Vec<String>> {
     let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let lines = text.lines().filter(|line| line.starts_with("  kqps"));
@@ -46,7 +46,7 @@ fn flags(command: &Command) -> impl Iterator<Item = &Arg> {
 fn every_command_has_examples_that_can_be_typed() {
     for (words, command) in commands() {
         let examples = examples(&command);
-        // A longer line is broken where a terminal is 80 columns wide, and could not be typed as it stands.
+        // A terminal of 80 columns breaks a longer line, which could then not be pasted.
         let after = command.get_after_long_help().expect("it has at least the statuses").to_string();
         let too_long = after.lines().find(|line| line.chars().count() > EXAMPLE_MOST);
         assert_eq!(too_long, None, "{words}");

@@ -1,4 +1,4 @@
-//! `kqps host`: this machine in words and tables, as far as it matters to a benchmark.
+//! `kqps host`: the properties of this machine that matter to a benchmark, in words and tables.
 
 use std::process::ExitCode;
 
@@ -28,16 +28,15 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Show all of it, as without a command
+    /// Show everything, as without a command
     Show,
 }
 
-/// What `--json` prints.
 #[derive(Serialize)]
 struct Shown<'a> {
     schema: u32,
     kind: &'static str,
-    /// How the cores would be shared between a player and a subject of one core each.
+    /// How kqps would share the cores between a player and a subject of one core each.
     player_cpus: Vec<u32>,
     subject_cpus: Vec<u32>,
     shared: bool,
@@ -86,7 +85,7 @@ fn table() -> Table {
     table
 }
 
-/// What it is and how it keeps time.
+/// The machine, and how it keeps time.
 fn machine(fingerprint: &Fingerprint) -> Table {
     let unknown = || "not known".to_owned();
     let microcode = fingerprint.microcode.as_ref().map(|code| format!(", microcode {code}"));
@@ -105,7 +104,7 @@ fn machine(fingerprint: &Fingerprint) -> Table {
         ("Clock source", fingerprint.clock_source.clone().unwrap_or_else(unknown)),
         ("Governor", fingerprint.governor.clone().unwrap_or_else(unknown)),
         ("Turbo", turbo),
-        ("Mitigations", format!("{mitigated} in force, {vulnerable} of the CPU's weaknesses left open")),
+        ("Mitigations", format!("{mitigated} in force, {vulnerable} CPU vulnerabilities left open")),
     ];
     let mut table = table();
     for (name, value) in rows {
@@ -114,7 +113,7 @@ fn machine(fingerprint: &Fingerprint) -> Table {
     table
 }
 
-/// How many weaknesses of the CPU are mitigated, and how many are not.
+/// The numbers of the CPU's vulnerabilities that are mitigated and that are not.
 fn mitigations(fingerprint: &Fingerprint) -> (usize, usize) {
     let beginning =
         |word: &str| fingerprint.mitigations.values().filter(|told| told.starts_with(word)).count();
@@ -145,7 +144,7 @@ fn cores(topology: &Topology) -> Table {
     table
 }
 
-/// What a run on this machine alone would do with the cores.
+/// The cores that player and subject would get in a run on this machine alone.
 fn sides(topology: &Topology) -> String {
     let split = split(topology, 1, 1);
     let (player, subject) = (write_list(&split.player_cpus), write_list(&split.subject_cpus));
@@ -176,7 +175,7 @@ fn interrupts(topology: &Topology) -> String {
     format!("Interrupts of network devices:\n{}", table.trim_fmt())
 }
 
-/// The settings that most often bound a result, and what they mean.
+/// The settings that most often limit a result, with their meanings.
 const SETTINGS: [(&str, &str); 9] = [
     ("net.core.rmem_max", "bytes that a socket may buffer of what it receives, without privilege"),
     ("net.core.rmem_default", "the same for a socket that asks for nothing"),

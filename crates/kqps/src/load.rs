@@ -34,7 +34,7 @@ pub(crate) use progress::Shown;
 pub(crate) use subject::watched;
 pub(crate) use target::{Allowed, Family, resolve_all};
 
-/// How long an answer may take where no flag says it.
+/// The default timeout of an answer.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
@@ -53,7 +53,7 @@ pub(crate) struct Args {
 
     /// Open loop: send this many queries a second
     ///
-    /// They are sent whatever the subject answers. With -q as well, what falls due while that many are outstanding is not sent, and is counted as unsent.
+    /// They are sent no matter what the subject answers. With -q as well, a query that falls due while that many are outstanding is not sent, and counts as unsent.
     #[arg(short = 'Q', long, value_name = "RATE", value_parser = parse_rate, help_heading = "Load")]
     rate: Option<f64>,
 
@@ -88,8 +88,8 @@ pub(crate) struct Args {
     /// End with status 3 if this holds: loss[:SHARE], wrong[:SHARE], latency:TIME or noise (repeatable)
     ///
     /// loss and wrong hold if more than this share of the queries sent was lost or late, or answered wrongly; latency if p99
-    /// is above this time; noise if the player or the host spoiled the load. What cannot be judged, such as p99 of fewer than
-    /// 10,000 queries, counts as failed.
+    /// is above this time; noise if the player or the host spoiled the load. A condition that cannot be judged, such as p99
+    /// of fewer than 10,000 queries, counts as failed.
     #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     fail_on: Vec<Condition>,
 
@@ -98,13 +98,13 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `--json` prints: the facts, and what they give cause to warn of.
+/// The JSON object of `--json`: the trial's facts and their warnings.
 #[derive(Serialize)]
 struct Judged<'a> {
     #[serde(flatten)]
     trial: &'a Trial,
     warnings: &'a [Warning],
-    /// Why the trial says nothing of the target: nothing could be sent, or nothing answered.
+    /// Why the trial says nothing of the target: it sent nothing, or received no answer.
     silence: Option<&'a str>,
     /// The conditions of `--fail-on` that hold or could not be judged.
     failed_on: Vec<String>,
@@ -149,7 +149,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// The conditions that hold, or that could not be judged, and what is said of each.
+/// The conditions that hold or that could not be judged, each with its message.
 fn failed(conditions: &[Condition], judge: impl Fn(&Condition) -> Outcome) -> Vec<(&Condition, String)> {
     let said = |condition: &Condition| match judge(condition) {
         Outcome::Passes => None,
@@ -161,8 +161,8 @@ fn failed(conditions: &[Condition], judge: impl Fn(&Condition) -> Outcome) -> Ve
     conditions.iter().filter_map(|condition| Some((condition, said(condition)?))).collect()
 }
 
-/// What is known of the surroundings of a plan's trials. That a target elsewhere is on another host is left to
-/// what the trials show.
+/// The surroundings of a plan's trials, as far as they are known. A target with another address may still be
+/// on this host, so `one_host` stays unknown then, and the trials decide.
 pub(crate) fn setting(args: &PlayerArgs, plan: &Plan) -> Setting {
     Setting {
         one_host: plan.targets.iter().any(|&target| is_own(target)).then_some(true),
@@ -172,30 +172,28 @@ pub(crate) fn setting(args: &PlayerArgs, plan: &Plan) -> Setting {
     }
 }
 
-/// Plays trials that a person may watch, and that signals end in order.
+/// Plays trials with a progress line for the user, and lets signals end them early.
 pub(crate) struct Watcher {
     interrupts: &'static Interrupts,
 }
 
 impl Watcher {
-    /// From here on the first signal ends the trial early, and the second ends it at once.
+    /// From here on, the first signal ends the trial early, and the second ends the program at once.
     pub(crate) fn new() -> Self {
         Self { interrupts: signals::in_order() }
     }
 
-    /// The user's wish to end.
     pub(crate) fn interrupts(&self) -> &Interrupts {
         self.interrupts
     }
 
-    /// Plays one trial.
     pub(crate) fn play(&self, plan: &Plan, dataset: &Dataset, shown: Shown) -> anyhow::Result<Trial> {
         let control = Control { stop: self.interrupts.clone(), ..Control::new(plan.threads) };
         Ok(progress::beside(plan, &control.live, shown, || play(plan, dataset, &control))?)
     }
 }
 
-/// The load that was asked for; where nothing was, a closed loop.
+/// The load that the flags ask for; by default a closed loop.
 fn load_of(args: &Args) -> anyhow::Result<LoadPlan> {
     if args.outstanding == Some(0) {
         return Err(bad_input("-q 0 would send nothing: at least 1 query must be outstanding"));
@@ -208,7 +206,7 @@ fn load_of(args: &Args) -> anyhow::Result<LoadPlan> {
     })
 }
 
-/// A thread without a window would send nothing.
+/// Refuses a window smaller than the number of threads: a thread without a window would send nothing.
 fn check_window(plan: &Plan) -> anyhow::Result<()> {
     match plan.load {
         LoadPlan::Closed { outstanding: window } | LoadPlan::Open { window: Some(window), .. }

@@ -1,6 +1,6 @@
-//! The program: arguments in, a call, words out.
+//! The program: it parses the arguments and calls the command.
 
-// Only `print` prints: the standard macros panic when they cannot.
+// Only `print` prints: the standard macros panic if a write fails.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 #[macro_use]
@@ -65,12 +65,13 @@ enum Command {
     Man(man::Args),
 }
 
-/// The command line with all that its help says.
+/// The command line with the exit statuses in its help.
 fn command_line() -> clap::Command {
     with_negative_numbers(exit::explained(Cli::command()))
 }
 
-/// Has a negative number taken for a value, so that its flag says what it expects; it would be taken for another flag.
+/// Accepts negative numbers as values, so that the flag's own parser can say what it expects. Clap would
+/// report an unknown flag.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     let taken = |arg: clap::Arg| {
         let takes_values = arg.get_action().takes_values();
@@ -94,7 +95,7 @@ fn main() -> ExitCode {
 }
 
 fn run(Cli { no_install, command }: Cli) -> anyhow::Result<ExitCode> {
-    // Servers take signals before they start a thread.
+    // A server handles signals itself, before it starts a thread.
     if !matches!(command, Some(Command::Serve(_))) {
         signals::watch()?;
     }

@@ -1,4 +1,4 @@
-//! `kqps man`: the manual page, on stdout. One page for the program, or one for a command.
+//! `kqps man`: prints the manual page of the program or of one command on stdout.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use kqps_lab::toml_file::{did_you_mean, nearest};
 
 use crate::exit::{HEAD, bad_input};
 
-/// What stands above the examples.
+/// The heading above the examples.
 const EXAMPLES_HEAD: &str = "Examples:";
 
 const EXAMPLES: &str = "\
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let page = page_of(&program, &args.command)?;
     let mut text = Vec::new();
     clap_mangen::Man::new(page).render(&mut text)?;
-    // Examples and statuses stand at the end of the help, and have sections of their own here (man-pages(7)).
+    // Examples and statuses are at the end of the help. A manual page has sections for them (man-pages(7)).
     let text = String::from_utf8(text)?
         .replace(&format!(".SH EXTRA\n{EXAMPLES_HEAD}\n"), ".SH EXAMPLES\n")
         .replace(&format!("\n{HEAD}\n"), "\n.SH \"EXIT STATUS\"\n");
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command that these words lead to, called as its page is.
+/// The command that these words call, with the name of its page.
 fn page_of(program: &Command, words: &[String]) -> anyhow::Result<Command> {
     let mut command = program;
     let mut name = program.get_name().to_owned();
@@ -52,12 +52,12 @@ fn page_of(program: &Command, words: &[String]) -> anyhow::Result<Command> {
     Ok(command.clone().name(name).display_name(shown).bin_name(spoken))
 }
 
-/// Whether a command has a page: `help` has none, and what kqps starts itself has none.
+/// Whether a command has a page. `help` and the hidden commands that kqps starts itself have none.
 fn is_shown(command: &Command) -> bool {
     !command.is_hide_set() && command.get_name() != "help"
 }
 
-/// That there is no such command, and which there are.
+/// An error for a word that is no command, with the commands that exist.
 fn unknown(command: &Command, name: &str, word: &str) -> anyhow::Error {
     let known = command.get_subcommands().filter(|below| is_shown(below)).map(Command::get_name);
     let known: Vec<&str> = known.collect();

@@ -1,9 +1,13 @@
-//! Everything that kqps prints goes through here. Two things can go wrong with it. Nobody may read it any more, as in
-//! `kqps host | head`, or its disk may be full: the first failure to write to stdout is remembered, nothing more is
-//! written there, and [`crate::exit::after_printing`] makes it the exit status. What cannot be written to stderr is
-//! lost, and a measurement goes on. And text from outside may hold characters that a terminal obeys: each shows as its
-//! number instead. So does a line feed within what is printed as one line (`println!`, `eprintln!`); text of several lines
-//! is for `print!` and `eprint!`.
+//! Everything that kqps prints goes through this file, which handles two problems.
+//!
+//! A write may fail. The reader may have gone, as in `kqps host | head`, or the disk may be full. The first
+//! failure of stdout is remembered. Nothing more is written there, and [`crate::exit::after_printing`] turns
+//! the failure into the exit status. Text that cannot be written to stderr is lost, and a measurement goes
+//! on.
+//!
+//! Text from outside may hold control characters that a terminal obeys. Each is printed as its number
+//! instead. So is a line feed within a line of `println!` or `eprintln!`; `print!` and `eprint!` are for text
+//! of several lines.
 
 use std::fmt::{self, Arguments};
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
@@ -14,7 +18,7 @@ use kqps_kernel::inherited::stdout_is_closed;
 use kqps_observation::visible::{visible, visible_json, visible_line};
 use serde::Serialize;
 
-// These shadow the standard macros in the whole program, which panic where they cannot write.
+// These shadow the standard macros in the whole program. The standard ones panic if a write fails.
 macro_rules! eprintln {
     ($($said:tt)*) => { $crate::print::line_to_stderr(format_args!($($said)*)) };
 }
@@ -31,47 +35,47 @@ macro_rules! println {
     ($($said:tt)*) => { $crate::print::line_to_stdout(format_args!($($said)*)) };
 }
 
-/// Why writing to stdout failed, if it did.
+/// The first failure to write to stdout.
 static FAILURE: OnceLock<io::Error> = OnceLock::new();
 
-/// Writes text to stderr, or loses it.
+/// Writes text to stderr. A failure is ignored.
 pub(crate) fn to_stderr(said: Arguments<'_>) {
     let _ = io::stderr().write_all(visible(&said.to_string()).as_bytes());
 }
 
-/// Writes one line to stderr, whatever is quoted in it.
+/// Writes one line to stderr, even if a quoted text in it has line feeds.
 pub(crate) fn line_to_stderr(said: Arguments<'_>) {
     let _ = io::stderr().write_all(format!("{}\n", visible_line(&said.to_string())).as_bytes());
 }
 
-/// Writes text to stdout, or remembers that this failed.
+/// Writes text to stdout. A failure is remembered.
 pub(crate) fn to_stdout(said: Arguments<'_>) {
     write(visible(&said.to_string()).as_bytes());
 }
 
-/// Writes one line to stdout, whatever is quoted in it.
+/// Writes one line to stdout, even if a quoted text in it has line feeds.
 pub(crate) fn line_to_stdout(said: Arguments<'_>) {
     write(format!("{}\n", visible_line(&said.to_string())).as_bytes());
 }
 
-/// Prints a value as one line of JSON.
 pub(crate) fn json(value: &impl Serialize) -> serde_json::Result<()> {
     let line = to_json(value)?;
     println!("{line}");
     Ok(())
 }
 
-/// A value as JSON in which no character acts on a terminal.
+/// A value as JSON without characters that act on a terminal.
 pub(crate) fn to_json(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(visible_json(&serde_json::to_string(value)?).into_owned())
 }
 
-/// Stdout for what writes piece by piece. It never fails: a server goes on when nobody reads what it prints.
+/// Stdout for code that writes piece by piece. Writes never fail, since a server goes on when the reader of
+/// its output has gone.
 pub(crate) struct Out;
 
 impl io::Write for Out {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // What is formatted comes in pieces of whole characters.
+        // Formatting writes pieces of whole characters.
         write(visible(&String::from_utf8_lossy(bytes)).as_bytes());
         Ok(bytes.len())
     }
@@ -81,8 +85,8 @@ impl io::Write for Out {
     }
 }
 
-/// What clap has to say: help and the version on stdout, errors on stderr. In colour on a terminal, unless the user typed
-/// characters that act there, since an error quotes them.
+/// Prints a message of clap: help and version on stdout, errors on stderr. On a terminal it is in colour,
+/// unless the arguments hold control characters, since an error quotes them.
 pub(crate) fn by_clap(said: &clap::Error) -> ExitCode {
     let status = ExitCode::from(said.exit_code() as u8);
     let is_plain =
@@ -98,10 +102,10 @@ pub(crate) fn by_clap(said: &clap::Error) -> ExitCode {
     status
 }
 
-/// What clap says, with each line feed that the user typed as its number.
+/// A message of clap in which each line feed of the user's arguments is a number.
 fn in_one_line(mut said: String) -> String {
     for word in std::env::args_os().map(|word| word.to_string_lossy().into_owned()) {
-        // Clap may quote the value of --flag=VALUE alone.
+        // Clap may quote only the value of --flag=VALUE.
         for typed in word.split_once('=').into_iter().map(|(_, value)| value).chain([&*word]) {
             if typed.contains('\n') {
                 said = said.replace(typed, &visible_line(typed));
@@ -111,7 +115,7 @@ fn in_one_line(mut said: String) -> String {
     said
 }
 
-/// What was printed is lost, as [`failure`] says: reason enough to end what only prints more.
+/// The error of output that was lost (see [`failure`]). A command that would only print more ends with it.
 #[derive(Debug)]
 pub(crate) struct Lost;
 
@@ -123,12 +127,11 @@ impl fmt::Display for Lost {
 
 impl std::error::Error for Lost {}
 
-/// An error if what was printed is lost.
 pub(crate) fn check() -> Result<(), Lost> {
     if FAILURE.get().is_some() { Err(Lost) } else { Ok(()) }
 }
 
-/// Writes what is still held back, and returns why anything that was printed is lost.
+/// Flushes stdout, and returns the first failure of this program to write there.
 pub(crate) fn failure() -> Option<&'static io::Error> {
     if FAILURE.get().is_none() {
         remember(stdout().flush());
@@ -147,12 +150,12 @@ fn write(bytes: &[u8]) {
     });
 }
 
-/// Remembers the first failure, and reports it at once, since a server may go on for days. A pipe that nobody reads needs
-/// no report.
+/// Remembers the first failure, and reports it at once, since a server may run for days. A closed pipe is not
+/// reported.
 fn remember(written: io::Result<()>) {
     let Err(error) = written else { return };
     let report = (error.kind() != ErrorKind::BrokenPipe).then(|| error.to_string());
-    // Of two threads that fail at once, one reports.
+    // If two threads fail at once, one reports.
     if let (Ok(()), Some(report)) = (FAILURE.set(error), report) {
         eprintln!("kqps: cannot write to stdout: {report}; what was printed there is incomplete");
     }

@@ -33,7 +33,7 @@ struct Capability {
     name: &'static str,
     purpose: &'static str,
     works: bool,
-    /// Why not; none where it works.
+    /// Why it does not work; `None` if it works.
     reason: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `kqps report`: the page of a stored run, made again from the store alone.
+//! `kqps report`: writes the page of a stored run again, from the store alone.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use kqps_verdict::judge::{RunVerdict, judge};
 use crate::exit::bad_input;
 use crate::run::words::why;
 
-/// The page of a run within its folder.
+/// The file name of the page in the run's folder.
 const PAGE: &str = "report.html";
 
 const EXAMPLES: &str = "\
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
 
-    /// Print why each figure has its grade, after the place of the page
+    /// Print why each figure has its grade, after the path of the page
     #[arg(long)]
     why: bool,
 }
@@ -50,7 +50,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the page of a run: whole, or not at all.
 fn write(run: &Run, verdict: &RunVerdict, page: &Path) -> anyhow::Result<()> {
     let html = kqps_report::page(run, verdict);
     write_whole(page, html.as_bytes()).with_context(|| format!("cannot write {}", page.display()))

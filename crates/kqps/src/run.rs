@@ -1,4 +1,4 @@
-//! `kqps run`: the default study or another one, from laying it out to the page that tells what came of it.
+//! `kqps run`: plays the default study or another one, from its layout to the page with its results.
 
 mod announce;
 mod install;
@@ -51,12 +51,12 @@ Examples:
 
 /// Measure this machine: the echo, and every name server that is installed; or a study
 ///
-/// The echo is measured under each I/O model: what it reaches is the ceiling of the others.
+/// kqps measures the echo under each I/O model. The echo's rate is the ceiling of the servers.
 #[derive(clap::Args, Default)]
 #[command(after_help = EXAMPLES)]
 #[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(crate) struct Args {
-    /// A study's file, or the name of a study that kqps carries (default: the default study)
+    /// A study's file, or the name of a built-in study (default: the default study)
     #[arg(value_name = "STUDY.toml")]
     study: Option<PathBuf>,
 
@@ -64,15 +64,15 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "resume", help_heading = "The run")]
     dry_run: bool,
 
-    /// The folder of the run (default: TIME-STUDY among the user's data, or in kqps-runs/ where that is there)
+    /// The folder of the run (default: TIME-STUDY in the user's data, or in kqps-runs/ if that exists)
     #[arg(long, value_name = "DIR", help_heading = "The run")]
     out: Option<PathBuf>,
 
-    /// Go on with the run in --out, or with the newest unfinished one
+    /// Resume the run in --out, or the newest unfinished one
     #[arg(long, conflicts_with_all = ["study", "budget", "seed", "subject", "command", "echo", "records", "target", "queries"], help_heading = "The run")]
     resume: bool,
 
-    /// How long it may take (default: 2m, or what the study takes)
+    /// How long the run may take (default: 2m, or what the study takes)
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "The run")]
     budget: Option<Duration>,
 
@@ -110,13 +110,13 @@ pub(crate) struct Args {
 
     /// Do not install missing name servers
     ///
-    /// Only a run from a checkout, as root on Debian, does so.
+    /// Only a run from a checkout, as root on Debian, installs any.
     #[arg(long, help_heading = "The run")]
     no_install: bool,
 
-    /// Print all reasons for each grade, and not just what would help
+    /// Print all reasons for each grade, and not just the advice
     ///
-    /// `kqps report DIR --why` prints them of a run that is over.
+    /// `kqps report DIR --why` prints them for a finished run.
     #[arg(long, conflicts_with = "dry_run", help_heading = "Output")]
     why: bool,
 
@@ -135,7 +135,8 @@ serve that zone; any other may answer anything.";
 
 const RECORDS: u64 = 100_000;
 
-/// What `kqps` alone does: it says so first, and where, and what else there is.
+/// `kqps` without a command. It first prints what it will do, where it writes, and how to see the other
+/// commands.
 pub(crate) fn alone(no_install: bool) -> anyhow::Result<ExitCode> {
     let folder = default_folder(kqps_lab::study::NAME)?;
     eprintln!("{}", announce::alone(&folder));
@@ -172,7 +173,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Writes the page of a run, and tells where it lies. Without it the verdict can be told all the same.
+/// Writes the page of a run, and returns its path. If it cannot be written, the caller can still print the
+/// verdict.
 pub(crate) fn write_page(session: &Session, verdict: &RunVerdict) -> anyhow::Result<PathBuf> {
     let (folder, page) = (session.folder(), kqps_report::page(session.run(), verdict));
     let report = folder.report();
@@ -188,7 +190,7 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
         Some(folder) => named(folder)?,
         None => default_folder(wish.study.as_ref().map_or(kqps_lab::study::NAME, |study| &study.name))?,
     };
-    // Installing is no part of measuring, and not paid for by the budget.
+    // Installing is no part of the measurement, and the budget does not pay for it.
     let installing = Instant::now();
     let definitions: Vec<Definition> = wish.subjects.iter().map(|one| one.definition.clone()).collect();
     let missing = packages::missing(&definitions);
@@ -201,7 +203,6 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
     Ok(session)
 }
 
-/// Lays out what would be measured, and prints it.
 fn dry_run(args: &Args) -> anyhow::Result<ExitCode> {
     let wish = wish(args)?;
     let laid_out = lay_out(&wish).map_err(input_or_not)?;
@@ -209,7 +210,7 @@ fn dry_run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A slip in a file or in the arguments is bad input; anything else could not be run.
+/// Errors in a file or in the arguments are bad input. For any other error the run could not be done.
 fn input_or_not(error: LabError) -> anyhow::Error {
     match error {
         LabError::Study(_) | LabError::File(_) | LabError::SameName { .. } | LabError::Budget { .. } => {
@@ -219,7 +220,7 @@ fn input_or_not(error: LabError) -> anyhow::Error {
     }
 }
 
-/// What the arguments ask for, but for its folder.
+/// The user's request, with an empty folder, which the caller sets.
 fn wish(args: &Args) -> anyhow::Result<Wish> {
     let records = args.records.unwrap_or(RECORDS);
     if !(1..=RECORDS_MAX).contains(&records) {
@@ -234,7 +235,7 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
             let of_study = study.subjects().map_err(bad_input)?.into_iter();
             of_study.map(|(name, definition)| Configured { name, ..Configured::plain(definition) }).collect()
         }
-        // Servers that run already are measured instead of those that kqps would start unasked.
+        // If the user gives running servers only, kqps starts none of the default ones.
         None if args.targets.is_given() && args.subject.is_empty() && args.command.is_empty() => Vec::new(),
         None => subjects::chosen(&args.subject, &args.command)?,
     };
@@ -258,7 +259,7 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
     })
 }
 
-/// A study by its file, or by its name if kqps carries it.
+/// A study by its file, or by its name if it is built in.
 fn study(path: &Path) -> anyhow::Result<StudyFile> {
     let name = path.to_string_lossy();
     if !path.exists() && !name.contains(['.', '/']) {
@@ -322,14 +323,13 @@ fn tell(
     Ok(())
 }
 
-/// What `--json` prints.
 #[derive(Serialize)]
 struct Printed<'a> {
     schema: u32,
     kind: &'static str,
     interrupted: bool,
     folder: &'a Path,
-    /// None where it could not be written.
+    /// `None` if the page could not be written.
     report: Option<&'a Path>,
     verdict: &'a RunVerdict,
 }

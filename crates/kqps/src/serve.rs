@@ -30,7 +30,7 @@ Examples:
 
 /// Run a reference server
 ///
-/// A signal is the ordinary end of a server: it stops, prints its counts, and its status is 0.
+/// A signal stops the server, which then prints its counts. Its exit status is 0.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -44,7 +44,7 @@ enum ServerKind {
     Auth(Box<auth::Args>),
     Front(Box<front::Args>),
     Status(status::Args),
-    /// Be a worker process of another kqps, as it says on standard input
+    /// Run as a worker process of another kqps, which sends the setup on standard input
     #[command(hide = true)]
     Worker,
 }
@@ -78,7 +78,7 @@ fn serve(serving: &Serving, service: Service, loader: Loader) -> anyhow::Result<
     let server = match Server::start(&setup, service, &shared(loader)) {
         Ok(server) => server,
         Err(ServeError::Setup(why)) => return Err(bad_input(why)),
-        // Several files may be named in it, each in a line.
+        // The text may name several files, each in a line.
         Err(ServeError::Zones(text)) => {
             return Err(anyhow::Error::new(Lines { text, is_about_input: true }));
         }

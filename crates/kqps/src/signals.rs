@@ -1,9 +1,10 @@
-//! Signals that ask kqps to end, for every command; only the servers of `kqps serve` read theirs themselves.
+//! Signals that ask kqps to end, for every command except the servers of `kqps serve`, which handle signals
+//! themselves.
 //!
-//! A thread waits for SIGINT, SIGTERM and SIGHUP. While a command prepares something, a signal ends the program at once.
-//! Once it measures ([`in_order`]), the first signal ends what is under way early, the second ends it at once, and the
-//! third ends the program. However it ends, the status is 128 and the number of the first signal, and nothing
-//! unfinished is left.
+//! A thread waits for SIGINT, SIGTERM and SIGHUP. While a command prepares its work, a signal ends the
+//! program at once. Once the command measures ([`in_order`]), the first signal ends the measurement early,
+//! the second ends it at once, and the third ends the program. In each case the exit status is 128 plus the
+//! number of the first signal, and no unfinished file is left.
 
 use std::io;
 use std::process::ExitCode;
@@ -16,17 +17,17 @@ use kqps_kernel::signal::ignores_hang_ups;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// The signal from which on the program does not wait for what is under way.
+/// The number of the signal that ends the program at once, even during a measurement.
 const LAST: u32 = 3;
 
 /// The signals that this program has received.
 struct Received {
     interrupts: Interrupts,
-    /// The number of the first one; 0 before it.
+    /// The number of the first signal; 0 before it.
     first: AtomicI32,
-    /// Whether a command ends in order.
+    /// Whether the command ends a measurement in order.
     in_order: AtomicBool,
-    /// The program is about to end, whatever else it does.
+    /// Whether the program is about to exit, whatever its other threads do.
     is_ending: AtomicBool,
 }
 
@@ -41,7 +42,7 @@ fn received() -> &'static Received {
     })
 }
 
-/// Takes these signals from now on. A program that was started by nohup(1) goes on without its terminal.
+/// Handles these signals from now on. Under nohup(1), SIGHUP stays ignored.
 pub(crate) fn watch() -> io::Result<()> {
     let mut numbers = vec![SIGINT, SIGTERM];
     if !ignores_hang_ups()? {
@@ -65,20 +66,19 @@ fn receive(number: i32) {
     std::process::exit(status_of(received.first.load(SeqCst)).into());
 }
 
-/// From now on signals end in order what the command does, to the last word that it prints; it sees here how often it
-/// was asked to end.
+/// From now on, signals end the command's measurement in order, up to its last output. Returns the count of
+/// signals, which the command polls.
 pub(crate) fn in_order() -> &'static Interrupts {
     received().in_order.store(true, SeqCst);
     &received().interrupts
 }
 
-/// From now on a signal ends the program at once again.
 pub(crate) fn at_once() {
     received().in_order.store(false, SeqCst);
 }
 
-/// What a command ends with that received a signal. Where the program is about to end anyway, this does not return, so
-/// that nobody reads what failed for want of the files that are being removed.
+/// The exit status of a command that received a signal, or `None`. If the program is about to exit anyway,
+/// this does not return: errors that only the removal of unfinished files caused must not be printed.
 pub(crate) fn status() -> Option<ExitCode> {
     let received = received();
     while received.is_ending.load(SeqCst) {
@@ -88,7 +88,7 @@ pub(crate) fn status() -> Option<ExitCode> {
     (first != 0).then(|| ExitCode::from(status_of(first)))
 }
 
-/// The status of a program that a signal ended, as shells have it.
+/// The exit status of a program that a signal ended, by the convention of shells.
 pub(crate) fn status_of(number: i32) -> u8 {
     128 + number as u8
 }

@@ -1,7 +1,7 @@
-//! Values as people type them, the same for every flag: numbers with `k`, `M` or `G` (thousand, million, thousand
-//! million), durations with `ns us ms s m h`, sizes with `k M G` (thousands) or `KiB MiB GiB` (of 1024), shares such as
-//! `0.01%`, lists such as `0,2-5`. Each parser is a `clap` value parser: its error says what was expected, with an
-//! example, and what was probably meant.
+//! Values as people type them, the same for every flag: numbers with `k`, `M` or `G` (thousand, million,
+//! thousand million), durations with `ns us ms s m h`, sizes with `k M G` (thousands) or `KiB MiB GiB` (of
+//! 1024), shares such as `0.01%`, lists such as `0,2-5`. Each parser is a `clap` value parser. Its error
+//! gives the expected form, an example, and the likely meaning of a near miss.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -12,16 +12,16 @@ use kqps_kernel::affinity;
 
 use crate::exit::bad_input;
 
-/// The greatest rate that is taken, queries a second: no link carries more, so more is surely a slip.
+/// The greatest accepted rate, queries a second. No link carries more, so a greater one is a slip.
 const RATE_MOST: f64 = 1e8;
 
-/// The greatest whole number that is taken: a `f64` holds it and all below it.
+/// The greatest accepted whole number. `f64` represents it and all smaller ones exactly.
 const WHOLE_MOST: f64 = 9e15;
 
-/// The largest buffer that is taken, bytes: more is surely a slip.
+/// The largest accepted buffer, bytes. A larger one is a slip.
 pub(crate) const BUFFER_MOST: u64 = 1 << 30;
 
-/// What multiplies a plain number. The empty unit stands last, since units are tried in order.
+/// Factors of units. The empty unit stands last, since units are tried in order.
 const NUMBERS: [(&str, f64); 4] = [("k", 1e3), ("M", 1e6), ("G", 1e9), ("", 1.0)];
 
 const SIZES: [(&str, f64); 8] = [
@@ -65,7 +65,7 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
     whole(text, &NUMBERS, "expected a whole number, such as 8, 100k or 1M")
 }
 
-/// A parser of a count that lies between two others, for a flag whose type holds them.
+/// A parser of a whole number within `range`, for a flag of type `T`.
 pub(crate) fn parse_within<T: TryFrom<u64>>(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {
@@ -82,24 +82,24 @@ pub(crate) fn parse_within<T: TryFrom<u64>>(
     }
 }
 
-/// The least and the most of a count that is only not to be nothing.
+/// The range of a count that must not be 0.
 pub(crate) const SOME: RangeInclusive<u64> = 1..=u32::MAX as u64;
 
-/// The ports that there are.
+/// The range of ports.
 pub(crate) const PORTS: RangeInclusive<u64> = 1..=u16::MAX as u64;
 
-/// A seed, which is any whole number of 64 bits.
+/// Parses a seed: any whole number of 64 bits.
 pub(crate) fn parse_seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("expected a whole number from 0 to {}, such as 1", u64::MAX))
 }
 
-/// Where to listen: an address and a port, and no name.
+/// Parses an address to listen at: an IP address and a port, no name.
 pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     let expected = "expected ADDR:PORT, such as 127.0.0.1:5300 or [::1]:5300, with a port from 0 to 65535";
     text.parse().map_err(|_| expected.into())
 }
 
-/// The size of a socket's buffer, bytes.
+/// Parses the size of a socket's buffer: more than 0 bytes, and 1 GiB at most.
 pub(crate) fn parse_buffer_size(text: &str) -> Result<u64, String> {
     match parse_size(text)? {
         0 => Err("expected a size above 0, such as 1MiB".into()),
@@ -123,7 +123,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// A duration above nothing.
+/// A duration above 0.
 pub(crate) fn parse_some_time(text: &str) -> Result<Duration, String> {
     match parse_duration(text)? {
         Duration::ZERO => Err("expected a duration above 0, such as 250ms or 10s".into()),
@@ -136,7 +136,7 @@ pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     let expected = "expected a share from 0 up to 100%, such as 0.1% or 0.001";
     match scaled(text, &[("%", 0.01), ("", 1.0)]) {
         Some(share) if share < 1.0 => Ok(share),
-        // Who types 5 thinks of percent.
+        // A user who types 5 probably means 5 percent.
         Some(share) if share < 100.0 && !text.contains('%') => {
             Err(format!("{expected}; did you mean {}%?", text.trim()))
         }
@@ -166,11 +166,11 @@ pub(crate) fn parse_list(text: &str) -> Result<List, String> {
     Ok(List(numbers))
 }
 
-/// A parsed list; a type of its own, so that `clap` takes it as one value.
+/// A parsed list. It is a type of its own, since `clap` would take a `Vec` as several values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct List(pub(crate) Vec<u32>);
 
-/// The cores of a `--cpus`, none without it; one that this process may not run on is bad usage.
+/// The cores of a `--cpus` flag; empty without one. A core that this process may not run on is bad usage.
 pub(crate) fn cores(list: Option<&List>) -> anyhow::Result<Vec<u32>> {
     let cpus = list.cloned().unwrap_or_default().0;
     let allowed = affinity::allowed()?;
@@ -183,7 +183,6 @@ pub(crate) fn cores(list: Option<&List>) -> anyhow::Result<Vec<u32>> {
     }
 }
 
-/// A whole number with one of these units.
 fn whole(text: &str, units: &[(&str, f64)], expected: &str) -> Result<u64, String> {
     match scaled(text, units) {
         Some(number) if number.fract() == 0.0 && number <= WHOLE_MOST => Ok(number as u64),
@@ -193,21 +192,21 @@ fn whole(text: &str, units: &[(&str, f64)], expected: &str) -> Result<u64, Strin
     }
 }
 
-/// Splits a number from its unit and scales it. None when the number is not finite, negative, or the unit
-/// unknown. Units are tried in order, so the empty one stands last.
+/// Splits a number from its unit and scales it. `None` if the number is negative or not finite, or the unit
+/// is unknown. Units are tried in order, so the empty one stands last.
 fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let text = text.trim();
     let (number, scale) = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)))?;
     let number = number.trim_end();
-    // "inf", "nan" and "1e9" are numbers to Rust, but nobody means them here.
+    // Rust also parses "inf", "nan" and "1e9". Here they are errors.
     if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return None;
     }
     number.parse::<f64>().ok().map(|number| number * scale).map(tidy)
 }
 
-/// What was probably meant by a unit that is not known: one that is written alike but for small and capital letters, or
-/// that is known by another name. Empty where nothing is near.
+/// The likely meaning of an unknown unit: a known unit in other letter case, or under another name. Empty if
+/// there is none.
 fn hint(text: &str, units: &[(&str, f64)]) -> String {
     let number = text.trim().trim_end_matches(|c: char| c.is_alphabetic());
     let unit = &text.trim()[number.len()..];
@@ -232,7 +231,7 @@ fn hint(text: &str, units: &[(&str, f64)]) -> String {
     }
 }
 
-/// Takes away the dust of binary fractions: 0.7 × 1000 is 700.
+/// Removes the noise of binary fractions: 0.7 × 1000 is 700.
 fn tidy(value: f64) -> f64 {
     let rounded = value.round();
     if (value - rounded).abs() < rounded.abs() * 1e-12 { rounded } else { value }

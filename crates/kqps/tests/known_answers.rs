@@ -1,5 +1,5 @@
-//! What kqps must find when the answer is known beforehand: the small form of those proofs of `cargo xtask prove` that
-//! need the host alone, one after the other. The others are in `together`.
+//! Proofs whose answer is known beforehand, in their small form: those of `cargo xtask prove` that need the
+//! host to themselves, one after the other. The others are in `together`.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::Result;
 use xtask::prove::{Proof, Size, prove};
 
-/// Held by whoever has the host.
+/// The lock of the proof that has the host to itself.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn alone(proof: Proof) -> Result<()> {

@@ -13,30 +13,28 @@ use fastrand::Rng;
 use super::fault::{self, Fault, SLOW};
 use super::{LOOK, Shared};
 
-/// The bytes of a message's length.
+/// Bytes of the length before a message.
 const LENGTH: usize = 2;
 
-/// Whoever takes nothing for so long is left.
+/// A client that reads nothing for this long is disconnected.
 const WRITE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Where connections come in.
+/// A listener for connections.
 pub(super) trait Door {
     type Stream: Read + Write + Send;
 
-    /// Opens or closes it, unless it is so already.
+    /// Opens or closes it; no effect if it is so already.
     fn set_open(&mut self, is_open: bool) -> io::Result<()>;
 
-    /// Whoever waits there; its reads and writes do not wait for long.
+    /// The next waiting connection, or `None`. Its reads and writes time out soon.
     fn accept(&self) -> io::Result<Option<Self::Stream>>;
 }
 
-/// An address.
 pub(super) struct Tcp {
     pub(super) address: SocketAddr,
     pub(super) listener: Option<TcpListener>,
 }
 
-/// A file.
 pub(super) struct Unix {
     path: PathBuf,
     listener: Option<UnixListener>,
@@ -100,26 +98,25 @@ impl Door for Unix {
     }
 }
 
-/// Takes connections until it is stopped, and serves each in a thread of its own.
+/// Accepts connections until it is stopped, and serves each in a thread of its own.
 pub(super) fn serve(mut door: impl Door, shared: &Shared, seed: u64) {
     let mut rng = Rng::with_seed(seed);
     std::thread::scope(|scope| {
         while !shared.is_stopped() {
-            // What cannot be opened now is tried again.
+            // If it cannot be opened now, the next round tries again.
             let _ = door.set_open(shared.fault() != Fault::Refusing);
             match door.accept() {
                 Ok(Some(stream)) => {
                     let rng = rng.fork();
                     scope.spawn(move || Conversation::new(stream, rng).hold(shared));
                 }
-                // Nobody waits, or whoever did has gone.
+                // No client waits, or the client has gone.
                 Ok(None) | Err(_) => std::thread::sleep(LOOK),
             }
         }
     });
 }
 
-/// One connection.
 struct Conversation<S> {
     stream: S,
     rng: Rng,
@@ -133,7 +130,7 @@ impl<S: Read + Write> Conversation<S> {
         Self { stream, rng, input: Vec::new(), output: Vec::new(), late: VecDeque::new() }
     }
 
-    /// Answers until either side ends it.
+    /// Answers until either side ends the connection.
     fn hold(mut self, shared: &Shared) {
         while !shared.is_stopped() {
             let fault = shared.fault();
@@ -146,7 +143,7 @@ impl<S: Read + Write> Conversation<S> {
         }
     }
 
-    /// Reads what has come and answers it; whether that was the last.
+    /// Reads the queries that have come and answers them. Returns whether the connection is over.
     fn turn(&mut self, fault: Fault, shared: &Shared) -> io::Result<bool> {
         let mut buffer = [0; 16_384];
         match self.stream.read(&mut buffer) {
@@ -163,7 +160,7 @@ impl<S: Read + Write> Conversation<S> {
                 continue;
             }
             let reply = fault::reply(query, fault, &mut self.rng);
-            // What a reply's length says is what it would be.
+            // The length before a reply is that of the whole reply, even if the fault cuts it.
             let whole = if fault.is_right() { reply.len() } else { query.len() + 16 };
             if fault == Fault::Slow {
                 self.late.push_back((Instant::now() + SLOW, reply));
@@ -183,7 +180,7 @@ impl<S: Read + Write> Conversation<S> {
             self.output.extend_from_slice(&reply);
             right += 1;
         }
-        // Counted before it is sent: whoever sees a reply finds it counted.
+        // Count before sending, so that a client that sees a reply finds it counted.
         shared.count(right, spoiled);
         self.stream.write_all(&self.output)?;
         self.output.clear();
@@ -191,7 +188,7 @@ impl<S: Read + Write> Conversation<S> {
     }
 }
 
-/// The first message of these bytes without its length, if it is there as a whole.
+/// The first message of these bytes, without its length; `None` if it is not complete.
 fn first(bytes: &[u8]) -> Option<&[u8]> {
     let (length, rest) = bytes.split_first_chunk()?;
     rest.get(..usize::from(u16::from_be_bytes(*length)))

@@ -13,13 +13,12 @@ use kqps_kernel::UdpOptions;
 use super::fault::{self, Fault, SLOW};
 use super::{LOOK, Shared};
 
-/// Bytes of a DNS header.
 const HEADER: usize = 12;
 
-/// What is asked for the socket's receive buffer.
+/// Size of the socket's receive buffer to ask for.
 const BUFFER_BYTES: usize = 16 << 20;
 
-/// Serves until it is stopped; its socket is closed while it refuses.
+/// Serves until it is stopped. The socket is closed while the back end refuses.
 pub(super) fn serve(socket: UdpSocket, shared: &Shared, seed: u64) {
     let (mut rng, mut late) = (Rng::with_seed(seed), VecDeque::new());
     let address = socket.local_addr().expect("a bound socket has an address");
@@ -37,7 +36,7 @@ pub(super) fn serve(socket: UdpSocket, shared: &Shared, seed: u64) {
     }
 }
 
-/// Binds with room for what a front sends at once when it finds that another back end is down.
+/// Binds a socket with room for the burst that a front sends when another back end goes down.
 pub(super) fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
     let options = UdpOptions { recv_buffer: Some(BUFFER_BYTES), ..UdpOptions::default() };
     let socket = kqps_kernel::UdpSocket::bind(address, &options)?;
@@ -46,7 +45,7 @@ pub(super) fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
 
 type Late = VecDeque<(Instant, SocketAddr, Vec<u8>)>;
 
-/// Takes what comes, answers it, and sends what is due.
+/// Receives and answers a query, and sends the late replies that are due.
 fn turn(socket: &UdpSocket, shared: &Shared, rng: &mut Rng, late: &mut Late) {
     let mut buffer = [0; 4096];
     socket.set_read_timeout(Some(LOOK)).expect("a time above zero");
@@ -68,8 +67,8 @@ fn turn(socket: &UdpSocket, shared: &Shared, rng: &mut Rng, late: &mut Late) {
 }
 
 fn send(socket: &UdpSocket, client: SocketAddr, reply: &[u8], is_right: bool, shared: &Shared) {
-    // Counted before it is sent: whoever sees it finds it counted.
+    // Count before sending, so that a client that sees the reply finds it counted.
     shared.count(u64::from(is_right), u64::from(!is_right));
-    // Whoever has gone needs no reply.
+    // A client that has gone needs no reply.
     let _ = socket.send_to(reply, client);
 }

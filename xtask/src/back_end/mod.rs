@@ -1,9 +1,9 @@
-//! A back end for a front, which answers every query right until it is told to misbehave, and counts what it does: its
-//! counts are the truth that a front's are held against. It speaks DNS by datagrams, and by connections over TCP and
-//! Unix sockets (RFC 7766, section 8).
+//! A back end for a front. It answers every query correctly until a test sets a fault, and counts what it
+//! does. Proofs compare a front's counts with these. It speaks DNS by datagrams, and by connections over TCP
+//! and Unix sockets (RFC 7766, section 8).
 //!
-//! Not fast: a thread for whoever connects, and one that listens. What a fault is, is in `fault`; `connections` and
-//! `datagrams` are the two ways by which queries come.
+//! It is not fast: one thread listens, and each connection has another. `fault` has the faults; `connections`
+//! and `datagrams` are the two kinds of transport.
 
 mod connections;
 mod datagrams;
@@ -22,21 +22,20 @@ use kqps_lab::subject::port;
 
 pub use fault::Fault;
 
-/// How long a thread of it waits for anything before it looks whether it is to behave in another way.
+/// How long a thread waits for input before it checks for a new fault.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// How it is reached.
+/// The transport of a back end's queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// Datagrams.
+    /// UDP.
     Udp,
-    /// Connections.
+    /// TCP.
     Tcp,
-    /// Connections on this host.
+    /// A Unix stream socket.
     Unix,
 }
 
-/// Where it is reached.
 #[derive(Clone, Debug)]
 enum Place {
     Udp(SocketAddr),
@@ -44,28 +43,28 @@ enum Place {
     Unix(PathBuf),
 }
 
-/// What it did.
+/// What a back end did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
     /// Queries that it read.
     pub received: u64,
-    /// Right replies that it handed to the kernel, at once or late.
+    /// Correct replies that it handed to the kernel, on time or late.
     pub right: u64,
-    /// Others, whatever was wrong with them.
+    /// Wrong replies of any kind that it handed to the kernel.
     pub spoiled: u64,
 }
 
-/// A back end at work. Dropped, it stops.
+/// A running back end. Dropping it stops it.
 pub struct BackEnd {
     place: Place,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What its threads look at.
+/// The state that its threads share.
 #[derive(Default)]
 struct Shared {
-    /// The fault, by its place among all of them.
+    /// The index of the fault among all faults.
     fault: AtomicUsize,
     stop: AtomicBool,
     received: AtomicU64,
@@ -74,8 +73,8 @@ struct Shared {
 }
 
 impl BackEnd {
-    /// Starts one that is well, at a place that is free, and likely still is after it was left for a while; `folder` is
-    /// where the file of a Unix socket goes.
+    /// Starts a back end without faults on a free port. The port likely stays free while the back end does
+    /// not listen. `folder` is where the file of a Unix socket goes. An error if it cannot bind or listen.
     pub fn start(transport: Transport, folder: &Path, name: &str, seed: u64) -> Result<Self> {
         let shared = Arc::<Shared>::default();
         let theirs = shared.clone();
@@ -101,7 +100,7 @@ impl BackEnd {
         Ok(Self { place, shared, thread: Some(thread) })
     }
 
-    /// As `kqps serve front --backend` takes it.
+    /// Its URL for `kqps serve front --backend`.
     pub fn url(&self) -> String {
         match &self.place {
             Place::Udp(address) => format!("udp://{address}"),
@@ -110,7 +109,7 @@ impl BackEnd {
         }
     }
 
-    /// From now on it behaves like this.
+    /// Sets the fault from now on.
     pub fn set(&self, fault: Fault) {
         self.shared.fault.store(fault as usize, Ordering::Relaxed);
     }
@@ -130,7 +129,7 @@ impl Drop for BackEnd {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Its panic has been printed, and is no news to whoever drops it.
+            // The panic is printed already, and must not spread to the thread that drops this.
             let _ = thread.join();
         }
     }

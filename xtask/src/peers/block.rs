@@ -1,6 +1,6 @@
-//! A comparison in interleaved blocks: A B B A, then B A A B, so that neither a drift of the host nor being
-//! first favours a side. Each block gives one ratio, or one difference. The cost of a load is compared at one that both
-//! sides carry: where one does not, the row is measured again at less.
+//! A comparison in interleaved blocks: A B B A, then B A A B, so that neither a drift of the host nor the
+//! order favours a side. Each block gives one ratio, or one difference. The cost of a load is compared at a
+//! load that both sides carry: if one does not, the row is measured again at a lower load.
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
@@ -9,16 +9,15 @@ use super::Bench;
 use super::rows::Row;
 use super::side::{self, Measured};
 
-/// Rates that differ by no more than this share are equal.
+/// Rates that differ by at most this share are equal.
 const EQUAL_WITHIN: f64 = 0.02;
 
-/// How often a row is measured for the sake of equal loads, the last of which counts whatever it is.
+/// How often a row is measured to get equal loads. The last attempt counts in any case.
 const ATTEMPTS: u32 = 3;
 
-/// What both are asked to carry instead, of what the weaker one carried.
+/// The next load of both sides, as a share of what the weaker one carried.
 const EASILY: f64 = 0.9;
 
-/// One row, measured.
 pub(super) struct Compared {
     pub(super) row: Row,
     /// The load whose cost was compared, queries a second.
@@ -31,11 +30,12 @@ pub(super) struct Compared {
 pub(super) struct Block {
     pub(super) a: [Measured; 2],
     pub(super) b: [Measured; 2],
-    /// Side A's figure to side B's, or of a latency how much it is greater; of both measurements of each.
+    /// The ratio of side A's figure to side B's, or for latency their difference; of the means of both
+    /// measurements.
     pub(super) found: f64,
 }
 
-/// A median and the values at both ends.
+/// A median with the least and the greatest value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Spread {
     pub(super) median: f64,
@@ -44,8 +44,8 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Of at least one value. For six values the ends are the order-statistic interval of the median at
-    /// 96.9 %.
+    /// The spread of at least one value. For six values the ends are the order-statistic interval of the
+    /// median at 96.9 %.
     pub(super) fn of(values: impl Iterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
@@ -64,29 +64,29 @@ impl Compared {
         Spread::of(self.blocks.iter().map(|block| block.found))
     }
 
-    /// Whether the target is reached, by sides that can be compared.
+    /// Whether the row meets its target, with sides that can be compared.
     pub(super) fn is_met(&self) -> bool {
         self.is_comparable() && self.row.target.is_met(self.found().median)
     }
 
-    /// The cost of a load is compared only where both sides carried it.
+    /// Whether both sides carried the load whose cost is compared.
     fn is_comparable(&self) -> bool {
         let (a, b) = (self.answered_qps(|block| block.a), self.answered_qps(|block| block.b));
         self.equal_qps.is_none() || (a / b - 1.0).abs() <= EQUAL_WITHIN
     }
 
-    /// What the weaker side answered, queries a second.
+    /// The lower of both sides' answered rates, queries a second.
     fn weaker_qps(&self) -> f64 {
         self.answered_qps(|block| block.a).min(self.answered_qps(|block| block.b))
     }
 
-    /// What a side answered a second, in the median.
+    /// A side's answered rate, queries a second, in the median of its measurements.
     fn answered_qps(&self, side: fn(&Block) -> [Measured; 2]) -> f64 {
         Spread::of(self.blocks.iter().flat_map(side).map(|one| one.answered_qps)).median
     }
 }
 
-/// Measures a row, and again at a lower load where that is to be equal and was not.
+/// Measures a row, and again at a lower load if a side did not carry the load.
 pub(super) fn compare(bench: &Bench<'_>, row: Row, blocks: u32) -> Result<Compared> {
     let mut found = at(bench, row, row.figure.equal_qps(), blocks)?;
     for _ in 1..ATTEMPTS {
@@ -100,12 +100,13 @@ pub(super) fn compare(bench: &Bench<'_>, row: Row, blocks: u32) -> Result<Compar
     Ok(found)
 }
 
-/// What both sides will carry, whole thousands, where the weaker one answered so many queries a second.
+/// The load that both sides can carry, in whole thousands, given the rate of the weaker side, queries a
+/// second.
 fn lower(weaker_qps: f64) -> u32 {
     ((weaker_qps * EASILY / 1000.0) as u32).max(1) * 1000
 }
 
-/// Measures a row at that load, block after block.
+/// Measures a row at this load, block after block.
 fn at(bench: &Bench<'_>, row: Row, equal_qps: Option<u32>, blocks: u32) -> Result<Compared> {
     let mut done = Vec::new();
     for number in 0..blocks {

@@ -1,4 +1,4 @@
-//! Generated zones, and the queries for their names. Each is generated once, when it is first needed.
+//! Generated zones, and queries for their names. Each is generated when it is first needed, and once only.
 
 use std::path::{Path, PathBuf};
 
@@ -9,28 +9,27 @@ use kqps_lab::subject::Zone;
 
 use super::Bench;
 
-/// What name servers serve.
+/// The zones of name servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Data {
-    /// One zone with so many address records, in thousands. Its names are of one length and leave the player in
-    /// segmented sends: it is the servers that are to be compared.
+    /// One zone with this many thousand address records. All names have the same length, so that the player
+    /// can send them in segments: the rows compare servers, not players.
     OneZone(u32),
-    /// So many zones, in thousands, of ten records.
+    /// This many thousand zones of ten records.
     ManyZones(u32),
 }
 
-/// Queries of a file, at random over all names.
+/// Queries in a file, at random over all names.
 const QUERIES: u64 = 1_000_000;
 
 impl Data {
-    /// The zones.
     pub(super) fn zones(self, bench: &Bench<'_>) -> Result<Vec<Zone>> {
         let folder = self.made(bench, "zones", generate::zones)?;
         let list = folder.join(LIST);
         Zone::listed(&list).with_context(|| format!("cannot read {}", list.display()))
     }
 
-    /// Queries at random over all names, with the rcode that is expected of each, and the digest of its answer.
+    /// The query file: names at random, each with its expected rcode and the digest of its answer.
     pub(super) fn queries(self, bench: &Bench<'_>) -> Result<PathBuf> {
         self.made(bench, "queries", |recipe, file| generate::queries(recipe, QUERIES, file))
     }
@@ -44,7 +43,7 @@ impl Data {
         Ok(recipe)
     }
 
-    /// The file or folder of this name, generated where it is missing.
+    /// The file or folder of this name, generated if it is missing.
     fn made<E: std::error::Error + Send + Sync + 'static>(
         self,
         bench: &Bench<'_>,

@@ -1,4 +1,4 @@
-//! dnsperf: how it is run, and what its words say.
+//! dnsperf: its command line, and the figures in its output.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::side::Reported;
 use crate::child::{Running, pinned};
 use crate::shell;
 
-/// How long it may take to end after it has printed.
+/// How long it may take to end after its output.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) fn is_there() -> bool {
@@ -21,9 +21,9 @@ pub(super) fn is_there() -> bool {
 pub(super) fn play(bench: &Bench<'_>, flags: &[&str], target: SocketAddr) -> Result<Reported> {
     let mut command = pinned(&bench.kqps.player_cpu.to_string(), "dnsperf");
     command.args(["-T", "1", "-s", &target.ip().to_string(), "-p", &target.port().to_string()]);
-    // Its durations are whole seconds; a shorter one would be taken for none at all.
+    // dnsperf takes whole seconds only; a fraction would count as no limit.
     command.args(["-l", &bench.seconds.ceil().to_string(), "-d"]).arg(bench.queries).args(flags);
-    // Whatever it warns of while it plays would be printed among our own lines.
+    // Its warnings would appear among our own lines.
     command.stderr(std::process::Stdio::null());
     let ended = Running::start(&mut command)?.wait(END_WITHIN)?;
     if ended.code != Some(0) {

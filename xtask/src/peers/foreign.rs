@@ -1,4 +1,4 @@
-//! What other programs used of the cores while a measurement was made: the reason to make it again.
+//! CPU time of other programs during a measurement. If it is too much, the measurement is made again.
 
 use std::fs;
 use std::time::Instant;
@@ -19,8 +19,8 @@ impl Watch {
         Ok(Self { began: Instant::now(), used_s: used_s()? })
     }
 
-    /// Cores that were used since, less what `ours_s` seconds of CPU explain. Interrupts are left out, since
-    /// they serve whoever happens to run.
+    /// Cores in use since the reading, less our own `ours_s` seconds of CPU time. Interrupts are left out,
+    /// since they are charged to any program that happens to run.
     pub(super) fn foreign_cores(&self, ours_s: f64) -> Result<f64> {
         let foreign_s = used_s()? - self.used_s - ours_s;
         Ok((foreign_s / self.began.elapsed().as_secs_f64()).max(0.0))

@@ -1,6 +1,6 @@
 //! `cargo xtask peers NAME`: kqps beside other programs, or one of its parts beside another, measured in
-//! interleaved blocks on one core each. Only ratios within one run count, since a host's absolute figures move
-//! from hour to hour.
+//! interleaved blocks on one core each. Only ratios within one run count, since a host's absolute figures
+//! change from hour to hour.
 
 mod block;
 mod data;
@@ -21,7 +21,7 @@ use crate::kqps::{self, Expected, Kqps};
 use crate::scratch::Scratch;
 use crate::{shell, workspace};
 
-/// What is compared.
+/// A set of comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Name {
     /// `kqps load` with dnsperf
@@ -30,11 +30,11 @@ pub enum Name {
     Echo,
     /// `kqps serve auth` with NSD, Knot DNS and the echo
     Auth,
-    /// `kqps serve front` with dnsdist, and with what stands behind it
+    /// `kqps serve front` with dnsdist, and with the server behind it
     Front,
 }
 
-/// The command line.
+/// The options of `cargo xtask peers`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
     /// What to compare
@@ -45,29 +45,29 @@ pub struct Options {
     /// Length of each measurement
     #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
     seconds: f64,
-    /// Only the rows whose words have this among them
+    /// Only the rows whose words contain this
     #[arg(long, value_name = "WORDS")]
     only: Option<String>,
-    /// The program to measure; without it the release build, made now
+    /// The program to measure (default: the release build, made now)
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 }
 
-/// What a measurement works with.
+/// What all measurements of a run share.
 struct Bench<'a> {
     kqps: Kqps,
     calls: &'a Path,
     seconds: f64,
-    /// 100,000 names of equal length, in a form that dnsperf reads too.
+    /// Path of a file with 100,000 names of equal length, in a form that dnsperf also reads.
     queries: &'a Path,
-    /// A folder for what is generated.
+    /// A folder for generated files.
     scratch: &'a Path,
 }
 
-/// Names in the query file.
 const QUERIES: u32 = 100_000;
 
-/// Builds, measures, and prints a table; the figures go to `target/peers/NAME.json`.
+/// Builds, measures, and prints a table. The figures go to `target/peers/NAME.json`. An error if a row fails
+/// or misses its target.
 pub fn run(options: &Options) -> Result<()> {
     let kqps = workspace::program(options.program.as_deref())?;
     let calls = if options.name == Name::Echo { workspace::calls()? } else { PathBuf::new() };
@@ -76,28 +76,28 @@ pub fn run(options: &Options) -> Result<()> {
     measure(options.name, extent, Programs { kqps: &kqps, calls: &calls }, &folder)
 }
 
-/// What is measured, built.
+/// Paths of the built programs to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Programs<'a> {
-    /// kqps.
+    /// The program `kqps`.
     pub kqps: &'a Path,
-    /// The bare system calls of an echo, which [`Name::Echo`] asks for.
+    /// The bare system calls of an echo, which only [`Name::Echo`] needs.
     pub calls: &'a Path,
 }
 
-/// How much is measured.
+/// How much to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent<'a> {
-    /// Only the rows whose words have this among them.
+    /// Only the rows whose words contain this text; `None` for all rows.
     pub only: Option<&'a str>,
-    /// Blocks of each row. Fewer than six show that it works, and no more.
+    /// Blocks of each row. Fewer than six only show that it works.
     pub blocks: u32,
-    /// Length of each measurement.
+    /// Length of each measurement, seconds.
     pub seconds: f64,
 }
 
-/// Measures with programs that are built, into a folder. A row that cannot be measured is told at the end, and the
-/// others are measured.
+/// Measures with built programs, and writes into a folder. If a row cannot be measured, the other rows are
+/// measured all the same, and the error comes at the end.
 pub fn measure(name: Name, extent: Extent<'_>, programs: Programs<'_>, folder: &Path) -> Result<()> {
     let Extent { only, blocks, seconds } = extent;
     ensure!(

@@ -1,5 +1,5 @@
-//! The open loop's precision: how far the queries of each second, and of each tenth of a second, are from the
-//! rate that was asked for.
+//! The open loop's precision: how far the queries sent in each second, and in each tenth of a second, are
+//! from the intended rate.
 
 use anyhow::Result;
 use kqps_observation::Trial;
@@ -8,17 +8,17 @@ use serde::Serialize;
 use super::Bench;
 use super::block::Spread;
 
-/// The rates that are asked for, queries a second.
+/// The intended rates, queries a second.
 const RATES_QPS: [u32; 3] = [10_000, 100_000, 200_000];
 
-/// How far a bin of one second may be off, as a share.
+/// The largest deviation of a one-second bin, as a share.
 pub(super) const SECOND_WITHIN: f64 = 0.001;
-/// How far a bin of 100 ms may be off, as a share.
+/// The largest deviation of a 100 ms bin, as a share.
 pub(super) const TENTH_WITHIN: f64 = 0.01;
 
 /// The warning that other programs or the hypervisor used the player's core.
 const NOISY: &str = "noisy-host";
-/// How often a trial on a noisy host is made, the last of which counts whatever it is.
+/// How often a trial on a noisy host is made. The last attempt counts in any case.
 const ATTEMPTS: u32 = 3;
 
 /// The worst bins of one rate, over all blocks.
@@ -34,7 +34,7 @@ pub(super) struct Precision {
 }
 
 impl Precision {
-    /// Every bin of every block counts.
+    /// Whether every bin of every block is precise enough.
     pub(super) fn is_met(&self) -> bool {
         self.second_off.high <= SECOND_WITHIN && self.tenth_off.high <= TENTH_WITHIN
     }
@@ -66,10 +66,10 @@ pub(super) fn measure(bench: &Bench<'_>, blocks: u32) -> Result<Vec<Precision>> 
     Ok(worst.map(precision).into())
 }
 
-/// Plays one trial, player and server on a core each, and again when the host took the CPU away meanwhile: the promise is
-/// for a player that has it. Also tells how often it was played again.
+/// Plays one trial, with player and server on a core each, and again if the host withheld the CPU: the
+/// promise holds only for a player that has its core. Also returns the number of repetitions.
 fn play(bench: &Bench<'_>, rate_qps: u32) -> Result<(Trial, u32)> {
-    // A second at least, so that there is one whole bin.
+    // At least a second, so that there is one whole bin.
     let duration = format!("{}s", bench.seconds.max(1.0));
     let server_cpu = bench.kqps.subject_cpu.to_string();
     let flags = ["-Q", &rate_qps.to_string(), "-l", &duration, "--subject-cpus", &server_cpu];
@@ -85,9 +85,9 @@ fn play(bench: &Bench<'_>, rate_qps: u32) -> Result<(Trial, u32)> {
     }
 }
 
-/// How far the worst one-second bin and the worst 100 ms bin are off, as shares of the rate. A last bin that
-/// was not played to its end does not count; the record has none after the last in which anything happened, and of
-/// those that it lacks nothing was sent.
+/// Deviations of the worst one-second bin and of the worst 100 ms bin, as shares of the rate. A last bin that
+/// is not whole does not count. The record ends with the last bin in which something happened; in bins after
+/// that nothing was sent.
 fn bins_off(trial: &Trial, rate_qps: f64) -> (f64, f64) {
     let worst = |sent: &dyn Fn(usize) -> Option<u64>, bin_s: f64| {
         let whole = (trial.load.duration_s / bin_s + 1e-6) as usize;

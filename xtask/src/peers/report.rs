@@ -1,4 +1,4 @@
-//! What was found: one table for people, one JSON file for programs.
+//! The report: one table for people, one JSON file for programs.
 
 use std::fs;
 use std::path::Path;
@@ -13,10 +13,9 @@ use super::block::{Block, Compared, Spread};
 use super::precision::{Precision, SECOND_WITHIN, TENTH_WITHIN};
 use super::side::Measured;
 
-/// The version of the JSON file.
 const SCHEMA: u32 = 1;
 
-/// More than this of a core, used by other programs, is worth a word.
+/// CPU time of other programs, in cores. More than this is worth a note.
 const FOREIGN_CORES: f64 = 0.05;
 
 /// Prints a row for every comparison and every rate.
@@ -74,7 +73,7 @@ pub(super) fn print(compared: &[Compared], precise: &[Precision]) {
     }
 }
 
-/// A row's words, with the load where that is less than was wanted.
+/// A row's words, with its load if it is lower than planned.
 fn what(one: &Compared) -> String {
     match one.equal_qps {
         Some(qps) if one.row.figure.equal_qps() != Some(qps) => {
@@ -84,7 +83,6 @@ fn what(one: &Compared) -> String {
     }
 }
 
-/// Writes all figures.
 pub(super) fn write(
     path: &Path,
     bench: &Bench<'_>,
@@ -130,13 +128,13 @@ fn row(bench: &Bench<'_>, one: &Compared) -> Value {
     })
 }
 
-/// One side's measurements, of all blocks.
+/// All measurements of one side.
 fn all(one: &Compared, side: fn(&Block) -> [Measured; 2]) -> Vec<Measured> {
     one.blocks.iter().flat_map(side).collect()
 }
 
-/// Medians of a side: its rate in thousands a second, and CPU seconds of player and server per million; those of a
-/// front are without what stands behind it.
+/// Medians of a side: its rate in thousands a second, and CPU seconds of player and server per million. Those
+/// of a front do not include the servers behind it.
 fn figures(side: &[Measured]) -> String {
     let median = |figure: fn(&Measured) -> f64| Spread::of(side.iter().map(figure)).median;
     format!(

@@ -1,11 +1,10 @@
-//! What is compared with what, and what the ratio must be.
+//! The rows: which sides are compared, by which figure, and the required ratio.
 
 use super::Name;
 use super::data::Data;
 use super::server::{Named, Server};
 use super::side::{Player, Side};
 
-/// A comparison of two sides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) what: &'static str,
@@ -15,25 +14,25 @@ pub(super) struct Row {
     pub(super) b: Side,
 }
 
-/// Which of a side's figures is compared.
+/// The figure of both sides that a row compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Figure {
     /// Correct answers a second.
     AnsweredRate,
-    /// CPU seconds of the player per million answers, where both sides answer as many.
+    /// CPU seconds of the player per million answers, at this load on both sides.
     PlayerCpu { at_qps: u32 },
-    /// CPU seconds of the server per million answers, where both sides answer as many.
+    /// CPU seconds of the server per million answers, at this load on both sides.
     ServerCpu { at_qps: u32 },
     /// Proportional memory of the server, bytes.
     Memory,
     /// Seconds from the start of the server until it answered.
     LoadTime,
-    /// The median of latency, microseconds: by how much it differs is what counts.
+    /// The median of latency, microseconds. Its difference counts.
     Latency,
 }
 
 impl Figure {
-    /// The load whose cost it is, queries a second: it can be compared only where both sides carried the same.
+    /// The load whose cost the figure is, queries a second. It can be compared only if both sides carry it.
     pub(super) fn equal_qps(self) -> Option<u32> {
         match self {
             Self::PlayerCpu { at_qps } | Self::ServerCpu { at_qps } => Some(at_qps),
@@ -41,44 +40,45 @@ impl Figure {
         }
     }
 
-    /// Whether it is compared as a difference, microseconds, and not as a ratio.
+    /// Whether a row compares the difference, microseconds, and not the ratio.
     pub(super) fn is_difference(self) -> bool {
         self == Self::Latency
     }
 
-    /// Side A's figure to side B's, or how much it is greater.
+    /// The ratio of side A's figure to side B's, or the difference.
     pub(super) fn compare(self, a: f64, b: f64) -> f64 {
         if self.is_difference() { a - b } else { a / b }
     }
 }
 
-/// What the ratio of side A to side B must be, or their difference.
+/// The required ratio of side A to side B, or the required difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Target {
     AtLeast(f64),
     AtMost(f64),
 }
 
-/// The core of the server, in a side's flags.
+/// A placeholder for the server's core in a side's flags.
 pub(super) const SUBJECT_CPU: &str = "{subject}";
 
-/// The windows and sockets that dnsperf does best with here, and kqps gets the same.
+/// The window and sockets with which dnsperf does best here. kqps gets the same.
 const WINDOW: &[&str] = &["-c", "8", "-q", "500"];
 
-/// Few flows with much outstanding on each: what segmentation can gather.
+/// Few flows with many outstanding queries each, which segmentation can gather.
 const FEW_FLOWS: &[&str] = &["-c", "4", "-q", "8k", "--io", "gso", "--burst", "64"];
 
-/// What both players' cost is compared at.
+/// The load at which the players' costs are compared.
 const PLAYERS_CPU: Figure = Figure::PlayerCpu { at_qps: 150_000 };
 
-/// The sockets of dnsperf, whose load has a rate.
+/// The sockets of a dnsperf load with a rate.
 const SOCKETS: &[&str] = &["-c", "8"];
 
-/// The same on a core of its own, with queries that wait for each other until they are as late as those of dnsperf: of
-/// both one in a hundred leaves about 120 µs late at that rate, where a timed sleep is 17 µs late.
+/// The same on a core of its own, with queries that wait for each other until they are as late as those of
+/// dnsperf. With both players, one in a hundred leaves about 120 µs late at that rate, while a timed sleep is
+/// 17 µs late.
 const AS_LATE: &[&str] = &["-c", "8", "--coalesce", "100us", "--subject-cpus", SUBJECT_CPU];
 
-/// And twice as late.
+/// Twice as late.
 const LATER: &[&str] = &["-c", "8", "--coalesce", "200us", "--subject-cpus", SUBJECT_CPU];
 
 /// The rows of one table.
@@ -94,15 +94,15 @@ pub(super) fn of(name: Name) -> Vec<Row> {
 /// A thousand clients.
 const THOUSAND_FLOWS: &[&str] = &["-c", "1000", "-q", "1000"];
 
-/// What servers' cost is compared at.
+/// The load at which the servers' costs are compared.
 const SERVERS_CPU: Figure = Figure::ServerCpu { at_qps: 100_000 };
 const MANY_SOCKETS: &[&str] = &["-c", "64"];
 
-/// The same with each answer compared with a digest, and with none looked at.
+/// The same with each answer compared with a digest, and with no check at all.
 const ANSWERS_CHECKED: &[&str] = &["-c", "64", "--check", "answers"];
 const NOTHING_CHECKED: &[&str] = &["-c", "64", "--check", "off"];
 
-/// A load that is only there so that the server is seen at work.
+/// A load that only lets the player see the server at work.
 const LIGHT: &[&str] = &["-c", "8", "-Q", "1k"];
 
 fn player() -> Vec<Row> {
@@ -158,7 +158,7 @@ fn echo() -> Vec<Row> {
             a: kqps("mmsg", WINDOW),
             b: kqps("blocking", WINDOW),
         },
-        // What batches are worth on this host without a server around them, held to what the echo is held to.
+        // The gain of batches on this host without a server around them. Its target is that of the echo.
         Row {
             what: "the same of their system calls alone: recvmmsg, sendmmsg / recvfrom, sendto",
             figure: Figure::AnsweredRate,
@@ -293,12 +293,12 @@ fn auth() -> Vec<Row> {
     ]
 }
 
-/// What suits both fronts: the sockets of dnsdist and NSD hold some 270 datagrams, and what is lost there leaves the
-/// window short for a second.
+/// A load that suits both fronts: the sockets of dnsdist and NSD hold some 270 datagrams, and each lost one
+/// leaves the window short for a second.
 const FRONT_WINDOW: &[&str] = &["-c", "8", "-q", "250"];
 const FRONT_THOUSAND_FLOWS: &[&str] = &["-c", "1000", "-q", "250"];
 
-/// Buffers that hold all that few flows have outstanding, so that none of it is lost on the way in.
+/// Buffers that hold all outstanding queries of a few flows, so that none is lost on the way in.
 const ROOMY: (&str, &str) = ("buffer", "64MiB");
 
 /// Before NSD, by the transport that suits each front best.
@@ -309,9 +309,9 @@ const DNSDIST: &[(&str, &str)] = &[("front", "dnsdist"), ("back_end", "nsd"), ("
 const BATCHED: &[(&str, &str)] = &[("back_end", "kqps-auth"), ("transport", "unix"), ROOMY];
 const UNBATCHED: &[(&str, &str)] = &[("back_end", "kqps-auth"), ("transport", "unix"), ("batch", "1"), ROOMY];
 
-/// Beside dnsdist, front and server have both cores, and the kernel places them as it would for anybody: one of the
-/// two has the player's core too, on either side. Where a front is laid beside what stands behind it, everything but
-/// the player is on one core, so that a front has nothing which the other side has not.
+/// Beside dnsdist, front and server have both cores, and the kernel places them as usual: on either side, one
+/// of the two shares the player's core. If a front is compared with the server behind it, everything but the
+/// player is on one core, so that both sides have the same resources.
 fn front() -> Vec<Row> {
     let placed = |subject, io, flags, settings, spread| {
         let server = Server::Named(Named { subject, io, data: USUAL, spread, settings });

@@ -1,4 +1,4 @@
-//! Who answers: our echo, or its system calls alone, or a name server that serves generated zones, started as the lab
+//! The servers: our echo, its bare system calls, or a name server with generated zones, started as the lab
 //! starts it.
 
 use std::collections::BTreeMap;
@@ -14,47 +14,46 @@ use super::Bench;
 use super::data::Data;
 use crate::child::{Running, pinned};
 
-/// A server, before it is started. It has one worker.
+/// A server before its start. It has one worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Server {
     /// Our echo under an I/O model.
     Echo(&'static str),
-    /// The system calls of that echo, and next to nothing else.
+    /// The system calls of that echo, and hardly anything else.
     Calls(&'static str),
-    /// A name server.
     Named(Named),
 }
 
-/// A name server and what it serves.
+/// A name server and its data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Named {
-    /// As its file under `subjects` is called.
+    /// The name of its file under `subjects`.
     pub(super) subject: &'static str,
-    /// The I/O model, where it can be told.
+    /// The I/O model, for servers that have a choice.
     pub(super) io: &'static str,
     pub(super) data: Data,
-    /// Whether it may use all cores, as it should while it loads; else it has the subject's.
+    /// Whether it may use all cores, as it should while it loads its zones. Otherwise it has the subject's.
     pub(super) spread: bool,
     /// Settings that its file declares.
     pub(super) settings: &'static [(&'static str, &'static str)],
 }
 
-/// Where a front tells its process ID, which is that of none of the servers behind it.
+/// The file with a front's process ID. The servers behind it have others.
 const FRONT_PID: &str = "front.pid";
 
-/// A server that answers. It ends when this is dropped.
+/// A server that answers. Dropping it stops the server.
 pub(super) struct Up {
     pub(super) address: SocketAddr,
-    /// The process to watch.
     pub(super) pid: u32,
-    /// Whether that is all there is of it, with its children; not so of a front, behind which others are.
+    /// Whether the process and its children are the whole server. It is false for a front, behind which other
+    /// servers run.
     pub(super) is_whole: bool,
     /// Seconds from its start until it answered.
     pub(super) ready_s: f64,
     held: Held,
 }
 
-/// What keeps a server up: when it is dropped, the server is ended.
+/// The owner of a server. Dropping it stops the server.
 enum Held {
     Echo(Running),
     Named { _subject: Box<Subject>, _folder: TempDir },
@@ -65,7 +64,7 @@ impl Up {
         Self { address, pid: echo.pid(), is_whole: true, ready_s: 0.0, held: Held::Echo(echo) }
     }
 
-    /// What an echo has used of the CPU so far, seconds; 0 of a name server, which the player watches.
+    /// CPU seconds of an echo so far; 0 for a name server, which the player watches.
     pub(super) fn cpu_s(&self) -> Result<f64> {
         match &self.held {
             Held::Echo(echo) => echo.cpu_s(),
@@ -75,7 +74,7 @@ impl Up {
 }
 
 impl Server {
-    /// What it serves, and so what it is asked for.
+    /// The zones that it serves, whose names the player asks for.
     pub(super) fn data(&self) -> Option<Data> {
         match self {
             Self::Echo(_) | Self::Calls(_) => None,
@@ -83,7 +82,6 @@ impl Server {
         }
     }
 
-    /// How it is set up.
     pub(super) fn settings(&self) -> BTreeMap<&'static str, &'static str> {
         match self {
             Self::Echo(_) | Self::Calls(_) => BTreeMap::new(),
@@ -91,7 +89,7 @@ impl Server {
         }
     }
 
-    /// How it is called in tables.
+    /// Its name in tables.
     pub(super) fn words(&self) -> String {
         match self {
             Self::Echo(io) => format!("echo {io}"),

@@ -11,50 +11,48 @@ use super::rows::{Figure, SUBJECT_CPU};
 use super::server::{Server, Up};
 use super::{Bench, dnsperf};
 
-/// One side of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side {
     pub(super) player: Player,
-    /// Its flags, beside the rate, the duration and the query file.
+    /// Its flags, besides the rate, the duration and the query file.
     pub(super) flags: &'static [&'static str],
     pub(super) server: Server,
 }
 
-/// Who plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Player {
     Kqps,
     Dnsperf,
 }
 
-/// What one measurement gave.
+/// The figures of one measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Measured {
     /// Correct answers a second.
     pub(super) answered_qps: f64,
     /// CPU seconds of the player per million answers.
     pub(super) player_cpu_s_per_million: f64,
-    /// CPU seconds of the server per million answers; of a front without what stands behind it.
+    /// CPU seconds of the server per million answers. Those of a front do not include the servers behind it.
     pub(super) server_cpu_s_per_million: f64,
-    /// Proportional memory of the server at the end, bytes, where it was looked at.
+    /// Proportional memory of the server at the end, bytes, if the player watched it.
     pub(super) server_bytes: Option<u64>,
     /// Seconds from the server's start until it answered.
     pub(super) ready_s: f64,
-    /// The median of latency, microseconds, where the player tells it.
+    /// The median of latency, microseconds, if the player reports it.
     pub(super) latency_p50_us: Option<u64>,
-    /// Cores that other programs used meanwhile; none where servers behind a front would be among them.
+    /// Cores that other programs used meanwhile; `None` for a front, since the servers behind it would count
+    /// as other programs.
     pub(super) foreign_cores: Option<f64>,
 }
 
-/// What a player reports.
 pub(super) struct Reported {
     pub(super) answered: u64,
     pub(super) answered_qps: f64,
     /// CPU seconds of the player.
     pub(super) cpu_s: f64,
-    /// The median of latency, microseconds, where it is told.
+    /// The median of latency, microseconds, if the player reports it.
     pub(super) latency_p50_us: Option<u64>,
-    /// What it saw of the server, if it watched.
+    /// Facts about the server, if the player watched it.
     pub(super) server: Option<SubjectFacts>,
 }
 
@@ -71,7 +69,7 @@ impl Measured {
     }
 }
 
-/// Starts a server, plays at it, at `rate_qps` queries a second where that is given, and stops it.
+/// Starts a server, plays at it, at `rate_qps` queries a second if that is given, and stops it.
 pub(super) fn measure(bench: &Bench<'_>, side: Side, rate_qps: Option<u32>) -> Result<Measured> {
     let flags = side.flags(bench, rate_qps);
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
@@ -103,7 +101,7 @@ pub(super) fn measure(bench: &Bench<'_>, side: Side, rate_qps: Option<u32>) -> R
     })
 }
 
-/// Plays with one thread. An echo is not watched, which would cost the player CPU time of its own.
+/// Plays with one thread. An echo is not watched, since watching would cost the player CPU time.
 fn kqps(bench: &Bench<'_>, server: Server, own: &[&str], up: &Up, queries: &Path) -> Result<Reported> {
     let duration = format!("{}s", bench.seconds);
     let mut flags = vec!["-T", "1", "-l", &duration];
@@ -126,7 +124,8 @@ fn kqps(bench: &Bench<'_>, server: Server, own: &[&str], up: &Up, queries: &Path
 }
 
 impl Side {
-    /// Its flags, with the server's core where they name it, and the rate, which both players call the same.
+    /// Its flags, with the server's core in place of the placeholder, and with the rate. Both players have
+    /// the same flag for it.
     pub(super) fn flags(&self, bench: &Bench<'_>, rate_qps: Option<u32>) -> Vec<String> {
         let subject_cpu = bench.kqps.subject_cpu.to_string();
         let named = |&flag: &&str| if flag == SUBJECT_CPU { subject_cpu.clone() } else { flag.to_owned() };
@@ -134,7 +133,8 @@ impl Side {
         self.flags.iter().map(named).chain(rate).collect()
     }
 
-    /// What the player asks: an echo can meet no expectation of another rcode than its own.
+    /// The player's query file. An echo gets one without other rcodes than its own, which it could not
+    /// return.
     fn queries(&self, bench: &Bench<'_>) -> Result<PathBuf> {
         self.server.data().map_or_else(|| Ok(bench.queries.to_owned()), |data| data.queries(bench))
     }

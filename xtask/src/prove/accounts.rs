@@ -1,4 +1,4 @@
-//! The accounts: a relay makes faults, and the player must report every one of them, to the last query.
+//! The accounts: a relay makes faults, and the player must report each of them, to the last query.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -9,10 +9,10 @@ use kqps_observation::{Accounts, Trial};
 use super::{Bench, QUERIES, Size, player_ios};
 use crate::relay::{Counts, Plan, Relay, Settings};
 
-/// How a trial is loaded: the I/O, and further flags.
+/// The load of a trial: the I/O, and further flags.
 type Load = (&'static str, &'static [&'static str]);
 
-/// How trials are loaded, in turn: both loops, every I/O.
+/// The loads of trials, in turn: both loops, every I/O.
 const LOADS: [Load; 8] = [
     ("auto", &["-q", "2000"]),
     ("mmsg", &["-Q", "100k"]),
@@ -24,34 +24,35 @@ const LOADS: [Load; 8] = [
     ("auto", &["-Q", "100k", "--arrivals", "poisson"]),
 ];
 
-/// In the small form so many trials are made at a time: most of each is waiting for what is late.
+/// Trials that the small form makes at the same time, since each mostly waits for late replies.
 const AT_A_TIME: usize = 4;
 
-/// A reply after this is late.
+/// A reply after this time is late.
 const TIMEOUT: &str = "500ms";
-/// When the relay sends what must be late, microseconds: far from both ends.
+/// Delay of the replies that must be late, microseconds: far from the timeout and from the end of the drain.
 const LATE_US: u64 = 1_000_000;
-/// How long the player listens after its last query: long enough for what is late.
+/// How long the player listens after its last query: long enough for late replies.
 const DRAIN: &str = "1500ms";
 
-/// A query may be so late, lie in the relay's socket and meet a relay that stands still for so long in all,
-/// microseconds: less than what makes a reply late.
+/// The longest sum, microseconds, of a query's lag, its time in the relay's socket, and the relay's longest
+/// pause. It is less than the time that makes a reply late.
 const AWAY_MOST_US: u64 = 400_000;
 
-/// Each of the 15 faults strikes this share of queries.
+/// Each of the 15 faults applies to this share of queries.
 const SHARE_EACH: f64 = 0.002;
 
 /// Queries that one socket may send, so that the relay can still make up an ID that the socket never used.
 const PER_SOCKET: u64 = 50_000;
 
-/// A trial in which the relay or the player's sockets lost packets proves nothing, and is made again so often.
+/// How often a trial is made. One in which the relay or the player's sockets lost packets proves nothing, and
+/// is made again.
 const ATTEMPTS: u32 = 3;
 
 /// Queries of the whole form.
 const WHOLE: u64 = 100_000_000;
 
-/// Plays trials through the relay, and compares: every load once with few queries, or all of them again and
-/// again.
+/// Plays trials through the relay, and compares. The small form plays every load once with few queries, the
+/// whole form all of them in turn.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let ios = player_ios();
     let loads: Vec<Load> = LOADS.into_iter().filter(|(io, _)| *io == "auto" || ios.contains(io)).collect();
@@ -61,7 +62,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     }
 }
 
-/// Every load once, some side by side.
+/// Plays every load once, some at the same time.
 fn once(bench: &Bench, loads: &[Load]) -> Result<()> {
     let queries = &Queries::new(bench, QUERIES / 16, 1)?;
     let numbered: Vec<(u64, &Load)> = (1..).zip(loads).collect();
@@ -77,7 +78,7 @@ fn once(bench: &Bench, loads: &[Load]) -> Result<()> {
     Ok(())
 }
 
-/// One load after the other, until enough queries were compared.
+/// Plays one load after the other, until enough queries are compared.
 fn again_and_again(bench: &Bench, loads: &[Load]) -> Result<()> {
     let queries = Queries::new(bench, QUERIES, 32)?;
     let mut seen = 0;
@@ -91,7 +92,7 @@ fn again_and_again(bench: &Bench, loads: &[Load]) -> Result<()> {
     Ok(())
 }
 
-/// What a trial asks.
+/// The queries of a trial.
 struct Queries {
     file: PathBuf,
     names: u32,
@@ -104,7 +105,7 @@ impl Queries {
     }
 }
 
-/// Plays one trial, until one proves something, and compares it with the relay's counts.
+/// Plays a trial until one proves something, and compares it with the relay's counts.
 fn play(bench: &Bench, &(io, more): &Load, queries: &Queries, seed: u64) -> Result<Trial> {
     let sockets = (u64::from(queries.names) * queries.passes).div_ceil(PER_SOCKET).max(2).to_string();
     let passes = queries.passes.to_string();
@@ -117,7 +118,7 @@ fn play(bench: &Bench, &(io, more): &Load, queries: &Queries, seed: u64) -> Resu
     Ok(trial)
 }
 
-/// A trial that proves something, and that agrees with the relay's counts.
+/// A trial that proves something and agrees with the relay's counts.
 fn agreed(bench: &Bench, flags: &[&str], file: &Path, seed: u64) -> Result<Trial> {
     let mut doubts = Vec::new();
     for _ in 0..ATTEMPTS {
@@ -138,8 +139,8 @@ fn agreed(bench: &Bench, flags: &[&str], file: &Path, seed: u64) -> Result<Trial
     bail!("no trial of {ATTEMPTS} proves anything: {}", doubts.join(" | "));
 }
 
-/// Why the trial says nothing about the player's accounts, if it does not: somebody lost packets, or stood
-/// still for so long that a reply in time came late.
+/// Why the trial proves nothing about the player's accounts, or `None`: packets were lost elsewhere, or a
+/// process was paused so long that a timely reply came late.
 fn doubt(trial: &Trial, counts: &Counts) -> Option<String> {
     let drops = trial.player.socket_drops;
     let away_us = counts.longest_away_us + counts.longest_wait_us + trial.lag_us.max.unwrap_or(0);
@@ -154,11 +155,12 @@ fn doubt(trial: &Trial, counts: &Counts) -> Option<String> {
     }
 }
 
-/// Both identities hold, and every count is the relay's.
+/// Checks both identities, and compares every count with the relay's.
 fn compare(trial: &Trial, counts: &Counts) -> Result<()> {
     trial.accounts.check()?;
     let truth = counts.expected();
-    // The relay knows neither what never left the player nor which of the cut replies would have fitted.
+    // The relay knows neither the queries that never left the player nor which truncated replies would have
+    // fitted.
     let told =
         Accounts { intended: trial.accounts.sent, unsent: 0, send_failed: 0, slipped: 0, ..trial.accounts };
     if told != truth {

@@ -1,4 +1,4 @@
-//! Latency: a relay that delays every reply by so much moves the median by just that, whatever I/O the
+//! Latency: if a relay delays every reply by a fixed time, the median moves by that time, whatever I/O the
 //! player uses.
 
 use anyhow::{Context as _, Result, ensure};
@@ -6,13 +6,12 @@ use anyhow::{Context as _, Result, ensure};
 use super::{Bench, QUERIES, Size, player_ios, witnessed};
 use crate::relay::{Relay, Settings};
 
-/// The delays, microseconds.
 const DELAYS_US: [u64; 3] = [1_000, 5_000, 20_000];
 
-/// By how much more or less than the delay the median may move, microseconds.
+/// The largest difference between the delay and the move of the median, microseconds.
 const WITHIN_US: u64 = 50;
 
-/// Compares every trial with what the relay saw, and in the whole form each delay with none.
+/// Compares every trial with the relay's observations, and in the whole form each delay with none.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     for io in player_ios() {
         for delay_us in DELAYS_US {
@@ -26,7 +25,7 @@ fn at(bench: &Bench, io: &str, delay_us: u64) -> Result<()> {
     if bench.size == Size::Small {
         return median_us(bench, io, delay_us).map(drop);
     }
-    // Before and after every delay: a host's own latency drifts.
+    // Before and after every delay, since a host's own latency drifts.
     let before_us = median_us(bench, io, 0)?;
     let delayed_us = median_us(bench, io, delay_us)?;
     let after_us = median_us(bench, io, 0)?;
@@ -37,12 +36,12 @@ fn at(bench: &Bench, io: &str, delay_us: u64) -> Result<()> {
     Ok(())
 }
 
-/// The median of a trial through a relay with this delay; the relay is its witness.
+/// The median of a trial through a relay with this delay. The relay is its witness.
 fn median_us(bench: &Bench, io: &str, delay_us: u64) -> Result<u64> {
     let cpu = Some(bench.kqps.subject_cpu);
     let relay = Relay::start(Settings { delay_us, cpu, spin: true, witness: true, ..Settings::default() })?;
     let file = bench.queries(QUERIES)?;
-    // Few queries, so that they do not wait for one another. However late the player is, it sends all of them.
+    // Few queries, so that they do not wait for each other. The player sends all of them, however late.
     let duration = bench.choose("500ms", "5s");
     let flags = ["-T", "1", "-Q", "2k", "-l", duration, "-t", "10s", "--lag", "10s", "--io", io];
     let trial = bench.kqps.trial(relay.address(), &file, &flags)?;

@@ -1,7 +1,7 @@
-//! Our authoritative server beside NSD, Knot DNS and BIND. All serve the same zones, unsigned and signed with NSEC,
-//! NSEC3 and NSEC3 with opt-out, and are asked the same generated queries. In whatever part of a reply the three
-//! agree, ours must be the same; where they differ it must be what one of them says. Where they differ, and what is
-//! left open by RFCs, is printed.
+//! Our authoritative server beside NSD, Knot DNS and BIND. All serve the same zones, unsigned and signed with
+//! NSEC, NSEC3 and NSEC3 with opt-out, and get the same generated queries. If the three peers agree on a part
+//! of a reply, ours must be the same. If they differ, ours must equal that of one of them. The proof prints
+//! their differences, and the parts that RFCs leave open.
 
 mod ask;
 mod compare;
@@ -28,11 +28,10 @@ use tally::Tally;
 /// Queries that are generated and asked at once. Their IDs must differ.
 const BATCH: u64 = 8192;
 
-/// Queries in all.
 const SMALL: u64 = 2000;
 const WHOLE: u64 = 120_000;
 
-/// Starts the servers, asks them, and compares what they say.
+/// Starts the servers, asks them, and compares their replies.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let zones = fixtures::write(bench.folder.path())?;
     let mut servers = servers::start(bench, &zones)?;
@@ -56,7 +55,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Our reply apart from those of the peers.
+/// Separates our reply from those of the peers.
 fn sorted(servers: &[Server], mut replies: Vec<Reply>) -> Replies {
     let is_ours = servers.last().is_some_and(|server| server.is_ours);
     let ours = if is_ours { replies.pop() } else { None };
@@ -82,7 +81,7 @@ fn ask_all(servers: &mut [Server], queries: &[Query]) -> Result<Vec<Vec<Option<V
     titled.map(|(replies, server)| replies.with_context(|| server.title.clone())).collect()
 }
 
-/// Asks one query alone and prints what comes back.
+/// Asks one query alone and prints the replies.
 fn show(servers: &mut [Server], query: &Query) -> Result<()> {
     println!("{}\n{:02x?}", query.words, query.bytes);
     let replies = ask_all(servers, std::slice::from_ref(query))?;

@@ -1,5 +1,6 @@
-//! What the host does is not blamed on the subject, and what the subject does is: an echo whose rate is known is searched
-//! undisturbed, with a part of its core taken away, with its core withheld now and then, and while it stands still itself.
+//! kqps does not blame the subject for what the host does, and does blame it for its own pauses. An echo with
+//! a known rate is searched undisturbed, with a part of its core taken away, with its core withheld now and
+//! then, and while it pauses itself.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,56 +19,57 @@ use super::taker::Taker;
 use super::{Bench, Size};
 use crate::child::{Running, pinned};
 
-/// What a query costs the echo, beside what the kernel takes.
+/// Work of the echo for each query, without the kernel's part.
 const WORK: &str = "5us";
 
-/// The usual buffer, and half of it: the kernel counts twice as much. Half has room for some 138 queries, which a standstill of 3 ms
-/// overflows from 46,000 queries a second on.
+/// The default buffer, and half of it. The kernel counts twice as much. The half has room for some 138
+/// queries, so a pause of 3 ms overflows it from 46,000 queries a second on.
 const BUFFER: &str = "104KiB";
 const HALF_A_BUFFER: &str = "52KiB";
 
-/// What an echo that stands still itself loses at least of the figure that it has with the same buffer when it does not.
+/// The least loss of an echo that pauses itself, as a share of its figure with the same buffer and no pauses.
 const DROPS_BY: f64 = 0.15;
 
-/// Of the trials of a search whose core is withheld more than 2 times in each this share is spoiled.
+/// The share of the trials that must be spoiled in searches whose core is withheld at least once in each trial.
 const MOST: f64 = 0.7;
 
-/// How far a figure may be from the undisturbed one.
+/// The largest deviation of a figure from the undisturbed one, as a share.
 const WITHIN: f64 = 0.03;
 
-/// A part of the core that is taken, half of the time.
+/// The part of the core that is taken, during half of the time.
 const PIECE: Duration = Duration::from_micros(300);
 const EVERY: Duration = Duration::from_millis(1);
 const HALF: Duration = Duration::from_secs(2);
 const SMALL_HALF: Duration = Duration::from_secs(1);
 
-/// For so long an ordinary program has the core, as often.
+/// How long an ordinary program has the core each time; the times are those of the pauses.
 const CROWD: Duration = Duration::from_millis(6);
 
-/// A standstill, and from one to the next.
+/// The length of a pause, and from one to the next.
 const STALL: Duration = Duration::from_millis(3);
 const STALL_EVERY: Duration = Duration::from_millis(300);
 
-/// What happens meanwhile.
+/// What happens during a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
     Nothing,
-    /// Another program has a part of its core for half of the time.
+    /// Another program has a part of the echo's core for half of the time.
     Slowed,
-    /// Another program has its core for a moment now and then.
+    /// Another program has the core for a moment now and then.
     Withheld,
-    /// An ordinary program has its core for a moment now and then.
+    /// An ordinary program has the core for a moment now and then.
     Crowded,
-    /// Nothing, and it has half a buffer.
+    /// Nothing happens, and the echo has half a buffer.
     HalfABuffer,
-    /// It stands still by itself now and then, with half a buffer.
+    /// The echo pauses itself now and then, with half a buffer.
     Itself,
 }
 
-/// Searches of each kind, in turn, of which the medians are compared: single ones are off by more than the bound.
+/// Searches of each kind, in turn. Their medians are compared, since single searches deviate by more than the
+/// bound.
 const ROUNDS: usize = 7;
 
-/// The time that a search of the small form may take.
+/// The time limit of a search in the small form.
 const SMALL_LIMIT: &[&str] = &["--time-limit", "6s"];
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
@@ -124,7 +126,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// What holds of single searches: they name what the host did.
+/// Checks single searches: they name what the host did.
 fn witnessed(bench: &Bench, file: &Path) -> Result<()> {
     let slowed = search(bench, file, Trouble::Slowed)?.spoiled;
     ensure!(slowed.shifted > 0, "a core that is shared spoils no trial: {slowed:?}");
@@ -144,7 +146,7 @@ struct Kind {
     per_turn: f64,
     /// Trials that the host spoiled, of all searches.
     spoiled: Spoiled,
-    /// Searches that the subject's standing still ended.
+    /// Searches that ended because the subject paused.
     stood_still: usize,
 }
 
@@ -160,7 +162,7 @@ impl Kind {
     }
 }
 
-/// One search of a fresh echo while that happens.
+/// Searches the rate of a fresh echo under this trouble.
 fn search(bench: &Bench, file: &Path, trouble: Trouble) -> Result<Found> {
     let cpu = bench.kqps.subject_cpu.to_string();
     let mut command = pinned(&cpu, &bench.kqps.program);
@@ -215,7 +217,7 @@ impl Troubling {
     }
 }
 
-/// Takes a part of the core, and leaves it alone for as long, in turn.
+/// Takes a part of the core, and leaves the core alone for as long, in turn.
 fn slow(cpu: u32, half: Duration, is_over: &impl Fn() -> bool) -> Result<()> {
     while !is_over() {
         let taker = Taker::start(cpu, PIECE, EVERY)?;
@@ -226,7 +228,7 @@ fn slow(cpu: u32, half: Duration, is_over: &impl Fn() -> bool) -> Result<()> {
     Ok(())
 }
 
-/// Has the core again and again as an ordinary program that yields least.
+/// Takes the core now and then as an ordinary program of the highest priority.
 fn crowd(cpu: u32, is_over: &impl Fn() -> bool) -> Result<()> {
     affinity::pin_thread(cpu)?;
     priority::yield_least()?;
@@ -238,7 +240,7 @@ fn crowd(cpu: u32, is_over: &impl Fn() -> bool) -> Result<()> {
     Ok(())
 }
 
-/// Stops the process again and again, as a collector of garbage would: its core is free meanwhile.
+/// Stops the process again and again, like the pauses of a garbage collector. Its core is free meanwhile.
 fn stand_still(pid: u32, is_over: &impl Fn() -> bool) -> Result<()> {
     while !is_over() {
         process::signal(pid, Signal::Stop)?;

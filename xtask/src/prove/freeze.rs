@@ -1,5 +1,5 @@
-//! Coordinated omission: a subject that stands still for a while makes every query due meanwhile wait, and
-//! the quantiles must say so. A relay stands between player and subject as a witness.
+//! Coordinated omission: if a subject pauses, every query that is due meanwhile waits, and the quantiles must
+//! show it. A relay between player and subject is the witness.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,14 @@ use super::{Bench, QUERIES, Size, witnessed};
 use crate::kqps::finish;
 use crate::relay::{Relay, Settings};
 
-/// How far from the known answer p95 may be, as a share of it.
+/// The largest deviation of p95 from the known answer, as a share of it.
 const WITHIN: f64 = 0.02;
 
 /// Stops an echo in the middle of an open-loop trial.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    // A tenth of the time, either way. Few queries, so that the echo is soon through with those that gathered: a thousand of
-    // them can take a slow host 20 ms, which is 2 % of p95. Enough for a p95 they must be.
+    // The pause is a tenth of the trial in both forms. The rate is low, so that the echo soon answers the
+    // waiting queries: a thousand of them can take a slow host 20 ms, which is 2 % of p95. There are still
+    // enough queries for a p95.
     let (trial_s, freeze_s, rate_qps) = bench.choose((4.0, 0.4, "1k"), (10.0, 1.0, "400"));
     let (echo, address) = bench.kqps.echo("mmsg")?;
     let settings = Settings {
@@ -28,11 +29,11 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let relay = Relay::start(settings)?;
     let file = bench.queries(QUERIES)?;
     let duration = format!("{trial_s}s");
-    // However late the player is itself, it still sends everything.
+    // The player sends everything, however late it is itself.
     let flags = ["-T", "1", "-Q", rate_qps, "-l", &duration, "-t", "10s", "--lag", "10s"];
     let player = bench.kqps.start_load(relay.address(), &file, &flags)?;
 
-    // Well after its start and well before its end; where exactly does not matter.
+    // Well after its start and well before its end; the exact time does not matter.
     std::thread::sleep(Duration::from_secs_f64(trial_s * 0.4));
     let began = Instant::now();
     echo.signal(Signal::Stop)?;
@@ -46,8 +47,8 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let p95_us = trial.latency_us.p95.context("there is a p95")?;
     let (least_us, most_us) = known.least.p95.zip(known.most.p95).context("the relay knows it too")?;
     eprintln!("frozen for {frozen_s:.4} s: p95 is {p95_us} µs, and the relay saw {least_us} to {most_us} µs");
-    // A query that is due x seconds before the end of the freeze waits x. The slowest 5 % of all queries are
-    // those due in the first 5 % of the trial's length within the freeze.
+    // A query that is due x seconds before the end of the pause waits x. The slowest 5 % of all queries are
+    // those due in the first 5 % of the trial's length within the pause.
     let plain_s = frozen_s - 0.05 * trial_s;
     let off = p95_us as f64 / 1e6 / plain_s - 1.0;
     eprintln!("by arithmetic alone it is {plain_s:.4} s, which is {:.2} % off", off * 100.0);

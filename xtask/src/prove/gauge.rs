@@ -1,5 +1,5 @@
-//! The gauge shows what part of a core is taken away, and the witness sees a core that stands still and costs little.
-//! What takes a core is a thread that runs first, whose own CPU time says how much it took.
+//! The gauge shows the part of a core that is taken away, and the witness sees every pause of a core and
+//! costs little. A thread that runs first takes the core; its own CPU time shows how much.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -14,34 +14,35 @@ use kqps_observation::{GaugeFacts, StallFacts};
 use super::taker::Taker;
 use super::{Bench, Size};
 
-/// A reading.
+/// Duration of a reading.
 const READING: Duration = Duration::from_millis(10);
 
-/// How far the part that the gauge shows may be from the one that was taken, what waking up costs included, in the median,
-/// of the core's full speed.
+/// The largest deviation of the part that the gauge shows from the part that was taken, the cost of waking
+/// included. It is the median, as a share of the core's full speed.
 const WITHIN: f64 = 0.02;
 
 /// The fewest readings that make a median.
 const READINGS_LEAST: usize = 50;
 
-/// What the witness may cost, as a share of a core.
+/// The most that the witness may cost, as a share of a core.
 const COST_MOST: f64 = 0.01;
 
-/// A standstill that must be seen, and from one to the next.
+/// A pause that must be seen, and the time from one to the next.
 const STALL: Duration = Duration::from_millis(3);
 const STALL_EVERY: Duration = Duration::from_millis(300);
 
 /// What happens to the core during a reading.
 enum Trouble {
-    /// So many microseconds are taken in each of so many.
+    /// A thread takes the first number of microseconds in every period of the second.
     Taken(u64, u64),
-    /// The core is watched.
+    /// The witness watches the core.
     Watched,
 }
 
-/// A piece longer than 0.5 ms would be a stall to the gauge, so a half is taken in pieces of a quarter. What a thread costs
-/// that is woken as often and takes nothing (its interrupt, two switches, and what the caches forget) is not in its CPU
-/// time: on a virtual machine 7 to 15 µs a time.
+/// The gauge takes a piece longer than 0.5 ms for a stall, so a half is taken in pieces of a quarter. A woken
+/// thread also costs an interrupt, two switches and the contents of caches. That cost is not in its CPU time:
+/// on a virtual machine it is 7 to 15 µs each time. The first two rows measure it, with a thread that is
+/// woken and takes nothing.
 const TROUBLES: [(&str, Trouble); 6] = [
     ("woken each ms", Trouble::Taken(0, 1000)),
     ("woken each 0.5 ms", Trouble::Taken(0, 500)),
@@ -51,17 +52,15 @@ const TROUBLES: [(&str, Trouble); 6] = [
     ("watched", Trouble::Watched),
 ];
 
-/// Pairs of a trouble and the one that is woken as often and takes nothing, by their places.
+/// Pairs of indices: a trouble, and the trouble that wakes as often and takes nothing.
 const COMPARED: [(usize, usize); 3] = [(2, 0), (3, 0), (4, 1)];
 
-/// One reading under trouble.
 struct Reading {
     facts: GaugeFacts,
-    /// The part of the core that was taken away, where that is known.
+    /// The part of the core that was taken away, if it is known.
     taken: Option<f64>,
 }
 
-/// Proves all three.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     if bench.size == Size::Small
         && let Err(error) = Taker::start(bench.kqps.subject_cpu, Duration::ZERO, STALL)
@@ -77,11 +76,11 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Takes parts away, in readings that stand between undisturbed ones, and compares.
+/// Takes parts of the core away, in readings between undisturbed ones, and compares.
 fn parts(bench: &Bench) -> Result<()> {
     let (cpu, rounds) = (bench.kqps.subject_cpu, bench.choose(2, 200));
     let cpus = [bench.kqps.player_cpu, cpu];
-    // Shown and taken parts, by trouble.
+    // Parts shown and taken, by trouble.
     let mut found: Vec<Vec<(f64, Option<f64>)>> = TROUBLES.iter().map(|_| Vec::new()).collect();
     let (mut stalled, mut took_s) = (0_u32, Vec::new());
     let mut read = || -> Result<GaugeFacts> {
@@ -97,7 +96,7 @@ fn parts(bench: &Bench) -> Result<()> {
             let after = read()?;
             let of_core = |facts: &GaugeFacts| facts.of(&[cpu]).context("the core was gauged");
             let full = f64::midpoint(of_core(&before)?, of_core(&after)?);
-            // What is taken out as a stall is not in the speed, and in the time that was taken it is.
+            // Stalls are not part of the speed, but part of the time that was taken.
             if [&before, &disturbed.facts, &after].iter().all(|facts| facts.stalled_s() <= 0.0) {
                 found.push((1.0 - of_core(&disturbed.facts)? / full, disturbed.taken));
             } else {
@@ -115,7 +114,7 @@ fn parts(bench: &Bench) -> Result<()> {
     judge_parts(bench.size, &found)
 }
 
-/// Gauges while a part of a core is taken away.
+/// Takes a reading while a part of a core is taken away.
 fn disturbed(trouble: &Trouble, cpu: u32, cpus: &[u32]) -> Result<Reading> {
     match trouble {
         Trouble::Taken(piece_us, every_us) => {
@@ -136,12 +135,12 @@ fn disturbed(trouble: &Trouble, cpu: u32, cpus: &[u32]) -> Result<Reading> {
     }
 }
 
-/// Medians of what was found under one trouble, as parts of a core.
+/// Medians of the readings under one trouble, as parts of a core.
 struct Found {
     readings: usize,
     taken: Option<f64>,
     shown: Option<f64>,
-    /// By how much more was shown than taken.
+    /// By how much the part shown is larger than the part taken.
     more: Option<f64>,
 }
 
@@ -160,10 +159,10 @@ impl Found {
     }
 }
 
-/// Prints what was found, and holds it against the bound where time may decide.
+/// Prints the results, and checks them against the bound if the form is long enough.
 fn judge_parts(size: Size, found: &[Vec<(f64, Option<f64>)>]) -> Result<()> {
     let found: Vec<Found> = found.iter().map(|readings| Found::of(readings)).collect();
-    // What waking up costs is taken as well.
+    // The cost of waking is taken from the core as well.
     let off = |place: usize| {
         let (_, woken) = COMPARED.into_iter().find(|(taken, _)| *taken == place)?;
         Some(found[place].more? - found[woken].more?)
@@ -177,7 +176,7 @@ fn judge_parts(size: Size, found: &[Vec<(f64, Option<f64>)>]) -> Result<()> {
         table.add_row([vec![(*name).to_owned(), found.readings.to_string()], shares.to_vec()].concat());
     }
     eprintln!("{table}");
-    // A busy machine disturbs readings at random, which takes many to even out.
+    // A busy machine disturbs readings at random, and only many readings even that out.
     if size == Size::Small {
         return Ok(());
     }
@@ -198,7 +197,7 @@ fn median(values: &mut [f64]) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-/// Watches all cores that are used while nothing is made to happen.
+/// Watches all used cores while nothing happens on purpose.
 fn cost(bench: &Bench) -> Result<()> {
     let witness = Witness::begin(&[bench.kqps.player_cpu, bench.kqps.subject_cpu], &[])?;
     sleep(bench.choose(Duration::from_millis(200), Duration::from_secs(20)));
@@ -225,7 +224,7 @@ fn cost_of(facts: &StallFacts) -> f64 {
     facts.cost_s / watched_s
 }
 
-/// Has a core stand still again and again, and looks for each time in what the witness saw.
+/// Pauses a core again and again, and looks for each pause in the witness's facts.
 fn stalls(bench: &Bench) -> Result<()> {
     let cpu = bench.kqps.subject_cpu;
     let witness = Witness::begin(&[cpu], &[])?;
@@ -236,7 +235,8 @@ fn stalls(bench: &Bench) -> Result<()> {
     let period_ns = facts.period_us * 1000;
     let mut mean_us = 0.0;
     for span in &held {
-        // Within a period it was to wake, and it could not before the end. Its microseconds are cut off, not rounded.
+        // The witness should have woken within a period, and could not before the end of the pause. Its
+        // microseconds are cut off, not rounded.
         let seen = facts
             .stalls
             .iter()

@@ -1,9 +1,10 @@
-//! Comparisons of subjects whose difference is known: equals are not called different, 5 % less is called slower,
-//! and 0.5 % is not claimed where 2 % is the least that can be told. First on simulated hosts, where every claim
-//! must hold, then with real echoes, where each is judged in the comparisons in which its premise held: the MDE
-//! that this host allowed, which is told. Too few such comparisons show nothing, and that is a failure too.
+//! Comparisons of subjects with a known difference: equals are not called different, 5 % less is called
+//! slower, and 0.5 % is not claimed if the least detectable difference is 2 %. The proof begins with
+//! simulated hosts, where every claim must hold, and goes on with real echoes. A claim about real echoes is
+//! judged only in comparisons whose premise held: the MDE that this host allowed, which the proof prints. Too
+//! few such comparisons are a failure too.
 
-// The host that the tests of the rule use: one model of noise is enough.
+// The host of the rule's own tests, since one model of noise is enough.
 #[path = "../../../crates/verdict/tests/compare/simulate.rs"]
 mod simulate;
 
@@ -17,38 +18,39 @@ use super::{Bench, Size};
 use crate::child::Running;
 use simulate::{Host, Session};
 
-/// A claim is to hold in this share of comparisons.
+/// The share of comparisons in which a claim must hold.
 const RIGHT_SHARE: f64 = 0.95;
 
-/// The number of real comparisons in which a premise must hold: with fewer a claim is not shown.
+/// The least number of real comparisons in which a premise must hold. With fewer, a claim is not shown.
 const REAL_FAIR_LEAST: u32 = 10;
 
-/// How many real comparisons are made for a claim: these at least, and more up to that many until its premise held
-/// often enough.
+/// The number of real comparisons for a claim: the first of these at least, and more, up to the last, until
+/// the premise held often enough.
 const REAL: Range<u32> = 20..60;
 
 /// The default number of blocks.
 const BLOCKS: usize = 10;
 
-/// A difference that is known, and what is to be said of it.
+/// A known difference, and the verdict that it must get.
 struct Claim {
     name: &'static str,
     /// The share of its rate that B lacks.
     slower: f64,
-    /// On which comparisons the claim is judged; none for all of them.
+    /// The comparisons that the claim is judged on; `None` for all of them.
     premise: Option<Premise>,
     right: fn(Outcome) -> bool,
 }
 
-/// What must be so before a claim is judged.
+/// The condition for judging a claim.
 struct Premise {
     /// The MDEs, a share, of simulated comparisons.
     simulated: Range<f64>,
-    /// The share of simulated comparisons that must have them; they have half as many again, or more.
+    /// The least share of simulated comparisons with these MDEs. In fact at least half as many again have
+    /// them.
     least_share: f64,
     /// The MDEs of real ones.
     real: Range<f64>,
-    /// What would give more real comparisons that MDE.
+    /// What to change so that more real comparisons have that MDE.
     help: &'static str,
 }
 
@@ -72,16 +74,17 @@ const CLAIMS: [Claim; 3] = [
             simulated: 0.02..0.03,
             least_share: 0.1,
             real: 0.02..f64::INFINITY,
-            help: "fewer trials, for this host can tell smaller differences apart",
+            help: "fewer trials, for this host can resolve smaller differences",
         }),
         right: |outcome| !outcome.is_different(),
     },
 ];
 
-/// The work of the base echo for each query, nanoseconds: so much that the echo is the limit, and not the player.
+/// The work of the base echo for each query, nanoseconds: enough that the echo is the limit, and not the
+/// player.
 const WORK_NS: f64 = 50_000.0;
 
-/// Simulated hosts first, real echoes then.
+/// Proves every claim with simulated hosts first, and then with real echoes.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let claims = bench.parts(&CLAIMS, |claim| claim.name)?;
     for claim in &claims {
@@ -97,7 +100,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Calm hosts, and such as lose cores, with a spread of 0.3 % to 2 % of a start's rate.
+/// Simulates calm hosts, and hosts that lose cores, with a spread of 0.3 % to 2 % of a start's rate.
 fn simulated(bench: &Bench, claim: &Claim) -> Result<()> {
     let mut tally = Tally::default();
     let premise = claim.premise.as_ref();
@@ -113,8 +116,8 @@ fn simulated(bench: &Bench, claim: &Claim) -> Result<()> {
     tally.judged("simulated", claim, least.ceil() as u32)
 }
 
-/// Comparisons of real echoes until enough of them show something. The small form may try thrice: that all three are
-/// wrong by chance happens once in eight thousand times.
+/// Compares real echoes until enough comparisons show something. The small form may try three times; that all
+/// three are wrong by chance happens once in eight thousand times.
 fn real(bench: &Bench, claim: &Claim, work_ns: f64) -> Result<()> {
     let mut tally = Tally::default();
     let premise = claim.premise.as_ref().map(|premise| &premise.real);
@@ -136,7 +139,6 @@ fn real(bench: &Bench, claim: &Claim, work_ns: f64) -> Result<()> {
     }
 }
 
-/// What comparisons came to.
 #[derive(Default)]
 struct Tally {
     made: u32,
@@ -164,7 +166,7 @@ impl Tally {
         }
     }
 
-    /// Whether the claim is shown, by so many fair comparisons at least.
+    /// Checks that enough comparisons were fair, and that enough of these were right.
     fn judged(&self, kind: &str, claim: &Claim, least: u32) -> Result<()> {
         let Self { made, fair, right, refused, .. } = self;
         let help = claim.premise.as_ref().map_or("see why verdicts were refused", |premise| premise.help);
@@ -189,12 +191,12 @@ impl Tally {
     }
 }
 
-/// The words of an echo with so much work for each query.
+/// The command of an echo with this work for each query.
 fn echo(work_ns: f64) -> String {
     format!("{{kqps}} serve echo --listen 127.0.0.1:{{port}} --io mmsg --work {work_ns:.0}ns --for 10m")
 }
 
-/// Compares the base echo with one that works so long.
+/// Compares the base echo with an echo of this work.
 fn compare(bench: &Bench, work_ns: f64, name: &str) -> Result<Comparison> {
     let out = bench.folder.path().join(name);
     let mut command = Command::new(&bench.kqps.program);
@@ -207,7 +209,7 @@ fn compare(bench: &Bench, work_ns: f64, name: &str) -> Result<Comparison> {
     Ok(comparison)
 }
 
-/// The CPU time of the base echo for a query when it has no rest, nanoseconds.
+/// CPU time of the base echo for a query at full load, nanoseconds.
 fn cpu_per_query_ns(bench: &Bench) -> Result<f64> {
     let mut command = crate::child::pinned(&bench.kqps.subject_cpu.to_string(), &bench.kqps.program);
     command.args(["serve", "echo", "--json", "--listen", "127.0.0.1:0", "--io", "mmsg", "--for", "10m"]);

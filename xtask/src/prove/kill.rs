@@ -1,5 +1,6 @@
-//! A study that is killed at any moment and resumed each time ends with every cell measured as often as was
-//! asked, no trial torn, lost or made twice, and nothing left behind: no process, namespace, device or file.
+//! A study that is killed at any moment and resumed each time ends with every cell measured as often as
+//! planned. No trial is torn, lost or made twice. Nothing is left behind: no process, namespace, device or
+//! file.
 
 mod remains;
 
@@ -20,23 +21,22 @@ use super::{Bench, Size};
 use crate::child::{Ended, Running};
 use remains::Remains;
 
-/// How often the store is looked at for a new trial.
+/// Interval between two readings of the store.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A kill follows a new trial by this at most, seconds: longer than it takes from there to the next one, so
-/// that it falls on every part of the way.
+/// The longest time from a new trial to the kill, seconds. It is longer than the time to the next trial, so
+/// that kills fall on every phase.
 const KILL_WITHIN_S: f64 = 1.5;
 
-/// Of so many kills one does not wait for a trial, and falls on the beginning.
+/// One kill in this many does not wait for a trial, and falls on the beginning of a run.
 const EARLY_EVERY: u32 = 5;
 
 /// How long a run may take after the last kill.
 const FINISH_WITHIN: Duration = Duration::from_mins(30);
 
-/// How often every cell is measured.
 const REPETITIONS: u32 = 2;
 
-/// Cells of the study, whole: every combination of the factors below.
+/// Cells of the whole study: every combination of the factors below.
 const CELLS: usize = 60;
 
 /// A study of tiny trials. Its cells differ in what they start: processes, sockets and I/O models.
@@ -105,12 +105,12 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Status 3 says that a figure is refused, which is for a busy host to be expected.
+/// Status 3 means that a figure is refused, which a busy host may cause.
 fn is_measured(ended: &Ended) -> bool {
     matches!(ended.code, Some(0 | 3))
 }
 
-/// Everything that the study may write lies in one folder.
+/// A lab whose files all lie in one folder.
 struct Lab<'a> {
     bench: &'a Bench,
     home: PathBuf,
@@ -152,10 +152,10 @@ impl<'a> Lab<'a> {
         command
     }
 
-    /// Waits until the run has committed one more trial; false when it ended without that.
+    /// Waits until the run has committed one more trial. Returns false if it ended before.
     fn goes_on(&self, running: &Running, before: Option<&Run>) -> Result<bool> {
         let known = before.map_or(0, |run| run.trials.len());
-        // Until the run has made its store, reading it fails.
+        // Reading the store fails until the run has made it.
         while Store::read(&store(&self.out())).map_or(0, |run| run.trials.len()) <= known {
             if running.has_ended()? {
                 return Ok(false);
@@ -165,7 +165,7 @@ impl<'a> Lab<'a> {
         Ok(true)
     }
 
-    /// Reads the store after a kill, which must hold everything that it held before, unchanged.
+    /// Reads the store after a kill. It must still hold everything that it held before, unchanged.
     fn survived(&self, before: Option<&Run>) -> Result<Run> {
         let after = Store::read(&store(&self.out())).context("a killed run's store cannot be read")?;
         let kept = before.is_none_or(|before| after.trials.starts_with(&before.trials));
@@ -175,7 +175,8 @@ impl<'a> Lab<'a> {
         Ok(after)
     }
 
-    /// Nothing temporary is left in the run's folder, in the cache, or where temporary files go.
+    /// Checks that the run's folder, the cache and the folder of temporary files have no temporary file
+    /// left.
     fn no_file_is_left(&self) -> Result<()> {
         let mut folders = vec![self.home.clone()];
         while let Some(folder) = folders.pop() {
@@ -199,7 +200,8 @@ fn store(folder: &Path) -> PathBuf {
     folder.join("run.sqlite")
 }
 
-/// Every cell was measured once in every block, but for trials that the player spoiled and made anew.
+/// Checks that every cell was measured once in every block, apart from trials that the player spoiled and
+/// that were made again.
 fn whole(run: &Run, size: Size) -> Result<()> {
     let subjects = run.cells.iter().filter(|cell| cell.role == Role::Subject).count();
     ensure!(size == Size::Small || subjects == CELLS, "the study has {subjects} cells instead of {CELLS}");
@@ -226,7 +228,8 @@ fn whole(run: &Run, size: Size) -> Result<()> {
     canaries(run)
 }
 
-/// No trial is repeated twice for the reasons of its drops, and no cell has two of them.
+/// Checks that no trial is repeated twice for the reasons of its drops, and that no cell has two such
+/// repetitions.
 fn reasons(run: &Run) -> Result<()> {
     let mut repeated: Vec<u32> =
         run.trials.iter().filter(|one| one.purpose.is_for_reasons()).map(|one| one.cell).collect();
@@ -237,7 +240,7 @@ fn reasons(run: &Run) -> Result<()> {
     Ok(())
 }
 
-/// A canary before every sixth cell of a block, and one at the end.
+/// Checks that there is a canary before every sixth cell of a block, and one at the end.
 fn canaries(run: &Run) -> Result<()> {
     let cells = run.cells.iter().filter(|cell| cell.role != Role::Canary).count();
     for block in 0..run.blocks {

@@ -1,6 +1,6 @@
-//! The drop ledger: in network namespaces of their own, player and subject lose queries at a known place, and
-//! whoever makes them lose counts. The ledger must name that place, with that count, and no other; and the kernel's own
-//! reasons must say the same.
+//! The drop ledger. In network namespaces of their own, player and subject lose queries at a known place, and
+//! the cause of each loss counts it. The ledger must name that place with that count, and no other place. The
+//! kernel's own reasons must agree.
 
 mod injection;
 mod network;
@@ -13,16 +13,15 @@ use super::{Bench, QUERIES, Size};
 use injection::{Injection, Way};
 use network::Network;
 
-/// The ledger's count may differ from the truth by one in so many.
+/// The ledger's count may differ from the truth by one in this many.
 const WITHIN_ONE_IN: u64 = 1000;
 
-/// Fewer losses prove nothing.
+/// The fewest losses that prove something.
 const LOST_LEAST: u64 = 50;
 
-/// Repetitions of each injection.
 const REPETITIONS: u64 = 20;
 
-/// Makes losses of every kind, again and again.
+/// Makes losses of every kind, several times each.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     if let Err(reason) = network::is_offered() {
         ensure!(bench.size == Size::Small, "{reason}");
@@ -41,7 +40,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     reasons::prove(bench)
 }
 
-/// Plays one trial over a path of its own, and compares. Tells how many were lost.
+/// Plays one trial over a path of its own, and compares. Returns the number of losses.
 fn once(bench: &Bench, injection: Injection, seed: u64) -> Result<u64> {
     let queries = bench.queries(QUERIES / 2)?;
     let network = Network::lay()?;
@@ -64,8 +63,8 @@ fn compare(trial: &Trial, place: Place, truth: u64) -> Result<()> {
     Ok(())
 }
 
-/// What is said to have been lost at other places. What the player did not send is no loss on the way, and is
-/// compared with its accounts.
+/// Losses that the ledger places elsewhere. Queries that the player did not send are no losses on the way,
+/// and are compared with its accounts.
 fn elsewhere(ledger: &Ledger, place: Place) -> u64 {
     let others = ledger.places.iter().filter(|placed| placed.place != place);
     let on_the_way = others.filter(|placed| !matches!(placed.place, Place::PlayerUnsent | Place::PlayerSend));

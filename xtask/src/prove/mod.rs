@@ -1,5 +1,5 @@
-//! `cargo xtask prove NAME`: what kqps must find when the answer is known beforehand. Each proof has a small
-//! form, which the tests run, so that none can rot.
+//! `cargo xtask prove NAME`: proofs whose answer is known beforehand. Each proof has a small form, which the
+//! tests run, so that it cannot break unnoticed.
 
 mod accounts;
 mod delay;
@@ -33,40 +33,40 @@ use crate::kqps::{self, Expected, Kqps};
 use crate::scratch::Scratch;
 use crate::workspace;
 
-/// What is proved.
+/// A proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Proof {
     /// Accounts agree with a relay that makes faults, to the last query
     Accounts,
-    /// A subject that stands still for a second shows in the quantiles
+    /// A subject that pauses for a second shows in the quantiles
     Freeze,
-    /// A constant delay moves the median by just that
+    /// A constant delay moves the median by exactly that much
     Delay,
     /// A player without CPU gives no rate
     Starved,
     /// A run that is killed loses and repeats no trial
     Kill,
-    /// Every loss made on purpose is placed where it was made, with its count
+    /// The ledger finds the place and the count of every injected loss
     Ledger,
-    /// Comparisons of subjects whose difference is known are judged right
+    /// Comparisons of subjects with a known difference get the right verdict
     Judgement,
     /// A long trial stays exact, and its memory stays the same
     Soak,
-    /// What NSD, Knot DNS and BIND agree on, our authoritative server says too
+    /// Our authoritative server replies like NSD, Knot DNS and BIND, in all that these agree on
     Differential,
-    /// Twice what an authoritative server can answer costs it little, and nothing afterwards
+    /// Twice its capacity costs an authoritative server little, and nothing afterwards
     Overload,
-    /// A part of a core that is taken away shows in the gauge, and a core that stands still is witnessed
+    /// The gauge shows the part of a core that is taken away, and the witness every pause of a core
     Gauge,
     /// The same measurement again gives the same answer: runs, searches, comparisons of a server with itself
     Reproduce,
-    /// What the host does while a search goes on is not blamed on the subject, and what the subject does is
+    /// A search blames the subject for its own pauses, and not for what the host does
     Disturbed,
-    /// Whatever back ends and clients do, a front gives every query one end, and a reply to nobody else
+    /// A front accounts for every query once, and replies to no other client, whatever its peers do
     Front,
 }
 
-/// How thoroughly.
+/// How thorough a proof is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Size {
     /// Seconds: what the tests run
@@ -75,22 +75,22 @@ pub enum Size {
     Whole,
 }
 
-/// The command line.
+/// The options of `cargo xtask prove`.
 #[derive(clap::Args)]
 pub struct Options {
     /// What to prove (repeatable)
     #[arg(required = true)]
     proofs: Vec<Proof>,
-    /// How thoroughly
+    /// How thorough
     #[arg(long, default_value = "whole")]
     size: Size,
-    /// The program to prove it of; without it the release build, made now
+    /// The program to test (default: the release build, made now)
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// What generated queries depend on (differential)
+    /// The seed of generated queries (differential)
     #[arg(long, default_value_t = SEED)]
     seed: u64,
-    /// Ask only this one of the generated queries, and show all replies (differential)
+    /// Ask only the generated query of this index, and show all replies (differential)
     #[arg(long)]
     index: Option<u64>,
     /// Prove only the part of this name (front, judgement, reproduce)
@@ -98,27 +98,25 @@ pub struct Options {
     only: Option<String>,
 }
 
-/// The seed unless another is given.
+/// The default seed.
 const SEED: u64 = 1;
 
-/// What a proof works with.
+/// What the proofs of a run share.
 struct Bench {
     kqps: Kqps,
     size: Size,
-    /// A folder of its own.
     folder: Scratch,
-    /// What generated queries depend on.
+    /// The seed of generated queries.
     seed: u64,
-    /// The only generated query that is asked; all of them without.
+    /// The index of the only generated query to ask; `None` for all of them.
     index: Option<u64>,
-    /// The only part that is proved; all of them without.
+    /// The name of the only part to prove; `None` for all of them.
     only: Option<String>,
 }
 
-/// Queries in a proof's file.
 const QUERIES: u32 = 100_000;
 
-/// The player's I/O models, and what each needs beyond plain sockets (`kqps probe`).
+/// The player's I/O models, each with the capability that it needs beyond plain sockets (`kqps probe`).
 const IOS: [(&str, Option<&str>); 4] =
     [("plain", None), ("mmsg", Some("recvmmsg")), ("gso", Some("gro")), ("uring", Some("uring"))];
 
@@ -134,26 +132,26 @@ impl Bench {
         })
     }
 
-    /// The same with an empty folder.
+    /// The same with another, empty folder.
     fn anew(&self) -> Result<Self> {
         Ok(Self { kqps: self.kqps.clone(), folder: Scratch::new()?, only: self.only.clone(), ..*self })
     }
 
-    /// A query file that expects NOERROR throughout.
+    /// A query file that expects NOERROR for every query.
     fn queries(&self, count: u32) -> Result<PathBuf> {
         let path = self.folder.path().join(format!("{count}.queries"));
         kqps::write_queries(&path, count, Expected::Rcode)?;
         Ok(path)
     }
 
-    /// The same for whoever answers as the relay does, with the digests of its answers.
+    /// A query file that expects the relay's answers, by their digests.
     fn queries_with_answers(&self, count: u32) -> Result<PathBuf> {
         let path = self.folder.path().join(format!("{count}.queries-with-answers"));
         kqps::write_queries(&path, count, Expected::Answer)?;
         Ok(path)
     }
 
-    /// A zone of address records, and queries for its names with the rcodes that are expected.
+    /// A zone of address records, and queries for its names with their expected rcodes.
     fn zone(&self, records: u64) -> Result<(PathBuf, PathBuf)> {
         let recipe = one_zone(records);
         let (zone, queries) = (self.folder.path().join("zone"), self.folder.path().join("queries"));
@@ -162,7 +160,7 @@ impl Bench {
         Ok((zone, queries))
     }
 
-    /// The parts that are to be proved. The error is that there is none.
+    /// The parts to prove. An error if there is none of that name.
     fn parts<'p, P>(&self, parts: &'p [P], name: impl Fn(&P) -> &str) -> Result<Vec<&'p P>> {
         let is_picked = |part: &&P| self.only.as_deref().is_none_or(|only| only == name(part));
         let picked: Vec<&P> = parts.iter().filter(is_picked).collect();
@@ -180,7 +178,7 @@ impl Bench {
     }
 }
 
-/// The player's I/O models that this host offers. Why it does not offer the others is printed.
+/// The player's I/O models that this host offers. Prints for each other why the host does not offer it.
 fn player_ios() -> Vec<&'static str> {
     IOS.into_iter()
         .filter(|(io, needs)| match needs.map_or(Ok(()), probe_one) {
@@ -194,7 +192,8 @@ fn player_ios() -> Vec<&'static str> {
         .collect()
 }
 
-/// Proves what was asked for, one after the other.
+/// Proves what the options ask for, one proof after the other. The error is that of the first proof that
+/// fails.
 pub fn run(options: &Options) -> Result<()> {
     let is_one = |proof: &Proof| matches!(proof, Proof::Front | Proof::Judgement | Proof::Reproduce);
     ensure!(
@@ -216,7 +215,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Proves one thing of a program; an error says what is not so.
+/// Proves one claim about a program. An error says what does not hold.
 pub fn prove(proof: Proof, size: Size, program: &Path) -> Result<()> {
     prove_on(&Bench::new(size, program)?, proof)
 }

@@ -1,5 +1,5 @@
-//! Overload: an authoritative server that is asked twice what it can answer goes on answering nearly as much as
-//! it can, and is itself again as soon as the flood is over.
+//! Overload: an authoritative server with twice the queries that it can answer still answers nearly as many
+//! as it can, and recovers as soon as the flood is over.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -9,24 +9,24 @@ use kqps_observation::Trial;
 
 use super::{Bench, Size};
 
-/// The load, as a share of the peak.
+/// The flood, as a share of the peak.
 const TWICE: f64 = 2.0;
-/// What the player must really have sent of that, as a share of the peak: less would be no such load.
+/// The least that the player must have sent, as a share of the peak. Less would be no flood.
 const OFFERED_LEAST: f64 = 1.8;
-/// Goodput under it, as a share of the peak.
+/// The least goodput during the flood, as a share of the peak.
 const GOODPUT_LEAST: f64 = 0.9;
 /// A load that is easy to carry, as a share of the peak.
 const HALF: f64 = 0.5;
-/// Seconds after which the server must be itself again.
+/// Seconds after which the server must have recovered.
 const BACK_WITHIN_S: usize = 1;
-/// What it then answers of a second's queries at least.
+/// The least share of a second's queries that it must answer then.
 const ANSWERED_LEAST: f64 = 0.999;
 
-/// Few flows with long bursts, so that one core of the player can send that much.
+/// Few flows with long bursts, so that one core of the player can send the flood.
 const FLOOD: &[&str] = &["-c", "8", "-T", "1", "--io", "gso", "--burst", "64", "-t", "100ms"];
 const PEAK: &[&str] = &["-c", "8", "-q", "500", "-T", "1"];
 
-/// Finds the peak before and after the flood, so that a host that becomes faster or slower meanwhile does not decide.
+/// Finds the peak before and after the flood, so that a change of the host's speed meanwhile does not decide.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let (zone, queries) = bench.zone(10_000)?;
     let (_auth, address) = bench.kqps.auth(&zone, "mmsg")?;
@@ -45,7 +45,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         flood.load.duration_s
     );
     if bench.size == Size::Small {
-        // How much a busy host leaves of a second is no fact about the server.
+        // The part of a second that a busy host leaves to the server is no fact about the server.
         ensure!(flood.accounts.correct > 0 && calm.accounts.correct > 0, "it no longer answers");
         return Ok(());
     }

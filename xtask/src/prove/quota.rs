@@ -1,5 +1,5 @@
-//! A control group that gives what runs in it a small part of one core, where this host lets us make one:
-//! version 2 where its `cpu` controller is handed down from the root, or else version 1.
+//! A control group that gives its processes a small part of one core, if this host permits one: of version 2
+//! if its `cpu` controller is delegated from the root, or else of version 1.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,22 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::scratch::Scratch;
 
-/// The beginning of the group's name; the rest is the process that made it.
+/// The beginning of the group's name. The rest is the ID of the process that made it.
 const NAME: &str = "kqps-starved-";
 
-/// Of each period a group gets its quota, microseconds.
+/// The period of the quota, microseconds.
 const PERIOD_US: u64 = 100_000;
 
-/// How often the removal is tried: the kernel takes a moment to notice that a group is empty.
+/// How often the removal is tried, since the kernel takes a moment to notice that a group is empty.
 const REMOVALS: u32 = 100;
 const REMOVAL_NAP: Duration = Duration::from_millis(10);
 
-/// The group. Dropped, it is removed; what runs in it must have ended.
+/// The group. Dropping it removes it; its processes must have ended by then.
 pub(super) struct Quota(Scratch);
 
 impl Quota {
-    /// Makes a group whose processes together get this share of one core. An error says why there is none.
+    /// Makes a group whose processes together get this share of one core. An error says why there can be
+    /// none.
     pub(super) fn new(share: f64) -> Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts").context("/proc is needed")?;
         let Some((root, is_v2)) = hierarchy(&mounts) else {
@@ -60,7 +61,6 @@ impl Quota {
     }
 }
 
-/// Removes the group.
 struct Remover(PathBuf);
 
 impl Drop for Remover {
@@ -75,8 +75,8 @@ impl Drop for Remover {
     }
 }
 
-/// Where groups with a quota can be made, and whether that is version 2, from the lines of `/proc/self/mounts`
-/// (fstab(5), cgroups(7)).
+/// The folder in which groups with a quota can be made, and whether it is of version 2, by the lines of
+/// `/proc/self/mounts` (fstab(5), cgroups(7)).
 fn hierarchy(mounts: &str) -> Option<(PathBuf, bool)> {
     mounts.lines().find_map(|line| {
         let mut words = line.split(' ').skip(1);
@@ -92,14 +92,14 @@ fn hierarchy(mounts: &str) -> Option<(PathBuf, bool)> {
     })
 }
 
-/// Removes groups of processes that were killed before they could. One that is in use cannot be removed.
+/// Removes groups that killed processes left behind. A group in use cannot be removed.
 fn remove_forgotten(root: &Path) {
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let name = entry.file_name();
         if let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(NAME))
             && !Path::new("/proc").join(pid).exists()
         {
-            // Another one may be quicker.
+            // Another process may be quicker.
             let _ = fs::remove_dir(entry.path());
         }
     }

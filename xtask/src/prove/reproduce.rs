@@ -1,5 +1,5 @@
-//! The same measurement again gives the same answer: default runs, searches at one server, and comparisons of a server with
-//! itself.
+//! The same measurement again gives the same answer: default runs, searches at one server, and comparisons of
+//! a server with itself.
 
 mod comparisons;
 mod finds;
@@ -9,11 +9,10 @@ use anyhow::Result;
 
 use super::{Bench, Size};
 
-/// What is measured again and again.
+/// A measurement that is made several times.
 struct Part {
     name: &'static str,
     prove: fn(&Bench) -> Result<()>,
-    /// Whether it has a small form.
     is_small: bool,
 }
 
@@ -32,7 +31,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// The greatest as a multiple of the least.
+/// The greatest value as a multiple of the least.
 fn apart(values: &[f64]) -> f64 {
     let most = values.iter().copied().fold(f64::MIN, f64::max);
     let least = values.iter().copied().fold(f64::MAX, f64::min);

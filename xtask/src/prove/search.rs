@@ -1,4 +1,4 @@
-//! One `kqps find` at a target, and its figure in units that do not know how fast the host was.
+//! One `kqps find` at a target, with its figure in units that do not depend on the host's speed.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,12 +14,11 @@ use kqps_verdict::speed::{Spoiled, usual_of};
 use super::Bench;
 use crate::child::{Running, pinned};
 
-/// A search is over by then.
+/// The longest time of a search.
 const END_WITHIN: Duration = Duration::from_mins(1);
 
-/// What one search found.
 pub(super) struct Found {
-    /// Its figure in the gauge's units, queries for a turn; where there is none, why.
+    /// Its figure in the gauge's units, queries for a turn, or why there is none.
     figure: Result<f64, String>,
     pub(super) spoiled: Spoiled,
     pub(super) bottleneck: Bottleneck,
@@ -27,7 +26,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// From what `kqps find --json` prints: the trials, and the verdict as the last.
+    /// Reads the output of `kqps find --json`: the trials, and the verdict as the last line.
     fn of(output: &str) -> Result<Self> {
         let (trials, verdict) = output.trim().rsplit_once('\n').context("kqps find printed no trial")?;
         let trials: Vec<Trial> = trials
@@ -50,18 +49,18 @@ impl Found {
         })
     }
 
-    /// Its figure, or why there is none, in words.
+    /// Its figure in words, or why there is none.
     pub(super) fn figure(&self) -> String {
         self.figure.as_ref().map_or_else(String::clone, |per_turn| format!("{per_turn:.4} queries a turn"))
     }
 
-    /// Its figure, queries for a turn of the gauge. The error is that it has none.
+    /// Its figure, queries for a turn of the gauge. An error if it has none.
     pub(super) fn per_turn(&self) -> Result<f64> {
         self.figure.clone().map_err(|why| anyhow!("no figure: {why}"))
     }
 }
 
-/// A quick search at a target on the subject's core, with these flags besides.
+/// A quick search at a target on the subject's core, with these additional flags.
 pub(super) fn find(bench: &Bench, queries: &Path, target: SocketAddr, flags: &[&str]) -> Result<Found> {
     let (player, subject) = (bench.kqps.player_cpu.to_string(), bench.kqps.subject_cpu.to_string());
     let mut command = pinned(&format!("{player},{subject}"), &bench.kqps.program);

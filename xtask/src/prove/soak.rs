@@ -1,5 +1,5 @@
-//! Endurance: after a long trial the accounts still add up, in the sum and over all seconds, and the player
-//! uses no more memory near its end than near its beginning.
+//! Endurance: after a long trial the accounts still add up, in total and over all seconds, and the player's
+//! memory does not grow.
 
 use std::fs;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use anyhow::{Context as _, Result, bail};
 use super::{Bench, QUERIES};
 use crate::kqps::finish;
 
-/// By how much the player's memory may grow, KiB. Time bins grow by a few bytes a second.
+/// The most that the player's memory may grow, KiB. Time bins grow by a few bytes a second.
 const GROWTH_KIB: u64 = 4096;
 
-/// Plays an echo for an hour, or for seconds.
+/// Plays at an echo for an hour, or for seconds.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let (rate, duration_s) = bench.choose(("20k", 3), ("100k", 3600));
     let (_echo, address) = bench.kqps.echo("mmsg")?;
@@ -39,7 +39,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// `VmRSS` of `/proc/PID/status` (proc(5)).
+/// Resident memory, KiB: `VmRSS` of `/proc/PID/status` (proc(5)).
 fn resident_kib(pid: u32) -> Result<u64> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;

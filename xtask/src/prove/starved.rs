@@ -1,4 +1,4 @@
-//! A player that gets a small part of a core measures itself. It must say so and give no rate.
+//! A player with a small part of a core would measure itself. It must say so and give no rate.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,20 +16,20 @@ use super::quota::Quota;
 use crate::child::{Running, pinned};
 use crate::kqps::{Kqps, Played, finish};
 
-/// What the player gets of a core.
+/// The player's share of a core.
 const SHARE: f64 = 0.05;
 
-/// The niceness that leaves the player about that beside one busy thread (weights 56 and 1024, sched(7)). It
-/// takes no privilege, as a control group does.
+/// The niceness that leaves the player about that share beside one busy thread (weights 56 and 1024,
+/// sched(7)). Unlike a control group, it takes no privilege.
 const NICENESS: &str = "13";
 
-/// The longest that a trial is waited for after its output ended.
+/// The longest time from the end of a trial's output to the end of its process.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
-/// Plays at a rate that a whole core would reach easily.
+/// Plays at a rate that a player with a whole core would reach easily.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let (_echo, address) = bench.kqps.echo("mmsg")?;
-    // Few names: reading them takes CPU too.
+    // Few names, since reading them takes CPU time too.
     let file = bench.queries(5_000)?;
     let length = bench.choose("2s", "10s");
     let (played, words) = match Quota::new(SHARE) {
@@ -70,7 +70,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     }
 }
 
-/// Plays a trial for its record and one for its words, with commands that start kqps starved.
+/// Plays one trial for its record and another for its words, with commands that start kqps starved.
 fn play(
     command: impl Fn() -> Command,
     kqps: &Kqps,
@@ -89,7 +89,6 @@ fn play(
     Ok((played, start(&[])?.wait(END_WITHIN)?.output))
 }
 
-/// A thread that keeps a core busy.
 struct Spinner {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<std::io::Result<()>>,

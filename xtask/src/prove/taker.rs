@@ -1,4 +1,4 @@
-//! A thread that takes a known part of a core away from all ordinary ones: again and again it runs first for a while.
+//! A thread that takes a known part of a core from all ordinary threads, by running first at intervals.
 
 use std::io;
 use std::ops::Range;
@@ -11,17 +11,18 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use kqps_kernel::{affinity, clock, priority};
 
-/// The thread. Dropped, it ends.
+/// The thread. Dropping this ends it.
 pub(super) struct Taker {
-    /// Its number, by which its CPU time is known.
+    /// The thread's ID, by which its CPU time is read.
     id: u32,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<io::Result<Vec<Range<u64>>>>>,
 }
 
 impl Taker {
-    /// Begins to take pieces of CPU time of this length, one in each of these times. It has taken two when this returns, so
-    /// that from then on it takes its part evenly. Fails without the right to run before others (`CAP_SYS_NICE`, or a limit of `RLIMIT_RTPRIO`).
+    /// Begins to take pieces of CPU time of this length, one every `every`. It has taken two pieces when this
+    /// returns, so that it takes its part evenly from then on. An error without the right to run before
+    /// others (`CAP_SYS_NICE`, or a limit of `RLIMIT_RTPRIO`).
     pub(super) fn start(cpu: u32, piece: Duration, every: Duration) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let must_stop = Arc::clone(&stop);
@@ -34,11 +35,11 @@ impl Taker {
             let mut taken = Vec::new();
             while !must_stop.load(Ordering::Relaxed) {
                 let piece = take(at_ns, piece_ns);
-                // What it missed while the core was withheld is not made up for.
+                // It does not make up for pieces that it missed while the core was withheld.
                 at_ns = (at_ns + every_ns).max(piece.end);
                 taken.push(piece);
                 if taken.len() == 2 {
-                    // Who started it may have given up waiting, and then stops it.
+                    // The caller may have given up waiting, and then stops the thread.
                     let _ = begins.send(affinity::thread_id());
                 }
             }
@@ -55,12 +56,13 @@ impl Taker {
         }
     }
 
-    /// CPU time that it took since it began, nanoseconds, what it needs to wake up and to look at clocks included.
+    /// CPU time that it took since its start, nanoseconds, including the time to wake up and to read clocks.
     pub(super) fn taken_ns(&self) -> Result<u64> {
         clock::thread_cpu_ns_of(self.id).context("cannot read the CPU time of the thread that takes a core")
     }
 
-    /// Ends it after the piece that it takes now, and returns from when to when it took each one, by `CLOCK_MONOTONIC`.
+    /// Ends it after the current piece. Returns the begin and the end of each piece, nanoseconds on
+    /// `CLOCK_MONOTONIC`.
     pub(super) fn stop(mut self) -> Result<Vec<Range<u64>>> {
         self.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().context("it is stopped once")?;
@@ -73,13 +75,13 @@ impl Drop for Taker {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Something else failed, which is what is reported.
+            // Another error is the one to report.
             let _ = thread.join();
         }
     }
 }
 
-/// Takes a piece of CPU time at its moment, and returns from when to when.
+/// Takes a piece of CPU time at `at_ns`, and returns its begin and end.
 fn take(at_ns: u64, piece_ns: u64) -> Range<u64> {
     clock::sleep_until_ns(at_ns);
     let (began_ns, cpu_ns) = (clock::now_ns(), clock::thread_cpu_ns());

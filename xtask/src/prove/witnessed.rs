@@ -1,24 +1,25 @@
-//! Latencies with a witness: the relay noted when each reply was handed to the kernel, and the record tells
-//! when the trial began. So it is known from outside between which two times each reply arrived, how long
-//! ago its query was due, and between which two values each quantile must lie. A core that is taken away
-//! moves the player's figures and the known ones alike.
+//! Latencies with a witness. The relay noted when it handed each reply to the kernel, and the record says
+//! when the trial began. So two times are known from outside, between which each reply arrived, and the time
+//! when its query was due. Each quantile must then lie between two known values. If a core is taken away, the
+//! player's figures and the known values move alike.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_observation::{Histogram, Quantiles, Trial};
 
 use crate::relay::Witness;
 
-/// How far a quantile may lie outside, µs: arrivals are stamped by the clock of the day, which may be steered
-/// between two looks at how far it is from the monotonic one.
+/// How far outside a quantile may lie, µs. Arrivals are stamped by the real-time clock, which may be adjusted
+/// between two readings of its distance from the monotonic clock.
 const WITHIN_US: u64 = 50;
 
-/// How far apart the two values for a median may be, µs: one call that sends. A wider gap would prove little.
+/// The greatest distance between the two values for a median, µs: the duration of a send call. A wider gap
+/// would prove little.
 const APART_US: u64 = 200;
 
-/// A figure by its name.
+/// A quantile with its name.
 type Figure = (&'static str, fn(&Quantiles) -> Option<u64>);
 
-/// What is compared. A quantile with too few samples beyond it is told by neither side.
+/// The compared quantiles. If too few samples lie beyond a quantile, neither side has it.
 const FIGURES: [Figure; 7] = [
     ("min", |quantiles| quantiles.min),
     ("p50", |quantiles| quantiles.p50),
@@ -29,16 +30,16 @@ const FIGURES: [Figure; 7] = [
     ("max", |quantiles| quantiles.max),
 ];
 
-/// What the latencies of a trial must have been.
+/// The bounds of the latencies of a trial.
 #[derive(Debug)]
 pub(super) struct Known {
-    /// Had each reply arrived just before it was sent.
+    /// The latencies if each reply had arrived just before it was sent.
     pub(super) least: Quantiles,
-    /// Had it arrived when the call that sent it was over.
+    /// The latencies if each had arrived at the end of the call that sent it.
     pub(super) most: Quantiles,
 }
 
-/// Compares the latencies of an open loop of one thread with the witness, and tells what they had to be.
+/// Compares the latencies of an open loop of one thread with the witness. Returns the bounds.
 pub(super) fn compare(trial: &Trial, witness: &Witness) -> Result<Known> {
     let known = known(trial, witness)?;
     for (name, figure) in FIGURES {
@@ -48,7 +49,7 @@ pub(super) fn compare(trial: &Trial, witness: &Witness) -> Result<Known> {
             (Some(least), Some(told), Some(most))
                 if (least.saturating_sub(WITHIN_US)..=most + WITHIN_US).contains(&told) => {}
             (least, _, most) => {
-                bail!("{name} is told as {told:?} µs, and the relay knows it between {least:?} and {most:?}")
+                bail!("{name} is given as {told:?} µs, and the relay knows it between {least:?} and {most:?}")
             }
         }
     }
@@ -62,7 +63,7 @@ pub(super) fn compare(trial: &Trial, witness: &Witness) -> Result<Known> {
 fn known(trial: &Trial, witness: &Witness) -> Result<Known> {
     trial.accounts.check()?;
     let queries = witness.replies.len() as u64;
-    // Then the n-th query that reached the relay is the n-th of the schedule.
+    // The n-th query that reached the relay is then the n-th of the schedule.
     ensure!(
         trial.accounts.intended == queries && trial.accounts.correct == queries,
         "not every query was sent and answered: {:?}, and the relay answered {queries}",
@@ -87,8 +88,8 @@ mod tests {
     use super::*;
     use crate::relay::Handed;
 
-    /// A thousand queries a millisecond apart, from 5 s on; each reply is sent 300 to 310 µs after its query
-    /// was due, and the player tells `told_us` of all of them.
+    /// A thousand queries a millisecond apart, from 5 s on. Each reply is sent 300 to 310 µs after its query
+    /// was due, and the player reports a latency of `told_us` for all of them.
     fn told(told_us: u64) -> Result<Known> {
         let handed = |number: u64| {
             let due_ns = 5_000_000_000 + number * 1_000_000;

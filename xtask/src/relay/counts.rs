@@ -1,4 +1,4 @@
-//! What the relay did, counted, and what the player's accounts must therefore be.
+//! The relay's counts, and the player's accounts that follow from them.
 
 use std::collections::BTreeMap;
 
@@ -7,46 +7,46 @@ use serde::Serialize;
 
 use super::fault::Fault;
 
-/// The relay's own accounts. Everything counts packets.
+/// The relay's own accounts. All values count packets, unless their name has another unit.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Counts {
     /// Queries received.
     pub queries: u64,
-    /// Received from a player, but shorter than a header or with QR=1; not passed on.
+    /// Packets from a player that are shorter than a header or have QR=1; they are not passed on.
     pub not_queries: u64,
-    /// Queries whose reply was passed on untouched.
+    /// Queries whose reply was passed on unchanged.
     pub clean: u64,
-    /// Fault → how often it was made.
+    /// Fault → how often the relay made it.
     pub faults: BTreeMap<&'static str, u64>,
     /// Queries that were passed on and that the subject did not answer.
     pub unanswered: u64,
     /// Replies of the subject that belong to no open query.
     pub stray_replies: u64,
-    /// IDs that the relay made up and that the player used too: it may take such replies for duplicates.
-    /// Unless 0, the counts are not the truth.
+    /// IDs that the relay made up and that the player used too, so that the player may count such replies as
+    /// duplicates. Unless 0, the counts are not exact.
     pub clashes: u64,
     /// Queries whose ID their socket had used before: a duplicate, or a socket that went through all its IDs.
     pub repeated_ids: u64,
-    /// The longest time in which the relay did not look at its sockets, microseconds. Replies may have been so
-    /// much later than they should.
+    /// The longest time between two readings of the relay's sockets, microseconds. Replies may have been late
+    /// by up to this time.
     pub longest_away_us: u64,
-    /// The longest time that a query lay in the relay's socket before it was read, microseconds.
+    /// The longest time that a query waited in the relay's socket, microseconds.
     pub longest_wait_us: u64,
-    /// Replies that were still waiting when the relay was stopped: they never reached the player.
+    /// Replies that still waited when the relay was stopped. They never reached the player.
     pub pending: u64,
-    /// Packets that the relay's own sockets dropped. Unless 0, the counts are not the truth.
+    /// Packets that the relay's own sockets dropped. Unless 0, the counts are not exact.
     pub socket_drops: u64,
-    /// Packets that the kernel refused to send. Unless 0, the counts are not the truth.
+    /// Packets that the kernel refused to send. Unless 0, the counts are not exact.
     pub send_failed: u64,
 }
 
 impl Counts {
-    /// How often a fault was made.
+    /// How often the relay made a fault.
     pub fn of(&self, fault: Fault) -> u64 {
         self.faults.get(fault.name()).copied().unwrap_or(0)
     }
 
-    /// Why these counts are not the truth to the last packet, if they are not.
+    /// Why these counts are not exact, or `None` if they are.
     pub fn doubt(&self) -> Option<String> {
         let doubts = [
             (self.socket_drops, "packets were dropped by the relay's own sockets"),
@@ -63,7 +63,7 @@ impl Counts {
         (!told.is_empty()).then(|| told.join("; "))
     }
 
-    /// The player's accounts of these queries, if it sent no others and every one reached the relay.
+    /// The player's accounts of these queries, if it sent no others and all of them reached the relay.
     pub fn expected(&self) -> Accounts {
         let correct_after = [Fault::Delay, Fault::Duplicate, Fault::Reorder, Fault::Truncate];
         let correct = self.clean + correct_after.iter().map(|fault| self.of(*fault)).sum::<u64>();
@@ -83,7 +83,7 @@ impl Counts {
         }
     }
 
-    /// Cause → wrong replies, as the player must book them.
+    /// Cause → number of wrong replies, as the player must count them.
     pub fn expected_wrong_causes(&self) -> BTreeMap<String, u64> {
         let mut causes = BTreeMap::new();
         for fault in Fault::ALL {

@@ -1,5 +1,5 @@
-//! The relay's loop: queries in, faults decided and counted, replies out. One thread does it all, so that
-//! the counts need no lock and the order of events is one.
+//! The relay's loop: it receives queries, decides and counts faults, and sends replies. One thread does it
+//! all, so that the counts need no lock and all events have one order.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,31 +16,31 @@ use super::waiting::{Queue, Waiting};
 use super::wire;
 use super::witness::Witness;
 
-/// What the relay asks of each socket's buffer: half a second of 150,000 small packets a second, as the
+/// The requested size of each socket's buffers: half a second of 150,000 small packets a second, as the
 /// kernel counts them.
 const BUFFER_BYTES: usize = 64 << 20;
-/// Longest DNS message that passes.
+/// The longest DNS message that passes.
 const MESSAGE_BYTES: usize = 4096;
-/// Packets taken in one call.
+/// The most packets in one call.
 const BATCH: usize = 64;
-/// A reply that waits for a successor waits no longer than this.
+/// The longest time that a reply waits for the next one.
 const HELD_NS: u64 = 2_000_000;
-/// Sleeping shorter than this is less precise than spinning.
+/// Shorter sleeps are less precise than spinning.
 const SPIN_NS: u64 = 150_000;
-/// Longest sleep, so that a stop is noticed.
+/// The longest sleep, so that the loop notices a stop.
 const SLEEP_NS: u64 = 10_000_000;
-/// Batches taken after a stop at most.
+/// The most batches after a stop.
 const LAST_TURNS: usize = 10_000;
 
-/// Everything that the loop works on.
+/// The state of the loop.
 pub(super) struct Engine {
     settings: Settings,
     subject: Option<Address>,
     front: Outbox,
-    /// Sends what must come from a wrong port.
+    /// Sends the replies that must come from a wrong port.
     elsewhere: Outbox,
     inbox: RecvBatch,
-    /// From the monotonic clock to that of the kernel's stamps.
+    /// The offset from the monotonic clock to the clock of the kernel's time stamps.
     realtime_offset_ns: i64,
     flows: Vec<Flow>,
     last_flow: usize,
@@ -48,9 +48,9 @@ pub(super) struct Engine {
     waiting: Queue,
     random: fastrand::Rng,
     counts: Counts,
-    /// The query or the reply that is worked on.
+    /// The query or reply in work.
     reply: Vec<u8>,
-    /// Which query that is, counted over all flows.
+    /// The number of that query, counted over all flows.
     query: u32,
 }
 
@@ -77,12 +77,12 @@ impl Engine {
         })
     }
 
-    /// Where players are to send.
+    /// The address that players send to.
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
         self.front.socket.local_addr()
     }
 
-    /// Relays until told to stop. Tells what it did, and what it saw where that is wanted.
+    /// Relays until `stop` is set. Returns the counts, and the witness's times if the settings ask for them.
     pub(super) fn run(mut self, stop: &AtomicBool) -> io::Result<(Counts, Witness)> {
         clock::set_timer_slack_ns(1)?;
         let mut last_look_ns = clock::now_ns();
@@ -94,7 +94,7 @@ impl Engine {
                 self.rest()?;
             }
         }
-        // What was sent before the stop is still counted, unless a player goes on and on.
+        // Queries sent before the stop still count, unless a player goes on without end.
         for _ in 0..LAST_TURNS {
             if self.turn()? == 0 {
                 break;
@@ -109,7 +109,7 @@ impl Engine {
         Ok((self.counts, self.front.witness.unwrap_or_default()))
     }
 
-    /// Does what there is to do once, and tells how many packets that moved.
+    /// Makes one round of the loop. Returns the number of packets that it moved.
     fn turn(&mut self) -> io::Result<usize> {
         let moved = self.take_queries()? + self.take_replies()? + self.release();
         self.front.flush();
@@ -141,7 +141,7 @@ impl Engine {
         Ok(received)
     }
 
-    /// Decides what the query in `self.reply` meets, and passes it on or answers it.
+    /// Decides the fault of the query in `self.reply`, and passes the query on or answers it.
     fn take_query(&mut self, flow: usize, now_ns: u64) {
         let fault = self.settings.plan.draw(&mut self.random);
         let place = &mut self.flows[flow];
@@ -184,7 +184,7 @@ impl Engine {
         Ok(sum)
     }
 
-    /// Sends the reply in `self.reply` as its fault demands, and counts that.
+    /// Sends the reply in `self.reply` as its fault demands, and counts the fault.
     fn deliver(&mut self, flow: usize, fault: Option<Fault>, now_ns: u64) {
         self.counts.add(fault);
         match fault {
@@ -228,7 +228,7 @@ impl Engine {
         self.held += 1;
     }
 
-    /// Sends what has waited long enough.
+    /// Sends the replies that are due.
     fn release(&mut self) -> usize {
         let now_ns = clock::now_ns();
         let mut released = 0;
@@ -262,7 +262,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The flow of a player's socket, which is new when it was not heard of before.
+    /// The flow of a player's socket. A socket that is not known yet gets a new one.
     #[inline]
     fn flow_of(&mut self, client: Address) -> io::Result<usize> {
         if self.flows.get(self.last_flow).is_none_or(|flow| flow.client != client) {

@@ -1,5 +1,5 @@
-//! The faults that the relay can make, how often, and which one a query meets. A query meets one at most, so
-//! that its fate in the player's accounts is certain.
+//! The faults that the relay can make, their shares, and the choice for each query. A query gets one fault at
+//! most, so that its fate in the player's accounts is certain.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,31 +7,31 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, Result, bail};
 
-/// What the relay does to one query or its reply. Beside each: the fate that the player must book.
+/// A change to one query or its reply. Beside each stands the fate that the player must count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// The query goes no further: lost.
+    /// The relay drops the query: lost.
     DropQuery,
-    /// The reply goes no further: lost.
+    /// The relay drops the reply: lost.
     DropReply,
-    /// The reply waits, but less than the timeout: correct.
+    /// The reply waits for less than the timeout: correct.
     Delay,
-    /// The reply waits longer than the timeout and less than the drain: late.
+    /// The reply waits for more than the timeout and less than the drain: late.
     Late,
-    /// The reply is sent twice: correct, and one duplicate.
+    /// The relay sends the reply twice: correct, and one duplicate.
     Duplicate,
     /// The reply waits for the next one on its flow: correct.
     Reorder,
     /// The reply has an ID that is not outstanding: lost, and one unsolicited.
     WrongId,
-    /// The reply asks for another name: wrong, `question`.
+    /// The reply's question has another name: wrong, `question`.
     WrongQuestion,
     /// One bit of the reply's question is flipped: wrong, `question`.
     Corrupt,
-    /// The reply says SERVFAIL: wrong, `rcode` (where the dataset expects another one).
+    /// The reply has the rcode SERVFAIL: wrong, `rcode` (if the dataset expects another one).
     WrongRcode,
-    /// One bit of the data of the reply's first answer is flipped: wrong, `answer` (where the dataset expects the
-    /// answer, and there is one).
+    /// One bit of the data of the reply's first answer is flipped: wrong, `answer` (if the dataset expects
+    /// the answer, and there is one).
     WrongData,
     /// The reply has QR=0: wrong, `not-a-response`.
     NotAReply,
@@ -84,7 +84,7 @@ impl Fault {
         }
     }
 
-    /// The cause under which the player books the reply as wrong; none when it does not.
+    /// The cause for which the player counts the reply as wrong; `None` if it does not.
     pub fn wrong_cause(self) -> Option<&'static str> {
         match self {
             Self::WrongQuestion | Self::Corrupt => Some("question"),
@@ -129,7 +129,7 @@ impl FromStr for Share {
     }
 }
 
-/// How often each fault is made. Shares of queries, which add up to 1 at most.
+/// The share of queries for each fault, from 0 to 1. All shares together are at most 1.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// Fault → the upper end of its part of 0 to 1, in ascending order.
@@ -137,7 +137,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Later shares replace earlier ones of the same fault.
+    /// A plan of these shares. Later shares replace earlier ones of the same fault. An error if their sum is
+    /// more than 1.
     pub fn of(shares: &[Share]) -> Result<Self> {
         let mut wanted = BTreeMap::new();
         for one in shares {
@@ -155,12 +156,11 @@ impl Plan {
         Ok(Self { upper_ends })
     }
 
-    /// Every fault equally often.
+    /// A plan that makes every fault for `share_each` of the queries. An error if their sum is more than 1.
     pub fn every(share_each: f64) -> Result<Self> {
         Self::of(&[Share { faults: Fault::ALL.to_vec(), share: share_each }])
     }
 
-    /// The fault of the next query, if any.
     #[inline]
     pub(super) fn draw(&self, random: &mut fastrand::Rng) -> Option<Fault> {
         let end = self.upper_ends.last()?.0;

@@ -1,25 +1,24 @@
-//! One socket of the player, as the relay sees it: which IDs it used, and what was decided for each.
+//! One socket of the player, as the relay sees it: its IDs, and the decision for each.
 
 use kqps_kernel::Address;
 
 use super::fault::Fault;
 use super::outbox::Outbox;
 
-/// Every value of a DNS ID.
 const IDS: usize = 1 << 16;
 
 /// How many IDs are made up in turn.
 const MADE_UP: u16 = 1 << 10;
 
-/// What is known of one ID on one flow.
+/// The state of one ID on one flow.
 #[derive(Clone, Copy, Default)]
 struct Id {
     used_by: UsedBy,
-    /// Whether a query with it was passed on and not yet answered by the subject.
+    /// Whether a query with it was passed on and the subject has not answered yet.
     passed_on: bool,
-    /// The last query with it, counted over all flows.
+    /// The number of the last query with it, counted over all flows.
     query: u32,
-    /// What its reply will meet.
+    /// The fault of its reply.
     fault: Option<Fault>,
 }
 
@@ -36,17 +35,16 @@ pub(super) struct Stray;
 
 /// A reply that waits for the next one on its flow.
 pub(super) struct Held {
-    /// Which query it answers.
+    /// The number of its query.
     pub(super) query: u32,
     pub(super) bytes: Box<[u8]>,
     /// When it leaves even without a next one.
     pub(super) until_ns: u64,
 }
 
-/// One socket of the player.
 pub(super) struct Flow {
     pub(super) client: Address,
-    /// Where its queries go on from; none where the relay answers by itself.
+    /// The socket that passes its queries on; `None` if the relay answers by itself.
     pub(super) back: Option<Outbox>,
     pub(super) held: Option<Held>,
     ids: Box<[Id]>,
@@ -64,7 +62,7 @@ impl Flow {
         Self { client, back, held: None, ids, first_id: None, made_up: 0, clashes: 0, repeated: 0 }
     }
 
-    /// Notes a query, which is number `query` of all flows, and what was decided for it.
+    /// Notes a query with its number over all flows and its fault.
     #[inline]
     pub(super) fn asked(&mut self, id: u16, query: u32, fault: Option<Fault>) {
         self.first_id.get_or_insert(id);
@@ -75,7 +73,7 @@ impl Flow {
         *entry = Id { used_by: UsedBy::Player, passed_on, query, fault };
     }
 
-    /// The number of the query that this reply of the subject answers, and what was decided for it.
+    /// The number of the query that this reply of the subject answers, and its fault.
     #[inline]
     pub(super) fn answered(&mut self, id: u16) -> Result<(u32, Option<Fault>), Stray> {
         let entry = &mut self.ids[usize::from(id)];
@@ -87,8 +85,8 @@ impl Flow {
         self.ids.iter().filter(|entry| entry.passed_on).count() as u64
     }
 
-    /// An ID that the player never used on this flow: one just before its first, which a player that counts
-    /// upwards comes to last. When it has come there nevertheless, that is a clash.
+    /// An ID that the player has never used on this flow: one just before its first, which a player that
+    /// counts upwards uses last. If the player has used it all the same, that counts as a clash.
     pub(super) fn make_up_id(&mut self) -> u16 {
         let first_id = self.first_id.unwrap_or_default();
         let id = first_id.wrapping_sub(1 + self.made_up % MADE_UP);

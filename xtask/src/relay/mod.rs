@@ -1,14 +1,14 @@
 //! A UDP relay between a player and its subject that makes faults, and counts them to the last packet.
 //!
-//! Every query meets one fault at most, drawn from a seed, so that its fate in the player's accounts is
-//! certain: [`Counts::expected`] is what the player must report. Without a subject the relay answers by
-//! itself, as an echo would. It must not lose packets itself: its buffers are large, and what its sockets
-//! dropped nevertheless is in the counts.
+//! Every query gets one fault at most, drawn from a seed, so that its fate in the player's accounts is
+//! certain: [`Counts::expected`] has the accounts that the player must report. Without a subject the relay
+//! answers by itself, as an echo would. It must not lose packets itself, so its buffers are large, and it
+//! counts what its sockets drop nevertheless.
 //!
-//! One fault needs care: a reply with a wrong ID must neither hit another open query nor look like a second
-//! reply to an answered one. The relay sees every ID of every socket of the player, so it makes up one that
-//! the socket has not used yet and comes to last. When a socket has gone through all its IDs, the two clash;
-//! that is counted, and the counts are no longer taken for the truth. So a proof keeps below 60,000 queries a
+//! One fault needs care: a reply with a wrong ID must neither match another open query nor look like a second
+//! reply to an answered one. The relay sees every ID of every socket of the player. It makes up an ID that
+//! the socket has not used yet and will use last. If a socket goes through all its IDs, the two clash. The
+//! relay counts clashes, and its counts are then not exact. A proof therefore keeps below 60,000 queries a
 //! socket.
 
 mod counts;
@@ -42,28 +42,29 @@ pub use witness::{Handed, Witness};
 
 use engine::Engine;
 
-/// How a relay works.
+/// The settings of a relay.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where it takes queries; port 0 picks a free one.
+    /// The address that it receives queries at; port 0 stands for any free one.
     pub listen: SocketAddr,
-    /// Where they go on to; none answers them itself.
+    /// The server that it passes queries on to; `None` if it answers them itself.
     pub subject: Option<SocketAddr>,
-    /// Which faults, how often.
+    /// The faults and their shares.
     pub plan: Plan,
-    /// Decides which query meets which fault.
+    /// The seed of the random choice of faults.
     pub seed: u64,
-    /// How long every reply waits, microseconds.
+    /// Delay of every reply, microseconds.
     pub delay_us: u64,
-    /// How long a reply waits that meets [`Fault::Delay`]: less than the player's timeout.
+    /// Delay of a reply with [`Fault::Delay`], microseconds: less than the player's timeout.
     pub fault_delay_us: u64,
-    /// How long a reply waits that meets [`Fault::Late`]: more than the player's timeout, less than its drain.
+    /// Delay of a reply with [`Fault::Late`], microseconds: more than the player's timeout, less than its
+    /// drain.
     pub late_us: u64,
-    /// The core it is pinned to.
+    /// The core that it is pinned to; `None` for any.
     pub cpu: Option<u32>,
-    /// Never sleeps, so that it answers without the delay of being woken.
+    /// Whether it spins instead of sleeping, so that it answers without the delay of waking up.
     pub spin: bool,
-    /// Whether it notes when each reply left.
+    /// Whether it notes the time of each reply.
     pub witness: bool,
 }
 
@@ -84,7 +85,7 @@ impl Default for Settings {
     }
 }
 
-/// A relay at work in a thread of its own. Dropped, it stops.
+/// A relay that runs in a thread of its own. Dropping it stops it.
 pub struct Relay {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -92,7 +93,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Binds, and starts relaying.
+    /// Opens its sockets, and starts relaying. An error if it cannot open them.
     pub fn start(settings: Settings) -> Result<Self> {
         let cpu = settings.cpu;
         let engine = Engine::new(settings).context("the relay cannot open its sockets")?;
@@ -109,24 +110,25 @@ impl Relay {
         Ok(Self { address, stop, thread: Some(thread) })
     }
 
-    /// Where players are to send.
+    /// The address that players send to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Ends it, and tells what it did.
+    /// Stops it, and returns its counts. An error if it failed meanwhile.
     pub fn stop(self) -> Result<Counts> {
         self.stop_and_tell().map(|(counts, _)| counts)
     }
 
-    /// Ends it, and tells what it did and what it saw: nothing unless [`Settings::witness`] is set.
+    /// Stops it, and returns its counts and the times of replies. Without [`Settings::witness`] there are no
+    /// times.
     pub fn stop_and_tell(mut self) -> Result<(Counts, Witness)> {
         self.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().context("the relay was stopped before")?;
         thread.join().map_err(|_| anyhow!("the relay panicked"))?
     }
 
-    /// Whether it still works: an error ends it early.
+    /// Whether it still runs. An error ends it early.
     fn is_at_work(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
@@ -136,31 +138,31 @@ impl Drop for Relay {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Its result is of no use to whoever dropped it instead of asking.
+            // The caller dropped it instead of asking for the result.
             let _ = thread.join();
         }
     }
 }
 
-/// The command line.
+/// The options of `cargo xtask relay`.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Where queries come in
+    /// The address to receive queries at
     #[arg(long, default_value = "127.0.0.1:5354")]
     listen: SocketAddr,
-    /// Where they go on to; without it the relay answers by itself
+    /// The server to pass them on to; without it the relay answers by itself
     #[arg(long)]
     subject: Option<SocketAddr>,
-    /// NAME=SHARE of queries that meet this fault, 0 to 1; `every` stands for all faults (repeatable)
+    /// NAME=SHARE: the share of queries with this fault, 0 to 1; `every` stands for all faults (repeatable)
     #[arg(long, value_name = "NAME=SHARE")]
     fault: Vec<Share>,
-    /// Decides which query meets which fault
+    /// The seed of the random choice of faults
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Delays every reply by this many microseconds
+    /// Delay every reply by this many microseconds
     #[arg(long, default_value_t = 0)]
     delay_us: u64,
-    /// Delays a reply that meets the fault `late` by this many microseconds
+    /// Delay a reply with the fault `late` by this many microseconds
     #[arg(long, default_value_t = 750_000)]
     late_us: u64,
     /// The core to pin to
@@ -174,7 +176,8 @@ pub struct Options {
     seconds: f64,
 }
 
-/// Relays until a signal comes or the time is up; one JSON line when ready, one with the counts at the end.
+/// Relays until a signal comes or the time is up. Prints one line of JSON when it is ready, and one with the
+/// counts at the end.
 pub fn run(options: &Options) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

@@ -1,4 +1,4 @@
-//! A socket and the packets that are about to leave from it, sent a batch at a time.
+//! A socket with a batch of packets to send from it.
 
 use std::io;
 
@@ -6,17 +6,17 @@ use kqps_kernel::{Address, SendBatch, UdpSocket, clock};
 
 use super::witness::Witness;
 
-/// Packets in one call at most.
+/// The most packets in one call.
 const MESSAGES: usize = 64;
-/// Bytes of all of them.
+/// The most bytes of a batch.
 const BYTES: usize = MESSAGES * 1024;
 
-/// Collects packets, and sends them when it is full or told to.
+/// Collects packets, and sends them when the batch is full or on a flush.
 pub(super) struct Outbox {
     pub(super) socket: UdpSocket,
     /// Packets that the kernel refused.
     pub(super) failed: u64,
-    /// Who notes when packets leave, where that is wanted.
+    /// Notes the times when packets leave, if the settings ask for that.
     pub(super) witness: Option<Witness>,
     batch: SendBatch,
     /// The query of each packet in the batch.
@@ -29,7 +29,7 @@ impl Outbox {
         Self { socket, failed: 0, witness: None, batch: SendBatch::new(MESSAGES, BYTES), queries }
     }
 
-    /// Adds a packet, which is query number `query` or its reply.
+    /// Adds a packet, which is the query number `query` or its reply.
     #[inline]
     pub(super) fn push(&mut self, to: &Address, query: u32, packet: &[u8]) {
         if !self.batch.room(packet.len()) {
@@ -38,12 +38,12 @@ impl Outbox {
         self.queries.push(query);
         self.batch.add(to, packet.len(), None).copy_from_slice(packet);
         if self.witness.is_some() {
-            // In a call of its own, so that the two times that are noted lie close together.
+            // In a call of its own, so that its two times are close together.
             self.flush();
         }
     }
 
-    /// Sends everything; a packet that the kernel refuses is counted and left out.
+    /// Sends the batch. A packet that the kernel refuses is counted and left out.
     pub(super) fn flush(&mut self) {
         let mut sent = 0;
         while sent < self.batch.messages() {
@@ -66,7 +66,7 @@ impl Outbox {
         self.queries.clear();
     }
 
-    /// Packets for this socket that the kernel had no room for.
+    /// Packets for this socket that the kernel dropped for lack of room.
     pub(super) fn drops(&self) -> io::Result<u64> {
         self.socket.drops()
     }

@@ -1,4 +1,4 @@
-//! The relay as a player sees it: one query, one fault, and what comes back.
+//! The relay as a player sees it: one query, one fault, and the replies.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use super::*;
 
 const QUERY: &[u8] = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x02n1\x04test\x00\x00\x01\x00\x01";
 
-/// What came back: the bytes, and whether they came from the address that was asked.
+/// The replies: their bytes, and whether they came from the address that was asked.
 type Replies = Vec<(Vec<u8>, bool)>;
 
-/// Sends one query, reads `awaited` replies, stops the relay, and reads what else there is.
+/// Sends one query, reads `awaited` replies, stops the relay, and reads any further replies.
 fn ask(fault: Fault, awaited: usize, subject: Option<SocketAddr>) -> (Replies, Counts) {
     let plan = Plan::of(&[format!("{fault}=1").parse().unwrap()]).unwrap();
     let settings = Settings { plan, subject, fault_delay_us: 1_000, late_us: 2_000, ..Settings::default() };
@@ -103,7 +103,8 @@ fn a_witness_dates_every_reply_after_its_query_and_before_it_is_read() {
 
 #[test]
 fn a_reordered_reply_comes_after_the_next_one() {
-    // Of two queries the first is held; the second would be, and takes the first along instead.
+    // The first of two queries is held. The second would be held too, but leaves at once together with the
+    // first.
     let plan = Plan::of(&["reorder=1".parse().unwrap()]).unwrap();
     let relay = Relay::start(Settings { plan, spin: true, ..Settings::default() }).unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

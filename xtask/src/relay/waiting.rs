@@ -1,16 +1,17 @@
-//! Replies that wait for their time, the next one first.
+//! Replies that wait for their time, the earliest first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A reply, where it goes, and which query it answers.
+/// A reply with its flow and the number of its query.
 pub(super) struct Waiting {
     pub(super) flow: usize,
     pub(super) query: u32,
     pub(super) bytes: Box<[u8]>,
 }
 
-/// Ordered by time, and by arrival among equals, so that a constant delay keeps the order.
+/// A queue ordered by time, and by arrival among equal times, so that a constant delay keeps the
+/// order.
 #[derive(Default)]
 pub(super) struct Queue {
     order: BinaryHeap<Reverse<(u64, u64, usize)>>,
@@ -30,7 +31,6 @@ impl Queue {
         self.order.push(Reverse((due_ns, self.arrivals, place)));
     }
 
-    /// The next reply that is due by now.
     pub(super) fn pop_due(&mut self, now_ns: u64) -> Option<Waiting> {
         if self.next_due_ns()? > now_ns {
             return None;
@@ -40,7 +40,6 @@ impl Queue {
         self.replies[place].take()
     }
 
-    /// When the next reply is due.
     pub(super) fn next_due_ns(&self) -> Option<u64> {
         self.order.peek().map(|Reverse((due_ns, _, _))| *due_ns)
     }

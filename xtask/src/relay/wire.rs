@@ -1,8 +1,7 @@
-//! The bytes of a reply, and what a fault does to them (RFC 1035, section 4.1, for header and records).
+//! The bytes of a reply, and their changes by faults (RFC 1035, section 4.1, for header and records).
 
 use super::fault::Fault;
 
-/// Bytes of a DNS header.
 pub(super) const HEADER: usize = 12;
 
 const QR: u8 = 0x80;
@@ -15,13 +14,12 @@ pub(super) fn id(message: &[u8]) -> u16 {
     u16::from_be_bytes([message[0], message[1]])
 }
 
-/// Writes another ID.
 #[inline]
 pub(super) fn set_id(message: &mut [u8], id: u16) {
     message[..2].copy_from_slice(&id.to_be_bytes());
 }
 
-/// Whether this is long enough for a header and has QR=0.
+/// Whether a message is long enough for a header and has QR=0.
 #[inline]
 pub(super) fn is_query(message: &[u8]) -> bool {
     message.len() >= HEADER && message[2] & QR == 0
@@ -30,8 +28,8 @@ pub(super) fn is_query(message: &[u8]) -> bool {
 /// The record of every answer: the question's name, A, IN, a TTL of 60 seconds, and an address of RFC 5737.
 const ANSWER: &[u8] = b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x3c\x00\x04\xc0\x00\x02\x01";
 
-/// Turns a query into its reply: QR set; opcode, RD, ID and question kept; the other flags and the rcode cleared;
-/// and an address for an answer, if nothing else follows the question.
+/// Turns a query into its reply: QR is set; opcode, RD, ID and question stay; the other flags and the rcode
+/// are cleared. If nothing follows the question, the reply gets an address as its answer.
 #[inline]
 pub fn answer(query: &mut Vec<u8>) {
     query[2] = QR | (query[2] & 0x79);
@@ -42,11 +40,12 @@ pub fn answer(query: &mut Vec<u8>) {
     }
 }
 
-/// Spoils a reply; faults that are not a matter of bytes leave it as it is.
+/// Applies a fault to a reply. Faults that do not change bytes leave it unchanged.
 pub(super) fn spoil(reply: &mut Vec<u8>, fault: Fault) {
     match fault {
         Fault::WrongQuestion => {
-            // Every letter of the first label is another one; its length stays, so that only the name is wrong.
+            // Every letter of the first label becomes another one. The label's length stays, so that only the
+            // name is wrong.
             let letters = usize::from(reply[HEADER]);
             reply[HEADER + 1..].iter_mut().take(letters).for_each(|letter| *letter = letter.wrapping_add(1));
         }
@@ -68,7 +67,7 @@ pub(super) fn spoil(reply: &mut Vec<u8>, fault: Fault) {
     }
 }
 
-/// Flips the last bit of the first answer, if there is one.
+/// Flips the last bit of the first answer's data, if there is one.
 fn flip_data(reply: &mut [u8]) {
     let mut at = HEADER;
     // Past the question, and past the answer's owner, type, class and TTL.
@@ -82,7 +81,7 @@ fn flip_data(reply: &mut [u8]) {
     }
 }
 
-/// Where a name ends: after its root label or a pointer.
+/// The offset after a name: after its root label or a pointer.
 fn name_end(message: &[u8], mut at: usize) -> usize {
     loop {
         match message.get(at).copied() {

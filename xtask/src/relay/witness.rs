@@ -1,8 +1,8 @@
-//! What the relay saw: when each reply was handed to the kernel. On loopback the kernel delivers a packet
-//! within the call that sends it, so the reply reached the player's socket between the two times that are
-//! noted. Whatever made it late, a core that was taken away included, made both of them late.
+//! The relay's observations: when it handed each reply to the kernel. On loopback the kernel delivers a
+//! packet within the call that sends it, so the reply reached the player's socket between the two noted
+//! times. Any delay, even by a core that is taken away, moves both times.
 
-/// When a reply was handed to the kernel, nanoseconds on the monotonic clock.
+/// When the relay handed a reply to the kernel, nanoseconds on the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handed {
     /// Just before the call that sent it.
@@ -11,15 +11,16 @@ pub struct Handed {
     pub after_ns: u64,
 }
 
-/// The first reply to each query.
+/// The time of the first reply to each query.
 #[derive(Clone, Debug, Default)]
 pub struct Witness {
-    /// Queries in order of arrival; none for one that was not answered from the address that was asked.
+    /// By the order in which queries arrived. `None` for a query without an answer from the address that
+    /// it was sent to.
     pub replies: Vec<Option<Handed>>,
 }
 
 impl Witness {
-    /// The kernel took these queries' replies in a call between these times.
+    /// Notes that the kernel took these queries' replies in a call between these times.
     pub(super) fn handed(&mut self, queries: &[u32], before_ns: u64, after_ns: u64) {
         for query in queries.iter().map(|query| *query as usize) {
             if query >= self.replies.len() {

@@ -1,4 +1,4 @@
-//! `cargo test`, whose output goes on to the user line by line while its results are added up.
+//! `cargo test`. Its output goes to the user line by line, and its results are added up.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -8,23 +8,20 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::workspace::cargo;
 
-/// Tests that ran.
+/// Counts of tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// How many held.
     pub(super) passed: u64,
-    /// How many did not.
     pub(super) failed: u64,
 }
 
 impl Tally {
-    /// Adds another tally to this one.
     pub(super) fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
     }
 
-    /// Reads a line such as `test result: ok. 3 passed; 0 failed; 0 ignored; …`; none for any other line.
+    /// Reads a line such as `test result: ok. 3 passed; 0 failed; 0 ignored; …`; `None` for any other line.
     pub(super) fn of_line(line: &str) -> Option<Self> {
         let counts = line.trim().strip_prefix("test result: ")?.split_once(". ")?.1;
         let count = |word: &str| {
@@ -34,13 +31,13 @@ impl Tally {
     }
 }
 
-/// Tests of one program that run at the same time, for each core: most of them wait for what they started.
+/// Tests of one program that run at the same time, for each core. Most of them wait for other programs.
 const TESTS_PER_CORE: usize = 2;
 
-/// What tells a program of tests how many of them run at the same time.
+/// The variable that sets how many tests a test program runs at the same time.
 const THREADS: &str = "RUST_TEST_THREADS";
 
-/// Runs the workspace's tests of the given kinds to the end, whichever fail.
+/// Runs the workspace's tests of these kinds to the end, even if some fail.
 pub(super) fn run(kinds: &[&str]) -> Result<Tally> {
     let threads = match std::env::var_os(THREADS) {
         Some(threads) => threads,

@@ -1,5 +1,5 @@
-//! The direction of dependencies between crates, as `docs/ARCHITECTURE.md` draws them. An arrow that is not
-//! in the table below fails the check, and so does a crate that the table does not know.
+//! The direction of dependencies between crates, as `docs/ARCHITECTURE.md` draws them. A dependency or a
+//! crate that is not in the table below fails the check.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-lab", &["kqps-dataset", "kqps-kernel", "kqps-host", "kqps-observation", "kqps-verdict"]),
     ("kqps", &[ANY]),
     ("kqps-fuzz", &["kqps-message", "kqps-zone", "kqps-dataset", "kqps-server"]),
-    // A proof of judgement judges, one of the gauge reads cores, name servers are started as the lab starts them, and a
-    // relay makes wrong answers.
+    // The proof of judgement judges, that of the gauge reads cores, the name servers are started as the lab
+    // starts them, and the relay makes wrong answers.
     (
         "xtask",
         &[
@@ -38,10 +38,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Stands for every crate: the program calls them all.
+/// Stands for every crate, since the program calls them all.
 const ANY: &str = "*";
 
-/// Checks the workspace against the table.
 pub(super) fn check() -> Result<()> {
     let wrong = violations(&workspace::metadata()?.packages);
     if !wrong.is_empty() {
@@ -51,8 +50,8 @@ pub(super) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Every arrow that the table does not have, and every difference between the crates it names and those
-/// that exist, as sentences.
+/// Every dependency that the table lacks, and every difference between its crates and the existing ones, as
+/// sentences.
 fn violations(packages: &[Package]) -> Vec<String> {
     let table: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
     let mut found = Vec::new();

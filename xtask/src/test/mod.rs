@@ -1,5 +1,5 @@
-//! `cargo xtask test`: everything that continuous integration runs, step by step, each timed. The first
-//! failure ends it. The last line says how many tests passed and failed.
+//! `cargo xtask test`: all checks of continuous integration, step by step, each timed. The first failure ends
+//! it. The last line has the numbers of passed and failed tests.
 
 mod cargo_test;
 mod directions;
@@ -16,7 +16,7 @@ use crate::{shell, tidy};
 
 use cargo_test::Tally;
 
-/// What may be chosen.
+/// The options of `cargo xtask test`.
 #[derive(clap::Args)]
 pub struct Options {
     /// Run only these steps, in their usual order (repeatable)
@@ -24,14 +24,14 @@ pub struct Options {
     only: Vec<String>,
 }
 
-/// One thing that must hold.
+/// One check.
 struct Step {
     name: &'static str,
-    /// How many tests it ran; an error is a failure of the step itself.
+    /// Returns the counts of its tests. An error is a failure of the step itself.
     run: fn() -> Result<Tally>,
 }
 
-/// All steps: cheap ones first, so that a slip is found before minutes are spent on it.
+/// All steps. Cheap ones come first, so that a slip shows before the minutes of the others.
 const STEPS: [Step; 8] = [
     Step { name: "packages", run: || no_tests(packages::install()) },
     Step { name: "python", run: || no_tests(venv::make()) },
@@ -43,7 +43,7 @@ const STEPS: [Step; 8] = [
     Step { name: "doctests", run: || cargo_test::run(&["--doc"]) },
 ];
 
-/// Runs the chosen steps, or all, and says what came of them. Nothing is printed after the sum.
+/// Runs the chosen steps, or all, and prints the results. The sum is the last line.
 pub fn run(options: &Options) -> ExitCode {
     let chosen = |step: &&Step| options.only.is_empty() || options.only.iter().any(|name| name == step.name);
     let mut done = Vec::new();
@@ -69,14 +69,14 @@ pub fn run(options: &Options) -> ExitCode {
     if let (Some(failure), Some((name, _))) = (&failure, done.last()) {
         eprintln!("\nThe step `{name}` failed: {failure}");
         eprintln!("To repeat it alone: cargo xtask test --only {name}\n");
-        // A step that failed before it could count its tests still fails as one.
+        // A step that failed before it could count its tests still counts as one failure.
         sum.failed = sum.failed.max(1);
     }
     println!("{} passed, {} failed", sum.passed, sum.failed);
     if failure.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// The time that each step took.
+/// Prints the time of each step.
 fn summarise(done: &[(&str, Duration)], last_failed: bool) {
     eprintln!("\n== summary ==");
     for (place, (name, took)) in done.iter().enumerate() {
@@ -87,13 +87,13 @@ fn summarise(done: &[(&str, Duration)], last_failed: bool) {
     eprintln!("{:<12} {:>7.1} s", "total", total.as_secs_f64());
 }
 
-/// A step that holds or fails, and counts no tests.
+/// A step without tests.
 fn no_tests(outcome: Result<()>) -> Result<Tally> {
     outcome.map(|()| Tally::default())
 }
 
-/// All tests but those in docs. Some of them run examples, which cargo builds for itself only where it is not told what to
-/// test.
+/// All tests except those in docs. Some of them run examples, which cargo does not build when it is given
+/// kinds of tests.
 fn tests() -> Result<Tally> {
     shell::run(cargo().args(["build", "--quiet", "--workspace", "--examples"]))?;
     cargo_test::run(&["--lib", "--bins", "--tests"])

@@ -1,5 +1,4 @@
-//! The Debian packages that tests use. What is missing is installed where that is allowed, and no service is
-//! started by it.
+//! The Debian packages that tests use. Missing ones are installed if that is allowed. No service is started.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,15 +13,14 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::shell;
 
-/// A package and how one sees that it is there, whoever installed it.
+/// A package, and the sign of its presence, no matter how it was installed.
 struct Package {
     name: &'static str,
     shown_by: Sign,
 }
 
-/// What shows that a package is there.
 enum Sign {
-    /// A program by this name.
+    /// A program of this name.
     Program(&'static str),
     /// This file.
     File(&'static str),
@@ -54,18 +52,18 @@ const PACKAGES: &[Package] = &[
     Package { name: "unbound", shown_by: Sign::Program("unbound") },
 ];
 
-/// Where libraries are, each architecture's in a folder of its own.
+/// The folder of libraries, with a subfolder for each architecture.
 const LIBRARIES: &str = "/usr/lib";
 
-/// Debian asks this program before it starts a service that was just installed.
+/// The program that Debian asks before it starts a newly installed service.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
-/// What ours says: 101 is "forbidden by policy" (invoke-rc.d(8)). The comment lets a later run know its own
-/// file again after a power cut.
+/// Our own policy. Status 101 is "forbidden by policy" (invoke-rc.d(8)). By the comment, a later run
+/// recognises its own file after a power cut.
 const FORBID: &str = "#!/bin/sh\n# Made by `cargo xtask test`, which removes it again.\nexit 101\n";
 
-/// Installs what is missing. Where that is not allowed it says what is missing, and the tests that need it
-/// say so once more.
+/// Installs the missing packages. If that is not allowed, it prints their names, and the tests that need
+/// them report it again.
 pub(super) fn install() -> Result<()> {
     let missing: Vec<&str> = PACKAGES.iter().filter(|package| !there(package)).map(|p| p.name).collect();
     if missing.is_empty() {
@@ -89,7 +87,6 @@ pub(super) fn install() -> Result<()> {
     shell::run(apt_get().args(["install", "--yes", "--no-install-recommends"]).args(&missing))
 }
 
-/// Whether a package of the list above is there.
 pub(super) fn has(name: &str) -> bool {
     PACKAGES.iter().any(|package| package.name == name && there(package))
 }
@@ -106,7 +103,7 @@ fn there(package: &Package) -> bool {
     }
 }
 
-/// Whether there is such a file below `libraries`, whatever the architecture is called.
+/// Whether there is such a file below `libraries`, for any architecture.
 fn has_library(libraries: &Path, path: &str) -> bool {
     let architectures = fs::read_dir(libraries).into_iter().flatten().flatten().map(|entry| entry.path());
     [libraries.to_owned()].into_iter().chain(architectures).any(|folder| folder.join(path).is_file())
@@ -118,8 +115,8 @@ fn apt_get() -> Command {
     command
 }
 
-/// While it lives, no package may start a service, unless the host has a policy of its own, which is left
-/// alone. An interrupt then ends apt-get but not us, so that the policy is removed all the same.
+/// While it lives, no package may start a service. A policy of the host's own stays unchanged. An interrupt
+/// ends apt-get but not this program, so that the policy is removed in any case.
 struct NoServices {
     ours: bool,
     handlers: Vec<signal_hook::SigId>,
@@ -152,7 +149,7 @@ impl Drop for NoServices {
     }
 }
 
-/// Puts our policy at `path` unless another one is there; says whether the one there is ours.
+/// Puts our policy at `path`, unless there is another one. Returns whether the policy there is ours.
 fn forbid(path: &Path) -> Result<bool> {
     match fs::read(path) {
         Ok(found) => return Ok(found == FORBID.as_bytes()),

@@ -1,5 +1,5 @@
 //! The Python environment in which the rate search is compared with its independent implementation. It is
-//! made once and made again when its requirements change.
+//! made once, and again when its requirements change.
 
 use std::fs;
 use std::process::Command;
@@ -9,15 +9,15 @@ use anyhow::{Context as _, Result};
 use super::packages;
 use crate::{shell, workspace};
 
-/// What must be installed in it.
+/// The file of the packages to install in it.
 const REQUIREMENTS: &str = "crates/verdict/tests/python/requirements.txt";
 
-/// Makes `target/venv` unless it is there with just these requirements.
+/// Makes `target/venv`, unless it exists with exactly these requirements.
 pub(super) fn make() -> Result<()> {
     let source = workspace::root().join(REQUIREMENTS);
     let wanted = fs::read_to_string(&source).with_context(|| format!("cannot read {}", source.display()))?;
     let venv = workspace::metadata()?.target_directory.join("venv");
-    // Written last, so that an environment that was only half made is made again.
+    // Written last, so that a partly made environment is made again.
     let stamp = venv.join("requirements.txt");
     if fs::read_to_string(&stamp).is_ok_and(|made| made == wanted) {
         eprintln!("{} is up to date", venv.display());

@@ -1,5 +1,5 @@
-//! Files other than Rust that nothing names: a template, a style sheet or a test's input must be named by
-//! some other file, itself or its folder.
+//! Files other than Rust that no file names. Another file must name each template, style sheet and test
+//! input, or its folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,15 @@ use anyhow::{Context as _, Result};
 
 use crate::workspace;
 
-/// Where assets lie. What stands in the root or in `.ci`, `.cargo` and the like is known by its name.
+/// The folders of assets. Files in the root, `.ci`, `.cargo` and the like are known by their names.
 const FOLDERS: [&str; 7] = ["crates", "docs", "fuzz", "recipes", "studies", "subjects", "xtask"];
 
-/// What is known by its name or its ending: cargo's files, and snapshots, which `insta` names by their test.
+/// Endings and parts of known files: cargo's, and snapshots, which `insta` names by their test.
 const KNOWN: [&str; 3] = ["Cargo.toml", ".snap", "/proptest-regressions/"];
 
-/// Folders that say nothing of what lies in them.
+/// Names of folders that do not identify their files.
 const COMMON: [&str; 4] = ["src", "tests", "docs", "crates"];
 
-/// Every asset that no other file names.
 pub(super) fn faults(files: &[PathBuf]) -> Result<Vec<String>> {
     let mut texts = Vec::new();
     for file in files {
@@ -36,7 +35,7 @@ fn is_asset(file: &Path) -> bool {
         && !KNOWN.iter().any(|known| text.ends_with(known) || text.contains(known))
 }
 
-/// Whether another file says the name of this one, or of its folder where that name is its own.
+/// Whether another file has the name of this one in it, or the name of its folder if that identifies it.
 fn is_named(asset: &Path, texts: &[(&Path, String)]) -> bool {
     let part =
         |path: Option<&Path>| path.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
@@ -48,7 +47,7 @@ fn is_named(asset: &Path, texts: &[(&Path, String)]) -> bool {
     })
 }
 
-/// Prose may speak of a folder without using it.
+/// Prose may mention a folder without using it, so only code counts.
 fn is_code(file: &Path) -> bool {
     file.extension().is_some_and(|end| end == "rs" || end == "py")
 }

@@ -1,5 +1,4 @@
-//! Docs that drifted: a path in them must exist, every folder in a drawn tree too, and the map must name
-//! every crate.
+//! Docs that drifted: every path in them must exist, also in drawn trees, and the map must name every crate.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,14 +8,13 @@ use anyhow::{Context as _, Result};
 
 use crate::workspace;
 
-/// Docs that must be there.
+/// Docs that must exist.
 const REQUIRED: [&str; 5] =
     ["README.md", "CHANGELOG.md", "docs/ARCHITECTURE.md", "docs/METHOD.md", "docs/STYLE.md"];
 
-/// The doc that must name every crate.
 const MAP: &str = "docs/ARCHITECTURE.md";
 
-/// Everything in the docs that is not so.
+/// Every statement in the docs that does not hold.
 pub(super) fn faults(files: &[PathBuf]) -> Result<Vec<String>> {
     let here = Here::of(files);
     let mut found: Vec<String> = REQUIRED
@@ -47,13 +45,13 @@ pub(super) fn faults(files: &[PathBuf]) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Docs for readers: `docs/` and what stands in the root.
+/// Docs for readers: those in `docs/` and in the root.
 fn is_doc(file: &Path) -> bool {
     file.extension().is_some_and(|end| end == "md")
         && (file.starts_with("docs") || file.components().count() == 1)
 }
 
-/// What the workspace holds: its files, the folders above them, and its crates.
+/// The contents of the workspace: its files, the folders above them, and its crates.
 struct Here {
     paths: BTreeSet<PathBuf>,
     crates: BTreeSet<String>,
@@ -68,7 +66,7 @@ impl Here {
         Self { paths, crates }
     }
 
-    /// Whether a quoted path means something in this workspace: its first part is a folder here or a crate.
+    /// Whether a quoted path is one of this workspace: its first part is a folder here or a crate.
     fn is_ours(&self, path: &str) -> bool {
         let first = path.split('/').next().unwrap_or_default();
         !first.is_empty()
@@ -76,15 +74,15 @@ impl Here {
             && (self.paths.contains(Path::new(first)) || self.crates.contains(first))
     }
 
-    /// A path exists as it stands, or below `crates/`, whose name docs may leave out.
+    /// Whether a path exists as it stands, or below `crates/`, whose name docs may leave out.
     fn exists(&self, path: &str) -> bool {
         let path = Path::new(path.trim_end_matches('/'));
         self.paths.contains(path) || self.paths.contains(&Path::new("crates").join(path))
     }
 }
 
-/// What stands between backticks and looks like one path. `NAME` and `<name>` stand for many, so these are
-/// no paths.
+/// The text between backticks that looks like one path. A text with `NAME` or `<name>` stands for several
+/// paths, and does not count.
 fn quoted_paths(text: &str) -> impl Iterator<Item = String> {
     text.lines()
         .flat_map(|line| line.split('`').skip(1).step_by(2))

@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: what a compiler does not see. Sizes of files and functions, files that nothing uses,
-//! words that are out of place, and docs that name what is not there.
+//! `cargo xtask tidy`: checks beyond those of a compiler. They cover sizes of files and functions, unused
+//! files, forbidden words, and docs with names that do not exist.
 
 mod assets;
 mod docs;
@@ -22,7 +22,7 @@ struct Source {
     syntax: syn::File,
 }
 
-/// Runs every check; what is only worth a look is printed, what must not be is an error.
+/// Runs every check. It prints remarks, and returns all faults as one error.
 pub fn run() -> Result<()> {
     let files = workspace::files()?;
     let sources = parse_all(&files)?;

@@ -1,5 +1,5 @@
-//! Rust files that no crate reaches: every file must be named by a `mod` on a way that begins at a library,
-//! program or test that cargo knows.
+//! Rust files that no crate reaches: every file must be reachable by `mod` items from a library, program or
+//! test that cargo knows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,6 @@ use syn::{Expr, Item, Lit, Meta};
 use super::Source;
 use crate::workspace::{self, Metadata};
 
-/// Every file that cannot be reached.
 pub(super) fn faults(sources: &[Source], metadata: &Metadata) -> Vec<String> {
     let targets = metadata.packages.iter().flat_map(|package| &package.targets);
     let roots = targets.filter_map(|target| target.src_path.strip_prefix(workspace::root()).ok());
@@ -24,7 +23,7 @@ fn dead<'a>(sources: &'a [Source], roots: impl Iterator<Item = &'a Path>) -> Vec
     let known: BTreeMap<&Path, &Source> =
         sources.iter().map(|source| (source.path.as_path(), source)).collect();
     let mut reached = BTreeSet::new();
-    // A root keeps its modules beside it, whatever it is called.
+    // A root has its modules beside it, whatever its name.
     let mut to_read: Vec<(PathBuf, PathBuf)> = roots.map(|root| (root.to_owned(), folder_of(root))).collect();
     while let Some((file, modules_in)) = to_read.pop() {
         let Some(source) = known.get(file.as_path()) else { continue };
@@ -35,12 +34,12 @@ fn dead<'a>(sources: &'a [Source], roots: impl Iterator<Item = &'a Path>) -> Vec
     known.into_keys().filter(|file| !reached.contains(file)).collect()
 }
 
-/// Adds every file that `items` could mean, with the folder where that file's own modules lie. What does
-/// not exist is skipped by the reader.
+/// Adds every file that `items` may refer to, with the folder of that file's own modules. The reader skips
+/// files that do not exist.
 fn follow(items: &[Item], folder: &Path, modules_in: &Path, to_read: &mut Vec<(PathBuf, PathBuf)>) {
     for item in items {
         let Item::Mod(module) = item else { continue };
-        // A module called by a keyword, such as `r#gen`, lies in `gen.rs`.
+        // A module with the name of a keyword, such as `r#gen`, is in `gen.rs`.
         let name = module.ident.unraw().to_string();
         let own_folder = modules_in.join(&name);
         if let Some((_, inner)) = &module.content {

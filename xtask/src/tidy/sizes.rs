@@ -6,16 +6,16 @@ use syn::visit::Visit;
 
 use super::Source;
 
-/// A file longer than this is listed.
+/// The report lists longer files.
 const FILE_LISTED: usize = 400;
-/// A file longer than this is a fault.
+/// Longer files are faults.
 const FILE_FAULT: usize = 500;
-/// A function longer than this is listed.
+/// The report lists longer functions.
 const FUNCTION_LISTED: usize = 70;
-/// A function longer than this is a fault.
+/// Longer functions are faults.
 const FUNCTION_FAULT: usize = 100;
 
-/// Something with a length in lines.
+/// A file or function with its length in lines.
 struct Measured {
     place: String,
     lines: usize,

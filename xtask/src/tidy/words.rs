@@ -1,6 +1,5 @@
-//! Words that are out of place: `unsafe` outside the kernel crate, code that is not written yet, tests that
-//! do not run, dead code that is kept. They are looked for among tokens, so that text and comments may
-//! speak of them.
+//! Forbidden words: `unsafe` outside the kernel crate, code that is not written yet, tests that do not run,
+//! dead code that is kept. Only tokens are searched, so that text and comments may mention them.
 
 use std::path::Path;
 
@@ -8,10 +7,10 @@ use proc_macro2::{TokenStream, TokenTree};
 
 use super::Source;
 
-/// The one crate that may say `unsafe`.
+/// The only crate that may contain `unsafe`.
 const KERNEL: &str = "crates/kernel";
 
-/// Every word that is out of place, with its file and line.
+/// Every forbidden word, with its file and line.
 pub(super) fn faults(sources: &[Source]) -> Vec<String> {
     sources.iter().flat_map(faults_of).collect()
 }
@@ -25,7 +24,7 @@ fn faults_of(source: &Source) -> Vec<String> {
     found.into_iter().map(|(line, what)| format!("{}:{line} {what}", source.path.display())).collect()
 }
 
-/// Looks at every token and the one after it, also within brackets.
+/// Checks every token and the one after it, also within brackets.
 fn walk(tokens: TokenStream, is_kernel: bool, found: &mut Vec<(usize, &'static str)>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     for (place, token) in tokens.iter().enumerate() {
@@ -58,7 +57,7 @@ fn is_hash(token: Option<&TokenTree>) -> bool {
     matches!(token, Some(TokenTree::Punct(mark)) if mark.as_char() == '#')
 }
 
-/// What is wrong with an attribute, given what stands in its brackets.
+/// The fault of an attribute, given the contents of its brackets.
 fn attribute_fault(content: &TokenStream) -> Option<&'static str> {
     let text = content.to_string();
     if text == "ignore" || text.starts_with("ignore ") {

@@ -1,4 +1,4 @@
-//! What `--fail-on` asks: `VERDICT[:PERCENT]`.
+//! The conditions of `--fail-on`: `VERDICT[:PERCENT]`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,11 +7,10 @@ use kqps_verdict::compare::{Comparison, Outcome};
 
 use crate::value::parse_share;
 
-/// A condition on a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Condition {
     wanted: Wanted,
-    /// By how much at least, a share; 0 for any difference that is claimed.
+    /// The least difference that counts, as a share; 0 for any difference that the verdict claims.
     by: f64,
 }
 
@@ -24,8 +23,8 @@ enum Wanted {
 }
 
 impl Condition {
-    /// Whether a comparison is so. A difference is certainly as large as was asked for when the end of its
-    /// interval that lies nearest to equality is.
+    /// Whether the condition holds for a comparison. With a share, the end of the interval that lies nearest
+    /// to equality must be that far from it.
     pub(super) fn holds(&self, comparison: &Comparison) -> bool {
         let is_wanted = match self.wanted {
             Wanted::Faster => comparison.outcome == Outcome::Faster,
@@ -37,18 +36,17 @@ impl Condition {
         is_wanted && least >= self.by
     }
 
-    /// By how much a difference must at least be, a share; 0 for any.
     pub(super) fn by(&self) -> f64 {
         self.by
     }
 
-    /// Whether it asks for what could not be told.
+    /// Whether the condition asks for inconclusive comparisons.
     pub(super) fn is_inconclusive(&self) -> bool {
         self.wanted == Wanted::Inconclusive
     }
 }
 
-/// A share in percent, as it was typed: without the noise of its last digits.
+/// A share in percent as the user typed it: rounded to six decimals, without the noise of binary fractions.
 pub(super) fn percent(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
 }

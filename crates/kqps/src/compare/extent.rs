@@ -1,4 +1,4 @@
-//! How much a comparison measures: its blocks, the trials of each start, and how long they last.
+//! How much a comparison measures: its blocks, the trials of each start, and their duration.
 
 use kqps_lab::words::time;
 use kqps_verdict::compare::LEAST_BLOCKS;
@@ -10,22 +10,22 @@ use crate::exit::bad_input;
 const BLOCKS: u64 = 10;
 const BLOCKS_MOST: u64 = 10_000;
 
-/// Seconds that a start is loaded for in all.
+/// Seconds of load for each start, over all its trials.
 const LOADED_S: f64 = 2.6;
 
-/// Seconds of a trial: the shorter, the more alike is what the host does to both sides.
+/// Seconds of a trial. The shorter the trials, the more alike are the disturbances by the host on both sides.
 const TRIAL_S: f64 = 0.1;
 
-/// At a fixed rate a trial has so many queries, enough for its p99 latency.
+/// Queries of a trial at a fixed rate: enough for its p99 latency.
 const TRIAL_QUERIES: f64 = 10_500.0;
 
-/// Seconds for a start without its trials: it starts, is warmed up, and stops.
+/// Seconds of a start without its trials: starting, warming up and stopping.
 const START_S: f64 = 0.8;
 
 /// Starts in a block: A, A again, B.
 const STARTS: f64 = 3.0;
 
-/// Both sides are tried before the first block.
+/// Starts before the first block: one try of each side.
 const TRIED: f64 = 2.0;
 
 /// Blocks, trials of each start, and seconds of a trial.
@@ -37,7 +37,6 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// What the arguments say.
     pub(super) fn of(live: &LiveArgs) -> anyhow::Result<Self> {
         let blocks = within("--blocks", live.blocks.unwrap_or(BLOCKS), BLOCKS_MOST)? as u32;
         let loaded_s = live.duration.map(|duration| duration.as_secs_f64());
@@ -50,7 +49,8 @@ impl Extent {
         }
     }
 
-    /// A start is loaded for so long in all, in trials as short as they may be.
+    /// The extent for starts that are loaded for `loaded_s` in all, in the shortest trials that give the
+    /// figures.
     fn of_start(blocks: u32, loaded_s: f64, rate_qps: Option<f64>) -> Self {
         let shortest_s = shortest_s(rate_qps);
         let rounds = (loaded_s / shortest_s).round().max(1.0);
@@ -58,8 +58,8 @@ impl Extent {
         Self { blocks, rounds: rounds as u32, trial_s }
     }
 
-    /// A budget first shortens what a start is loaded for, down to one trial, where that was not given, and then allows as many
-    /// blocks as fit.
+    /// The extent that fits a budget. If the load of a start is not given, it shrinks first, down to one
+    /// trial; the blocks then fill the rest of the budget.
     fn within_budget(budget_s: f64, loaded_s: Option<f64>, rate_qps: Option<f64>) -> anyhow::Result<Self> {
         let fitting_s = || {
             let start_s = (budget_s - TRIED * START_S) / (f64::from(LEAST_BLOCKS) * STARTS);
@@ -82,7 +82,7 @@ impl Extent {
         Ok(Self { blocks: blocks.min(BLOCKS_MOST as f64) as u32, ..least })
     }
 
-    /// Seconds for all of it.
+    /// Seconds of the whole comparison.
     pub(super) fn whole_s(&self) -> f64 {
         TRIED * START_S + f64::from(self.blocks) * self.block_s()
     }

@@ -1,4 +1,4 @@
-//! Two subjects that are started for the comparison, in a run of their own.
+//! A comparison of two subjects that kqps starts, in a run of its own.
 
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ const WINDOW_MOST: u64 = 100_000;
 const WORKERS_MOST: u64 = 1024;
 const RECORDS: u64 = 10_000;
 
-/// Compares, or goes on comparing. What was compared before the user ended it is returned as well.
+/// Compares, or resumes a comparison. If the user interrupts it, the result covers the blocks until then.
 pub(super) fn compare(args: &Args) -> anyhow::Result<Compared> {
     let mut session = if args.live.resume { resume(args)? } else { begin(args)? };
     let go_on = format!("kqps compare --resume --out {}", session.folder().path().display());
@@ -50,7 +50,7 @@ pub(super) fn compare(args: &Args) -> anyhow::Result<Compared> {
     Ok(Compared { comparisons: verdict.comparisons, report: Some(page), ..Compared::default() })
 }
 
-/// Which side failed, why, and what it printed last.
+/// The side that failed, the reason, and the last lines of its output.
 fn why_nothing(run: &Run) -> String {
     let failed = run.trials.iter().rev().find_map(|one| match &one.outcome {
         Outcome::Failed { reason, output } => Some((&run.cells[one.cell as usize], reason, output)),
@@ -105,13 +105,12 @@ fn begin(args: &Args) -> anyhow::Result<Session> {
         time(extent.whole_s())
     );
     if run.cells.iter().any(|cell| cell.target.is_some()) {
-        eprintln!("What runs already is neither started nor stopped: each start is one session with it.");
+        eprintln!("A running server is neither started nor stopped: each of its starts is one session.");
     }
     eprintln!("Everything of this run lies in {}.", session.folder().path().display());
     Ok(session)
 }
 
-/// Seconds of a trial.
 fn trial_s(load: &CellLoad) -> f64 {
     match load {
         CellLoad::Closed(duration_s) | CellLoad::Rates { duration_s, .. } => *duration_s,
@@ -153,7 +152,7 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
     })
 }
 
-/// A line for every start, on stderr.
+/// Prints a line for every start on stderr.
 fn report(event: &Event<'_>, blocks: u32) {
     let (cell, block, found) = match event {
         Event::Dropped { what, why } => return eprintln!("Left out: {what}: {why}."),

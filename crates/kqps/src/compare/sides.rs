@@ -9,17 +9,14 @@ use crate::exit::bad_input;
 use crate::run::subjects::{named, of_commands};
 use crate::run::targets;
 
-/// What one side is.
+/// One side, as the user's words name it.
 enum Word {
-    /// A command that starts a server.
     Command(String),
-    /// A subject that is started, with its settings.
+    /// A subject that kqps starts, with its settings.
     Subject(Box<Configured>),
-    /// A server that runs already.
     Running(Running),
 }
 
-/// A and B.
 pub(super) fn of(args: &Args) -> anyhow::Result<[Side; 2]> {
     let words = match (args.a.as_ref().zip(args.b.as_ref()), args.live.target.as_slice()) {
         (Some((a, b)), _) => [word(a, args)?, word(b, args)?],
@@ -46,13 +43,14 @@ pub(super) fn of(args: &Args) -> anyhow::Result<[Side; 2]> {
     Ok([a, b])
 }
 
-/// The address of a server that runs already, as `kqps run --target` reads it.
+/// Reads the address of a running server as `kqps run --target` does.
 fn running(text: &str, args: &Args) -> anyhow::Result<Word> {
     let target = targets::resolve(text, &args.live.allow_target)?;
     Ok(Word::Running(Running { name: target.address.to_string(), target }))
 }
 
-/// A URL has a scheme, and a command a placeholder; a subject's words after its name are settings.
+/// Reads one side: a URL has a scheme, a command has a placeholder, and the words after a subject's
+/// name are settings.
 fn word(text: &str, args: &Args) -> anyhow::Result<Word> {
     if text.contains("://") {
         return running(text, args);
@@ -65,7 +63,7 @@ fn word(text: &str, args: &Args) -> anyhow::Result<Word> {
     Ok(Word::Subject(Box::new(named(text)?)))
 }
 
-/// The sides that are started, each with a name of its own.
+/// The sides that kqps starts, each with a name of its own.
 fn named_apart(words: &[Word]) -> anyhow::Result<Vec<Configured>> {
     let commands: Vec<String> = words.iter().filter_map(Word::command).cloned().collect();
     let mut of_commands = of_commands(&commands)?.into_iter();

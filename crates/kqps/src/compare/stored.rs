@@ -1,5 +1,5 @@
-//! Cells of stored runs: two of one run by name, all that differ in one factor only, or those of the same name in
-//! two runs.
+//! Comparisons of stored cells: two of one run by name, all pairs that differ in one factor, or cells of the
+//! same name in two runs.
 
 use std::path::Path;
 
@@ -13,7 +13,8 @@ use kqps_verdict::figure;
 use super::{Args, Compared};
 use crate::exit::bad_input;
 
-/// Two cells of a run, those that differ in a factor, or what the run was made to compare.
+/// Compares within one run: two named cells, the pairs that differ in a factor, or the pair that the run was
+/// made for.
 pub(super) fn within(folder: &Path, args: &Args) -> anyhow::Result<Compared> {
     let run = read(folder)?;
     let pairs = match (&args.a, &args.b, &args.factor) {
@@ -46,7 +47,7 @@ pub(super) fn within(folder: &Path, args: &Args) -> anyhow::Result<Compared> {
     judged(cases.collect())
 }
 
-/// The cells of the same name in two runs.
+/// Compares the cells of the same name in two runs.
 pub(super) fn between(a: &Path, b: &Path, args: &Args) -> anyhow::Result<Compared> {
     if args.a.is_some() || args.factor.is_some() {
         return Err(bad_input(
@@ -71,7 +72,7 @@ pub(super) fn between(a: &Path, b: &Path, args: &Args) -> anyhow::Result<Compare
                     b: format!("{} of {}", told(&run_b.cells[of_b]), b.display()),
                     ..case
                 }),
-                // It is the same for every figure.
+                // The reason is the same for every figure.
                 Err(reason) => {
                     left_out.push(format!("{} was not asked the same in both runs: {reason}", cell.name));
                     break;
@@ -92,13 +93,13 @@ fn is_same(a: &Path, b: &Path) -> bool {
     matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
-/// A cell with the version of its subject, which may be all that differs.
+/// The cell's name with the version of its subject, since two cells may differ in the version only.
 fn told(cell: &Cell) -> String {
     let version = cell.version.as_ref().map(|version| format!(" ({version})"));
     format!("{}{}", cell.name, version.unwrap_or_default())
 }
 
-/// Holm's correction counts only what can be compared at all.
+/// Judges the cases that have blocks. Holm's correction must not count cases that cannot be compared.
 fn judged(cases: Vec<Case>) -> anyhow::Result<Compared> {
     let cases: Vec<Case> = cases.into_iter().filter(|case| !case.blocks.is_empty()).collect();
     if cases.is_empty() {
@@ -120,8 +121,8 @@ fn cell_called(run: &Run, name: &str) -> anyhow::Result<usize> {
     })
 }
 
-/// All pairs of cells that differ in one factor and in nothing else: `NAME` for every pair of its values in the
-/// order of the cells, `NAME=A,B` for these two.
+/// All pairs of cells that differ in one factor and in nothing else. `NAME` asks for every pair of its values
+/// in the order of the cells, `NAME=A,B` for these two values.
 fn differing(run: &Run, asked: &str) -> anyhow::Result<Vec<(usize, usize)>> {
     let (name, values) = match asked.split_once('=') {
         None => (asked, None),
@@ -157,8 +158,8 @@ fn differing(run: &Run, asked: &str) -> anyhow::Result<Vec<(usize, usize)>> {
     Ok(pairs)
 }
 
-/// Whether two cells agree in all but one factor. A subject brings its own I/O with it, and more workers need
-/// more cores.
+/// Whether two cells agree in every factor but `name`. The factor may bring others with it: a subject brings
+/// its own I/O, and more workers need more cores.
 fn is_alike(a: &Cell, b: &Cell, name: &str) -> bool {
     let others = |cell: &Cell| -> Vec<(String, String)> {
         let factors = cell.factors.iter().filter(|(factor, _)| factor.as_str() != name);
@@ -176,7 +177,7 @@ fn is_alike(a: &Cell, b: &Cell, name: &str) -> bool {
         && (name.starts_with("player") || a.player_cpus == b.player_cpus)
 }
 
-/// What differs between any two cells.
+/// The factors in which any two cells differ, as a list for a message.
 fn known_factors(cells: &[(usize, &Cell)]) -> String {
     let built_in = ["subject", "io", "workers", "cores"].map(str::to_owned);
     let mut names: Vec<String> = cells.iter().flat_map(|(_, cell)| cell.factors.keys().cloned()).collect();

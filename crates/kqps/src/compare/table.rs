@@ -1,4 +1,4 @@
-//! The verdicts of all comparisons in a table: a row for each figure of each pair.
+//! The verdicts of all comparisons as a table, with a row for each figure of each pair.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use kqps_observation::visible::visible_line;
 use kqps_verdict::compare::Comparison;
 
-/// The table, with what its columns mean below it.
+/// The table, and below it the meaning of its columns.
 pub(super) fn of(comparisons: &[Comparison]) -> String {
     let [first, others @ ..] = comparisons else { return String::new() };
     let is_one_pair = others.iter().all(|one| one.case.a == first.case.a && one.case.b == first.case.b);
@@ -34,7 +34,7 @@ pub(super) fn of(comparisons: &[Comparison]) -> String {
     text + "\nMDE, the minimum detectable effect: a difference of so much is found in 19 of 20 comparisons like this one.\n"
 }
 
-/// Figure, outcome, ratio, interval, MDE.
+/// The columns: figure, outcome, ratio, interval, MDE.
 fn figures(one: &Comparison) -> [String; 5] {
     let unknown = || "-".to_string();
     let ratio = one.ratio.map_or_else(unknown, |ratio| format!("{:.4}", ratio.median));

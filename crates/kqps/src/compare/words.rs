@@ -1,4 +1,4 @@
-//! A comparison in words: a table of the verdicts first, then each in a sentence with what it rests on.
+//! A comparison in words: first a table of the verdicts, then a sentence for each verdict with its evidence.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use kqps_verdict::compare::{Comparison, Outcome};
 use super::condition::{Condition, percent};
 use super::table;
 
-/// Everything that is printed: a table of all verdicts, then what each rests on, each sentence once.
+/// The whole output: a table of all verdicts, then the evidence of each. Every sentence appears once.
 pub(super) fn of(comparisons: &[Comparison], report: Option<&Path>) -> String {
     let mut said = Said::default();
     let mut text = table::of(comparisons);
@@ -36,17 +36,17 @@ pub(super) fn of(comparisons: &[Comparison], report: Option<&Path>) -> String {
     }
     if let Some(report) = report {
         let report = report.to_string_lossy();
-        let _ = writeln!(text, "\nThe whole of it, with every trial: {}", visible_line(&report));
+        let _ = writeln!(text, "\nThe full report, with every trial: {}", visible_line(&report));
     }
     text
 }
 
-/// What was said already: advice for one side or figure is not repeated for the next.
+/// The sentences that were printed already. Advice for one side or figure is not repeated for the next.
 #[derive(Default)]
 struct Said(BTreeSet<String>);
 
 impl Said {
-    /// The sentences of a text that were not said yet, without the last full stop; none where all were.
+    /// The sentences of `text` that were not printed yet, without the last full stop; `None` if all were.
     fn news(&mut self, text: &str) -> Option<String> {
         let sentences = text.trim_end_matches('.').split(". ");
         let news: Vec<&str> = sentences.filter(|sentence| self.0.insert((*sentence).to_string())).collect();
@@ -54,8 +54,9 @@ impl Said {
     }
 }
 
-/// That a condition could not be judged, because nothing was shown. None where every comparison has a verdict, or where
-/// that is a condition itself. `may_pass` says whether the user lets such comparisons pass.
+/// A warning that conditions could not be judged, because comparisons are inconclusive. `None` if every
+/// comparison has a verdict, or if a condition asks for inconclusive ones. `may_pass` is the user's
+/// `--allow-inconclusive`.
 pub(super) fn nothing_shown(
     comparisons: &[Comparison],
     conditions: &[Condition],
@@ -71,14 +72,15 @@ pub(super) fn nothing_shown(
         "that counts as failed; to let them pass add --allow-inconclusive"
     };
     Some(format!(
-        "Nothing was shown by {unshown} of {} comparisons, which are inconclusive, so --fail-on cannot be judged for \
-         them: {then}.",
+        "{unshown} of {} comparisons are inconclusive and show nothing, so --fail-on cannot be judged for them: \
+         {then}.",
         comparisons.len()
     ))
 }
 
-/// What the user who set a condition must know as well: equals, of which a difference as small as was asked for might not
-/// have shown. None where it would have; where any difference was asked for there always is one that would not.
+/// A warning that an "equivalent" verdict could hide a difference as small as a condition asks for. `None` if
+/// the MDE is small enough to have shown it. A condition without a share is always warned of, since some
+/// difference is always too small to show.
 pub(super) fn too_coarse(comparisons: &[Comparison], conditions: &[Condition]) -> Option<String> {
     let equals = comparisons.iter().filter(|one| one.outcome == Outcome::Equivalent);
     let mde = equals.filter_map(|one| one.mde).max_by(f64::total_cmp)?;
@@ -91,7 +93,7 @@ pub(super) fn too_coarse(comparisons: &[Comparison], conditions: &[Condition]) -
     };
     (wanted < mde).then(|| {
         format!(
-            "What is called equivalent is so within ± {:.2} %, so a {unseen} might not have shown. What would help: more \
+            "Equivalent means equal within ± {:.2} % here, so a {unseen} might not have shown. What would help: more \
              blocks, or a quieter host.",
             mde * 100.0
         )
@@ -145,7 +147,7 @@ mod tests {
         assert_eq!([both[0].outcome, both[1].outcome], [Outcome::Equivalent, Outcome::Inconclusive]);
 
         let said = nothing_shown(&both, &conditions(&["slower:2%"]), false).unwrap();
-        assert!(said.starts_with("Nothing was shown by 1 of 2 comparisons"), "{said}");
+        assert!(said.starts_with("1 of 2 comparisons are inconclusive"), "{said}");
         assert!(said.contains("counts as failed"), "{said}");
         let said = nothing_shown(&both, &conditions(&["slower:2%"]), true).unwrap();
         assert!(said.ends_with("--allow-inconclusive lets them pass."), "{said}");
@@ -156,13 +158,10 @@ mod tests {
         // The MDE is 0.18 %.
         let told = too_coarse(&both, &conditions(&["slower:1%", "faster:0.1%"])).unwrap();
         assert!(told.contains("so a difference of 0.1 % might"), "{told}");
-        assert!(
-            told.starts_with("What is called equivalent is so within ± 0.18 %, so a difference"),
-            "{told}"
-        );
+        assert!(told.starts_with("Equivalent means equal within ± 0.18 % here, so a difference"), "{told}");
         for any in ["slower", "faster", "different"] {
             let told = too_coarse(&both, &conditions(&[any, "slower:2%"])).unwrap();
-            assert!(told.contains("within ± 0.18 %, so a smaller difference might"), "{told}");
+            assert!(told.contains("within ± 0.18 % here, so a smaller difference might"), "{told}");
         }
         for enough in [&["slower:2%"][..], &["inconclusive"], &[]] {
             assert_eq!(too_coarse(&both, &conditions(enough)), None, "{enough:?}");
@@ -173,7 +172,7 @@ mod tests {
         assert!(words.contains("Warning: it was late.") && !words.contains("Warning: the player"), "{words}");
     }
 
-    /// Cells of a stored run are both held against themselves.
+    /// For cells of a stored run, both sides are compared with themselves.
     #[test]
     fn it_says_who_was_held_against_itself() {
         for (same_of_both, blocks) in
@@ -186,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Both sides and both figures had the same noise, and the same advice helps.
+    /// Both sides and both figures have the same noise, and the same advice helps.
     #[test]
     fn advice_is_given_once() {
         let alike = || (0..6).map(|block| 1.0 + f64::from(block % 2) / 1e3).collect();
@@ -208,7 +207,7 @@ mod tests {
         }
     }
 
-    /// B loses 18 % in every block, and A strays from itself by more.
+    /// B is 18 % slower in every block, and A differs from itself by more.
     #[test]
     fn equals_of_which_a_difference_shows_say_that_it_cannot_be_told_from_none() {
         let around = |middle: f64, by: f64| -> Vec<f64> {

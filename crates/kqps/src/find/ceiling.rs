@@ -1,6 +1,6 @@
-//! The echo's ceiling on this host, measured in the same session as the search: what the player itself can do, and what
-//! the standard interface can carry. Only for a target on this host, whose path the echo shares. An echo answers every
-//! query with NOERROR, so that it is not held to what the query file expects.
+//! The echo's ceiling on this host, measured in the same session as the search: the player's own maximum, and
+//! the maximum of the standard interface. It is measured only for a target on this host, whose path the echo
+//! shares. An echo answers every query with NOERROR, so its answers are not checked against the query file.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,57 +20,53 @@ use kqps_verdict::evidence::answered_qps;
 
 use crate::load::{Shown, Watcher};
 
-/// How long each ceiling is measured.
+/// Duration of each measurement of a ceiling.
 const DURATION: Duration = Duration::from_millis(500);
 
-/// What is known of the subject's way to take queries, which its ceiling shares.
+/// How the subject receives queries, as far as kqps knows. The echo behind its ceiling does the same.
 #[derive(Clone, Debug)]
 pub(super) struct Interface {
-    /// The echo's I/O model that comes nearest to it.
+    /// The closest I/O model of the echo.
     pub(super) io: String,
-    /// Workers that answer queries.
     pub(super) workers: u32,
-    /// Whether the workers were named with the command.
+    /// Whether the user gave the workers.
     pub(super) are_workers_given: bool,
-    /// Whether any of it was left out.
+    /// Whether the user left out the model or the workers.
     pub(super) is_assumed: bool,
 }
 
-/// What the echo reached here, at the reference speed of the search.
+/// The echo's rates on this host, at the reference speed of the search.
 #[derive(Debug, Default)]
 pub(super) struct Ceilings {
-    /// The player's own ceiling (a), against the cheapest echo; none where that is the echo with the subject's I/O.
+    /// The player's own ceiling (a), against the cheapest echo; `None` if that is also the echo with the
+    /// subject's I/O.
     pub(super) player: Option<Measured>,
-    /// The standard interface's ceiling (b), against the echo with the subject's I/O.
     pub(super) echo: Option<Measured>,
 }
 
-/// One ceiling.
 #[derive(Debug)]
 pub(super) struct Measured {
-    /// The echo's I/O model.
     pub(super) io: String,
     pub(super) trial: Trial,
 }
 
 impl Ceilings {
-    /// The player's own, correct answers a second: the most that either echo gave it.
+    /// The player's own ceiling, correct answers a second: the larger rate of the two echoes.
     pub(super) fn player_qps(&self) -> Option<f64> {
         let both = self.player.iter().chain(&self.echo);
         both.map(Measured::rate_qps).reduce(f64::max)
     }
 
-    /// The standard interface's, correct answers a second.
+    /// The standard interface's ceiling, correct answers a second.
     pub(super) fn echo_qps(&self) -> Option<f64> {
         self.echo.as_ref().map(Measured::rate_qps)
     }
 
-    /// What was measured.
     pub(super) fn trials(&self) -> impl Iterator<Item = &Trial> {
         self.player.iter().chain(&self.echo).map(|measured| &measured.trial)
     }
 
-    /// The same as an estimate.
+    /// The standard interface's ceiling as an estimate with its interval.
     pub(super) fn echo_estimate(&self) -> Option<Estimate> {
         estimate::of_echo(&self.echo.as_ref()?.trial)
     }
@@ -82,8 +78,8 @@ impl Measured {
     }
 }
 
-/// Measures both ceilings, each whether or not the other can be, with the player that plays the search: what
-/// another would reach says nothing of this one. Once the user wants an end nothing more is started.
+/// Measures both ceilings, each even if the other fails, with the player of the search: the ceiling of
+/// another player would not apply. After an interrupt it starts nothing more.
 pub(super) fn measure(
     interface: &Interface,
     plan: &Plan,
@@ -107,7 +103,7 @@ pub(super) fn measure(
     let mut cheapest = study::cheapest_first();
     let player = cheapest.find_map(|io| measured("the player's ceiling", io, 1));
     match player {
-        // One echo is both, and has one figure.
+        // One echo serves for both, and has one figure.
         Some(both) if both.io == interface.io && interface.workers == 1 => {
             Ceilings { player: None, echo: Some(both) }
         }
@@ -115,7 +111,7 @@ pub(super) fn measure(
     }
 }
 
-/// A trial of an echo on the subject's cores where those are known.
+/// Plays a trial against an echo, which runs on the subject's cores if they are known.
 fn against(
     io: &str,
     workers: u32,

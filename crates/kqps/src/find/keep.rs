@@ -1,4 +1,5 @@
-//! `kqps find --out DIR`: keeps a search as a run, so that its page can be read now and made again later.
+//! `kqps find --out DIR`: stores a search as a run, and writes its page. `kqps report` can write the page
+//! again later.
 
 use std::path::Path;
 
@@ -14,19 +15,19 @@ use kqps_verdict::search::Goal;
 use super::ceiling::{Ceilings, Interface, Measured};
 use crate::run::{named, repeat};
 
-/// The folder that `--out` names, before anything is measured.
+/// Claims the folder of `--out` before anything is measured.
 pub(super) fn claim(folder: &Path) -> anyhow::Result<Claimed> {
     Ok(Claimed::new(&named(folder)?)?)
 }
 
-/// A search that is kept, and which of its cells is the subject's.
+/// A stored search, with the index of the subject's cell.
 pub(super) struct Keeping {
     kept: Kept,
     subject: u32,
 }
 
 impl Keeping {
-    /// Begins the run, and stores what was measured of the echo.
+    /// Begins the run, and stores the trials of the echoes.
     pub(super) fn begin(
         claimed: Claimed,
         goal: &Goal,
@@ -53,13 +54,12 @@ impl Keeping {
         Ok(Self { kept, subject })
     }
 
-    /// Stores a trial of the search.
     pub(super) fn add(&mut self, purpose: Purpose, trial: &Trial) -> anyhow::Result<()> {
         Ok(self.kept.add(self.subject, purpose, trial)?)
     }
 
-    /// Writes the page of what was measured, whether the search came to its end, was interrupted, or failed for this
-    /// reason, and prints where it lies.
+    /// Writes the page and prints its path, whether the search is over, was interrupted, or failed for the
+    /// given reason.
     pub(super) fn end(mut self, is_over: bool, failed: Option<&anyhow::Error>) -> anyhow::Result<()> {
         if let Some(error) = failed {
             self.kept.fail(self.subject, Purpose::Search, format!("{error:#}"))?;
@@ -72,7 +72,7 @@ impl Keeping {
         folder.write(&report, kqps_report::page(run, &judge(run)).as_bytes()).with_context(|| {
             format!("what was measured is stored; to make its page: kqps report {}", folder.path().display())
         })?;
-        eprintln!("The whole of it, with every trial: {}", report.display());
+        eprintln!("The full report, with every trial: {}", report.display());
         Ok(())
     }
 }
@@ -95,7 +95,7 @@ fn run(goal: &Goal, cells: Vec<Cell>) -> Run {
 fn of_subject(interface: &Interface, plan: &Plan) -> Cell {
     let targets: Vec<String> = plan.targets.iter().map(ToString::to_string).collect();
     let name = targets.join(", ");
-    // What is watched is here, whatever its address.
+    // A watched process runs on this host, whatever the target's address.
     let on_this_host = plan.targets.iter().any(|&target| is_own(target)) || !plan.subject_pids.is_empty();
     Cell {
         target: plan.targets.first().map(|&address| Target { address, on_this_host }),

@@ -1,4 +1,4 @@
-//! The time limit that a user gives a search: long enough to find a load that holds, and no longer than a day.
+//! Limits of `--time-limit`: long enough to verify a load, and at most a day.
 
 use std::time::Duration;
 
@@ -6,10 +6,9 @@ use kqps_verdict::search::Goal;
 
 use crate::exit::bad_input;
 
-/// The longest limit.
 const MOST: Duration = Duration::from_hours(24);
 
-/// The limit in seconds, where the goal can be met within it.
+/// The limit in seconds. An error if it is longer than [`MOST`], or too short for the goal.
 pub(super) fn checked(limit: Duration, goal: &Goal) -> anyhow::Result<f64> {
     let (given_s, least_s) = (limit.as_secs_f64(), goal.least_s());
     if given_s < least_s {

@@ -1,4 +1,4 @@
-//! What `kqps find` says: a line for each trial as it ends, and the verdict.
+//! The output of `kqps find`: a line for each trial as it ends, and the verdict.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,10 +16,10 @@ use super::ceiling::{Ceilings, Interface};
 use crate::advice::{self, Reasons};
 use crate::run::words::subject::{rates, share};
 
-/// How one trial went.
+/// The line of one trial.
 pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String {
     let p99 = trial.latency_us.p99.map_or_else(String::new, |p99_us| format!(", p99 {p99_us} us"));
-    // To the millisecond, since one that was interrupted lasted anything.
+    // To the millisecond, since an interrupted trial has any duration.
     let seconds = (trial.load.duration_s * 1e3).round() / 1e3;
     if purpose == Purpose::Ceiling {
         let answered = rate(trial.load.answered_qps);
@@ -37,30 +37,28 @@ pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String
     format!("{what:<10} {load:>11} q/s for {seconds} s: {bad:.3} % bad{p99}: {word}")
 }
 
-/// What is told of a search.
+/// What the words about a search need.
 pub(super) struct Searched<'a> {
     pub(super) verdict: &'a SearchVerdict,
     pub(super) targets: String,
     pub(super) ceilings: &'a Ceilings,
     pub(super) interface: &'a Interface,
-    /// The process that was watched.
+    /// The watched process.
     pub(super) subject: Option<String>,
-    /// Whether the speed of the host was measured.
     pub(super) is_gauged: bool,
-    /// An answer that takes longer is late.
+    /// An answer that takes longer than this is late.
     pub(super) timeout: Duration,
-    /// Where it is kept.
+    /// The folder of `--out`.
     pub(super) folder: Option<&'a Path>,
-    /// Whether all reasons are asked for.
+    /// Whether to print all reasons.
     pub(super) is_why: bool,
 }
 
-/// The verdict.
+/// The printed verdict.
 pub(super) fn words(searched: &Searched<'_>) -> String {
     format!("\n{}\n{}\n{}", figure(searched), beside(searched), reasons(searched))
 }
 
-/// The figure in five lines.
 fn figure(searched: &Searched<'_>) -> String {
     let verdict = searched.verdict;
     let mut text = format!("{}: grade {}\n", searched.targets, verdict.grade);
@@ -75,7 +73,7 @@ fn figure(searched: &Searched<'_>) -> String {
     } else {
         line("refused", verdict.reasons.first().map_or("there is no figure", String::as_str));
     }
-    // Of a refused figure it is what was seen, and no claim.
+    // The bounds of a refused figure are observations, and no claim.
     let with_unit = |qps: f64| format!("{} q/s", rate(qps));
     let wording = Wording { rate: &with_unit, is_claimed: verdict.figure_qps.is_some() };
     if !verdict.trials.is_empty() {
@@ -86,7 +84,7 @@ fn figure(searched: &Searched<'_>) -> String {
     text
 }
 
-/// What was searched for, where, and beside what.
+/// The goal, the subject, and the echo's ceiling beside the figure.
 fn beside(searched: &Searched<'_>) -> String {
     let Searched { verdict, interface, .. } = searched;
     let mut text = String::from("Beside that:\n");
@@ -122,11 +120,11 @@ fn goal(goal: &Goal, timeout: Duration) -> String {
     )
 }
 
-/// What a search does not look for.
+/// The checks that a search does not make.
 const LEFT_OPEN: &str = "No steady state was waited for, no canary was played, and nothing was measured against itself \
                          (`kqps compare` does that).";
 
-/// What would help, and all reasons where they are asked for.
+/// The advice, and with `--why` all reasons.
 fn reasons(searched: &Searched<'_>) -> String {
     let verdict = searched.verdict;
     let actions = verdict.advice.iter().map(|advice| advice.map(|advice| advice.action));
@@ -146,14 +144,14 @@ fn reasons(searched: &Searched<'_>) -> String {
     text
 }
 
-/// How the echo took its queries, and who said that the subject does the same.
+/// The echo's I/O model and workers, and whether kqps assumed them.
 fn with(interface: &Interface) -> String {
     let workers = if interface.workers == 1 { "worker" } else { "workers" };
     let assumed = if interface.is_assumed { " (assumed: see --subject-io, --subject-workers)" } else { "" };
     format!("with {} and {} {workers}{assumed}", interface.io, interface.workers)
 }
 
-/// A share in percent, without the dust of binary fractions.
+/// A share in percent, without the noise of binary fractions.
 fn percent(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
 }
@@ -166,7 +164,7 @@ mod tests {
     use kqps_verdict::judge::{Known, judge_search};
     use kqps_verdict::search::Preset;
 
-    /// A search between 100,000 and 102,000 queries a second, with so many wrong answers in each trial.
+    /// A search between 100,000 and 102,000 queries a second, with `wrong` wrong answers in each trial.
     fn told(wrong: u64, is_why: bool) -> String {
         let trial = |load_qps: f64, lost: u64| {
             let intended = load_qps as u64;

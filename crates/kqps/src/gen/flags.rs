@@ -1,4 +1,4 @@
-//! The flags that say which zones are meant, and values of others as people type them.
+//! The flags that choose the zones, and values of other flags as people type them.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use kqps_dataset::generate::{Expect, Popularity, Recipe, Type};
 use crate::exit::bad_input;
 use crate::value::{parse_count, parse_seed, parse_share, parse_within};
 
-/// Which zones: a recipe, and what is to be different from it.
+/// The zones: a recipe, and the values that override it.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Zones")]
 pub(super) struct NamesArgs {
@@ -37,7 +37,7 @@ pub(super) struct NamesArgs {
 }
 
 impl NamesArgs {
-    /// The recipe that is meant.
+    /// The recipe of `--recipe`, or the default one, with the other flags applied.
     pub(super) fn recipe(&self) -> anyhow::Result<Recipe> {
         let settings: Vec<String> = self.set.iter().map(|setting| plain(setting)).collect();
         let mut recipe = match &self.recipe {
@@ -54,7 +54,7 @@ impl NamesArgs {
     }
 }
 
-/// A setting with its value as TOML writes it: `records=10k` becomes `records=10000`, and `queries.edns=50%` becomes
+/// A setting with its value in TOML: `records=10k` becomes `records=10000`, and `queries.edns=50%` becomes
 /// `queries.edns=0.5`.
 fn plain(setting: &str) -> String {
     let Some((key, value)) = setting.split_once('=') else { return setting.to_owned() };
@@ -67,7 +67,7 @@ fn plain(setting: &str) -> String {
     }
 }
 
-/// `TYPE` or `TYPE:WEIGHT`.
+/// A value of `--types`: `TYPE` or `TYPE:WEIGHT`.
 #[derive(Clone, Copy)]
 pub(super) struct WeightedType(pub(super) Type, pub(super) f64);
 
@@ -82,7 +82,7 @@ impl FromStr for WeightedType {
     }
 }
 
-/// How often each name is asked.
+/// A value of `--popularity`: how often each name is asked.
 #[derive(Clone)]
 pub(super) struct Popular(pub(super) Popularity);
 

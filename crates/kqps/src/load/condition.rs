@@ -1,4 +1,4 @@
-//! What `--fail-on` of `kqps load` asks: `loss`, `wrong`, `latency` or `noise`, each with its limit.
+//! The conditions of `kqps load --fail-on`: `loss`, `wrong`, `latency` and `noise`, each with its limit.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use kqps_verdict::warning::{self, Code, Effect, Setting, Warning};
 
 use crate::value::{parse_duration, parse_share};
 
-/// A condition on a trial, as it was typed.
+/// A condition on a trial, with the text that the user typed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Condition {
     wanted: Wanted,
@@ -18,9 +18,10 @@ pub(super) struct Condition {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Wanted {
-    /// More than this share of the sent queries was lost, answered late, or answered by a slip.
+    /// More than this share of the sent queries was lost, answered late, or answered by a slip (a truncated
+    /// reply of response rate limiting).
     Loss(f64),
-    /// More than this share of the sent queries was answered wrongly.
+    /// More than this share of the sent queries got a wrong answer.
     Wrong(f64),
     /// The 99th percentile of latency was above this.
     Latency(Duration),
@@ -31,16 +32,14 @@ enum Wanted {
 /// Whether a condition holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It does not.
     Passes,
-    /// It does: what was seen.
+    /// It holds: what the trial shows.
     Holds(String),
-    /// The trial does not say: why not.
+    /// The trial does not show it: the reason.
     Unknown(String),
 }
 
 impl Condition {
-    /// Judges a trial with these warnings.
     pub(super) fn judge(&self, trial: &Trial, warnings: &[Warning], setting: &Setting) -> Outcome {
         let accounts = &trial.accounts;
         match self.wanted {
@@ -55,8 +54,9 @@ impl Condition {
     }
 }
 
-/// What the player lost itself is no loss of the server; how many of those the server would have lost nobody knows. A slip
-/// is no answer to what was asked, so a server that limits its responses fails by it as by what it drops.
+/// Queries that the player lost itself do not count as losses of the server; how many of them the server
+/// would have lost is unknown. A slip does not answer the query, so slips of a server that limits its
+/// responses count like its drops.
 fn loss(trial: &Trial, most: f64) -> Outcome {
     let (accounts, own) = (&trial.accounts, trial.lost_by_player());
     let of_server = accounts.late + accounts.lost - own + accounts.slipped;
@@ -155,7 +155,7 @@ mod tests {
         matches!(outcome(condition, trial), Outcome::Holds(_))
     }
 
-    /// 10 of 1,000 queries were lost, 5 came late and 20 were answered wrongly.
+    /// 10 of 1,000 queries were lost, 5 were answered late, and 20 wrongly.
     fn trial() -> Trial {
         let accounts = Accounts {
             intended: 2_000,
@@ -232,7 +232,7 @@ mod tests {
             let warnings = warning::of_trial(trial, &Setting::default());
             "noise".parse::<Condition>().unwrap().judge(trial, &warnings, &Setting::default())
         };
-        // A thousand of two thousand were given up, and wrong answers alone are no noise.
+        // 1,000 of 2,000 queries were not sent, which is noise. Wrong answers alone are not.
         assert!(matches!(of(&trial()), Outcome::Holds(_)));
         let mut quiet = trial();
         (quiet.accounts.intended, quiet.accounts.unsent) = (1_000, 0);

@@ -1,5 +1,5 @@
-//! Flags that dnsperf's users type. Where a letter means the same here it works; where it cannot, the error says what
-//! kqps has in its place. Nothing is silently another thing.
+//! The flags of dnsperf. A letter that means the same in kqps works. For every other letter the error names
+//! what kqps offers instead. No letter silently means something else.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _};
@@ -11,13 +11,13 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use crate::exit::bad_input;
 use crate::value::{BUFFER_MOST, parse_size};
 
-/// The window of a load for which neither a rate nor a window was given.
+/// The window of a load if the flags give neither a rate nor a window.
 pub(super) const WINDOW: u64 = 100;
 
-/// What standard input is called. It is read by its descriptor, since a socket cannot be opened by this name.
+/// The name of standard input. It is read by its descriptor, since a socket cannot be opened by this name.
 const STDIN: &str = "/dev/stdin";
 
-/// A socket's buffer: a size with a unit, or a bare number of KiB.
+/// Parses the size of a socket's buffer: a size with a unit, or a bare number of KiB.
 pub(super) fn parse_buffer(text: &str) -> Result<u64, String> {
     let is_bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let bytes = if is_bare { parse_size(&format!("{text}KiB"))? } else { parse_size(text)? };
@@ -31,8 +31,8 @@ pub(super) fn parse_buffer(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Where queries are read from, and what that is called: the file, or standard input for `-` and for none. A terminal has
-/// no queries in it.
+/// The source of the queries and its name: the file, or standard input for `-` and for no file. A terminal as
+/// standard input is an error.
 pub(super) fn query_file(given: Option<&Path>) -> anyhow::Result<(Option<File>, PathBuf)> {
     match given {
         Some(path) if path != "-" && path != STDIN => Ok((None, path.to_owned())),
@@ -46,7 +46,6 @@ pub(super) fn query_file(given: Option<&Path>) -> anyhow::Result<(Option<File>, 
 /// A flag of dnsperf that kqps does not have.
 struct Missing {
     letter: char,
-    /// Whether a value follows it.
     takes: Takes,
     instead: &'static str,
 }
@@ -91,7 +90,7 @@ const MISSING: [Missing; 9] = [
     Missing { letter: 'H', takes: Takes::Nothing, instead: "the long help is --help" },
 ];
 
-/// Flags of `kqps load` that a search does not have, since it chooses its loads itself.
+/// Flags of `kqps load` that `kqps find` does not have, since a search chooses its loads itself.
 const NOT_OF_SEARCHES: [Missing; 4] = [
     Missing {
         letter: 'Q',
@@ -115,15 +114,16 @@ const NOT_OF_SEARCHES: [Missing; 4] = [
     },
 ];
 
-/// Stands for the flags of dnsperf that kqps does not have: each is an error that says what to write.
+/// A group of flags that stands for those of dnsperf that kqps does not have. Each is an error that says what
+/// to write instead.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Foreign;
 
-/// Stands for the flags that `kqps find` does not have.
+/// A group of flags that stands for those that `kqps find` does not have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NotOfSearches;
 
-/// Hidden flags, which are there to be refused.
+/// Adds the missing flags as hidden ones, so that parsing can refuse them with a reason.
 fn augmented(command: Command, missing: &[Missing]) -> Command {
     command.args(missing.iter().map(|missing| {
         let arg = Arg::new(id(missing)).short(missing.letter).hide(true);
@@ -135,7 +135,7 @@ fn augmented(command: Command, missing: &[Missing]) -> Command {
     }))
 }
 
-/// Refuses the first of these flags that is given.
+/// An error for the first missing flag that the user typed.
 fn refused(matches: &ArgMatches, missing: &[Missing]) -> Result<(), clap::Error> {
     let is_given = |missing: &&Missing| {
         matches.value_source(&id(missing)) == Some(clap::parser::ValueSource::CommandLine)
@@ -180,7 +180,7 @@ fn id(missing: &Missing) -> String {
     format!("dnsperf-{}", missing.letter)
 }
 
-/// What `-m` takes: the only transport there is.
+/// Parses the value of `-m`: `udp` is the only transport.
 pub(super) fn parse_transport(text: &str) -> Result<(), String> {
     match text {
         "udp" => Ok(()),

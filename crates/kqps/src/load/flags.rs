@@ -1,4 +1,4 @@
-//! The flags of the player that do not set the load: shared by `kqps load` and `kqps find`.
+//! The flags of the player that do not set the load. `kqps load` and `kqps find` share them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,31 +18,31 @@ use super::target::{Allowed, Family, check_sources, resolve_all};
 use crate::exit::bad_input;
 use crate::value::{List, PORTS, cores, parse_count, parse_duration, parse_list, parse_within};
 
-/// Sockets of each thread, where none were asked for: enough that hashing spreads the load.
+/// Default number of sockets of each thread: enough that hashing spreads the load over the subject's workers.
 const SOCKETS_PER_THREAD: u64 = 32;
 
-/// How long a query that is due waits for others, where nothing is said: a thread whose core nobody else needs can spend
-/// more of it on being in time.
+/// Default time that a due query waits for others. A thread with a core of its own waits less, since it can
+/// spend more CPU time on being on time.
 const COALESCE: Duration = Duration::from_micros(20);
 const COALESCE_ON_OWN_CORES: Duration = Duration::from_micros(10);
 
-/// A smaller buffer may drop replies at any rate: it is warned of.
+/// Bytes. A smaller buffer may drop replies at any rate, so kqps warns of it.
 const BUFFER_SMALL: u64 = 32 << 10;
 
-/// The seed of random arrivals, where none is given.
+/// Default seed of random arrivals.
 pub(super) const SEED: u64 = 1;
 
-/// The most that one thread can make use of.
+/// The most sockets that one thread can use.
 const SOCKETS_MOST: u64 = 16_384;
 
-/// Before whom the player's threads run.
+/// The scheduling priority of the player's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Priority {
     Auto,
     Usual,
 }
 
-/// What a user types of the player. The comments are the help text, which has no markup.
+/// The player's flags. The comments are the help text, which has no markup.
 #[derive(clap::Args)]
 #[allow(clippy::doc_markdown)]
 #[allow(clippy::struct_excessive_bools)] // each is a flag of its own
@@ -89,7 +89,7 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 'd', long, value_name = "FILE", help_heading = "Queries")]
     pub(crate) queries: Option<PathBuf>,
 
-    /// Check replies for: rcode, answers or off (default: all the file says)
+    /// Check replies for: rcode, answers or off (default: all that the file has)
     ///
     /// With answers it is the rcode and the digest of the answer.
     #[arg(long, value_name = "WHAT", help_heading = "Queries")]
@@ -135,7 +135,7 @@ pub(crate) struct PlayerArgs {
 
     /// Let a query that is due wait for others (default: 20us or 10us)
     ///
-    /// That saves CPU and adds lag. The default is 10us where each thread has a core of its own. With more than 20us threads sleep there, too.
+    /// This saves CPU time and adds lag. The default is 10us if each thread has a core of its own. With more than 20us threads sleep even there.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
     coalesce: Option<Duration>,
 
@@ -165,9 +165,9 @@ pub(crate) struct PlayerArgs {
 
     /// Run the threads before all others: auto or usual
     ///
-    /// With auto they do where each has a core of its own (--cpus, none of them in --subject-cpus) and the host permits it.
-    /// Then no core sleeps deeply meanwhile, and no thread sleeps for a moment unless --coalesce is more than 20us. With
-    /// usual they run as any thread does.
+    /// With auto they do so if each has a core of its own (--cpus, none of them in --subject-cpus) and the host permits it.
+    /// Meanwhile no core enters a deep sleep state, and no thread sleeps unless --coalesce is more than 20us. With usual
+    /// they run like any other thread.
     #[arg(
         long,
         value_name = "WHICH",
@@ -195,13 +195,13 @@ pub(crate) struct PlayerArgs {
 
     /// How many workers the subject has
     ///
-    /// Shows whether they share the work. The echo that `kqps find` holds the subject against has as many.
+    /// It lets kqps show how evenly they share the work. The echo that `kqps find` compares the subject with gets as many.
     #[arg(long, value_name = "N", value_parser = parse_within::<u32>(1..=1024), help_heading = "Subject")]
     pub(crate) subject_workers: Option<u32>,
 
     /// The cores that the subject runs on (default: as watched)
     ///
-    /// Where it is watched, those that its threads keep to are seen.
+    /// A watched subject's cores are those that its threads are pinned to.
     #[arg(long, value_name = "LIST", value_parser = parse_list, help_heading = "Subject")]
     subject_cpus: Option<List>,
 
@@ -210,7 +210,7 @@ pub(crate) struct PlayerArgs {
     allow_target: Vec<Allowed>,
 }
 
-/// Opens the queries that the flags name; errors in them are the user's.
+/// Opens the queries that the flags name. Errors in them are errors in the user's input.
 pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
     let format = if args.binary { Format::Binary } else { Format::Auto };
     let options =
@@ -240,7 +240,7 @@ pub(crate) fn open_dataset(args: &PlayerArgs) -> anyhow::Result<Dataset> {
 }
 
 impl PlayerArgs {
-    /// A plan with these flags and this load. `usual_timeout` is that of these targets where no flag says another.
+    /// A plan with these flags and this load. `usual_timeout` returns the default timeout for the targets.
     pub(crate) fn plan(
         &self,
         load: LoadPlan,
@@ -283,7 +283,7 @@ impl PlayerArgs {
             io: self.io,
             buffer_bytes: self.buffer.map(|bytes| bytes as usize),
             local: self.local,
-            // As in dnsperf, 0 is any port.
+            // As in dnsperf, 0 stands for any port.
             local_port: self.local_port.filter(|port| *port > 0),
             seed: SEED,
             subject_pids: subject.pids,
@@ -293,7 +293,7 @@ impl PlayerArgs {
         })
     }
 
-    /// How many threads there are to be.
+    /// The number of threads: 1 to 1024.
     fn threads(&self, cpus: &[u32]) -> anyhow::Result<u64> {
         let threads = self.threads.unwrap_or(cpus.len().max(1) as u64);
         if (1..=1024).contains(&threads) {
@@ -317,7 +317,7 @@ impl PlayerArgs {
         Ok(drain)
     }
 
-    /// How long a query that is due waits for others.
+    /// How long a due query waits for others.
     fn coalesce(&self, own_cores: bool) -> anyhow::Result<Duration> {
         let coalesce = self.coalesce.unwrap_or(if own_cores { COALESCE_ON_OWN_CORES } else { COALESCE });
         if coalesce > self.lag {
@@ -329,8 +329,8 @@ impl PlayerArgs {
         Ok(coalesce)
     }
 
-    /// The cores that the subject was given, as the user says or as it keeps to them; none where it may run on all, and
-    /// where nothing is known. One that is not there is bad usage.
+    /// The subject's cores, as the user gives them or as its threads are pinned; empty if it may run on all
+    /// cores, or if nothing is known. A core that is not online is bad usage.
     fn subject_cores(&self, subject: &Subject) -> anyhow::Result<Vec<u32>> {
         let Some(List(cpus)) = self.subject_cpus.clone() else { return Ok(subject.cpus()) };
         let online = topology::online();
@@ -343,7 +343,7 @@ impl PlayerArgs {
         }
     }
 
-    /// How many sockets there are to be, and whether they have ports.
+    /// The number of sockets. An error if it is out of range, or if `--local-port` leaves too few ports.
     fn sockets(&self, threads: u64, targets: u64) -> anyhow::Result<u64> {
         let sockets = self.sockets.unwrap_or((threads * SOCKETS_PER_THREAD).next_multiple_of(targets));
         if !(1..=SOCKETS_MOST).contains(&sockets) {
@@ -371,13 +371,13 @@ impl PlayerArgs {
     fn warn_of_a_small_buffer(&self) {
         if let Some(bytes) = self.buffer.filter(|bytes| *bytes < BUFFER_SMALL) {
             eprintln!(
-                "kqps: warning: -b: buffers of {bytes} bytes hold few replies; what arrives while the player does not read \
-                 is lost, by the player's fault"
+                "kqps: warning: -b: buffers of {bytes} bytes hold few replies; a reply that arrives while the player does not \
+                 read is lost, by the player's fault"
             );
         }
     }
 
-    /// What to send from must be this host's, and of the targets' family.
+    /// Checks that the source addresses belong to this host and to the targets' family.
     fn check_local(&self, target: SocketAddr, sockets: usize) -> anyhow::Result<()> {
         match &self.local {
             Some(local) if local.is_ipv4() != target.is_ipv4() => {
@@ -389,8 +389,8 @@ impl PlayerArgs {
     }
 }
 
-/// Whether each thread has a core that no other one needs, and the subject neither, as far as is known. Of two that run
-/// before all others on one core the first would keep the second out.
+/// Whether each thread has a core that no other thread and, as far as is known, no process of the subject
+/// uses. If two real-time threads share a core, the first keeps the second from running.
 fn has_cores_of_its_own(cpus: &[u32], threads: u64, subject_cpus: &[u32]) -> bool {
     let is_alone = |at: usize| !cpus[..at].contains(&cpus[at]) && !subject_cpus.contains(&cpus[at]);
     threads <= cpus.len() as u64 && (0..cpus.len()).all(is_alone)

@@ -1,5 +1,5 @@
-//! What is shown while a trial runs: a bar on a terminal, or a line of statistics every so often. Both go to
-//! stderr and only look at what the player publishes.
+//! The progress of a trial: a bar on a terminal, or a line of statistics at intervals. Both go to stderr and
+//! only read what the player publishes.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -9,19 +9,18 @@ use kqps_player::live::Look;
 use kqps_player::{Live, Plan};
 use kqps_verdict::rate::in_thousands;
 
-/// How often the bar is drawn.
+/// Interval between two drawings of the bar.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
 
-/// What to show.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown {
     /// A bar with the live rate, loss and p99.
     pub(crate) bar: bool,
-    /// A line so often.
+    /// A line of statistics at this interval.
     pub(crate) every: Option<Duration>,
 }
 
-/// Runs `trial` and shows its progress beside it.
+/// Runs `trial`, and shows its progress meanwhile.
 pub(super) fn beside<T>(plan: &Plan, live: &Live, shown: Shown, trial: impl FnOnce() -> T) -> T {
     let every = match (shown.every, shown.bar) {
         (Some(every), _) => every.max(Duration::from_millis(10)),
@@ -71,7 +70,7 @@ fn bar(plan: &Plan) -> ProgressBar {
     }
 }
 
-/// What happened within so many seconds.
+/// The statistics of one interval.
 fn line(look: &Look, seconds: f64) -> String {
     let kqps = |count: u64| in_thousands(count as f64 / seconds);
     let bad = 100.0 * look.bad_share();

@@ -1,9 +1,10 @@
-//! What of a query file was left out, or may not be what it was meant to be.
+//! Warnings about a query file: lines that were skipped, and lines that may mean something else than
+//! intended.
 
 use kqps_dataset::Dataset;
 use kqps_lab::words::counted;
 
-/// A sentence for each.
+/// One sentence for each kind of line.
 pub(crate) fn skipped(dataset: &Dataset) -> Vec<String> {
     let file = dataset.path().display();
     let mut said = Vec::new();

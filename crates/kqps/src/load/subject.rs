@@ -1,4 +1,4 @@
-//! Which process the subject is: named by the user, or found by the socket that the queries go to.
+//! The subject's process: named by the user, or found by the socket that receives the queries.
 
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -10,14 +10,12 @@ use kqps_observation::{SubjectFacts, Trial};
 
 use crate::exit::bad_input;
 
-/// What `--subject` says.
+/// A value of `--subject`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// The process that has the target's socket, if it can be found.
+    /// The process that owns the target's socket, if kqps can find it.
     Auto,
-    /// None.
     None,
-    /// This one.
     Pid(u32),
 }
 
@@ -36,17 +34,17 @@ impl FromStr for Choice {
     }
 }
 
-/// The processes to watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Subject {
-    /// Those that do not descend from each other.
+    /// Processes of which none descends from another.
     pub(super) pids: Vec<u32>,
-    /// Why there are none, where they were looked for.
+    /// Why there are none, if kqps looked for them.
     pub(super) unknown: Option<String>,
 }
 
 impl Subject {
-    /// The subject by the user's choice. A process that is not there is bad usage; one that is not found is not.
+    /// The subject of the user's choice. A given process that does not exist is bad usage. If kqps finds no
+    /// process by itself, the reason is in `unknown`.
     pub(super) fn of(choice: Choice, targets: &[SocketAddr]) -> anyhow::Result<Self> {
         match choice {
             Choice::None => Ok(Self::default()),
@@ -61,7 +59,7 @@ impl Subject {
         }
     }
 
-    /// The cores that it keeps to, where those are not all that there are.
+    /// The cores that the subject's threads are pinned to; empty if these are all cores.
     pub(super) fn cpus(&self) -> Vec<u32> {
         let cpus = kqps_host::allowed_cpus(&self.pids);
         if online().iter().all(|cpu| cpus.contains(cpu)) { Vec::new() } else { cpus }
@@ -75,21 +73,22 @@ fn found(targets: &[SocketAddr]) -> Result<Vec<u32>, String> {
     }
 }
 
-/// A process that was named must be there, and whoever names a worker is referred to the process that has all of them.
+/// An error if the given process does not exist. Prints a note if it is one worker of a larger server, with
+/// the process that has all workers.
 fn check(pid: u32) -> anyhow::Result<()> {
     if !kqps_host::lives(pid) {
         return Err(bad_input(format!("--subject {pid}: there is no process {pid}")));
     }
     if let Some(parent) = kqps_host::parent_of_same_program(pid) {
         eprintln!(
-            "kqps: process {pid} is a child of process {parent}, which runs the same program: to watch all of a \
-             server say --subject {parent}"
+            "kqps: process {pid} is a child of process {parent}, which runs the same program: to watch the \
+             whole server, use --subject {parent}"
         );
     }
     Ok(())
 }
 
-/// Which process was watched, or why none was; none where nobody asked for one.
+/// The watched process, or why kqps watched none; `None` if the user asked for none.
 pub(crate) fn watched(trial: &Trial) -> Option<String> {
     match &trial.subject {
         Some(subject) => Some(shown(subject)),
@@ -140,7 +139,7 @@ mod tests {
         assert_eq!(shown(&subject), "nsd (pid 123), on cores 2,3");
         let subject = SubjectFacts { processes: 3, cpus: vec![1], other_pids: vec![130], ..subject };
         assert_eq!(shown(&subject), "nsd (pids 123, 130 and 1 child), on core 1");
-        // One that has ended has no processes left.
+        // A process that has ended has no processes left.
         let subject = SubjectFacts { pid: 7, ..SubjectFacts::default() };
         assert_eq!(shown(&subject), "process (pid 7)");
     }

@@ -1,8 +1,8 @@
-//! Whom to send to, and from where, and whether that is safe: a load generator is a weapon. As targets loopback, this
-//! host's own addresses and the benchmarking network 198.18.0.0/15 (RFC 2544, appendix C.2.2) are always allowed, any
-//! other address when the user names it twice. That another network namespace on this host has an address does not
-//! allow it: a packet from here may go to another machine that has the same. A source is one of this host's own
-//! addresses.
+//! The targets and source addresses of a load, and whether they are safe: a load generator is a weapon.
+//! Loopback, this host's own addresses and the benchmarking network 198.18.0.0/15 (RFC 2544, appendix C.2.2)
+//! are always allowed as targets, any other address if the user names it twice. An address of another network
+//! namespace on this host is not allowed, since a packet from here may go to another machine with the same
+//! address. A source must be one of this host's own addresses.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
@@ -15,7 +15,7 @@ use kqps_player::Sources;
 
 use crate::exit::bad_input;
 
-/// DNS over UDP and TCP (RFC 1035, section 4.2).
+/// The port of DNS over UDP and TCP (RFC 1035, section 4.2).
 const PORT: u16 = 53;
 
 /// A network that the user allows: `ADDR` or `ADDR/PREFIX`.
@@ -49,7 +49,7 @@ impl Allowed {
     }
 }
 
-/// An address as a number, and how many bits it has.
+/// An address as a number, and its length in bits.
 fn bits(address: IpAddr) -> (u128, u32) {
     match address {
         IpAddr::V4(v4) => (u128::from(v4.to_bits()), 32),
@@ -57,7 +57,7 @@ fn bits(address: IpAddr) -> (u128, u32) {
     }
 }
 
-/// Of which family the addresses of names are to be.
+/// The address family that names are resolved to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Family {
     Inet,
@@ -76,11 +76,11 @@ impl Family {
     }
 }
 
-/// A target as it was typed, and the port that was typed apart from it.
+/// A target as typed, with the port that was typed as a separate word.
 type Typed<'a> = (&'a str, Option<u16>);
 
-/// The addresses of all targets, which must be of one family: the sockets are. A bare number after a target is its port,
-/// and `port` is that of targets without one.
+/// The addresses of all targets, which must be of one family, as the sockets are. A bare number after a
+/// target is its port; `port` is the port of targets without one.
 pub(crate) fn resolve_all(
     words: &[String],
     port: Option<u16>,
@@ -103,7 +103,6 @@ pub(crate) fn resolve_all(
     }
 }
 
-/// Targets, each with the bare number that follows it.
 fn with_ports(words: &[String]) -> anyhow::Result<Vec<Typed<'_>>> {
     let mut targets: Vec<Typed<'_>> = Vec::new();
     for word in words {
@@ -128,7 +127,7 @@ fn port_of(word: &str) -> anyhow::Result<u16> {
     port.ok_or_else(|| bad_input(format!("port {word}: expected 1 to 65535")))
 }
 
-/// The address of a target, resolved once, if it may be loaded.
+/// The address of a target, resolved once. An error if kqps may not load it.
 fn resolve((target, port): Typed<'_>, family: Family, allowed: &[Allowed]) -> anyhow::Result<SocketAddr> {
     let address = parse(target, port, family)?;
     if !family.has(address) {
@@ -147,12 +146,13 @@ fn resolve((target, port): Typed<'_>, family: Family, allowed: &[Allowed]) -> an
     }
     Err(bad_input(format!(
         "{ip} is not on this host. A load can bring a server and its network down: if both are yours, \
-         say so with --allow-target {ip}"
+         allow it with --allow-target {ip}"
     )))
 }
 
-/// Refuses sources that are not this host's. The kernel may let a socket be bound to one (`net.ipv6.ip_nonlocal_bind`),
-/// and replies would go to somebody else. An address that stands for any is no forged one.
+/// Refuses sources that do not belong to this host. The kernel may bind a socket to such an address
+/// (`net.ipv6.ip_nonlocal_bind`), and replies would then go to another host. The unspecified address is
+/// allowed.
 pub(super) fn check_sources(sources: &Sources, sockets: usize) -> anyhow::Result<()> {
     let distinct: BTreeSet<IpAddr> = (0..sockets).map(|number| sources.of_socket(number)).collect();
     match distinct.into_iter().find(|source| !source.is_unspecified() && !is_own((*source, 0).into())) {
@@ -318,7 +318,7 @@ mod tests {
         }
         assert!(check("192.0.2.77", 1).unwrap_err().to_string().contains("no address 192.0.2.77"));
         assert!(check("2001:db8::77", 1).unwrap_err().to_string().contains("no address 2001:db8::77"));
-        // Of a prefix only what sockets take.
+        // The check covers the addresses of a prefix that sockets use, and no others.
         assert!(check("::/124", 1).is_ok());
         assert!(check("::/124", 3).unwrap_err().to_string().contains("no address ::2"));
     }

@@ -1,5 +1,5 @@
-//! The words at the end of `kqps load`: dnsperf's, so that people and scripts find what they look for, and
-//! then what dnsperf does not say.
+//! The output of `kqps load`. It begins with dnsperf's lines, so that people and scripts find what they know,
+//! and goes on with what dnsperf does not print.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use kqps_verdict::warning::{Effect, Warning, busiest_to_mean, refusal};
 
 use super::subject::watched;
 
-/// Everything that is printed of a trial. `workers` is how many the subject has, where that is known.
+/// The whole output of a trial. `workers` is the subject's number of workers, if it is known.
 pub(super) fn words(trial: &Trial, warnings: &[Warning], workers: Option<u32>) -> String {
     let mut text = statistics(trial, warnings);
     text += "\nAccounts:\n\n";
@@ -83,7 +83,7 @@ fn statistics(trial: &Trial, warnings: &[Warning]) -> String {
     text
 }
 
-/// What the rate of a load is not.
+/// A note that the rate of a load is not the server's capacity.
 fn capacity(warnings: &[Warning]) -> String {
     let spoiled = |warning: &&Warning| matches!(warning.effect(), Effect::Refuse | Effect::RedoThenRefuse);
     match warnings.iter().find(spoiled) {
@@ -111,7 +111,7 @@ fn accounts(trial: &Trial) -> String {
         accounts.truncated, accounts.slipped, accounts.duplicate, accounts.unsolicited
     );
     if accounts.slipped > 0 {
-        text += "  slipped: cut to nothing though the answer would have fitted, as servers do that limit responses\n";
+        text += "  slipped: truncated to nothing though the answer would have fitted, as by response rate limiting\n";
     }
     for (cause, count) in &trial.unsent_causes {
         let _ = writeln!(text, "  unsent: {count} ({})", unsent_for(cause, trial));
@@ -139,7 +139,7 @@ fn unsent_for(cause: &str, trial: &Trial) -> String {
     }
 }
 
-/// Lost queries by what was expected, where the file tells that of any.
+/// Lost queries by their expected rcode, if the file has any.
 fn lost(trial: &Trial) -> String {
     let mut text = String::new();
     if trial.lost_expected.keys().any(|expected| expected != "unknown") {
@@ -191,7 +191,7 @@ fn load(trial: &Trial) -> String {
     line(&mut text, "Latency (us)", &quantiles(&trial.latency_us));
     if trial.accounts.lost > 0 {
         let timeout_s = load.timeout_s;
-        let lost = format!("latencies count what was lost as {timeout_s} s, and dnsperf's leave it out");
+        let lost = format!("latencies count a lost query as {timeout_s} s, and dnsperf's leave it out");
         line(&mut text, "Note", &lost);
     }
     if load.mode == LoadMode::Open {
@@ -209,7 +209,7 @@ fn balance(trial: &Trial, workers: u32) -> String {
     text
 }
 
-/// A closed loop is told with its window, and held against Little's law: outstanding = rate × latency.
+/// A closed loop with its window, and the queries outstanding by Little's law: outstanding = rate × latency.
 fn closed(trial: &Trial) -> String {
     let window = trial.load.outstanding.unwrap_or(0);
     let outstanding = trial.load.outstanding_mean.unwrap_or(0.0);
@@ -232,7 +232,7 @@ fn losses(trial: &Trial) -> String {
     text
 }
 
-/// Why the kernel dropped packets, where that was asked.
+/// The kernel's reasons for drops, if the user asked for them.
 fn drop_reasons(trial: &Trial) -> String {
     if let Some(why) = trial.host.unreadable.get("drop reasons") {
         return format!("\nThe kernel's reasons for its drops could not be counted: {why}\n");

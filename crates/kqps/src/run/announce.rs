@@ -1,4 +1,4 @@
-//! What a run says before it begins: what it measures, how long that takes, and where all of it lies.
+//! The lines before a run begins: what it measures, how long that takes, and where its files are.
 
 use std::path::Path;
 
@@ -10,10 +10,9 @@ use kqps_lab::words::{counted, time};
 use kqps_observation::Run;
 use kqps_observation::run::Role;
 
-/// What the default study writes: its zone and queries above all.
+/// Size of the files of the default study, mostly its zone and queries.
 const WRITES: &str = "16 MB";
 
-/// The first line of `kqps` alone.
 pub(super) fn alone(folder: &Path) -> String {
     format!(
         "kqps measures this machine and the name servers on it for about {}, and writes about {WRITES} to {}; Ctrl-C \
@@ -23,7 +22,7 @@ pub(super) fn alone(folder: &Path) -> String {
     )
 }
 
-/// Says what will be done and how long it takes.
+/// Prints the cells, the duration and the folder of a run.
 pub(super) fn begin(session: &Session, spending: &Spending) {
     let run = session.run();
     let names: Vec<&str> = run.cells.iter().map(|cell| cell.name.as_str()).collect();
@@ -35,7 +34,7 @@ pub(super) fn begin(session: &Session, spending: &Spending) {
         eprintln!("Left out: {what}: {reason}.");
     }
     if run.cells.iter().any(|cell| cell.target.is_some()) {
-        eprintln!("What runs already is neither started nor stopped: each start is one session with it.");
+        eprintln!("A running server is neither started nor stopped: each of its starts is one session.");
     }
     eprintln!(
         "{} in random order, goal `{}`, replies late after {} ms{}: about {}{}.",
@@ -49,7 +48,7 @@ pub(super) fn begin(session: &Session, spending: &Spending) {
     eprintln!("Everything of this run lies in {}.", session.folder().path().display());
 }
 
-/// The timeout of the subjects, which all have the same where no study says otherwise.
+/// The timeout of the subjects. It is the same for all, unless a study sets it.
 fn timeout_s(run: &Run) -> f64 {
     let subject = run.cells.iter().find(|cell| cell.role == Role::Subject);
     subject.map_or(Setup::MANY_FLOWS, Setup::of).timeout_s

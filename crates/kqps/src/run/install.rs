@@ -1,5 +1,5 @@
-//! Installing the Debian packages of name servers that are missing, where that is allowed: announced always, and asked for
-//! where somebody can answer.
+//! Installs the Debian packages of missing name servers, if that is allowed. It always announces them, and
+//! asks first if stdin and stderr are terminals.
 
 use std::io::{self, IsTerminal as _};
 
@@ -8,7 +8,8 @@ use kqps_lab::packages;
 
 use crate::signals;
 
-/// Installs what is missing where that is allowed and wanted, and says what it does. An error when the user interrupts it.
+/// Installs the missing packages if that is allowed and wanted, and prints what it does. An error if the user
+/// interrupts it.
 pub(super) fn missing(missing: &[String], is_refused: bool) -> anyhow::Result<()> {
     let reason = match packages::allowed() {
         Ok(()) if is_refused => "--no-install".into(),
@@ -24,12 +25,12 @@ pub(super) fn missing(missing: &[String], is_refused: bool) -> anyhow::Result<()
     Ok(())
 }
 
-/// Announces what would be installed, and asks on a terminal. Elsewhere a run from a checkout does its whole job
-/// unattended.
+/// Announces the packages, and asks on a terminal. Without a terminal the answer is yes, so that a run from a
+/// checkout works unattended.
 fn is_wanted(missing: &[String]) -> bool {
     eprintln!(
         "These packages are missing: {}. This is a run from a checkout as root ({}=debian in .cargo/config.toml), so \
-         kqps installs them with apt-get. No service is started. --no-install goes without.",
+         kqps installs them with apt-get. No service is started. --no-install leaves them out.",
         missing.join(", "),
         packages::VARIABLE
     );
@@ -41,7 +42,7 @@ fn is_wanted(missing: &[String]) -> bool {
     io::stdin().read_line(&mut answer).is_ok_and(|read| read > 0) && is_yes(&answer)
 }
 
-/// Whether an answer agrees; an empty one does.
+/// Whether an answer agrees. An empty answer does.
 fn is_yes(answer: &str) -> bool {
     matches!(answer.trim().to_ascii_lowercase().as_str(), "" | "y" | "yes")
 }

@@ -1,6 +1,7 @@
-//! Names of commands by their differences: two builds by their folders, two settings of one program by their flags.
+//! Names for commands by their differences: two builds by their folders, two settings of one program by their
+//! flags.
 
-/// A name for each command, given as its words; commands that do not differ have the same.
+/// A name for each command, given as its words. Equal commands get equal names.
 pub(crate) fn of(commands: &[Vec<String>]) -> Vec<String> {
     let program = |words: &[String]| words.first().cloned().unwrap_or_default();
     let mut paths: Vec<String> = commands.iter().map(|words| program(words)).collect();
@@ -21,13 +22,14 @@ pub(crate) fn of(commands: &[Vec<String>]) -> Vec<String> {
     commands.iter().map(label).collect()
 }
 
-/// Names of programs by their distinct paths: the file names where they differ, else the part of the path that does.
+/// Names for programs by their distinct paths: the file names if they differ, else the part of the path that
+/// differs.
 fn of_programs(paths: &[String]) -> Vec<String> {
     let parts: Vec<Vec<&str>> = paths
         .iter()
         .map(|path| path.split('/').filter(|part| !matches!(*part, "" | ".")).collect())
         .collect();
-    // kqps itself is written with a placeholder.
+    // The command line has a placeholder for kqps itself, such as {kqps}.
     let file_name = |parts: &[&str]| {
         parts.last().map(|name| name.trim_matches(['{', '}']).to_string()).unwrap_or_default()
     };
@@ -52,7 +54,7 @@ fn of_programs(paths: &[String]) -> Vec<String> {
     parts.iter().map(middle).collect()
 }
 
-/// The words of one command that not all of these have, each value with its flag before it.
+/// The words of one command that others lack, each value with its flag before it.
 fn difference(words: &[String], all: &[&[String]]) -> String {
     let count = |words: &[String], word: &String| words.iter().filter(|other| *other == word).count();
     let is_common = |word: &String| {
@@ -70,7 +72,7 @@ fn difference(words: &[String], all: &[&[String]]) -> String {
     if !told.is_empty() {
         return told.join(" ");
     }
-    // Of two commands the other may have a word more.
+    // Of two commands, only the other may have an additional word.
     let others: Vec<String> = match all {
         [one, other] if *one != *other => {
             let (here, there) = if *one == words { (one, other) } else { (other, one) };

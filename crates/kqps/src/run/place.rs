@@ -1,5 +1,5 @@
-//! Where runs lie: in `kqps-runs/` of the current folder where there is such a folder, else among the user's data
-//! (XDG Base Directory Specification), so that a run leaves nothing where it was not asked to.
+//! The folder of runs: `kqps-runs/` in the current folder if that exists, else a folder in the user's data
+//! (XDG Base Directory Specification). A run leaves no files where the user did not ask for them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use time::macros::format_description;
 
 use crate::exit::bad_input;
 
-/// In the current folder.
+/// The folder's name in the current folder.
 const HERE: &str = "kqps-runs";
 
-/// The folder of all runs that are not put elsewhere.
+/// The folder of all runs without `--out`.
 pub(super) fn runs() -> PathBuf {
     if Path::new(HERE).is_dir() {
         return HERE.into();
@@ -23,21 +23,21 @@ pub(super) fn runs() -> PathBuf {
     data.unwrap_or_else(|| HERE.into())
 }
 
-/// Among the user's data. A relative path is invalid, says the specification.
+/// The folder in the user's data. By the specification a relative path is invalid and ignored.
 fn of_user(data_home: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
     let data = data_home.and_then(absolute).or_else(|| Some(home.and_then(absolute)?.join(".local/share")));
     Some(data?.join("kqps/runs"))
 }
 
-/// The folder of a new run: `20261121T220507Z-default`, where runs lie.
+/// The folder of a new run in the folder of runs, such as `20261121T220507Z-default`.
 pub(crate) fn default_folder(study: &str) -> anyhow::Result<PathBuf> {
     let form = format_description!("[year][month][day]T[hour][minute][second]Z");
     let now = OffsetDateTime::now_utc().format(form).context("writing the time")?;
     Ok(runs().join(format!("{now}-{study}")))
 }
 
-/// The folder that `--out` names; a file of that name is bad usage.
+/// The folder of `--out`. If a file has that name, it is bad usage.
 pub(crate) fn named(folder: &Path) -> anyhow::Result<PathBuf> {
     if folder.exists() && !folder.is_dir() {
         return Err(bad_input(format!("--out {}: expected a folder, and this is a file", folder.display())));
@@ -45,7 +45,7 @@ pub(crate) fn named(folder: &Path) -> anyhow::Result<PathBuf> {
     Ok(folder.to_owned())
 }
 
-/// The newest run that is unfinished, comparisons and searches apart; names of default folders sort by time.
+/// The newest unfinished run that is no comparison and no search. The names of default folders sort by time.
 pub(super) fn newest_run() -> Option<PathBuf> {
     let folders = std::fs::read_dir(runs()).ok()?.flatten().map(|entry| entry.path());
     let unfinished = |folder: &PathBuf| {

@@ -1,4 +1,4 @@
-//! `kqps run --dry-run`: the cells, the order of the blocks, and how long it takes.
+//! `kqps run --dry-run`: prints the cells, the order of the blocks, and the duration.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,6 @@ use serde::Serialize;
 use super::words::{goal, wrapped};
 use crate::print;
 
-/// What `--json` prints.
 #[derive(Serialize)]
 struct Plan<'a> {
     schema: u32,
@@ -26,11 +25,11 @@ struct Plan<'a> {
     estimate_s: f64,
     cells: &'a [Cell],
     skipped: &'a std::collections::BTreeMap<String, String>,
-    /// Of every block, indices of cells.
+    /// For every block, the indices of its cells in order.
     order: Vec<Vec<usize>>,
 }
 
-/// Everything that is printed.
+/// The whole output, as text or as JSON.
 pub(super) fn of(wish: &Wish, laid_out: &LaidOut, json: bool) -> anyhow::Result<String> {
     let LaidOut { cells, skipped, spending, .. } = laid_out;
     let canary = cells.iter().position(|cell| cell.role == Role::Canary);
@@ -57,7 +56,7 @@ pub(super) fn of(wish: &Wish, laid_out: &LaidOut, json: bool) -> anyhow::Result<
     Ok(in_words(wish, laid_out, &order))
 }
 
-/// What is asked, then the cells, what is left out, the order of each block, and how long it takes.
+/// The question, the cells, what is left out, the order of each block, and the duration.
 fn in_words(wish: &Wish, laid_out: &LaidOut, order: &[Vec<usize>]) -> String {
     let LaidOut { cells, skipped, question, spending, .. } = laid_out;
     let mut text = String::new();
@@ -96,7 +95,7 @@ fn in_words(wish: &Wish, laid_out: &LaidOut, order: &[Vec<usize>]) -> String {
     text
 }
 
-/// Where the two sides of a cell are.
+/// The places of a cell's two sides.
 fn places(cell: &Cell) -> String {
     let player = cpus(&cell.player_cpus);
     match cell.target {

@@ -1,5 +1,5 @@
-//! What is shown while a run goes on: on a terminal a bar, and above it a line for every cell that is done;
-//! elsewhere the lines alone. All of it goes to stderr.
+//! The progress of a run, on stderr: a line for every finished cell, and on a terminal a bar below these
+//! lines.
 
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use kqps_observation::{Cell, Run, RunTrial};
 use kqps_verdict::judge::{Wording, judge};
 use kqps_verdict::rate::rate;
 
-/// Shows what happens.
+/// Shows the events of a run.
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
     blocks: u32,
@@ -56,14 +56,13 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
     pub(super) fn end(self) {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
         }
     }
 
-    /// The line of a cell that is done for this block.
+    /// Prints the result of a cell for this block.
     fn unit_line(&self, cell: &Cell, block: u32, found: &str) {
         let (blocks, width) = (self.blocks, self.width);
         self.line(&format!("block {}/{blocks}  {:width$}  {found}", block + 1, cell.name));
@@ -86,7 +85,7 @@ impl Progress {
     }
 }
 
-/// What is known of each subject while its trials go on.
+/// The figure of each subject so far, while its trials go on.
 fn so_far(run: &Run, after_s: f64) -> Vec<String> {
     let told = judge(run).subjects.into_iter().filter_map(|subject| {
         let figure = subject.figure_qps?;

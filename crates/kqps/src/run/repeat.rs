@@ -1,7 +1,7 @@
-//! The words that repeat a run, which its page ends with.
+//! The command that repeats a run, for the end of its page.
 
-/// The words that were typed, with the run's seed, and without its folder, which is taken. Without a command they were
-/// those of `kqps run`.
+/// The typed words with the run's seed, and without its folder, which exists by now. Without a subcommand
+/// they become those of `kqps run`.
 pub(crate) fn repeating(mut typed: impl Iterator<Item = String>, seed: u64) -> Vec<String> {
     let mut words: Vec<String> = typed.next().into_iter().collect();
     while let Some(word) = typed.next() {
@@ -21,7 +21,7 @@ pub(crate) fn repeating(mut typed: impl Iterator<Item = String>, seed: u64) -> V
     words
 }
 
-/// What was typed to start this program.
+/// The words that started this program.
 pub(crate) fn typed() -> impl Iterator<Item = String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned())
 }

@@ -1,10 +1,11 @@
-//! Runs in which no server answered. Where kqps starts the servers, each is a subject whose figure is refused; where all of
-//! them ran before, the command could not do what it was asked, as `kqps load` could not.
+//! Runs in which no server answered. If kqps starts the servers, each is a subject with a refused figure. If
+//! all of them ran before, the command could not do its work, as with `kqps load`.
 
 use kqps_observation::run::Role;
 use kqps_observation::{Run, RunTrial};
 
-/// Why nothing was measured: every subject is a server that ran before, and none of them answered anything.
+/// Why nothing was measured: every subject is a server that ran before, and none of them answered. `None` in
+/// any other case.
 pub(super) fn why_nothing(run: &Run) -> Option<&str> {
     let subjects = run.cells.iter().filter(|cell| cell.role == Role::Subject);
     if !subjects.into_iter().all(|cell| cell.target.is_some()) {

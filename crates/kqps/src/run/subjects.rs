@@ -1,5 +1,5 @@
-//! Which subjects a run has: the name servers that kqps knows, with settings where the user gives some, or servers that
-//! the user describes in a file or starts by a command.
+//! The subjects of a run: name servers that kqps knows, optionally with settings, or servers that the user
+//! describes by a file or a command.
 
 use std::path::Path;
 
@@ -11,7 +11,8 @@ use kqps_lab::toml_file::{did_you_mean, nearest};
 use super::labels;
 use crate::exit::bad_input;
 
-/// The subjects that were asked for: those of the default study, or those named and those with these commands.
+/// The subjects of the user's choice: the named ones and those of the commands, or else those of the default
+/// study.
 pub(crate) fn chosen(words: &[String], commands: &[String]) -> anyhow::Result<Vec<Configured>> {
     if words.is_empty() && commands.is_empty() {
         return Ok(builtin::of_default_study().into_iter().map(Configured::plain).collect());
@@ -21,7 +22,8 @@ pub(crate) fn chosen(words: &[String], commands: &[String]) -> anyhow::Result<Ve
     Ok(with_names_of_their_own(chosen))
 }
 
-/// A subject by its name or its file, with settings after it: `knot workers=2`. A name with a dot or a slash is a file.
+/// A subject by its name or file, with settings after it, as in `knot workers=2`. A name with a dot or a
+/// slash is a file.
 pub(crate) fn named(text: &str) -> anyhow::Result<Configured> {
     let words = shlex::split(text).ok_or_else(|| bad_input(format!("`{text}`: a quote is not closed")))?;
     let [word, settings @ ..] = &words[..] else {
@@ -47,7 +49,7 @@ fn definition(word: &str) -> anyhow::Result<Definition> {
     })
 }
 
-/// Subjects that are started by commands, named by what tells these apart.
+/// Subjects that commands start, each named by its difference from the others.
 pub(crate) fn of_commands(commands: &[String]) -> anyhow::Result<Vec<Configured>> {
     let definitions: Vec<Definition> = commands
         .iter()
@@ -64,7 +66,7 @@ pub(crate) fn of_commands(commands: &[String]) -> anyhow::Result<Vec<Configured>
     Ok(named.map(|(definition, name)| Configured { name, ..Configured::plain(definition) }).collect())
 }
 
-/// The I/O models of the echo that were asked for.
+/// Checks the names of the echo's I/O models.
 pub(super) fn models(words: &[String]) -> anyhow::Result<Vec<String>> {
     let known: Vec<&str> = study::models().collect();
     if let Some(word) = words.iter().find(|word| !known.contains(&word.as_str())) {

@@ -1,4 +1,5 @@
-//! Servers that run already, on this host or another: where they are, and what they are asked.
+//! Servers that run already, on this host or another: their addresses, their queries, and the player for
+//! them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,19 +15,19 @@ use crate::load::skipped::skipped;
 use crate::load::{Allowed, Family, resolve_all};
 use crate::value::{parse_count, parse_duration};
 
-/// Threads of the player at most.
+/// The most threads of the player.
 const SENDERS_MOST: u64 = 1024;
 
-/// The longest time for a reply: every trial that loses queries waits so long at its end.
+/// The longest timeout. Every trial that loses queries waits that long at its end.
 const TIMEOUT_MOST: Duration = Duration::from_secs(10);
 
-/// What a user types of servers that run already.
+/// The flags for servers that run already.
 #[derive(clap::Args, Default)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 pub(crate) struct TargetArgs {
     /// Measure a server that runs already, on this host or another: udp://ADDR:PORT (repeatable)
     ///
-    /// kqps neither starts nor stops it, and asks it what -d FILE says.
+    /// kqps neither starts nor stops it, and asks it the queries of -d FILE.
     #[arg(
         long,
         value_name = "URL",
@@ -56,7 +57,7 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "URL", requires = "target", help_heading = "What is measured")]
     echo_target: Option<String>,
 
-    /// Threads that play at a --target, each on a core of its own where there are enough (default: 1)
+    /// Threads that play at a --target, each on a core of its own if there are enough (default: 1)
     #[arg(long, value_name = "COUNT", value_parser = parse_count, requires = "target", help_heading = "What is measured")]
     senders: Option<u64>,
 
@@ -65,7 +66,7 @@ pub(crate) struct TargetArgs {
     timeout: Option<Duration>,
 }
 
-/// Servers that run already, and what is played at them.
+/// Servers that run already, and the load for them.
 #[derive(Default)]
 pub(super) struct Targets {
     pub(super) running: Vec<Running>,
@@ -75,12 +76,11 @@ pub(super) struct Targets {
 }
 
 impl TargetArgs {
-    /// Whether any server that runs already is to be measured.
     pub(super) fn is_given(&self) -> bool {
         !self.target.is_empty()
     }
 
-    /// What the arguments name; `subjects` are those that are started beside them.
+    /// The servers that the flags name. `subjects` are the servers that kqps starts beside them.
     pub(super) fn read(&self, subjects: &[Configured]) -> anyhow::Result<Targets> {
         if self.name.len() > self.target.len() {
             return Err(bad_input(format!(
@@ -118,7 +118,7 @@ impl TargetArgs {
     }
 }
 
-/// How the player is to be set up at servers that run already.
+/// The player for servers that run already. An error if a value is out of range.
 pub(crate) fn player(senders: Option<u64>, timeout: Option<Duration>) -> anyhow::Result<PlayerWish> {
     if let Some(senders) = senders.filter(|senders| !(1..=SENDERS_MOST).contains(senders)) {
         return Err(bad_input(format!("--senders {senders}: expected 1 to {SENDERS_MOST}")));
@@ -133,7 +133,7 @@ pub(crate) fn player(senders: Option<u64>, timeout: Option<Duration>) -> anyhow:
     })
 }
 
-/// Where a server answers. The rules of `kqps load` hold: whom a load may go to is said in `load/target.rs`.
+/// The address of a server. The rules of `kqps load` for targets hold (see `load/target.rs`).
 pub(crate) fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<Target> {
     let address = resolve_all(&[url.to_string()], None, Family::default(), allowed)?[0];
     Ok(Target { address, on_this_host: is_own(address) })
@@ -147,7 +147,7 @@ fn checked(name: &str) -> anyhow::Result<String> {
     Ok(name.into())
 }
 
-/// Whether all of these can be measured side by side, and be asked the same.
+/// Checks that all servers can be measured side by side, with the same queries.
 pub(crate) fn check(
     running: &[Running],
     started: &[Configured],
@@ -158,8 +158,8 @@ pub(crate) fn check(
         let here = running.iter().find(|running| running.target.on_this_host).map(|here| &here.name);
         if let Some(here) = here.or(started.first().map(|started| &started.name)) {
             return Err(bad_input(format!(
-                "{} is on another host, and {here} on this one: what lies between would look like a difference of the \
-                 servers. Measure them in two runs, or put both on one side",
+                "{} is on another host, and {here} on this one: the path between would look like a difference of the \
+                 servers. Measure them in two runs, or put both on one host",
                 elsewhere.name
             )));
         }
@@ -168,7 +168,7 @@ pub(crate) fn check(
         return match running.first() {
             None => Ok(()),
             Some(running) => Err(bad_input(format!(
-                "{} has zones of its own: say what it is asked with -d FILE (docs/DATASETS.md has the format)",
+                "{} has zones of its own: give its queries with -d FILE (docs/DATASETS.md has the format)",
                 running.name
             ))),
         };
@@ -184,7 +184,8 @@ pub(crate) fn check(
     readable(queries)
 }
 
-/// The run keeps a copy of the file and reads it again and again.
+/// Checks that the query file is a regular file without errors, since the run copies it and reads it several
+/// times.
 fn readable(queries: &Path) -> anyhow::Result<()> {
     if queries.metadata().is_ok_and(|facts| !facts.is_file()) {
         return Err(bad_input(format!(

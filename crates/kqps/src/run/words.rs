@@ -1,4 +1,4 @@
-//! The words at the end of a run: every subject's figure with what it is worth, then the ceilings.
+//! The output at the end of a run: every subject's figure with its grade, then the ceilings.
 
 mod all;
 mod study;
@@ -17,12 +17,12 @@ use kqps_verdict::judge::{Ceiling, RunVerdict};
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::Goal;
 
-/// Whether any subject's figure is refused, which is the program's exit status.
+/// Whether any subject's figure is refused. That decides the exit status.
 pub(super) fn is_refused(verdict: &RunVerdict) -> bool {
     verdict.subjects.iter().any(|subject| subject.grade.refuses())
 }
 
-/// Everything that is printed; `report` is where the page lies, if it could be written, and `is_why` asks for all reasons.
+/// The whole output. `report` is the page's path, if it could be written; `is_why` adds all reasons.
 pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why: bool) -> String {
     let mut text = String::new();
     if let Some(question) = &run.question {
@@ -49,25 +49,25 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why:
     if verdict.ceilings.player.is_some() || !verdict.ceilings.echoes.is_empty() {
         text += &of_ceilings(verdict);
     }
-    // That a search ended with its share of the time is among the reasons of its figure.
+    // If a search ended with its share of the time, the reasons of its figure say so already.
     let is_told = |what: &str| is_why || !what.contains(": the rest of the search of ");
     for (what, reason) in run.skipped.iter().filter(|(what, _)| is_told(what)) {
         let _ = writeln!(text, "{}", visible_line(&format!("Left out: {what}: {reason}")));
     }
     if let Some(report) = report {
-        // One blank line before it, whatever stands above.
+        // One blank line before the path, whatever the text above ends with.
         if !text.is_empty() {
             text.truncate(text.trim_end_matches('\n').len());
             text += "\n\n";
         }
         let place = report.to_string_lossy();
         let _ =
-            writeln!(text, "The whole of it, with the trials behind every figure: {}", visible_line(&place));
+            writeln!(text, "The full report, with the trials behind every figure: {}", visible_line(&place));
     }
     text
 }
 
-/// What a subject printed last before its first failure, if anything.
+/// The last lines that a subject printed before its first failure; empty if it printed none.
 fn last_words(run: &Run, cell: u32) -> String {
     let outputs = run.trials.iter().filter(|one| one.cell == cell).filter_map(|one| match &one.outcome {
         Outcome::Failed { output, .. } => Some(output),
@@ -78,7 +78,7 @@ fn last_words(run: &Run, cell: u32) -> String {
     if lines.is_empty() { String::new() } else { format!("    Its last words:\n{}", lines.concat()) }
 }
 
-/// A goal by its name and what it asks for.
+/// A goal by its name and its limits.
 pub(super) fn goal(goal: &Goal) -> String {
     format!(
         "{}: trials of {} s, at most {} % unanswered, bounds within {} %",
@@ -89,7 +89,7 @@ pub(super) fn goal(goal: &Goal) -> String {
     )
 }
 
-/// A share in percent without the dust of binary fractions.
+/// A share in percent, without the noise of binary fractions.
 fn share(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
 }
@@ -124,10 +124,10 @@ fn range(figure: &Interval) -> String {
     format!("{} to {}", rate(figure.low), rate(figure.high))
 }
 
-/// Columns of a line.
+/// The most columns of a line.
 const COLUMNS: usize = 100;
 
-/// Text in lines, the first with `head` before it and the others indented as far.
+/// Text in lines. The first begins with `head`, and the others are indented by its length.
 pub(super) fn wrapped(head: &str, text: &str) -> String {
     let mut lines = head.to_string();
     let mut column = head.chars().count();
@@ -193,7 +193,8 @@ mod tests {
         }
     }
 
-    /// A run of two searches: the first load met the goal and failed when it was tried again, the second held.
+    /// A run of two searches. In the first, a load met the goal and failed when it was tried again; in the
+    /// second it held.
     fn searched() -> Run {
         let trial = |number: u64, (block, purpose, load_qps, lost): (u32, Purpose, f64, u64)| {
             let intended = load_qps as u64;
@@ -248,7 +249,7 @@ mod tests {
         assert!(said.contains("No canary was played") && !said.contains("further reasons"), "{said}");
     }
 
-    /// A run of one search with so many wrong answers.
+    /// A run of one search with a wrong answer.
     fn refused() -> Run {
         let mut run = searched();
         run.trials.retain(|one| one.block == 1);
@@ -302,7 +303,7 @@ mod tests {
             let said = of(&run, &judge(&run), page, false);
             let (before, last) = said.rsplit_once("\n\n").unwrap();
             assert!(!before.ends_with('\n') && !said.contains("\n\n\n"), "{said:?}");
-            assert!(last.starts_with("The whole of it") && last.ends_with("out/a\\x0ab.html\n"), "{last:?}");
+            assert!(last.starts_with("The full report") && last.ends_with("out/a\\x0ab.html\n"), "{last:?}");
         }
     }
 

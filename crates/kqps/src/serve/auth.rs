@@ -12,10 +12,10 @@ use super::options::Serving;
 use crate::exit::bad_input;
 use crate::value::{SOME, parse_size, parse_some_time, parse_within};
 
-/// How long a connection may make no progress, unless it is said.
+/// Default time that a connection may make no progress.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Connections at one time, unless it is said.
+/// Default number of connections at one time.
 const CONNECTIONS: u32 = 4096;
 
 const EXAMPLES: &str = "\
@@ -33,14 +33,14 @@ Examples:
 pub(super) struct Args {
     /// Serve the zone of this master file (repeatable)
     ///
-    /// Without an origin the file says the zone's name, or is named after it.
+    /// Without an origin the zone's name is that in the file, or the file's own name.
     #[arg(long, value_name = "[ORIGIN=]FILE", required_unless_present = "zones", help_heading = "Zones")]
     zone: Vec<PathBuf>,
 
     /// Serve all zones of a directory, a list, or a configuration of BIND (repeatable)
     ///
-    /// Of a directory the master files that lie in it itself. A list has `ORIGIN FILE` on each line, as the zones.list of
-    /// `kqps gen zone`.
+    /// Of a directory it serves the master files directly in it. A list has `ORIGIN FILE` on each line, like the zones.list
+    /// of `kqps gen zone`.
     #[arg(long, value_name = "DIR|FILE", help_heading = "Zones")]
     zones: Vec<PathBuf>,
 
@@ -71,8 +71,8 @@ pub(super) struct Args {
 
     /// Accept connections at this Unix socket too (repeatable)
     ///
-    /// Messages are framed as by TCP, from a process that asks for many clients. A file that a server left behind is
-    /// replaced.
+    /// It is for a process that asks for many clients. Messages are framed as over TCP. A socket file that an earlier server
+    /// left behind is replaced.
     #[arg(long, value_name = "PATH", help_heading = "Connections")]
     unix: Vec<PathBuf>,
 
@@ -97,7 +97,6 @@ pub(super) struct Args {
     pub(super) serving: Serving,
 }
 
-/// The secret of server cookies.
 #[derive(Clone, Copy)]
 enum Secret {
     Random,
@@ -132,7 +131,7 @@ impl Args {
         }))
     }
 
-    /// Whether what is said about connections can be together.
+    /// Checks that the flags about connections go together.
     fn check_connections(&self) -> anyhow::Result<()> {
         if self.no_tcp && self.unix.is_empty() {
             let said = [
@@ -182,7 +181,7 @@ fn parse_payload(text: &str) -> Result<u16, String> {
     payload.ok_or_else(|| "expected 512 to 4096 bytes".to_owned())
 }
 
-/// A text that fits one character string of a TXT record (RFC 1035, section 3.3).
+/// Parses a text that fits into one character string of a TXT record (RFC 1035, section 3.3).
 fn parse_text(text: &str) -> Result<String, String> {
     if text.len() <= 255 { Ok(text.to_owned()) } else { Err("expected at most 255 bytes".to_owned()) }
 }

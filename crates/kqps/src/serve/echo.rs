@@ -7,7 +7,7 @@ use kqps_server::{Echo, Service};
 use super::options::Serving;
 use crate::value::parse_duration;
 
-/// The most time that a query may take: more would be a stall.
+/// The longest work for a query. More would block the worker.
 const WORK_MOST: Duration = Duration::from_millis(10);
 
 const EXAMPLES: &str = "\
@@ -19,8 +19,8 @@ Examples:
 
 /// Return every query as its own reply: the ceiling of an I/O model
 ///
-/// A query longer than 4096 bytes gets no reply (counted as query-too-long). Nor does one that came in fragments because it
-/// is longer than a packet of its link: replies leave whole or not at all (counted as send-failed-EMSGSIZE).
+/// A query longer than 4096 bytes gets no reply (counted as query-too-long). Nor does a query that came in fragments: its
+/// reply would not fit into one packet of the link (counted as send-failed-EMSGSIZE).
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

@@ -21,7 +21,7 @@ use crate::value::{SOME, parse_buffer_size, parse_duration, parse_listen, parse_
 
 pub(super) use file::read;
 
-/// How one of several back ends is chosen, unless it is said.
+/// Default policy for the choice among several back ends.
 const CHOICE: Choice = Choice::LeastOutstanding;
 
 const EXAMPLES: &str = "\
@@ -52,7 +52,7 @@ pub(super) struct Args {
 
     /// Try a query that is answered SERVFAIL once more, on another back end
     ///
-    /// Where a zone is broken on all of them, that doubles its load.
+    /// If a zone is broken on all back ends, this doubles its load.
     #[arg(long, help_heading = "Back ends")]
     retry_servfail: bool,
 
@@ -72,7 +72,7 @@ pub(super) struct Args {
 
     /// Size of the receive buffer, and of the send buffer, of each of those sockets
     ///
-    /// The kernel keeps twice as much, for what it adds to each packet: `ss -m` shows that.
+    /// The kernel doubles it for its own data about each packet: `ss -m` shows the doubled size.
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_buffer_size, help_heading = "Back ends")]
     backend_buffer: u64,
 
@@ -85,31 +85,31 @@ pub(super) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "200us", value_parser = parse_flush, help_heading = "Batches")]
     flush: Duration,
 
-    /// Look for queries this often while two or more come in that time; 0s looks at once
+    /// Poll for queries this often while two or more come in that time; 0s polls at once
     ///
-    /// That saves wake-ups. A worker looks each --flush if that is shorter, and at once where fewer queries come in.
+    /// This saves wake-ups. A worker polls every --flush if that is shorter, and at once if fewer queries come in.
     #[arg(long, value_name = "DURATION", default_value = "200us", value_parser = parse_coalesce, help_heading = "Batches")]
     coalesce: Duration,
 
     /// How long a client waits for an answer
     ///
-    /// Of several back ends the first has half of it to answer, and another one the rest.
+    /// With several back ends, the first has half of this time to answer, and another one the rest.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_some_time,
-          help_heading = "Queries under way")]
+          help_heading = "Outstanding queries")]
     timeout: Duration,
 
-    /// Queries under way at most, of each worker, checks among them
+    /// Outstanding queries of each worker at most, including checks
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = parse_within::<u32>(1..=65_000),
-          help_heading = "Queries under way")]
+          help_heading = "Outstanding queries")]
     outstanding: u32,
 
-    /// Queries under way at one back end at most, of each worker; beyond that others are chosen
+    /// Outstanding queries of each worker at one back end at most; beyond that others are chosen
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = parse_within::<u32>(1..=65_000),
-          help_heading = "Queries under way")]
+          help_heading = "Outstanding queries")]
     backend_outstanding: u32,
 
-    /// Which query gets no answer where more come in than may be under way
-    #[arg(long, value_enum, default_value = "newest", help_heading = "Queries under way")]
+    /// Which query gets no answer if more come in than may be outstanding
+    #[arg(long, value_enum, default_value = "newest", help_heading = "Outstanding queries")]
     overload: Overload,
 
     /// Check back ends with this question, which any reply but SERVFAIL answers
@@ -118,7 +118,7 @@ pub(super) struct Args {
 
     /// How often each back end is checked
     ///
-    /// Each 50 ms while it answers SERVFAIL, or while none takes queries.
+    /// Every 50 ms while it answers SERVFAIL, or while no back end takes queries.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_some_time, help_heading = "Checks")]
     check_interval: Duration,
 
@@ -168,7 +168,7 @@ pub(super) struct Args {
     pub(super) serving: Serving,
 }
 
-/// Which query goes where too many are under way.
+/// The query that gets no answer if too many are under way.
 #[derive(Clone, Copy, ValueEnum)]
 enum Overload {
     /// The query that has just come in
@@ -177,11 +177,11 @@ enum Overload {
     Oldest,
 }
 
-/// The message that checks a back end.
+/// The query that checks a back end, in wire format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Check(Vec<u8>);
 
-/// A back end as the command line names it.
+/// A value of `--backend`.
 #[derive(Clone)]
 struct BackEndArgument {
     name: Option<String>,
@@ -228,7 +228,7 @@ impl Args {
         })))
     }
 
-    /// Who reads the file again when SIGHUP comes.
+    /// The loader that reads the policy file again at SIGHUP.
     pub(super) fn loader(&self) -> Loader {
         Loader { policy: self.config.clone(), json: self.serving.json }
     }
@@ -256,7 +256,7 @@ impl FromStr for BackEndArgument {
             Some((text, weight)) => (text, parse_weight(weight)?),
             None => (text, 1),
         };
-        // A name has no colon, which every URL has before anything that could be an equals sign.
+        // A name has no colon. In a URL a colon stands before any equals sign.
         let (name, url) = match text.split_once('=') {
             Some((name, url)) if !name.contains(':') => (Some(name), url),
             _ => (None, text),
@@ -277,7 +277,7 @@ fn parse_flush(text: &str) -> Result<Duration, String> {
     at_most(text, Duration::from_secs(1), "expected 1s at most, such as 200us")
 }
 
-/// How often to look: a longer time would be a stall.
+/// Parses the interval of `--coalesce`. A longer one would block queries.
 fn parse_coalesce(text: &str) -> Result<Duration, String> {
     at_most(text, Duration::from_millis(10), "expected 10ms at most, such as 200us")
 }
@@ -287,7 +287,7 @@ fn at_most(text: &str, most: Duration, expected: &str) -> Result<Duration, Strin
     if time > most { Err(expected.to_owned()) } else { Ok(time) }
 }
 
-/// The message that asks `NAME[/TYPE]`, without RD: it is meant for the back end itself.
+/// Parses `NAME[/TYPE]` into a query. RD is not set, since the query is for the back end itself.
 fn parse_check(text: &str) -> Result<Check, String> {
     let (name, qtype) = text.rsplit_once('/').unwrap_or((text, "SOA"));
     let qtype = rtype::parse(qtype.as_bytes()).ok_or_else(|| format!("`{qtype}` is no type"))?;

@@ -1,5 +1,5 @@
-//! Loads what servers go by, and reports what is wrong with it: the zones of `kqps serve auth`, of which it shows how
-//! far it is, and the policy of `kqps serve front`.
+//! Loads the zones of `kqps serve auth`, with a progress bar, and the policy of `kqps serve front`, and
+//! prints their errors.
 
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
@@ -17,15 +17,14 @@ use super::words::numbered;
 use super::{front, words};
 use crate::print;
 
-/// Files whose errors are shown; more of them would be a flood.
+/// The most files whose errors are printed.
 const FILES_SHOWN: usize = 20;
 
-/// Loads what a server is asked to serve.
 #[derive(Default)]
 pub(super) struct Loader {
     /// The file of a front's policy.
     pub(super) policy: Option<PathBuf>,
-    /// Whether what was read again is told in JSON.
+    /// Whether to print reloads as JSON.
     pub(super) json: bool,
 }
 
@@ -33,12 +32,12 @@ impl Load for Loader {
     fn load(&self, wish: Wish<'_>) -> Result<(Zones, Told), String> {
         let (speaks, is_again) = (wish.speaks, wish.old.is_some());
         let loaded = load_all(&wish);
-        // The first time this ends the program, which says so itself.
+        // An error at the first load ends the program, which prints it then.
         if let Err(why) = &loaded
             && speaks
             && is_again
         {
-            // Several files may be named in it, each in a line.
+            // The text may name several files, each in a line.
             eprint!("kqps: {why}; all zones stay as they were\n");
         }
         loaded
@@ -106,7 +105,8 @@ fn load_all(wish: &Wish<'_>) -> Result<(Zones, Told), String> {
     Ok((zones, told))
 }
 
-/// The zones that a server is to have, and how many of configurations are none for it.
+/// The sources of all zones, and the number of zones in configurations that are not primary or not of class
+/// IN.
 fn sources(settings: &Settings) -> Result<(Vec<Source>, usize), SourceError> {
     let mut sources = Vec::new();
     let mut left_out = 0;
@@ -130,7 +130,8 @@ fn counted(changes: load::Changes) -> Changes {
     }
 }
 
-/// A zone that its file does not give; none where it does, or another file has the zone.
+/// A report of a zone whose file could not be loaded; `None` if its data were loaded, from this file or from
+/// another one.
 fn faulty(report: &Report) -> Option<Faulty> {
     let kept = match report.served {
         Served::Old => true,
@@ -141,7 +142,7 @@ fn faulty(report: &Report) -> Option<Faulty> {
     Some(Faulty { zone, kept, error: report.errors.first()?.to_string() })
 }
 
-/// Shows what is wrong, of files with errors first.
+/// Prints errors and warnings, files with errors first.
 fn show_remarks(mut reports: Vec<Report>) {
     reports.sort_by_key(|report| report.errors.is_empty());
     for report in reports.iter().take(FILES_SHOWN) {
@@ -172,8 +173,7 @@ fn bar() -> ProgressBar {
     ProgressBar::new(0).with_style(ProgressStyle::with_template(style).expect("the template is valid"))
 }
 
-/// Moves the bar, which is drawn only so often: by bytes, or by zones where their files are too many to be looked at
-/// before.
+/// Updates the bar: by bytes, or by zones if there are too many files to read their sizes first.
 fn show(bar: Option<&ProgressBar>, progress: Progress) {
     let Some(bar) = bar else { return };
     let (done, all) = match progress.bytes {

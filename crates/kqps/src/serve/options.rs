@@ -1,4 +1,4 @@
-//! What every reference server can be told: where to listen, by which loop, with how many workers.
+//! Options of every reference server: addresses, I/O model, workers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +10,6 @@ use kqps_server::{Model, Setup, setup};
 use crate::exit::bad_input;
 use crate::value::{List, cores, parse_buffer_size, parse_duration, parse_list, parse_listen, parse_within};
 
-/// Options of all servers.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Sockets and workers")]
 pub(super) struct Serving {
@@ -42,13 +41,13 @@ pub(super) struct Serving {
     #[arg(long, value_name = "LIST", value_parser = parse_list)]
     cpus: Option<List>,
 
-    /// Which worker a flow goes to (takes --sockets reuseport and --cpus)
+    /// Which worker a flow goes to (needs --sockets reuseport and --cpus)
     #[arg(long, value_enum)]
     steer: Option<Steer>,
 
     /// Size of each socket's receive buffer, and of its send buffer
     ///
-    /// The kernel keeps twice as much, for what it adds to each packet: `ss -m` shows that.
+    /// The kernel doubles it for its own data about each packet: `ss -m` shows the doubled size.
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_buffer_size)]
     buffer: u64,
 
@@ -86,7 +85,6 @@ enum Steer {
 }
 
 impl Serving {
-    /// What the options say, if they can be together.
     pub(super) fn setup(&self) -> anyhow::Result<Setup> {
         if self.steer.is_some() && !matches!(self.sockets, Sockets::Reuseport) {
             return Err(bad_input("--steer chooses among sockets on one port: it needs --sockets reuseport"));
@@ -112,13 +110,13 @@ impl Serving {
         })
     }
 
-    /// Refuses addresses of which one would take another's port, or one that there is not.
+    /// Checks the ports of all addresses: none is above 65535, and no two addresses share one.
     fn check_ports(&self) -> anyhow::Result<()> {
         let ports = match self.sockets {
             Sockets::PortEach => self.processes * self.threads,
             Sockets::Shared | Sockets::Reuseport => 1,
         };
-        // Where the kernel chooses the ports they are free.
+        // Addresses with port 0 cannot collide: the kernel chooses free ports.
         let named: Vec<SocketAddr> = self.listen.iter().copied().filter(|listen| listen.port() > 0).collect();
         for (at, &address) in named.iter().enumerate() {
             let last = u32::from(address.port()) + ports - 1;
@@ -141,7 +139,8 @@ impl Serving {
     }
 }
 
-/// Whether two addresses, each with so many ports from its own on, have a port in common: the first one, and whose.
+/// Whether two addresses, each with `ports` consecutive ports, have a port in common. Returns the other
+/// address and the first common port.
 fn meet(other: SocketAddr, address: SocketAddr, ports: u32) -> Option<(SocketAddr, u16)> {
     let is_same_family = other.is_ipv4() == address.is_ipv4();
     let is_any = other.ip().is_unspecified() || address.ip().is_unspecified();

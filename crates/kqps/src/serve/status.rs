@@ -12,7 +12,7 @@ use kqps_server::Report;
 use super::words;
 use crate::print;
 
-/// How long a front may take to tell.
+/// How long a front may take to send its counts.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const EXAMPLES: &str = "\
@@ -20,11 +20,11 @@ Examples:
   kqps serve status /run/front.sock
   kqps serve status /run/front.sock --json";
 
-/// Print what a front has counted so far
+/// Print the counts of a front so far
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The front's Unix socket, as its --status says
+    /// The front's Unix socket, as given to its --status
     #[arg(value_name = "PATH")]
     socket: PathBuf,
 
@@ -52,13 +52,13 @@ impl Args {
     }
 }
 
-/// Why nobody told anything.
+/// An error with the likely cause of a failed request.
 fn explained(error: io::Error) -> anyhow::Error {
     match error.kind() {
         ErrorKind::NotFound => {
-            anyhow!("there is no such file; a front makes it that is started with --status")
+            anyhow!("there is no such file; a front that is started with --status creates it")
         }
-        ErrorKind::ConnectionRefused => anyhow!("nobody listens there"),
+        ErrorKind::ConnectionRefused => anyhow!("nothing listens there"),
         ErrorKind::WouldBlock | ErrorKind::InvalidData => anyhow!("it does not answer as a front"),
         _ => error.into(),
     }

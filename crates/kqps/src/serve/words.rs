@@ -1,4 +1,4 @@
-//! What a server says: that it can answer, what it loaded again, and on stop what it counted.
+//! The output of a server: when it can answer, after a reload, and its counts at the end.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,7 +15,6 @@ use serde::Serialize;
 
 use crate::print::to_json;
 
-/// The first line of `--json`.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename = "ready")]
 struct Ready<'a> {
@@ -28,7 +27,7 @@ struct Ready<'a> {
     front: Option<Front<'a>>,
 }
 
-/// What a front says of itself.
+/// The back ends of a front, and the places of its counts.
 #[derive(Serialize)]
 struct Front<'a> {
     back_ends: BTreeMap<&'a str, String>,
@@ -38,7 +37,7 @@ struct Front<'a> {
     status: Option<Cow<'a, str>>,
 }
 
-/// A line of `--json` in between: `told` is a [`Told`] or a [`Front`].
+/// The line of `--json` after a reload. `told` is a [`Told`] or a [`Front`].
 #[derive(Serialize)]
 #[serde(tag = "kind", rename = "reloaded")]
 struct Reloaded<'a, T: Serialize> {
@@ -46,7 +45,7 @@ struct Reloaded<'a, T: Serialize> {
     told: &'a T,
 }
 
-/// It can answer. `front` is what it was told, where it is one.
+/// Prints that the server can answer. `front` has the settings if the server is a front.
 pub(super) fn ready(
     out: &mut impl Write,
     json: bool,
@@ -85,7 +84,7 @@ pub(super) fn ready(
     })
 }
 
-/// The back ends of a policy, and the rules before them.
+/// The back ends of a policy, and the number of its rules.
 fn back_ends(out: &mut impl Write, policy: &Policy) -> io::Result<()> {
     for (name, url) in urls(policy) {
         writeln!(out, "Back end {}", titled(name, &url))?;
@@ -101,18 +100,17 @@ fn urls(policy: &Policy) -> BTreeMap<&str, String> {
     policy.back_ends.iter().map(|back_end| (back_end.name.as_str(), back_end.target.to_string())).collect()
 }
 
-/// A back end that may be named for its URL.
+/// The name of a back end with its URL, unless both are the same.
 fn titled(name: &str, url: &str) -> String {
     let titled = if name == url { name.to_owned() } else { format!("{name} ({url})") };
     visible_line(&titled).into_owned()
 }
 
-/// A count of things: `1 zone`, `2 zones`.
 pub(super) fn numbered(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A front goes by the policy that it loaded again.
+/// Prints that a front uses the policy that it loaded again.
 pub(super) fn adopted(out: &mut impl Write, json: bool, policy: &Policy) -> io::Result<()> {
     if json {
         let told = Front { back_ends: urls(policy), metrics: None, status: None };
@@ -122,7 +120,7 @@ pub(super) fn adopted(out: &mut impl Write, json: bool, policy: &Policy) -> io::
     back_ends(out, policy)
 }
 
-/// It answers from what it loaded again.
+/// Prints that the server answers from the zones that it loaded again.
 pub(super) fn reloaded(out: &mut impl Write, json: bool, told: &Told) -> io::Result<()> {
     if json {
         return writeln!(out, "{}", to_json(&Reloaded { told })?);
@@ -130,7 +128,7 @@ pub(super) fn reloaded(out: &mut impl Write, json: bool, told: &Told) -> io::Res
     loaded(out, told)
 }
 
-/// What was loaded: how many of the zones, how they differ from those before, and which did not load.
+/// Prints the number of loaded zones, their changes since the last load, and the zones that did not load.
 fn loaded(out: &mut impl Write, told: &Told) -> io::Result<()> {
     let (loaded, named) = (told.zones - told.kept, told.zones + told.broken);
     let of = if loaded == named { String::new() } else { format!("{loaded} of ") };
@@ -151,7 +149,7 @@ fn loaded(out: &mut impl Write, told: &Told) -> io::Result<()> {
     if more == 0 { Ok(()) } else { writeln!(out, "{more} more did not load") }
 }
 
-/// It has stopped.
+/// Prints the counts of a server, at its end or on request.
 pub(super) fn counts(out: &mut impl Write, json: bool, report: &Report) -> io::Result<()> {
     if json {
         return writeln!(out, "{}", to_json(report)?);
@@ -195,15 +193,15 @@ fn back_end(out: &mut impl Write, name: &str, counts: &BackEndReport, workers: u
     let rest = [
         (counts.timed_out, "not answered in time"),
         (counts.cut_off, "under way when it went down"),
-        (counts.displaced, "gave their place to later ones"),
+        (counts.displaced, "displaced by later ones"),
         (counts.unsettled, "under way at the end"),
         (counts.servfails, "answered SERVFAIL"),
-        (counts.cut_short, "answered in part to clients by TCP, who got the whole or SERVFAIL"),
+        (counts.cut_short, "truncated for clients by TCP, which got the whole or SERVFAIL"),
         (counts.second_tries, "sent were second tries"),
         (counts.send_refused, "refused by the kernel"),
         (counts.unsolicited, "messages that answer no query"),
         (counts.mismatched, "messages that answer another question"),
-        (counts.garbled, "messages that are none"),
+        (counts.garbled, "invalid messages"),
         (counts.downs, "times down"),
     ];
     let mut seen = rest.into_iter().filter(|(count, _)| *count > 0);

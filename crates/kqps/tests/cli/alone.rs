@@ -1,18 +1,18 @@
-//! `kqps` by itself, and where runs lie that are not put anywhere.
+//! `kqps` without a command, and the folder of runs without `--out`.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// A program that is killed when the test has read enough of what it says.
+/// A program that is killed when the test has read enough of its output.
 struct Begun {
     child: Child,
     said: BufReader<ChildStderr>,
 }
 
 impl Begun {
-    /// In this folder, with a home of its own there.
+    /// Starts it in this folder, which also holds its home.
     fn start(folder: &TempDir, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
         command.args(arguments).current_dir(folder.path()).env("HOME", folder.path().join("home"));
@@ -23,7 +23,7 @@ impl Begun {
         Self { child, said }
     }
 
-    /// The next line that has these words.
+    /// The next line with these words.
     fn line_with(&mut self, words: &str) -> String {
         let mut all = String::new();
         loop {
@@ -39,13 +39,13 @@ impl Begun {
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The program may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A small run, which is not ended.
+/// A small run that the test does not wait for.
 const RUN: [&str; 7] = ["run", "--subject", "echo", "--echo", "mmsg", "--records", "200"];
 
 #[test]
@@ -118,7 +118,7 @@ within_s = 1
     assert!(said.contains("Not measured, since not installed: no-such-package-of-kqps"), "{said}");
     assert!(said.contains("apt install no-such-package-of-kqps"), "{said}");
     assert!(!called.exists(), "apt-get was started: {said}");
-    // Nothing is installed for a run that cannot begin.
+    // kqps installs nothing for a run that cannot begin.
     for (budget, folder) in [("1s", "other"), ("20s", "out")] {
         let (status, said) = run(&["--budget", budget, "--out", folder]);
         assert!(status == Some(2) && !called.exists(), "{budget} {folder}: {status:?} {said}");
@@ -127,7 +127,7 @@ within_s = 1
     if std::path::Path::new("/etc/debian_version").exists() && crate::load::trouble::is_root() {
         assert!(called.exists(), "{said}");
         assert!(said.contains("These packages are missing: no-such-package-of-kqps"), "{said}");
-        assert!(said.contains("--no-install goes without"), "{said}");
+        assert!(said.contains("--no-install leaves them out"), "{said}");
     } else {
         println!(
             "skipped: what is announced before packages are installed, which only root on Debian may do"

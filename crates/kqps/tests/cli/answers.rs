@@ -1,4 +1,4 @@
-//! What the generator calls the right answer is what name servers answer: each that is installed loads the zones of
+//! The generator's expected answers are those of real name servers: each installed one loads the zones of
 //! every recipe, and its answers are checked to the last record.
 
 use std::collections::BTreeMap;
@@ -15,10 +15,10 @@ use kqps_lab::subject::{Definition, Setting, Subject, Zone, builtin, programs};
 use kqps_observation::Trial;
 use tempfile::TempDir;
 
-/// The subjects that answer from zones of their own.
+/// The authoritative subjects.
 const AUTHORITATIVE: [&str; 5] = ["nsd", "knot", "bind", "pdns", "kqps-auth"];
 
-/// What makes a recipe small enough for a test; it stays what it is.
+/// Settings that make a recipe small enough for a test, and change nothing else.
 fn settings(name: &str) -> &'static [&'static str] {
     match name {
         "hosting" => &["--set", "zones=50"],
@@ -47,7 +47,8 @@ impl Materials {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The zones and queries of a recipe; none where zones are to be signed, and no program is there to do it.
+    /// The zones and queries of a recipe; `None` if the zones must be signed and the signing program is
+    /// missing.
     fn make(name: &str) -> Option<Self> {
         let mut materials = Self { folder: tempfile::tempdir().unwrap(), zones: Vec::new() };
         let is_signed = Recipe::named(name, &[]).unwrap().signing.is_some();
@@ -68,7 +69,7 @@ impl Materials {
         Some(materials)
     }
 
-    /// A trial of a server with these zones.
+    /// Plays a trial at a server with these zones.
     fn trial(&self, subject: &Subject) -> Trial {
         let target = subject.address().to_string();
         let queries = self.folder.path().join("queries");
@@ -125,7 +126,7 @@ fn answers_rightly(recipe: &str, server: &Definition, materials: &Materials) {
     assert!(trial.accounts.truncated < 30, "hardly any was left unchecked: {told}");
 }
 
-/// The lists for servers, what includes each, and what checks a configuration.
+/// For each list of zones: the configuration that includes it, and the command that checks the configuration.
 const CATALOGUES: [(&str, &str, &[&str]); 3] = [
     ("named.zones", "include \"{list}\";\n", &["named-checkconf", "-z", "{config}"]),
     ("nsd.zones", "server:\n    username: \"\"\ninclude: \"{list}\"\n", &["nsd-checkconf", "{config}"]),

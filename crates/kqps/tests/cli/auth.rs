@@ -24,7 +24,7 @@ use crate::serve::available;
 use crate::serve::running::Running;
 use dns::{A, Reply, SOA, TXT, ask, ask_by, connect, query, query_edns};
 
-/// How long anything may take that takes no time.
+/// The longest wait for something that should take no time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) const NOERROR: u8 = 0;
@@ -36,7 +36,7 @@ const ZONE: &str = "$ORIGIN auth.test.\n$TTL 300\n@ SOA ns1 host 1 3600 600 8640
     ns1 A 192.0.2.1\nwww A 192.0.2.80\nalias CNAME www\n*.wild TXT \"wild\"\n\
     sub NS ns.sub\nns.sub A 192.0.2.53\n";
 
-/// A folder with a zone `auth.test`.
+/// A folder with the zone `auth.test`.
 pub(crate) struct Rig {
     pub(crate) folder: TempDir,
 }
@@ -52,7 +52,7 @@ impl Rig {
         self.folder.path().join("auth.test.zone")
     }
 
-    /// Puts another zone in its place, as a whole.
+    /// Replaces the zone file as a whole.
     fn write(&self, text: &str) {
         let part = self.folder.path().join(".part");
         fs::write(&part, text).unwrap();
@@ -69,14 +69,14 @@ impl Rig {
     }
 }
 
-/// Records that make a long answer for `big`: so many texts of 20 bytes.
+/// Records that make a long answer for `big`: `count` texts of 20 bytes.
 fn big_texts(count: u32) -> String {
     let texts: Vec<String> =
         (0..count).map(|number| format!("big TXT \"text number {number:08}\"")).collect();
     texts.join("\n")
 }
 
-/// What is asked of every model, and what comes of it, but for the bytes.
+/// The queries for every model, each with its rcode and number of answers.
 fn questions() -> Vec<(Vec<u8>, u8, u16)> {
     vec![
         (query(1, "wWw.AuTh.tEsT", A), NOERROR, 1),
@@ -91,7 +91,7 @@ fn questions() -> Vec<(Vec<u8>, u8, u16)> {
     ]
 }
 
-/// The replies of a server to all of that, by UDP and by TCP.
+/// A server's replies to all of these, by UDP and by TCP.
 pub(crate) fn replies(server: SocketAddr) -> Vec<Reply> {
     let mut stream = connect(server);
     let mut replies = Vec::new();
@@ -99,7 +99,7 @@ pub(crate) fn replies(server: SocketAddr) -> Vec<Reply> {
         let by_udp = ask(server, &query);
         assert_eq!((by_udp.rcode(), by_udp.answers()), (rcode, answers), "{by_udp:?}");
         assert_eq!(by_udp.is_authoritative(), ![6, 7].contains(&by_udp.id()), "{by_udp:?}");
-        // The question comes back as it was, in its own case.
+        // The question comes back unchanged, in its own case.
         let end = query.len() - if query[11] == 1 { 11 } else { 0 };
         assert_eq!(by_udp.0[12..end], query[12..end]);
         let by_tcp = ask_by(&mut stream, &query);
@@ -148,13 +148,13 @@ fn every_model_answers_the_same_whatever_its_workers() {
             assert_eq!(report.response_rcodes, rcodes.into());
             let tcp = report.tcp.unwrap();
             assert_eq!((tcp.connections, tcp.received, tcp.answered), (servers, 10 * servers, 10 * servers));
-            // By the peer, or by the end of the server that came before it was seen.
+            // The peer ended it, unless the server stopped before it noticed.
             assert_eq!(tcp.ended.values().sum::<u64>(), servers);
         }
     }
 }
 
-/// Sends 64 queries in one segmented message, with short and long replies in turn, and awaits them.
+/// Sends 64 queries in one segmented message, with short and long replies in turn, and awaits the replies.
 pub(crate) fn ask_in_segments(server: SocketAddr) {
     let socket =
         kqps_kernel::UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &UdpOptions::default()).unwrap();
@@ -278,7 +278,7 @@ fn what_is_left_out_of_a_configuration_is_told_at_the_start() {
         fs::write(&path, text).unwrap();
         let mut server =
             Running::start_as("auth", &["--zones", path.to_str().unwrap(), "--listen", "127.0.0.1:0"]);
-        // Not again with each reload.
+        // The note does not appear again with each reload.
         reload::reload(&mut server);
         let (_, errors) = server.stop_saying(Signal::Terminate);
         assert!(errors.starts_with(expected), "{errors}");
@@ -286,7 +286,7 @@ fn what_is_left_out_of_a_configuration_is_told_at_the_start() {
     }
 }
 
-/// A query that asks for what servers tell of themselves only if they are told to.
+/// A query for facts about the server that it returns only if configured: NSID and a cookie, with EDNS.
 fn curious(id: u16, name: &str) -> Vec<u8> {
     let mut bytes = query_edns(id, name, TXT, 1232);
     let class = bytes.len() - 12;
@@ -308,7 +308,7 @@ fn what_a_server_tells_of_itself_is_off_unless_it_is_switched_on() {
         ["--nsid", "node seven", "--version-text", "none of yours", "--identity", "the seventh", secret];
     let open = rig.start(&[&["--listen", "127.0.0.1:0"], &told[..]].concat());
     let has = |reply: &Reply, text: &[u8]| reply.0.windows(text.len()).any(|window| window == text);
-    // An option of 24 bytes that begins with the client's.
+    // An option of 24 bytes that begins with the client's cookie.
     let cookie = [0, 10, 0, 24, 1, 2, 3, 4, 5, 6, 7, 8];
     for (id, name, text) in [(1, "version.bind", "none of yours"), (2, "id.server", "the seventh")] {
         let reply = ask(quiet.addresses[0], &curious(id, name));
@@ -323,7 +323,7 @@ fn what_a_server_tells_of_itself_is_off_unless_it_is_switched_on() {
     }
 }
 
-/// Runs a server that cannot run; its status and what it says.
+/// Runs a server that cannot start. Returns its status and stderr.
 fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_kqps"))
         .args(["serve", "auth", "--for", "0s"])
@@ -361,7 +361,7 @@ fn what_cannot_be_is_refused_with_its_reason() {
     assert_eq!(status, Some(2), "{error}");
     assert!(error.contains(&*missing.to_string_lossy()), "{error}");
 
-    // Two errors, both told, and no zone that could be answered from.
+    // Two errors, both reported, and no zone to answer from.
     rig.write("$TTL 60\n@ SOA ns host 1 1 1 1 1\n@ NS ns\nns A nonsense\nns AAAA ::g\n");
     for processes in ["1", "2"] {
         let (status, error) = refused(&[&good[..], &["--processes", processes]].concat());
@@ -381,7 +381,7 @@ fn a_port_that_is_taken_for_tcp_is_refused() {
     let (status, error) = refused(&["--zone", &rig.argument(), "--listen", &address]);
     assert_eq!(status, Some(1));
     assert!(error.starts_with(&format!("kqps: cannot listen on {address}: another program")), "{error}");
-    // Without TCP nobody is in the way.
+    // Without TCP nothing else uses the port.
     let server = rig.start(&["--no-tcp", "--listen", &address]);
     assert_eq!(ask(server.addresses[0], &query(1, "www.auth.test", A)).answers(), 1);
     assert_eq!(server.stop(Signal::Terminate).tcp, None);

@@ -11,7 +11,7 @@ use kqps_observation::run::{CellLoad, Purpose};
 use kqps_observation::{Cell, Run, RunTrial, Store};
 use serde_json::Value;
 
-/// An echo whose work for each query makes it, and not the player, the limit.
+/// An echo that works so long on each query that it is the limit, and not the player.
 fn echo(work_ns: u32) -> String {
     format!("{{kqps}} serve echo --listen 127.0.0.1:{{port}} --io mmsg --work {work_ns}ns --for 2m")
 }
@@ -22,7 +22,8 @@ fn kqps(arguments: &[&str]) -> Command {
     command
 }
 
-/// Two echoes in one comparison that is too short for the noise of a busy host to be told, a second for each cell.
+/// A comparison of two echoes. Each cell plays for less than a second, too short to measure the noise of a
+/// busy host.
 fn live(work_ns: [u32; 2], out: &Path, more: &[&str]) -> Command {
     let mut command = kqps(&["--a", &echo(work_ns[0]), "--b", &echo(work_ns[1])]);
     command.args(["--duration", "20ms", "--records", "200", "--seed", "3", "--out"]).arg(out).args(more);
@@ -38,8 +39,8 @@ fn told(output: &Output) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// How many starts were loaded, however often each: the host may spoil a trial, which is then made again, after a death in
-/// another life.
+/// The number of starts that were loaded, however often each: if the host spoils a trial, it is made again,
+/// if need be in another start.
 fn starts_of(trials: &[RunTrial]) -> usize {
     let loaded = trials.iter().filter(|it| it.purpose == Purpose::Closed);
     loaded.map(|it| (it.block, it.cell)).collect::<BTreeSet<_>>().len()
@@ -49,7 +50,7 @@ fn starts_of(trials: &[RunTrial]) -> usize {
 fn a_small_part_of_the_rate_is_slower_and_fails_a_build() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    // A twentieth of the rate is far beyond any noise that a host can have.
+    // A twentieth of the rate is far beyond any noise of a host.
     let output =
         live([20_000, 500_000], &out, &["-q", "8", "--blocks", "6", "--json", "--fail-on", "slower:5%"])
             .output()
@@ -77,7 +78,7 @@ fn a_small_part_of_the_rate_is_slower_and_fails_a_build() {
     assert_eq!(starts_of(&run.trials), 18);
     assert!(out.join("report.html").exists());
 
-    // What is stored gives the same again, and so does the pair of cells by name.
+    // The stored run gives the same comparison again, and so do its cells by name.
     let stored = kqps(&[out.to_str().unwrap(), "--json"]).output().unwrap();
     assert_eq!((told(&stored), stored.status.code()), (comparisons, Some(0)));
     let cells = [out.to_str().unwrap(), "--a", "kqps --work 20000ns", "--b", "kqps --work 500000ns"];
@@ -90,7 +91,7 @@ fn a_small_part_of_the_rate_is_slower_and_fails_a_build() {
     assert!(row.contains("slower") && row.contains("±"), "{words}");
     assert!(words.contains("of A and B, each against itself"), "{words}");
 
-    // And two runs are told to be two sessions of the same.
+    // Two runs are recognised as two sessions of the same programs.
     let again = folder.path().join("again");
     std::fs::create_dir(&again).unwrap();
     std::fs::copy(out.join("run.sqlite"), again.join("run.sqlite")).unwrap();
@@ -138,7 +139,7 @@ fn killed_in_the_middle_it_goes_on_and_repeats_nothing() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(stderr(&output).contains("Nothing was shown by 1 of 1 comparisons"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("1 of 1 comparisons are inconclusive"), "{}", stderr(&output));
     let passing =
         kqps(&["--resume", "--out", out.to_str().unwrap(), "--fail-on", "slower", "--allow-inconclusive"])
             .output()
@@ -193,12 +194,12 @@ fn bad_usage_is_one_clear_error() {
         (&["--a", "knot workers=1", "--b", "knot worker=2"], "did you mean `workers`?"),
         (&["--a", "nsd", "--b", "sh {port}", "--budget", "5s"], "a budget of 5 s is too short: six blocks"),
         (&["--target", "udp://127.0.0.1:1", "-d", "/etc/passwd"], "expected two, one for each side, found 1"),
-        (&["--a", "udp://127.0.0.1:1", "--b", "udp://127.0.0.1:2"], "say what it is asked with -d FILE"),
+        (&["--a", "udp://127.0.0.1:1", "--b", "udp://127.0.0.1:2"], "give its queries with -d FILE"),
         (
             &["--a", "udp://127.0.0.1:1", "--b", "kqps-auth", "-d", "/etc/passwd"],
             "would serve a generated zone",
         ),
-        (&["--a", "udp://192.0.2.1", "--b", "echo", "-d", "/etc/passwd"], "say so with --allow-target"),
+        (&["--a", "udp://192.0.2.1", "--b", "echo", "-d", "/etc/passwd"], "allow it with --allow-target"),
         (
             &["--a", "udp://192.0.2.1", "--allow-target", "192.0.2.0/24", "--b", "echo", "-d", "/etc/passwd"],
             "is on another host, and echo on this one",

@@ -1,4 +1,4 @@
-//! `kqps gen` as a user runs it: files that name servers load, errors that say what to do.
+//! `kqps gen` as a user runs it: name servers load its files, and its errors say what to do.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn told(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A program of a name server, if it is installed; `kqps` runs without any.
+/// The path of a name server's program, if it is installed.
 fn installed(program: &str) -> Option<&'static Path> {
     let paths: &[&'static str] = match program {
         "nsd-checkzone" => &["/usr/sbin/nsd-checkzone"],
@@ -129,13 +129,13 @@ fn recipes_are_told_and_begin_ones_own() {
     let queries = |name: &str| fs::read_to_string(at.join(name)).unwrap();
     assert_eq!(queries("a.queries"), queries("b.queries"));
     assert!(queries("a.queries").lines().all(|line| line.contains(" =")));
-    // What is there is not written over, for it may be somebody's.
+    // kqps does not overwrite existing files, which may be somebody's work.
     let output = generate(at, &["zone", "--recipe", "mine.toml", "-o", "a"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(self::told(&output).contains("cannot write a: it exists and is not empty"));
 }
 
-/// What lies in a folder.
+/// The names of a folder's entries.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap().flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
@@ -158,7 +158,7 @@ fn a_signal_leaves_nothing_unfinished() {
             assert!(child.try_wait().unwrap().is_none(), "{arguments:?} ended by itself");
             std::thread::yield_now();
         }
-        // However often it comes.
+        // Even if the signal comes twice.
         signal(child.id(), how).unwrap();
         let _ = signal(child.id(), how);
         let output = child.wait_with_output().unwrap();

@@ -1,4 +1,4 @@
-//! An error says everything once: what happened, where, and the system's word for it.
+//! An error says everything once: what happened, where, and the system's message.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,10 +10,10 @@ use std::process::Command;
 
 use kqps_observation::{Run, SCHEMA, Store};
 
-/// A user who may do nothing in particular.
+/// The ID of a user without privileges.
 const NOBODY: u32 = 65_534;
 
-/// The status of a command that cannot work, and its one line.
+/// The status of a command that fails, and its one line of stderr.
 fn one_line(command: &mut Command) -> (Option<i32>, String) {
     let output = command.output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
@@ -26,7 +26,7 @@ fn refused(folder: &Path, arguments: &str) -> (Option<i32>, String) {
     one_line(command.args(arguments.split(' ')).current_dir(folder))
 }
 
-/// A store that is cut off in the middle of its tables.
+/// Writes a store that is cut off in the middle of its tables.
 fn write_cut_store(folder: &Path) {
     fs::create_dir(folder).unwrap();
     let file = folder.join("run.sqlite");
@@ -88,7 +88,7 @@ fn what_may_not_be_read_or_written_is_told_as_such() {
     mode(&closed, 0);
     let command = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
-        // Who may do everything would notice nothing.
+        // Root can read it in any case.
         if fs::read_dir(&closed).is_ok() {
             command.uid(NOBODY).gid(NOBODY);
         }
@@ -112,6 +112,6 @@ fn what_may_not_be_read_or_written_is_told_as_such() {
         let (code, error) = one_line(command().args(arguments.split(' ')));
         assert!(code == Some(status) && error.contains(wanted), "{arguments}: {code:?}, {error}");
     }
-    // Or else not everybody may remove it.
+    // Otherwise an unprivileged user could not remove it.
     mode(&closed, 0o755);
 }

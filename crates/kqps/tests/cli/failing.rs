@@ -1,4 +1,5 @@
-//! Subjects that fail or hang: each is told with its reason and its last words, and takes nothing from the others.
+//! Subjects that fail or hang: each is reported with its reason and last output, and the others are measured
+//! all the same.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -8,7 +9,7 @@ use kqps_observation::run::Outcome;
 use kqps_observation::{Run, Store};
 use tempfile::TempDir;
 
-/// A subject that is started by `sh`, as a file.
+/// The definition file of a subject that `sh` starts.
 fn definition(name: &str, script: &str, more: &str) -> String {
     format!(
         r#"
@@ -31,14 +32,14 @@ within_s = 600
 
 const ANSWERS: &str = "exec {kqps} serve echo --listen {endpoint} --io mmsg";
 
-/// It answers, does not end when asked, and never tells its version.
+/// It answers, ignores SIGTERM, and never prints its version.
 const CLINGS: &str = "trap '' TERM; {kqps} serve echo --listen {endpoint} --io mmsg; sleep 600";
 const NO_VERSION: &str = "[version]\ncommand = [\"sh\", \"-c\", \"sleep 600\"]\nafter = \"version \"";
 
-/// It stays there and listens to nobody.
+/// It stays alive and listens to nothing.
 const MUTE: &str = "exec sleep 600";
 
-/// It says something, and ends.
+/// It prints something and exits.
 const ENDS: &str = "echo 'opening <the> zone & its file' >&2; exit 7";
 
 const STUDY: &str = r#"
@@ -83,7 +84,7 @@ impl Lab {
         Store::read(&self.out().join("run.sqlite")).unwrap()
     }
 
-    /// Processes that were started in this lab and live.
+    /// Processes of this lab that are still alive.
     fn left_behind(&self) -> Vec<String> {
         let ours = self.out().canonicalize().unwrap_or_else(|_| self.out()).display().to_string();
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -100,7 +101,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The failure of a subject's only start, with its last words.
+/// The failure of a subject's only start, with the last lines of its output.
 fn failure<'a>(run: &'a Run, subject: &str) -> (&'a str, String) {
     let is_its = |cell: u32| run.cells[cell as usize].subject == subject;
     let found = run.trials.iter().filter(|one| is_its(one.cell)).find_map(|one| match &one.outcome {
@@ -117,7 +118,7 @@ fn what_hangs_or_ends_is_told_and_all_others_are_measured_within_the_budget() {
     let output = lab.kqps(&["run", "study.toml", "--budget", "20s", "--seed", "2"]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
-    // The definitions allow ten minutes each; a busy host gets the benefit of the doubt.
+    // The definitions allow ten minutes each, so two are early enough even on a busy host.
     assert!(began.elapsed() < Duration::from_mins(2), "{said}");
     let run = lab.stored();
     let (mute, _) = failure(&run, "mute");
@@ -152,7 +153,7 @@ fn the_words_at_the_end_have_the_last_words_of_what_failed() {
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     let expected =
         "Its only start failed, so there is no figure: ends ended with status 7 before it was ready";
-    // Lines are as long as a terminal's.
+    // The words are wrapped at a terminal's width.
     let on_one_line = words.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         on_one_line.contains(expected) && words.contains("Its last words:\n      opening <the> zone"),
@@ -178,7 +179,7 @@ fn a_comparison_says_which_side_failed_before_it_measures_anything() {
     assert!(lab.left_behind().is_empty(), "{:?}", lab.left_behind());
 }
 
-/// Nothing is started, so nothing but the words can be wrong.
+/// This is a dry run, so only the words can be wrong.
 #[test]
 fn an_echo_with_settings_is_a_subject_as_others_are() {
     let lab = Lab::new();

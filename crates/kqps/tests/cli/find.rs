@@ -1,4 +1,4 @@
-//! `kqps find` as a user runs it, where it is not about the search itself.
+//! `kqps find` as a user runs it, apart from the search itself.
 
 mod ends;
 mod kept;
@@ -12,7 +12,7 @@ use kqps_kernel::process::{Signal, signal};
 use crate::load::bench::{Bench, kqps, words};
 use crate::load::find;
 
-/// Interrupts a search when it says these words; all that it said.
+/// Interrupts a search once it prints these words. Returns all that it printed.
 fn interrupted_at(words: &str, find: &mut Child) -> String {
     let (mut said, mut stderr) = (String::new(), BufReader::new(find.stderr.take().unwrap()));
     while !said.contains(words) {

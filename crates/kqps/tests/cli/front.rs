@@ -1,5 +1,5 @@
-//! `kqps serve front`, run as a user would: real sockets, before our own servers, and before back ends that the test
-//! plays itself where they have to do what no good server does.
+//! `kqps serve front`, run as a user would: real sockets, before our own servers, and before back ends that
+//! the test plays itself if they must misbehave.
 
 mod answers;
 mod connections;
@@ -26,22 +26,21 @@ use crate::auth::Rig;
 use crate::serve::available;
 use crate::serve::running::Running;
 
-/// What keeps a front from thinking ill of a back end that says nothing.
+/// Options that keep a front from marking a silent back end down.
 const PATIENT: [&str; 6] = ["--silence", "1m", "--check-interval", "1m", "--timeout", "2m"];
 
-/// Starts a front before these back ends.
 fn front(back_ends: &[&str], arguments: &[&str]) -> Running {
     let named = back_ends.iter().flat_map(|&back_end| ["--backend", back_end]);
     let all: Vec<&str> = ["--listen", "127.0.0.1:0"].into_iter().chain(named).collect();
     Running::start_as("front", &[&all, arguments].concat())
 }
 
-/// The I/O models that a front has.
+/// The I/O models that a front supports on this host.
 fn models() -> impl Iterator<Item = &'static str> {
     available().map(Model::name).filter(|model| ["mmsg", "segment", "uring"].contains(model))
 }
 
-/// An authoritative server and the three ways to it.
+/// An authoritative server, and its three URLs for a front.
 fn authority(rig: &Rig) -> (Running, [String; 3]) {
     let path = rig.folder.path().join("batches");
     let path = path.to_str().unwrap();
@@ -50,21 +49,20 @@ fn authority(rig: &Rig) -> (Running, [String; 3]) {
     (server, [format!("udp://{address}"), format!("tcp://{address}"), format!("unix:{path}")])
 }
 
-/// A server that returns queries, and the way to it.
+/// A server that returns queries, and its URL.
 fn echo() -> (Running, String) {
     let server = Running::start(&["--listen", "127.0.0.1:0"]);
     let url = format!("udp://{}", server.addresses[0]);
     (server, url)
 }
 
-/// Stops a front, and returns what it counted, whose sums are right.
+/// Stops a front, checks its sums, and returns its counts.
 fn stop(server: Running) -> Report {
     let report = server.stop(Signal::Terminate);
     assert_sums(&report);
     report
 }
 
-/// Every query has one fate.
 fn assert_sums(report: &Report) {
     assert_eq!(report.received, report.answered + report.dropped.values().sum::<u64>(), "{report:?}");
     assert_eq!(report.response_rcodes.values().sum::<u64>(), report.answered, "{report:?}");
@@ -79,7 +77,7 @@ fn assert_sums(report: &Report) {
     }
 }
 
-/// The clients' queries that were handed to a back end.
+/// The clients' queries that the front sent to a back end, without checks.
 fn asked(report: &Report, back_end: &str) -> u64 {
     let BackEndReport { sent, checks, .. } = report.back_ends[back_end];
     sent - checks

@@ -1,5 +1,5 @@
-//! `kqps load` and `kqps find`, run as a user would, against the echo: what is printed, what is refused, and
-//! that nothing comes out of bad input but one clear error.
+//! `kqps load` and `kqps find`, run as a user would, against the echo: what they print, what they refuse, and
+//! that bad input leads to one clear error.
 
 pub(crate) mod bench;
 mod dnsperf;
@@ -64,7 +64,7 @@ fn sockets_and_passes_are_shared_out_among_any_number_of_threads() {
     }
     std::fs::write(bench.queries(), "one.example.test A\n").unwrap();
     let trial = bench.trial(&["-Q", "1k", "-T", "4", "-n", "10"]);
-    // A player that is late takes longer, and none takes less.
+    // A late player takes longer, but none is faster.
     assert_eq!(trial.accounts.intended, 10);
     assert!(trial.load.duration_s >= 0.01, "{}", trial.load.duration_s);
     assert_eq!(bench.trial(&["-q", "8", "-T", "4", "-n", "10"]).accounts.intended, 10);
@@ -100,7 +100,8 @@ fn the_record_says_what_shaped_the_load() {
     assert_eq!(trial.targets, [trial.target]);
 }
 
-/// A core for the player and another for the subject, as flags take them; none, told, where there is but one.
+/// A core for the player and another for the subject, as flags take them. `None`, with a note, if there is
+/// only one.
 fn two_cores() -> Option<(String, String)> {
     let cpus = affinity::allowed().unwrap();
     let [one, .., other] = &*cpus else {
@@ -117,7 +118,7 @@ fn threads_run_first_and_stay_awake_only_on_cores_that_are_not_the_subjects() {
     let is_permitted = std::thread::spawn(priority::run_first).join().unwrap().is_ok();
     let can_stay_awake = idle::stay_awake().is_ok();
     let bench = Bench::new();
-    // Whether its thread ran first, and whether it stayed awake with nothing to do.
+    // Whether the player's thread ran before others, and whether it stayed awake while idle.
     let played = |flags: &[&str]| {
         let trial = bench.trial(&[&["-Q", "1k", "-n", "1"], flags].concat());
         assert_eq!(trial.accounts.intended, 1000);
@@ -136,13 +137,13 @@ fn threads_run_first_and_stay_awake_only_on_cores_that_are_not_the_subjects() {
     let own = ["--cpus", one, "--subject-cpus", other];
     assert_eq!(played(&own), (is_permitted, true));
     assert_eq!(played(&[&own[..], &["--coalesce", "20us"]].concat()), (is_permitted, true));
-    // Who lets queries wait for longer saves CPU time.
+    // A user who lets queries wait for longer wants to save CPU time.
     assert_eq!(played(&[&own[..], &["--coalesce", "21us"]].concat()), (is_permitted, false));
     let both = format!("{one},{other}");
     for flags in [
         &["--cpus", one, "--subject-cpus", other, "--priority", "usual"][..],
         &["--cpus", &both, "--subject-cpus", other],
-        // Two of them on one core.
+        // Two threads on one core.
         &["--cpus", one, "--subject-cpus", other, "-T", "2"],
         &["--cpus", one],
         &["--subject-cpus", other],
@@ -158,7 +159,7 @@ fn without_an_end_it_plays_the_queries_once() {
     assert_eq!(bench.trial(&["-q", "20", "-n", "3"]).accounts.intended, 3000);
 }
 
-/// How long the core was withheld from a player, seconds, that was stopped for 0.2 s.
+/// Seconds for which the core was withheld from a player that was stopped for 0.2 s.
 fn withheld_s_when_stopped(bench: &Bench, flags: &[&str]) -> f64 {
     let mut load = bench.load(&["-Q", "1k", "-l", "1h", "-S", "100ms", "--json"]);
     let mut child = load.args(flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -201,7 +202,7 @@ fn silence_is_told_with_its_likely_cause() {
     assert!(out.contains(&format!("Nothing listens at {nobody}")), "{out}");
 }
 
-/// A search of the echo that is easily met, so that a busy host does not decide how it ends. It is slow to end.
+/// A search of the echo with an easy goal, so that a busy host does not decide its end. It takes long to end.
 pub(crate) fn find(bench: &Bench, flags: &[&str]) -> Command {
     let mut find = kqps(&["find", &bench.echo.address, "--max", "1.5k", "--width", "20%"]);
     find.args(["-t", "100ms", "--lag", "10s", "--json", "-d"]).arg(bench.queries()).args(flags);
@@ -221,14 +222,14 @@ fn a_search_ends_with_a_verdict_beside_the_echos_ceilings() {
         .collect();
     let verdict = told.pop().unwrap();
     assert_eq!((&verdict["kind"], &verdict["goal"]["name"]), (&"verdict".into(), &"quick".into()));
-    assert_eq!(told.len(), verdict["trials"].as_array().unwrap().len(), "each trial is told before");
+    assert_eq!(told.len(), verdict["trials"].as_array().unwrap().len(), "each trial is shown before");
     assert!(told.len() >= 3 && told.iter().all(|one| one["kind"] == "trial" && one["spoiled"].is_boolean()));
     assert_eq!(told[0]["purpose"], "ceiling");
     if verdict["grade"] == "F" {
-        // Only the host can be to blame.
+        // Only the host can be the cause.
         let reason = verdict["reasons"][0].as_str().unwrap();
         let code = reason.split(':').next().unwrap();
-        // Then nothing is known, for the host left no load that was met.
+        // Then the host left no load that met the goal, and nothing is known.
         let spoiled = &verdict["host_spoiled"];
         let is_spoiled = ["shifted", "withheld", "restless"].iter().any(|by| spoiled[by] != 0);
         let has_no_time = reason.starts_with("The time for the search was used up")
@@ -254,7 +255,7 @@ fn a_search_that_is_interrupted_tells_what_it_knew() {
     let bench = Bench::new();
     let mut find = find(&bench, &["--no-ceiling", "--goal", "rfc2544"]);
     let mut child = find.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // The first line tells of the overload trial; the next trial takes a minute.
+    // The first line is about the overload trial; the next trial takes a minute.
     let mut line = String::new();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     while !line.contains("overload") {
@@ -267,7 +268,7 @@ fn a_search_that_is_interrupted_tells_what_it_knew() {
     let verdict: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
     assert_eq!((&verdict["kind"], &verdict["interrupted"]), (&"verdict".into(), &true.into()));
     assert_eq!(verdict["trials"].as_array().unwrap().len(), 1, "{out}");
-    // The trial that it ended is told as well, though nothing follows from it.
+    // The interrupted trial is printed as well, although the verdict leaves it out.
     let told: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let [overload, cut_short, _] = &*told else { panic!("{out}") };
     assert_eq!((&overload["interrupted"], &cut_short["interrupted"]), (&false.into(), &true.into()));

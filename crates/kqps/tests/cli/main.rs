@@ -1,6 +1,6 @@
-//! kqps as a user runs it, command by command. It is one test program, so that tests that mostly wait for their
-//! loads to end share the cores with others. What measures is not here: `known_answers` has the machine to itself,
-//! and `together` holds what a busy machine does not change.
+//! kqps as a user runs it, command by command. All of it is one test program, so that tests, which mostly
+//! wait for their loads, share the cores. Measurements are elsewhere: `known_answers` has the machine to
+//! itself, and `together` holds those that a busy machine does not change.
 
 mod alone;
 mod answers;

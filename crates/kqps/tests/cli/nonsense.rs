@@ -1,4 +1,4 @@
-//! Values that nobody can mean: each is refused in one line that says what to write, whichever command it is given to.
+//! Values that make no sense: every command refuses them in one line that says what to write.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn folder() -> TempDir {
     folder
 }
 
-/// What a command says on stderr, which has no panic in it, and its status.
+/// The status and stderr of a command. There must be no panic in it.
 fn refused(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let Output { status, stderr, stdout } = kqps(arguments).current_dir(folder).output().unwrap();
     let error = String::from_utf8(stderr).unwrap();
@@ -109,7 +109,7 @@ fn a_socket_that_cannot_be_is_refused_with_the_reason() {
     }
 }
 
-/// A name that would look like a line of its own.
+/// A name with a line feed, whose second part would look like a line of its own.
 const TWO_LINES: &str = "a\nforged: b";
 
 #[test]
@@ -150,7 +150,7 @@ fn a_line_feed_in_a_name_stays_in_its_line_where_nothing_is_wrong() {
     let backend = format!("{}=udp://127.0.0.1:9", TWO_LINES.replace(':', ""));
     let front = ["serve", "front", "--for", "0s", "--listen", "127.0.0.1:0", "--backend", &backend];
     let zone = ["gen", "zone", "--records", "1", "-o", "new", "--origin", "a\nforged"];
-    // Two commands are named by the words in which they differ.
+    // kqps names two commands by the words in which they differ.
     let commands = ["a\nforged", "b"].map(|word| format!("sh -c '{word}' {{port}}"));
     let plan = ["run", "--dry-run", "--echo", "mmsg", "--command", &commands[0], "--command", &commands[1]];
     for arguments in [&front[..], &zone, &plan] {

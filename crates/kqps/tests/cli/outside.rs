@@ -1,5 +1,6 @@
-//! Text from outside, wherever it comes from and wherever kqps shows it: no control character and no change of the
-//! direction of writing reaches a terminal, a page, JSON or Prometheus, and what is no UTF-8 stops nothing.
+//! Text from outside, wherever it comes from and wherever kqps shows it: no control character and no
+//! bidirectional one reaches a terminal, a page, JSON or Prometheus, and bytes that are no UTF-8 cause no
+//! failure.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -19,20 +20,20 @@ use tempfile::TempDir;
 use crate::load::bench::kqps;
 use crate::serve::running::Running;
 
-/// What a terminal obeys, a page could take for markup, and a reader would see the wrong way round.
+/// Characters that a terminal obeys, markup for a page, and characters that reverse the direction of reading.
 const HOSTILE: &str =
     "\x1b[31m\x1b]0;title\x07\r\x7f\u{9b}2J\u{202e}evil\u{2066}<b>\"'&</script><script>x()</script>";
 
-/// How the beginning of it shows.
+/// How the beginning of `HOSTILE` is shown.
 const SHOWN: &str = r"\x1b[31m\x1b]0;title\x07\x0d\x7f\u{9b}2J\u{202e}evil\u{2066}";
 
-/// Whether text can be looked at: its only control characters are line feeds and tabs.
+/// Whether text is safe to show: its only control characters are line feeds and tabs.
 fn is_plain(text: &str) -> bool {
     let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     !text.chars().any(|c| turns(c) || c.is_control() && !matches!(c, '\n' | '\t'))
 }
 
-/// Both streams of a command, which can be looked at.
+/// Both streams of a command, which must be safe to show.
 fn plain(output: &Output) -> (String, String) {
     [&output.stdout, &output.stderr]
         .map(|bytes| {
@@ -43,7 +44,7 @@ fn plain(output: &Output) -> (String, String) {
         .into()
 }
 
-/// A run as it may come from another host: each text of it is hostile.
+/// A run as it may come from another host: each of its texts is hostile.
 fn foreign(folder: &Path) {
     let text = || HOSTILE.to_owned();
     let cell = Cell {
@@ -94,7 +95,7 @@ fn foreign(folder: &Path) {
 #[test]
 fn a_foreign_run_is_shown_as_text() {
     let folder = TempDir::new().unwrap();
-    // Its folder has a name of its own, which is no UTF-8.
+    // The name of its folder is no UTF-8.
     let run = folder.path().join(OsStr::from_bytes(b"run \x1b[31m\xff?#%41"));
     foreign(&run);
     let output = kqps(&["report"]).arg(&run).output().unwrap();
@@ -192,7 +193,7 @@ fn a_front_shows_the_names_of_back_ends_as_text() {
     assert!(printed.contains(&format!("Back end {SHOWN}")), "{printed}");
 }
 
-/// A subject that means ill by all that it says: what it is called, what it prints, and its version.
+/// A subject whose name, output and version are hostile.
 const LOUD: &str = r#"
 name = "loud"
 title = "\u001b[31m<b>Loud</b> & \u202e\"co\""
@@ -212,7 +213,7 @@ command = ["sh", "-c", '''printf 'loud version <i>9</i>\033[31m\377\342\200\256\
 after = "version "
 "#;
 
-/// Runs `LOUD` with this as the end of its start; the folder of the run, and what was printed.
+/// Runs `LOUD`, with `end` at the end of its start command. Returns the run's folder and the output.
 fn loud(end: &str) -> (TempDir, Output) {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("loud.toml");

@@ -1,5 +1,5 @@
-//! What becomes of output that cannot be written, whichever command prints it: a pipe that nobody reads ends quietly, a
-//! full disk and a closed descriptor are errors, and stderr never ends anything.
+//! Output that cannot be written, for every command: a pipe without a reader ends it quietly, a full disk and
+//! a closed descriptor are errors, and failures of stderr end nothing.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::load::bench::{Bench, kqps};
 
-/// What a shell says of a program that SIGPIPE ended.
+/// The status that a shell gives a program that SIGPIPE ended.
 const SIGPIPE: i32 = 128 + 13;
 
 /// Commands that print without a server.
@@ -43,7 +43,7 @@ const ALONE: [&str; 21] = [
     "run --dry-run --json --echo mmsg --subject kqps-auth",
 ];
 
-/// How stdout can be of no use.
+/// Kinds of stdout that cannot be written.
 #[derive(Clone, Copy, Debug)]
 enum Useless {
     Unread,
@@ -54,7 +54,7 @@ enum Useless {
 impl Useless {
     const ALL: [Self; 3] = [Self::Unread, Self::Full, Self::Closed];
 
-    /// The command with such a stdout, on another program's behalf where only a shell can close it.
+    /// Runs the command with such a stdout. Only a shell can close it.
     fn run(self, command: &Command) -> Output {
         let (program, arguments) = (command.get_program(), command.get_args());
         let mut made = match self {
@@ -70,7 +70,7 @@ impl Useless {
             made.env(name, value.unwrap_or_default());
         }
         match self {
-            // The end to read from is dropped here.
+            // This drops the read end of the pipe.
             Self::Unread => made.stdout(io::pipe().unwrap().1),
             Self::Full => made.stdout(full()),
             Self::Closed => &mut made,
@@ -78,7 +78,7 @@ impl Useless {
         made.spawn().unwrap().wait_with_output().unwrap()
     }
 
-    /// Whether a command ended as it must: its status, and the last that it says.
+    /// Asserts the status and the last line of stderr of a command.
     fn expect(self, command: &Command) {
         let output = self.run(command);
         let error = String::from_utf8(output.stderr).unwrap();
@@ -96,7 +96,6 @@ impl Useless {
     }
 }
 
-/// The device that is always full.
 fn full() -> File {
     File::options().write(true).open("/dev/full").unwrap()
 }
@@ -128,7 +127,7 @@ fn a_load_and_a_search_end_as_they_must_when_their_output_is_lost() {
         for more in [&[][..], &["--json"]] {
             useless.expect(bench.load(&["-Q", "200", "-l", "0.1s"]).args(more));
         }
-        // It ends with the first trial that nobody reads, and not after many.
+        // It ends after the first trial that nobody reads.
         let mut search =
             kqps(&["find", &bench.echo.address, "--goal", "quick", "--no-ceiling", "--json", "-d"]);
         useless.expect(search.arg(bench.queries()));
@@ -142,7 +141,8 @@ fn a_server_goes_on_and_has_its_end_in_its_status() {
             useless.expect(kqps(&["serve", "echo", "--listen", "127.0.0.1:0", "--for", "0s"]).args(more));
         }
     }
-    // Whoever reads the first line only has the address of a server that serves until it is stopped.
+    // A script that reads only the first line has the server's address, and the server goes on until it is
+    // stopped.
     let mut server = kqps(&["serve", "echo", "--listen", "127.0.0.1:0", "--for", "5m", "--json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -182,7 +182,7 @@ fn what_cannot_be_written_to_stderr_ends_nothing() {
     }
 }
 
-/// Runs kqps where no file may grow beyond some kilobytes, as on a disk that is nearly full.
+/// Runs kqps with a limit of some kilobytes on files, as on a disk that is nearly full.
 fn confined(folder: &Path, arguments: &[&OsStr]) -> Output {
     let mut shell = Command::new("sh");
     shell.args(["-c", r#"trap '' XFSZ; ulimit -f 8; exec "$@""#, "sh", env!("CARGO_BIN_EXE_kqps")]);
@@ -230,7 +230,7 @@ fn a_device_is_no_place_for_a_file_and_stays_one() {
         assert!(error.contains(device) && error.contains("it exists and is no regular file"), "{error}");
         assert!(fs::metadata(device).unwrap().file_type().is_char_device());
     }
-    // A link that leads to a file stays, and the file is the new one.
+    // A link to a file stays, and the file that it leads to is replaced.
     let (link, file) = (folder.path().join("link"), folder.path().join("file"));
     fs::write(&file, "old").unwrap();
     std::os::unix::fs::symlink(&file, &link).unwrap();

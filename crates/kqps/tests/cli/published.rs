@@ -1,5 +1,5 @@
-//! The shipped studies put measured and published figures side by side, in the report and in the terminal's words:
-//! runs of them on four cores that are only thought.
+//! The shipped studies show measured and published figures side by side, on the page and in the terminal. The
+//! runs are made up, on a topology of four cores.
 
 use kqps_host::Topology;
 use kqps_lab::study_file::cells::{Given, lay_out};
@@ -10,7 +10,7 @@ use kqps_observation::trial::{Load, LoadMode};
 use kqps_observation::{Run, RunTrial, Trial};
 use kqps_verdict::judge::judge;
 
-/// What every cell answers.
+/// The answered rate of every cell.
 const ANSWERED_QPS: f64 = 123_000.0;
 
 /// A run of a study in which every cell of a closed loop answered once.

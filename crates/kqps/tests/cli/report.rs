@@ -8,7 +8,7 @@ use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::{Cell, Run, RunTrial, SCHEMA, Store};
 use tempfile::TempDir;
 
-/// A folder with the store of a run whose one subject would not start.
+/// A folder with the store of a run whose only subject did not start.
 fn stored() -> TempDir {
     let folder = TempDir::new().unwrap();
     let cell = Cell { name: "nsd".into(), subject: "nsd".into(), role: Role::Subject, ..Cell::default() };
@@ -45,7 +45,7 @@ fn the_page_lies_beside_the_store_and_can_be_made_again() {
     );
 }
 
-/// Whether a file of a folder is a page or the beginning of one.
+/// Whether a file of a folder is a page or a part of one.
 fn is_page(entry: &fs::DirEntry) -> bool {
     entry.file_name().to_string_lossy().contains("report.html")
 }

@@ -1,4 +1,4 @@
-//! `kqps run` as a user runs it: small, but with real sockets, real children and real deaths.
+//! `kqps run` as a user runs it: small, but with real sockets, child processes and deaths.
 
 mod early;
 mod interrupted;
@@ -12,7 +12,7 @@ use kqps_observation::run::{Outcome, Role};
 use kqps_observation::{GoalFacts, Run, Store};
 use tempfile::TempDir;
 
-/// The echo, taken for a name server: quick to start, and always there.
+/// The echo as if it were a name server: it starts fast and is always installed.
 const ECHO_AS_SUBJECT: &str = r#"
 name = "mirror"
 title = "The mirror"
@@ -46,7 +46,7 @@ impl Lab {
     /// A small run: one echo, one subject, a tiny zone.
     fn command(&self) -> Command {
         let mut command = kqps();
-        // Enough for one block, with time to spare for a busy host.
+        // Enough for one block, even on a busy host.
         command.args(["run", "--budget", "25s", "--records", "200", "--seed", "5", "--echo", "mmsg"]);
         command.arg("--subject").arg(self.folder.path().join("subject.toml"));
         command.arg("--out").arg(self.out());
@@ -63,7 +63,7 @@ impl Lab {
         Store::read(&self.out().join("run.sqlite")).ok()
     }
 
-    /// Gives the run, which nobody conducts now, a goal that is reached sooner than that of any preset.
+    /// Gives the run, which no process conducts now, a goal that is reached sooner than that of any preset.
     fn lower_the_goal(&self) -> GoalFacts {
         let mut run = self.stored().unwrap();
         let goal = GoalFacts { final_s: 0.1, sum_s: 0.3, limit_s: 3.0, ..run.goal_facts.take().unwrap() };
@@ -82,7 +82,7 @@ impl Lab {
         self.stored().map_or(0, |run| run.trials.len())
     }
 
-    /// Processes that were started in this lab and still live.
+    /// Processes of this lab that are still alive.
     fn left_behind(&self) -> Vec<String> {
         let ours = self.out().display().to_string();
         let commands = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
@@ -101,10 +101,9 @@ fn kqps() -> Command {
     command
 }
 
-/// A run that goes on while a test looks at what it has stored.
+/// A run that goes on while a test reads its store.
 struct Conducted {
     child: Child,
-    /// What it prints.
     printed: tempfile::NamedTempFile,
 }
 
@@ -120,12 +119,13 @@ impl Conducted {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Waits for something that it is about to do; fails with its words when it ends without, or takes too long.
+    /// Waits for an event of the run. Fails with the run's output if it ends without the event or takes too
+    /// long.
     fn until(&mut self, what: &str, mut happened: impl FnMut() -> bool) {
-        // Longer than a run waits for anything, 60 s, so that it can tell in vain for what.
+        // Longer than any wait of the run itself (60 s), so that the run can report what it waited for.
         let deadline = Instant::now() + Duration::from_mins(2);
         loop {
-            // Looked at first: whatever it did, it did before it ended.
+            // Checked before the event: all that the run did, it did before it ended.
             let may_yet = !self.has_ended() && Instant::now() < deadline;
             if happened() {
                 return;
@@ -139,7 +139,7 @@ impl Conducted {
         std::fs::read_to_string(self.printed.path()).unwrap()
     }
 
-    /// Ends it with SIGKILL, which it cannot see coming.
+    /// Ends it by SIGKILL, which it cannot handle.
     fn kill(self) {
         drop(self);
     }
@@ -147,7 +147,7 @@ impl Conducted {
 
 impl Drop for Conducted {
     fn drop(&mut self) {
-        // Nothing is to be done for a test that fails meanwhile.
+        // The test fails in any case if this does.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -157,7 +157,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Waits for something that is about to happen; fails when it does not for a long time.
+/// Waits for an event that must come soon. Fails after a minute.
 fn soon(what: &str, mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_mins(1);
     while !happened() {
@@ -192,7 +192,7 @@ fn killed_again_and_again_it_ends_with_every_trial_once() {
         check_numbers(&run);
         assert_eq!(run.trials[..stored_before.len()], stored_before, "a committed trial was lost or changed");
         if stored_before.is_empty() {
-            // What is shown here does not rest on how well a rate is known.
+            // A lower goal is enough, since this test does not depend on how exactly the rate is known.
             goal = Some(lab.lower_the_goal());
         }
         stored_before = run.trials;
@@ -207,7 +207,7 @@ fn killed_again_and_again_it_ends_with_every_trial_once() {
     assert_eq!(run.goal_facts, goal, "it went on with the goal that it had");
     let measured: BTreeSet<u32> = run.trials.iter().map(|trial| trial.cell).collect();
     assert_eq!(measured.len(), run.cells.len());
-    // What was killed in the middle went on in another start.
+    // The interrupted cell went on in another start.
     let all: BTreeSet<u64> = run.trials.iter().map(|trial| trial.start).collect();
     assert!(all.len() > run.cells.len(), "{all:?}");
 
@@ -242,7 +242,7 @@ fn a_subject_that_does_not_start_leaves_the_rest_measured() {
     let lab = Lab::new(&broken);
     let output = lab.command().output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    // The first lines say what will be done and how long it takes.
+    // The first lines name the cells and the duration.
     let told = stderr(&output);
     let [measuring, plan, ..] = &*told.lines().collect::<Vec<_>>() else { panic!("{told}") };
     assert_eq!(*measuring, "Measuring player ceiling, echo mmsg, mirror.");
@@ -266,7 +266,7 @@ fn a_subject_that_does_not_start_leaves_the_rest_measured() {
     assert_eq!(measured.len(), run.cells.len() - 1);
 }
 
-/// A disk of its own for the run, which is full after some trials; what it holds then is copied out.
+/// The run has a small disk of its own, which is full after some trials. Its contents are copied out then.
 #[test]
 fn a_full_disk_ends_it_with_one_error_and_keeps_what_was_stored() {
     let lab = Lab::new(ECHO_AS_SUBJECT);
@@ -307,7 +307,7 @@ fn bad_usage_is_one_clear_error() {
         (&["--dry-run", "--budget", "5"], "or more, or measure less"),
         (&["--subject", "knot worker=2"], "did you mean `workers`?"),
         (&["--target", "udp://127.0.0.1:1"], "--queries <FILE>"),
-        (&["--target", "udp://192.0.2.1", "-d", "/dev/null"], "say so with --allow-target 192.0.2.1"),
+        (&["--target", "udp://192.0.2.1", "-d", "/dev/null"], "allow it with --allow-target 192.0.2.1"),
         (&["--target", "127.0.0.1", "-d", "/dev/null"], "expected a file, of which the run keeps a copy"),
         (&["--subject", "kqps-auth", "-d", "/etc/passwd"], "kqps-auth would serve a generated zone"),
         (

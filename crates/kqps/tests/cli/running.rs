@@ -1,5 +1,5 @@
-//! `kqps run` and `kqps compare` at servers that run already, on this host and, as far as one host can show it, on
-//! another: at the other end of a veth pair, in a network namespace of its own.
+//! `kqps run` and `kqps compare` at servers that run already: on this host, and on another one, which a
+//! network namespace at the other end of a veth pair stands for.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::serve::running::Running;
 
-/// Records of the zone that the server has, which are the names that it is asked for.
+/// Records of the server's zone, whose names are the queries.
 const RECORDS: u32 = 50;
 
 /// A zone, and queries for its names.
@@ -52,7 +52,7 @@ impl Bench {
         self.folder.path().join(name)
     }
 
-    /// The server, which is no subject of any run.
+    /// The server, which no run starts.
     fn server(&self) -> Running {
         Running::start_as("auth", &["--zone", &self.zone(), "--listen", "127.0.0.1:0", "--for", "5m"])
     }
@@ -107,7 +107,7 @@ fn a_server_of_this_host_is_measured_and_goes_on_running() {
     let searched = run.trials.iter().filter(|one| one.cell == 2).filter_map(|one| one.measured());
     let accounts: Vec<_> = searched.map(|trial| trial.accounts).collect();
     assert!(accounts.len() > 3, "{said}");
-    // What the file expects is there: NOERROR of fifty names, and NXDOMAIN of one.
+    // The answers are as the file expects: NOERROR for fifty names, and NXDOMAIN for one.
     assert!(accounts.iter().all(|one| one.wrong == 0) && accounts.iter().any(|one| one.correct > 1000));
     let ceilings = run.trials.iter().filter(|one| one.cell < 2).filter_map(|one| one.measured());
     assert!(ceilings.into_iter().all(|trial| trial.accounts.wrong == 0), "an echo is not held to the file");
@@ -159,7 +159,7 @@ fn two_servers_that_run_are_compared_and_so_is_one_with_a_command() {
         assert!(told["doubts"].to_string().contains("was not started for this"), "{told}");
         let run = stored(&out);
         let made: Vec<_> = run.trials.iter().filter(|one| one.purpose == Purpose::Closed).collect();
-        // The host may spoil a trial, which is then made again.
+        // If the host spoils a trial, it is made again.
         let starts: BTreeSet<u64> = made.iter().map(|one| one.start).collect();
         assert_eq!(starts.len(), 3);
         for one in made {
@@ -207,7 +207,8 @@ fn the_player_is_set_up_at_running_servers_as_the_user_says() {
     let mut command =
         kqps(&["compare", "--target", &address, "--blocks", "1", "--duration", "50ms", "-q", "8"]);
     let output = command.args(flags).arg("--out").arg(&out).output().unwrap();
-    // On a busy host such short trials may have no answers to compare; how they were played is stored all the same.
+    // On a busy host such short trials may have no answers to compare. The store has their settings all the
+    // same.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
     let run = stored(&out);
     let is_set = |timeout: &str, senders: &str| (timeout, senders) == ("0.5", "2");
@@ -248,7 +249,7 @@ struct Far {
 }
 
 impl Far {
-    /// None where it takes rights that are not there, which is told.
+    /// `None`, with a note, if the privileges for it are missing.
     fn new() -> Option<Self> {
         match VethPath::lay(&VethSettings::default()) {
             Ok(path) => Some(Self { path: LaidPath::Veth(path) }),
@@ -279,7 +280,7 @@ impl Far {
     }
 }
 
-/// Killed and resumed, it plays at both until it ends, with the echo over there as the ceiling.
+/// After a kill and a resume it plays at both until the end, and the echo at the far end is the ceiling.
 #[test]
 fn a_server_on_another_host_is_not_on_one_host_and_has_the_echo_there_as_the_ceiling() {
     let Some(far) = Far::new() else { return };
@@ -293,7 +294,7 @@ fn a_server_on_another_host_is_not_on_one_host_and_has_the_echo_there_as_the_cei
         far.near(&["run", "--budget", "25s", "--seed", "3", "--target", &url, "-d", &bench.queries()]);
     begun.args(["--echo-target", &echo, "--out"]).arg(&out).stdout(Stdio::null()).stderr(Stdio::null());
     kill_after_a_trial(begun.spawn().unwrap(), &out);
-    // The run keeps what it asks.
+    // The run keeps its own copy of the queries.
     std::fs::remove_file(bench.queries()).unwrap();
     let resumed = far.near(&["run", "--resume", "--json", "--out"]).arg(&out).output().unwrap();
     let said = text(&resumed.stderr);

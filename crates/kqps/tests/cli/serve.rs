@@ -1,5 +1,5 @@
-//! `kqps serve echo`, run as a user would: real sockets, real processes, exact counts. One test body runs over
-//! every I/O model that this host offers; what it does not offer is printed with the reason.
+//! `kqps serve echo`, run as a user would: real sockets, real processes, exact counts. One test body runs
+//! over every I/O model that this host offers. For other models it prints the reason.
 
 pub(crate) mod running;
 pub(crate) mod sent;
@@ -20,10 +20,10 @@ use kqps_server::{Model, Report};
 use running::{Running, serve};
 use sent::{Sent, flow, kernel_counts, query, reply, send_raw, wait_until_read};
 
-/// How long anything may take that takes no time.
+/// The longest wait for something that should take no time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Moves this test into a network of its own, where nobody else moves the counters.
+/// Moves this test into a network namespace of its own, where no other program changes the counters.
 pub(crate) fn own_network() -> bool {
     match namespace::enter_new_network() {
         Ok(()) => true,
@@ -54,7 +54,7 @@ const WORKERS: [&[&str]; 7] = [
     &["--processes", "2", "--sockets", "port-each", "--reply", "own"],
 ];
 
-/// Starts a server, sends known datagrams to every address of it, and compares all counts.
+/// Starts a server, sends known datagrams to all of its addresses, and compares all counts.
 fn serves(arguments: &[&str], private: bool) {
     println!("{arguments:?}");
     let server = Running::start(arguments);
@@ -62,7 +62,7 @@ fn serves(arguments: &[&str], private: bool) {
     let mut sent = Sent::default();
     for &address in &server.addresses {
         let asked = match address.ip() {
-            // Not the address that the kernel would answer from by itself.
+            // An address that the kernel would not choose as the source of replies by itself.
             IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from([127, 0, 0, 2]),
             IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
             ip => ip,
@@ -91,7 +91,7 @@ fn serves(arguments: &[&str], private: bool) {
     assert_eq!(dropped, sent.dropped);
     if private {
         let after = kernel_counts();
-        // Queries taken by the server, replies taken by this test.
+        // Queries that the server read, and replies that this test read.
         assert_eq!(after.0 - before.0, report.received + report.answered);
         assert_eq!(after.1, before.1);
     }
@@ -132,7 +132,7 @@ fn a_segmented_query_is_answered_datagram_by_datagram() {
         let mut batch = SendBatch::new(1, 64 * length);
         let place = batch.add(&to, 64 * length - 1, Some(length as u16));
         for (id, datagram) in (0..).zip(place.chunks_mut(length)) {
-            // Every seventh is a response; the last is shorter, and so another query.
+            // Every seventh datagram is a response. The last one is shorter, and is another query.
             let bytes = if id % 7 == 6 { reply(id) } else { query(id) };
             datagram.copy_from_slice(&bytes[..datagram.len()]);
         }
@@ -179,14 +179,14 @@ fn what_a_slow_server_leaves_is_counted_by_the_kernel() {
     }
 }
 
-/// Stops a server while queries come as fast as they can be sent, and compares what it received with what the kernel gave
-/// to programs, in a network where there are no others.
+/// Stops a server in a flood of queries, and compares what it received with the kernel's count of datagrams
+/// that programs read. In the test's own network there are no other programs.
 pub(crate) fn stopped_in_a_flood(server: Running, private: bool) -> Report {
     const SENT_FIRST: u64 = 20_000;
     let (before, flow, sent) = (kernel_counts(), flow(server.addresses[0]), AtomicU64::new(0));
     let report = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Nobody listens any more once it has ended.
+            // Sending fails once the server has ended, since nothing listens any more.
             while flow.send(&query(0)).is_ok() {
                 sent.fetch_add(1, Relaxed);
             }
@@ -220,7 +220,8 @@ fn what_the_kernel_drops_need_not_be_for_want_of_room() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let first = lines.next().unwrap();
     let address = first.split(' ').nth(2).unwrap().parse().unwrap();
-    // One that is shorter is looked at before its socket is (include/linux/skbuff.h, `CHECKSUM_BREAK`).
+    // The kernel checks a shorter datagram before it looks up its socket (include/linux/skbuff.h,
+    // `CHECKSUM_BREAK`).
     let is_sent = send_raw(address, 53, 1, &[query(1), vec![0; 100]].concat());
     let flow = flow(address);
     flow.send(&query(1)).unwrap();
@@ -236,7 +237,7 @@ fn what_the_kernel_drops_need_not_be_for_want_of_room() {
 #[test]
 fn buffers_that_the_system_caps_are_told_of_once() {
     let run = |arguments: &[&str]| {
-        // Without this right the kernel keeps buffers to its limit.
+        // Without CAP_NET_ADMIN the kernel keeps buffers within its limit.
         let line = "test $(id -u) -ne 0 || exec setpriv --bounding-set=-net_admin \"$@\"; exec \"$@\"";
         let mut command = Command::new("sh");
         command.args(["-c", line, "sh", env!("CARGO_BIN_EXE_kqps"), "serve"]).args(arguments);
@@ -272,7 +273,7 @@ fn worker_processes_die_with_their_parent() {
     let address = server.addresses[0];
     server.child.kill().unwrap();
     server.child.wait().unwrap();
-    // Nobody holds the socket any more.
+    // No process has the socket any more.
     let begin = Instant::now();
     while let Err(error) = UdpSocket::bind(address) {
         assert!(begin.elapsed() < PATIENCE, "{error}");
@@ -289,7 +290,7 @@ fn it_stops_by_itself_and_says_what_it_did() {
     assert!(output.status.success());
 }
 
-/// Runs a server that cannot run; its status and the first line of what it says.
+/// Runs a server that cannot start. Returns its status and the first line of stderr.
 fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     let output = serve(arguments).args(["--for", "0s"]).stderr(Stdio::piped()).output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();

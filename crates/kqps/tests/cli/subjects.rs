@@ -1,5 +1,5 @@
-//! Every subject that kqps knows, as it is installed here: it starts under each of its settings, answers rightly,
-//! reads its zone again, stops when it is asked, and leaves nothing behind.
+//! Every subject that kqps knows and that is installed here: it starts with each of its settings, answers
+//! correctly, reads its zone again, stops in time, and leaves nothing behind.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,7 +39,7 @@ impl Rig {
             "$ORIGIN bench.test.\n$TTL 3600\n@ SOA ns1 host {serial} 3600 600 86400 1\n@ NS ns1\n\
              ns1 A 192.0.2.1\n{more}"
         );
-        // Whoever looks at times must see that this is another file.
+        // A rename makes it another file, which a server that polls its files must notice.
         fs::write(self.folder.path().join("zone.part"), zone).unwrap();
         fs::rename(self.folder.path().join("zone.part"), self.zone()).unwrap();
     }
@@ -51,7 +51,7 @@ impl Rig {
         settings: &Settings,
     ) -> Result<Started, StartError> {
         self.starts += 1;
-        // Deeper than the path of a socket may be long (107 bytes, unix(7)).
+        // Deeper than the longest path of a socket (107 bytes, unix(7)).
         let deep = self.folder.path().join("deep/".repeat(24));
         let folder = deep.join(format!("{}-{}", definition.name, self.starts));
         let setting = Setting {
@@ -81,7 +81,7 @@ struct Started {
 }
 
 impl Started {
-    /// Stops it, and sees that nothing is left.
+    /// Stops it, and asserts that nothing is left.
     fn stop(self, definition: &Definition) {
         let asked = Instant::now();
         self.subject.stop();
@@ -91,7 +91,7 @@ impl Started {
     }
 }
 
-/// Processes that were started for a folder, known by their environment or by where they work.
+/// Processes of a folder, by their environment or their working directory.
 fn processes_of(folder: &Path) -> Vec<u32> {
     let mark = format!("KQPS_SUBJECT={}\0", folder.display());
     let is_of = |pid: &u32| {
@@ -103,7 +103,7 @@ fn processes_of(folder: &Path) -> Vec<u32> {
     names.filter_map(|name| name.to_str()?.parse().ok()).filter(is_of).collect()
 }
 
-/// The definitions that can be tried here; what is missing is told.
+/// The definitions that can be tried here. Prints a note for each other.
 fn installed() -> Vec<Definition> {
     let all = builtin::servers().into_iter().chain([builtin::echo()]);
     all.filter(|definition| {
@@ -120,7 +120,7 @@ fn installed() -> Vec<Definition> {
     .collect()
 }
 
-/// Asks for a name's address until there is a reply: its rcode and how many answers it has.
+/// Asks for a name's address until there is a reply. Returns its rcode and number of answers.
 fn ask(server: SocketAddr, name: &str) -> (u8, u16) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(server).unwrap();
@@ -133,7 +133,7 @@ fn ask(server: SocketAddr, name: &str) -> (u8, u16) {
     query.extend([0, 0, 1, 0, 1]);
     for _ in 0..20 {
         let mut reply = [0; 1500];
-        // A port that refuses is an error at once; the time that is left is for those that are slow.
+        // A refusing port is an error at once; the remaining time is for slow servers.
         if socket.send(&query).is_ok() && socket.recv(&mut reply).is_ok() {
             assert_eq!((reply[..2].to_vec(), reply[2] & 0x80), (query[..2].to_vec(), 0x80));
             return (reply[3] & 0x0f, u16::from_be_bytes([reply[6], reply[7]]));
@@ -154,7 +154,7 @@ fn assert_answers(definition: &Definition, subject: &Subject) {
     }
 }
 
-/// The last core, which is not the one that a server takes first when it chooses for itself.
+/// The last core, which servers do not choose first by themselves.
 fn last_core() -> u32 {
     *kqps_kernel::affinity::allowed().unwrap().last().unwrap()
 }
@@ -174,14 +174,14 @@ fn each_starts_under_each_of_its_settings_answers_and_stops() {
             tried.extend(declared.values.keys().map(|value| [(name.clone(), value.clone())].into()));
         }
         for settings in tried {
-            // The echo can steer only where each worker has a socket.
+            // The echo can steer only if each worker has a socket.
             let settings = if definition.name == "echo" && settings.contains_key("steer") {
                 settings.into_iter().chain([("sockets".into(), "reuseport".into())]).collect()
             } else {
                 settings
             };
             let mut started = match rig.start(&definition, 1, &settings) {
-                // What a front is set up before, or beside, is another program.
+                // A front needs another program, as its back end or beside it.
                 Err(error) if error.output().iter().any(|line| line.contains("is not on the PATH")) => {
                     eprintln!("not tried: {} with {settings:?}: {:?}", definition.title, error.output());
                     continue;
@@ -300,7 +300,8 @@ fn unbound_waits_by_the_call_that_was_asked_for() {
     }
 }
 
-/// One that ends takes the others with it, so that a subject is never measured with fewer workers than it has.
+/// If one worker ends, the others end too, so that no trial measures a subject with fewer workers than it
+/// should have.
 #[test]
 fn unbound_is_whole_or_not_at_all() {
     let Some(unbound) = installed().into_iter().find(|definition| definition.name == "unbound") else {

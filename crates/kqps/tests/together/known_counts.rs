@@ -1,5 +1,5 @@
-//! What kqps must find when the answer is known beforehand and a busy host must not change it: counts above all. The
-//! small form of those proofs of `cargo xtask prove`, at the same time.
+//! Proofs whose answer is known beforehand and does not depend on how busy the host is, mostly counts: those
+//! of `cargo xtask prove`, in their small form, all at the same time.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! What starts many programs and mostly waits for them, so that tests share the cores: on a busy host they find the
-//! same.
+//! Tests that start many programs and mostly wait for them, so that they share the cores. A busy host does
+//! not change their results.
 
 mod known_counts;
 mod peers;

@@ -1,5 +1,5 @@
-//! The measurements of `cargo xtask peers` in a tiny form. What they find is worth nothing at this length;
-//! that they find it is what is tested.
+//! The measurements of `cargo xtask peers` in a tiny form. At this length their figures mean nothing; the
+//! tests check that there are figures.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn measured_of(name: Name, only: Option<&str>, file: &str) -> Value {
     let extent = Extent { only, blocks: 1, seconds: 0.3 };
     let kqps = Path::new(env!("CARGO_BIN_EXE_kqps"));
     let calls = kqps.with_file_name("examples/calls");
-    // As `cargo xtask test` does, and a `cargo test` of the whole workspace.
+    // `cargo xtask test` builds it, and so does `cargo test` of the whole workspace.
     assert!(calls.is_file(), "build it first: cargo build --workspace --examples");
     let programs = Programs { kqps, calls: &calls };
     measure(name, extent, programs, folder.path()).unwrap_or_else(|e| panic!("{e:#}"));
@@ -49,7 +49,7 @@ fn echoes_are_laid_beside_each_other() {
     every_row_has_a_ratio(&measured(Name::Echo, "echo.json"), 5);
 }
 
-/// Those of its rows that need no other program, and the one that is a difference.
+/// The rows that need no other program, and the row whose result is a difference.
 #[test]
 fn a_front_is_laid_beside_what_stands_behind_it() {
     for (only, told) in [("by a stream", "ratio"), ("latency", "difference_us")] {

@@ -1,5 +1,5 @@
-//! Asking a server: over UDP, with many queries on their way at once and patience for those that get lost, and over
-//! TCP, several queries to a connection.
+//! Asking a server: over UDP, with many queries outstanding and retries for lost ones, and over TCP, with
+//! several queries on a connection.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -10,26 +10,26 @@ use anyhow::{Context as _, Result};
 
 use super::query::{Query, Transport};
 
-/// How many UDP queries may be on their way, and how long each is waited for, time after time. Replies to as many
-/// fit into a socket's buffer. What has no reply by then is asked alone at last: NSD 4.6 loses queries that it takes
-/// up together with some that it drops.
+/// For each round, the most outstanding UDP queries, and how long each waits for its reply. As many replies
+/// fit into a socket's buffer. The last round asks the remaining queries one by one: NSD 4.6 loses queries
+/// that it receives in one call with some that it drops.
 const ROUNDS: [(usize, Duration); 3] =
     [(48, Duration::from_millis(150)), (48, Duration::from_millis(500)), (1, Duration::from_millis(40))];
 
-/// Queries to a TCP connection, all sent before the first reply is read.
+/// Queries on a TCP connection, all sent before the first reply is read.
 const PIPELINE: usize = 12;
 
-/// How long a TCP connection is waited for. Whoever will not answer mostly ends it sooner.
+/// How long to wait on a TCP connection. A server that will not answer mostly closes it sooner.
 const TCP_PATIENCE: Duration = Duration::from_millis(500);
 
-/// The queries of one call, the replies to them so far, and where.
+/// The queries of one call, their replies so far, and the server.
 struct Round<'q> {
     server: SocketAddr,
     queries: &'q [Query],
     replies: Vec<Option<Vec<u8>>>,
 }
 
-/// Asks a server, and gives back a reply, or none, for each query. The IDs of the queries must differ.
+/// Asks a server, and returns the reply to each query, or `None`. The IDs of the queries must differ.
 pub(super) fn ask(server: SocketAddr, queries: &[Query]) -> Result<Vec<Option<Vec<u8>>>> {
     let mut round = Round { server, queries, replies: vec![None; queries.len()] };
     for (window, patience) in ROUNDS {
@@ -39,7 +39,8 @@ pub(super) fn ask(server: SocketAddr, queries: &[Query]) -> Result<Vec<Option<Ve
     for many in round.open(Transport::Tcp).chunks(PIPELINE) {
         round.tcp(many).context("asking over TCP")?;
     }
-    // What ended a connection took others with it.
+    // A query that ended its connection took others with it, so each of the rest gets a connection of its
+    // own.
     for one in round.open(Transport::Tcp) {
         round.tcp(&[one]).context("asking over TCP")?;
     }
@@ -47,7 +48,7 @@ pub(super) fn ask(server: SocketAddr, queries: &[Query]) -> Result<Vec<Option<Ve
 }
 
 impl Round<'_> {
-    /// Those that have no reply.
+    /// The indices of queries without a reply.
     fn open(&self, transport: Transport) -> Vec<usize> {
         let is_open =
             |place: &usize| self.queries[*place].transport == transport && self.replies[*place].is_none();
@@ -90,7 +91,7 @@ impl Round<'_> {
             frames.extend((bytes.len() as u16).to_be_bytes());
             frames.extend(bytes);
         }
-        // A server may end the connection at any time, which the reader below sees.
+        // A server may close the connection at any time, which the reader below notices.
         let _ = stream.write_all(&frames);
         while places.iter().any(|place| self.replies[*place].is_none()) {
             let mut length = [0; 2];
@@ -106,7 +107,7 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Keeps a reply to the query with its ID. Every message that is no such reply is left aside.
+    /// Keeps a reply to the query with its ID. Every other message is ignored.
     fn take(&mut self, reply: &[u8], transport: Transport) {
         let (Some(first), [high, low, ..]) = (self.queries.first(), reply) else { return };
         let id = u16::from_be_bytes([*high, *low]);
@@ -172,7 +173,8 @@ mod tests {
         let queries: Vec<_> =
             (0..8).map(|index| query(index, Transport::Tcp, u8::from(index == 3))).collect();
         let replies = std::thread::scope(|scope| {
-            // The first connection has all of them, the others those that have no reply: the bad one and those after it.
+            // The first connection has all of them. Each other connection has a query without a reply: the
+            // bad one and those after it.
             scope.spawn(|| {
                 for _ in 0..6 {
                     let (mut stream, _) = server.accept().unwrap();
@@ -181,7 +183,7 @@ mod tests {
                         stream.write_all(&frame).unwrap();
                     }
                     stream.shutdown(Shutdown::Write).unwrap();
-                    // With bytes unread the end would be a reset, and take replies with it.
+                    // With unread bytes the end would be a reset, and lose replies.
                     stream.read_to_end(&mut Vec::new()).unwrap();
                 }
             });

@@ -1,33 +1,32 @@
-//! Comparing our reply with those of the peers: where they agree it must be theirs, and where they differ that of
-//! one of them, part by part.
+//! Compares our reply with those of the peers, part by part: if they agree, ours must be the same, and if
+//! they differ, ours must be that of one of them.
 
 use super::free;
 use super::part::Part;
 use super::query::Query;
 use super::reply::Reply;
 
-/// What came of one part of one query.
+/// The result for one part of one query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// All say the same.
+    /// All replies are the same.
     Same,
-    /// The peers differ, and we say what one of them says.
+    /// The peers differ, and our reply is that of one of them.
     OneOf,
-    /// We say what no peer says, and an RFC leaves that open: the row of the table.
+    /// Our reply is that of no peer, and an RFC leaves this open: the row of the table.
     Free(&'static str),
-    /// We say what no peer says.
+    /// Our reply is that of no peer.
     Wrong,
 }
 
-/// The replies to one query.
 pub(super) struct Replies {
-    /// None while only the peers are compared.
+    /// `None` while only the peers are compared.
     pub(super) ours: Option<Reply>,
     pub(super) peers: Vec<Reply>,
 }
 
 impl Replies {
-    /// What came of a part.
+    /// The result for a part.
     pub(super) fn finding(&self, part: Part, query: &Query) -> Finding {
         let agree = self.peers_agree(part);
         let Some(ours) = &self.ours else { return if agree { Finding::Same } else { Finding::OneOf } };
@@ -37,17 +36,16 @@ impl Replies {
         free::row(part, query, ours, &self.peers).map_or(Finding::Wrong, Finding::Free)
     }
 
-    /// Whether all peers say the same.
+    /// Whether all peers agree.
     pub(super) fn peers_agree(&self, part: Part) -> bool {
         self.peers.iter().all(|peer| part.is_equal(peer, &self.peers[0]))
     }
 
-    /// All replies, ours last.
     pub(super) fn all(&self) -> Vec<&Reply> {
         self.peers.iter().chain(&self.ours).collect()
     }
 
-    /// Whether one and the same peer says in every part what we say.
+    /// Whether one peer has the same reply as ours in every part.
     pub(super) fn is_like_one(&self) -> bool {
         self.ours.as_ref().is_some_and(|ours| self.peers.contains(ours))
     }

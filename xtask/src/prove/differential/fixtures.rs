@@ -1,6 +1,6 @@
-//! The zones that every server serves, and the names in them. One text has something for every branch of an answer;
-//! it is served unsigned and signed in three ways, each with a child zone below one of its cuts. The signed forms
-//! are made once, by `fixtures/differential/sign.sh`, so that whoever runs the proof needs no signer.
+//! The zones of every server, and the names in them. One text has a case for every branch of an answer. It is
+//! served unsigned and signed in three ways, each with a child zone below one of its cuts.
+//! `fixtures/differential/sign.sh` has made the signed forms, so that the proof needs no signer.
 
 use std::path::Path;
 use std::str::FromStr as _;
@@ -15,13 +15,12 @@ macro_rules! fixture {
     };
 }
 
-/// A zone's name and its master file.
 struct Fixture {
     origin: &'static str,
     text: &'static str,
-    /// In 100 names, how many are in this zone.
+    /// How many of 100 names are in this zone.
     share: u32,
-    /// Where its owners are read from: a text that has a record in each line, and the origin there.
+    /// The source of its owners: a text with a record in each line, and the origin in that text.
     owners: (&'static str, &'static str),
 }
 
@@ -48,10 +47,10 @@ const FIXTURES: [Fixture; 9] = [
     Fixture { origin: "other.test.", text: OTHER, share: 5, owners: ("", "") },
 ];
 
-/// A zone whose master file is not there.
+/// A zone whose master file is missing.
 const BROKEN: &str = "broken.test.";
 
-/// Writes the zones into a folder, and tells where.
+/// Writes the zones into a folder, and returns their places.
 pub(super) fn write(folder: &Path) -> Result<Vec<Zone>> {
     let mut zones = Vec::new();
     for fixture in &FIXTURES {
@@ -63,7 +62,7 @@ pub(super) fn write(folder: &Path) -> Result<Vec<Zone>> {
     Ok(zones)
 }
 
-/// Which of the zones a name is in, in wire format and without upper case; none where it is in no zone of ours.
+/// The zone of a name in wire format without upper case; `None` if it is in none of ours.
 pub(super) fn zone_of(name: &[u8]) -> Option<&'static str> {
     let origins = FIXTURES.iter().map(|fixture| fixture.origin);
     let is_above = |origin: &&str| {
@@ -74,14 +73,14 @@ pub(super) fn zone_of(name: &[u8]) -> Option<&'static str> {
     origins.filter(is_above).max_by_key(|origin| origin.len())
 }
 
-/// A zone as those see it who ask.
+/// A zone as its clients see it.
 pub(super) struct Known {
     /// Its labels, from the left.
     pub(super) origin: Vec<Vec<u8>>,
-    /// In 100 names, how many are asked for in it.
+    /// How many of 100 names are asked for in it.
     pub(super) share: u32,
     pub(super) owners: Vec<Owner>,
-    /// Those of NSEC3 records, which are no names of the zone (RFC 5155, section 7.2.8).
+    /// The owners of NSEC3 records, which are no names of the zone (RFC 5155, section 7.2.8).
     pub(super) hashes: Vec<Owner>,
 }
 
@@ -92,7 +91,7 @@ pub(super) struct Owner {
     pub(super) types: Vec<u16>,
 }
 
-/// What may be asked for: every zone, the one that is broken, and one that nobody serves.
+/// Everything that may be asked for: all zones, the broken one, and names that no server has.
 pub(super) fn known() -> Result<Vec<Known>> {
     let served = FIXTURES.iter().map(|fixture| {
         let (text, origin) = fixture.owners;
@@ -123,7 +122,7 @@ fn owners(text: &str, origin: &str) -> Result<Vec<Owner>> {
     Ok(found)
 }
 
-/// The owners of a zone whose names are relative, with no TTL, class or blank owner in its lines.
+/// The owners of a zone with relative names, whose lines have no TTL, class or blank owner.
 fn relative_owners(text: &str) -> Vec<Owner> {
     let mut found = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with([';', '$'])) {

@@ -1,6 +1,6 @@
-//! What RFCs leave open, so that a reply may differ from those of all peers and be as right. Each row says in which
-//! parts, for which queries, how far, and who leaves it open. A row is used only where no peer says the same, and its
-//! uses are counted and told.
+//! The choices that RFCs leave open, so that a reply may differ from those of all peers and still be correct.
+//! Each row gives the parts, the queries, the extent, and the RFC. A row applies only if no peer has the
+//! same, and the proof prints how often each applied.
 
 use domain::base::Rtype;
 use domain::base::iana::Rcode;
@@ -17,11 +17,11 @@ struct Row {
     is_free: fn(&Case<'_>) -> bool,
 }
 
-/// A query and what came of it.
+/// A query and its replies.
 struct Case<'r> {
     query: &'r Query,
     ours: &'r Normal,
-    /// Those of the peers that replied.
+    /// The replies of the peers that sent one.
     peers: Vec<&'r Normal>,
     /// Whether a peer did not reply.
     is_ignored: bool,
@@ -30,7 +30,7 @@ struct Case<'r> {
 /// TC in the second word of the header.
 const TC: u16 = 0x0200;
 
-/// A chain that has so many links is one that never ends.
+/// A chain with this many links counts as endless.
 const ENDLESS_LINKS: usize = 8;
 
 const TABLE: [Row; 10] = [
@@ -146,7 +146,7 @@ impl Case<'_> {
         self.peers.iter().any(|peer| peer.additional.records.contains(record))
     }
 
-    /// Whether all chains are the same as far as they go.
+    /// Whether all chains are equal up to the length of the shorter.
     fn is_same_chain(&self) -> bool {
         let ours = &self.ours.answer.chain;
         self.peers
@@ -156,13 +156,13 @@ impl Case<'_> {
     }
 }
 
-/// Whether a chain comes back to where it was.
+/// Whether a chain leads back to one of its names.
 fn is_circle(chain: &[Record]) -> bool {
     let leads_back = |last: &Record| chain.iter().any(|link| link.owner.eq_ignore_ascii_case(&last.data));
     chain.last().is_some_and(leads_back)
 }
 
-/// Whether a record tells how to reach what the data of answers names, or their owner.
+/// Whether a record is an address (or the like) of a name in the data of answers, or of their owner.
 fn is_about_target(record: &Record, answers: &[Record]) -> bool {
     let types = [Rtype::A, Rtype::AAAA, Rtype::SVCB, Rtype::HTTPS, Rtype::RRSIG].map(Rtype::to_int);
     let names = |answer: &Record| {

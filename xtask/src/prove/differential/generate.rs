@@ -1,5 +1,5 @@
-//! Queries from a seed. The query with a given index is the same whatever else is asked, so that one that showed a
-//! difference can be asked again alone.
+//! Queries from a seed. The query with a given index does not depend on the others, so that a query that
+//! showed a difference can be asked again alone.
 
 use domain::base::Rtype;
 use fastrand::Rng;
@@ -8,22 +8,22 @@ use super::fixtures::{self, Known, Owner};
 use super::odd;
 use super::query::{AD, CD, Edns, Plain, Query, Question, RD, Transport, option};
 
-/// Of 100 queries so many have something odd about their bytes.
+/// How many of 100 queries have odd bytes.
 const ODD_SHARE: u32 = 12;
 
-/// Of 100 names in a zone with NSEC3 so many are those of such records.
+/// How many of 100 names in a zone with NSEC3 are owners of such records.
 const HASH_SHARE: u32 = 3;
 
-/// Names are at most so long (RFC 1035, section 2.3.4).
+/// The longest name, bytes (RFC 1035, section 2.3.4).
 const NAME_BYTES_MAX: usize = 255;
 
-/// Labels that stand where there is none, or where a wildcard would.
+/// Labels of names that may not exist, or that a wildcard may match.
 const LABELS: [&[u8]; 16] = [
     b"www", b"a", b"nowhere", b"host", b"ns", b"*", b"some", b"zzzz", b"-", b"_tcp", b"0", b"\0", b"\xff",
     b"b", b"x.y", b"deep",
 ];
 
-/// Types that are asked for whether they are there or not.
+/// Types to ask for, whether a name has them or not.
 #[rustfmt::skip]
 const TYPES: [Rtype; 30] = [
     Rtype::A, Rtype::A, Rtype::A, Rtype::AAAA, Rtype::AAAA, Rtype::NS, Rtype::NS, Rtype::SOA, Rtype::CNAME, Rtype::DNAME,
@@ -32,10 +32,10 @@ const TYPES: [Rtype; 30] = [
     Rtype::ANY, Rtype::CDS, Rtype::HINFO,
 ];
 
-/// Types that are no data of a zone: meta types and query types, the old and the reserved (RFC 6895, section 3.1).
+/// Types that are no data of a zone: meta types and query types, old and reserved ones (RFC 6895, section
+/// 3.1).
 const META_TYPES: [u16; 14] = [0, 41, 128, 249, 250, 251, 251, 252, 252, 253, 254, 3, 10, 65535];
 
-/// Makes queries.
 pub(super) struct Generator {
     seed: u64,
     zones: Vec<Known>,
@@ -52,7 +52,8 @@ impl Generator {
         let plain = self.plain(&mut rng);
         let id = Query::id(index);
         let is_odd = rng.u32(..100) < ODD_SHARE;
-        // A server may end a connection for what is odd, and so it is slow to ask: few of these use TCP.
+        // A server may close a connection after an odd query, which makes such queries slow: few of them use
+        // TCP.
         let tcp_share = if is_odd { 1 } else { 15 };
         let is_transfer = [Rtype::AXFR, Rtype::IXFR].contains(&plain.question.rtype());
         let is_tcp = rng.u32(..100) < tcp_share && !is_transfer;
@@ -97,7 +98,7 @@ impl Generator {
     }
 }
 
-/// The labels before the origin: an owner, or a name that has to do with it.
+/// The labels before the origin: those of an owner, or of a name derived from it.
 fn prefix(owner: &Owner, rng: &mut Rng) -> Vec<Vec<u8>> {
     let mut labels = owner.labels.clone();
     match rng.u8(..100) {
@@ -107,11 +108,11 @@ fn prefix(owner: &Owner, rng: &mut Rng) -> Vec<Vec<u8>> {
             labels.insert(0, label(rng));
             labels.insert(0, label(rng));
         }
-        // Those above it may be empty non-terminals.
+        // Names above it may be empty non-terminals.
         68..76 if !labels.is_empty() => drop(labels.drain(..rng.usize(1..=labels.len()))),
         76..88 if !labels.is_empty() => beside(&mut labels[0], rng),
         88..92 => {
-            // As long as it can be; a DNAME may make it longer.
+            // As long as possible; a DNAME may make it longer.
             for _ in 0..rng.usize(1..8) {
                 labels.insert(0, vec![b'l'; rng.usize(1..64)]);
             }
@@ -130,7 +131,7 @@ fn label(rng: &mut Rng) -> Vec<u8> {
     rng.choice(LABELS).expect("there are some").to_vec()
 }
 
-/// Makes a label that is little before or after this one in canonical order, where NSEC records begin and end.
+/// Changes a label to one shortly before or after it in canonical order, near the ends of NSEC records.
 fn beside(label: &mut Vec<u8>, rng: &mut Rng) {
     match rng.u8(..4) {
         0 if label.len() < 63 => label.push(*rng.choice(&[0, b'-', b'a', 0xff]).expect("there are some")),
@@ -146,7 +147,7 @@ fn beside(label: &mut Vec<u8>, rng: &mut Rng) {
     }
 }
 
-/// A name of these labels. What makes it too long is left out from the left.
+/// A name of these labels. Labels that make it too long are left out from the left.
 pub(super) fn wire(parts: &[&[Vec<u8>]]) -> Vec<u8> {
     let labels: Vec<&Vec<u8>> = parts.iter().copied().flatten().collect();
     let mut bytes_left = NAME_BYTES_MAX - 1;
@@ -212,7 +213,7 @@ fn edns(rng: &mut Rng) -> Edns {
     edns
 }
 
-/// The seed of one query (the finaliser of `SplitMix64`, so that near indices are far apart).
+/// The seed of one query (the finaliser of `SplitMix64`, so that near indices give distant seeds).
 fn mixed(seed: u64, index: u64) -> u64 {
     let mut mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,18 +1,17 @@
-//! Queries that are unusual or wrong, made from usual ones: other opcodes and classes, other counts, records where
-//! none belong, OPT records that break the rules, names that are none, messages that are cut.
+//! Unusual and wrong queries, made from usual ones: other opcodes and classes, wrong counts, misplaced
+//! records, OPT records that break the rules, invalid names, truncated messages.
 
 use fastrand::Rng;
 
 use super::query::{Edns, Plain, SOA, option};
 
-/// Bytes of a header.
 const HEADER: usize = 12;
 
 /// A TSIG record (RFC 8945, section 4.2) of the key `k.`, HMAC-SHA256, made in 2026, with a MAC of zeros.
 const TSIG: &[u8] = b"\x01k\0\0\xfa\0\xff\0\0\0\0\0\x3d\x0bhmac-sha256\0\0\0\x69\x20\0\0\x01\x2c\0\x20\
     \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
-/// Changes the bytes of a query. An oddity with a question of its own takes only the ID and the rest of `Plain`.
+/// Changes the bytes of a query. A change that replaces the question uses the rest of `Plain` only.
 type Change = fn(&Plain, &mut Vec<u8>, &mut Rng);
 
 #[rustfmt::skip]
@@ -100,7 +99,7 @@ const ODDITIES: [(&str, Change); 37] = [
     ("TSIG of an unknown key", |_, bytes, _| {
         let id = [bytes[0], bytes[1]];
         bytes.extend(TSIG);
-        // The original ID, before error and the length of what follows.
+        // The original ID, which stands before the error and the length of other data.
         let place = bytes.len() - 6;
         bytes[place..place + 2].copy_from_slice(&id);
         bytes[11] += 1;
@@ -122,7 +121,7 @@ const ODDITIES: [(&str, Change); 37] = [
         bytes.splice(HEADER..HEADER + plain.question.qname.len(), names[rng.usize(..5)].iter().copied()).for_each(drop);
         let end = HEADER + bytes[HEADER..].iter().position(|byte| *byte == 0).expect("a name ends") + 1;
         bytes[end..end + 4].copy_from_slice(&[0, *rng.choice(&[16, 16, 16, 1, 255, 6]).expect("there are some"), 0, 3]);
-        // What points back to the qname would not.
+        // The SOA of an IXFR has the old qname for its owner, so it is removed.
         if bytes[9] != 0 {
             bytes[9] = 0;
             bytes.drain(end + 4..end + 6 + SOA.len());
@@ -130,20 +129,20 @@ const ODDITIES: [(&str, Change); 37] = [
     }),
     ("some bytes changed", |_, bytes, rng| {
         for _ in 0..rng.u8(1..4) {
-            // The ID stays: the reply is known by it.
+            // The ID stays, since it identifies the reply.
             let place = rng.usize(2..bytes.len());
             bytes[place] = rng.u8(..);
         }
     }),
 ];
 
-/// Every oddity.
+/// The names of all oddities.
 #[cfg(test)]
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     ODDITIES.iter().map(|(name, _)| *name)
 }
 
-/// Makes a query odd, and says how.
+/// Makes a query odd, and returns the oddity's name.
 pub(super) fn make(plain: &Plain, bytes: &mut Vec<u8>, rng: &mut Rng) -> &'static str {
     let (name, change) = rng.choice(&ODDITIES).expect("there are some");
     change(plain, bytes, rng);
@@ -163,7 +162,7 @@ fn question_end(plain: &Plain) -> usize {
     HEADER + plain.question.qname.len() + 4
 }
 
-/// Puts a SOA behind the question, and counts it at this byte of the header.
+/// Inserts a SOA record after the question, and counts it at this byte of the header.
 fn insert_soa(plain: &Plain, bytes: &mut Vec<u8>, count_at: usize) {
     let end = question_end(plain);
     bytes.splice(end..end, [0xc0, 12].into_iter().chain(SOA)).for_each(drop);
@@ -180,13 +179,13 @@ fn opt(options: &[u8], rng: &mut Rng) -> Edns {
     }
 }
 
-/// Adds an OPT record at the end.
+/// Appends an OPT record, and counts it.
 fn append_opt(bytes: &mut Vec<u8>, edns: &Edns) {
     bytes.extend(edns.bytes());
     bytes[11] += 1;
 }
 
-/// Leaves only the question, and adds an OPT record whose bytes are changed.
+/// Keeps the question only, and adds an OPT record with changed bytes.
 fn with_opt(plain: &Plain, bytes: &mut Vec<u8>, rng: &mut Rng, change: fn(&mut Vec<u8>)) {
     bytes.truncate(question_end(plain));
     bytes[6..HEADER].fill(0);

@@ -5,12 +5,11 @@ use domain::base::iana::{Opcode, OptRcode, OptionCode};
 
 use super::reply::{Normal, NormalOpt, Record, Reply, Section};
 
-/// A part of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Part {
-    /// Whether there is one.
+    /// Whether there is a reply.
     Reply,
-    /// Whether its bytes are a message.
+    /// Whether its bytes are a well-formed message.
     Form,
     Rcode,
     Opcode,
@@ -25,13 +24,13 @@ pub(super) enum Part {
     Answer,
     Authority,
     Additional,
-    /// Whether there is one, its version, DO and the other flags.
+    /// Whether there is an OPT record, and its version, DO and other flags.
     Opt,
-    /// EDNS options by their codes; each depends on what a server offers.
+    /// EDNS options by their codes. Each depends on what a server offers.
     Nsid,
     Cookie,
     ExtendedError,
-    /// All others.
+    /// All other options.
     Options,
 }
 
@@ -59,7 +58,7 @@ impl Part {
         Self::Options,
     ];
 
-    /// How it is called.
+    /// The part's name in reports.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Reply => "reply",
@@ -85,8 +84,8 @@ impl Part {
         }
     }
 
-    /// Whether two replies are equal in it. What has no message has no other part than [`Part::Reply`], and is
-    /// equal to everything in the rest.
+    /// Whether two replies are equal in this part. A reply without a message differs in [`Part::Reply`] only,
+    /// and counts as equal in all other parts.
     pub(super) fn is_equal(self, one: &Reply, another: &Reply) -> bool {
         let (Some(a), Some(b)) = (one.message(), another.message()) else {
             return self != Self::Reply || one.message().is_none() == another.message().is_none();
@@ -110,7 +109,7 @@ impl Part {
         }
     }
 
-    /// The section that it is, where it is one.
+    /// The section that the part stands for, if any.
     pub(super) fn section(self, message: &Normal) -> Option<&Section> {
         match self {
             Self::Answer => Some(&message.answer),
@@ -120,7 +119,7 @@ impl Part {
         }
     }
 
-    /// Of a reply's options those that it is.
+    /// The options of a reply that belong to this part.
     fn options(self, message: &Normal) -> impl Iterator<Item = &(u16, Vec<u8>)> {
         let all = message.opt.iter().flat_map(|opt| &opt.options);
         all.filter(move |(code, _)| self == Self::of_option(OptionCode::from_int(*code)))
@@ -135,7 +134,7 @@ impl Part {
         }
     }
 
-    /// Its bits in the second word of the header (RFC 1035, section 4.1.1; RFC 4035, section 3).
+    /// The part's bits in the second word of the header (RFC 1035, section 4.1.1; RFC 4035, section 3).
     fn mask(self) -> u16 {
         match self {
             Self::Opcode => 0x7800,
@@ -150,7 +149,7 @@ impl Part {
         }
     }
 
-    /// What one reply has in it, beside others: of a section only what not all of them have.
+    /// The contents of this part of a reply in words. Of a section, only records that not all replies have.
     pub(super) fn words(self, reply: &Reply, others: &[&Reply]) -> String {
         let Some(message) = reply.message() else { return "silence".into() };
         match self {
@@ -176,7 +175,7 @@ impl Part {
         }
     }
 
-    /// The records of a section that not all of the other replies have too.
+    /// The records of a section that not all of the other replies have.
     pub(super) fn own<'s>(self, section: &'s Section, others: &[&Reply]) -> Vec<&'s Record> {
         let others: Vec<&Section> =
             others.iter().filter_map(|other| self.section(other.message()?)).collect();
@@ -185,10 +184,10 @@ impl Part {
     }
 }
 
-/// More types than these are only counted.
+/// If there are more types than this, the rest is only counted.
 const TYPES_NAMED: usize = 3;
 
-/// The types of records as words, each once. Signatures are named where there is nothing else.
+/// The types of records as words, each once. Signatures are named only if there is nothing else.
 fn types(records: &[&Record]) -> String {
     let is_signature = |record: &&&Record| record.rtype == Rtype::RRSIG.to_int();
     let mut words: Vec<String> = records

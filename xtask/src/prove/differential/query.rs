@@ -1,46 +1,44 @@
-//! A query: its bytes, and how one would type it for dig.
+//! A query: its bytes, and the arguments of dig for it.
 
 use std::fmt::Write as _;
 
 use domain::base::iana::Class;
 use domain::base::{Name, Rtype};
 
-/// What carries a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     Udp,
     Tcp,
 }
 
-/// A query as it leaves.
+/// A query as it is sent.
 #[derive(Clone, Debug)]
 pub(super) struct Query {
-    /// Which of the generated ones it is; with the seed it can be made again.
+    /// Its index among the generated queries. With the seed it can be made again.
     pub(super) index: u64,
     pub(super) transport: Transport,
     pub(super) bytes: Vec<u8>,
-    /// How one would type it, and what is odd about its bytes.
+    /// The arguments of dig for it, and the oddity of its bytes.
     pub(super) words: String,
     /// The question that it was made from.
     pub(super) question: Question,
 }
 
 impl Query {
-    /// The four bits of its header that say what it wants.
+    /// The opcode in its header; 0 without a whole header.
     pub(super) fn opcode(&self) -> u8 {
         self.bytes.get(2).map_or(0, |byte| byte >> 3 & 0x0f)
     }
 
-    /// By which a reply is known to be its own.
+    /// The ID of the query with this index, which identifies its reply.
     pub(super) fn id(index: u64) -> u16 {
         index as u16
     }
 }
 
-/// What is asked.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
-    /// In wire format, as it is written.
+    /// In wire format, in its own case.
     pub(super) qname: Vec<u8>,
     pub(super) qtype: u16,
     pub(super) qclass: u16,
@@ -59,21 +57,21 @@ pub(super) struct Edns {
     pub(super) is_do: bool,
     /// In wire format.
     pub(super) options: Vec<u8>,
-    /// The same as words.
+    /// The same in words.
     pub(super) option_words: String,
 }
 
-/// A query with nothing odd about it, before it is bytes.
+/// A query without oddities, before it is encoded.
 #[derive(Clone, Debug)]
 pub(super) struct Plain {
     pub(super) question: Question,
     pub(super) bits: u16,
     pub(super) edns: Option<Edns>,
-    /// For IXFR: the SOA of the version that the client has.
+    /// For IXFR: whether it has the SOA record of the client's version.
     pub(super) has_soa: bool,
 }
 
-/// TYPE, CLASS, TTL, RDLENGTH and RDATA of a SOA with serial 1 and root names, after an owner.
+/// TYPE, CLASS, TTL, RDLENGTH and RDATA of a SOA with serial 1 and root names, without the owner.
 pub(super) const SOA: [u8; 32] =
     [0, 6, 0, 1, 0, 0, 0, 0, 0, 22, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 

@@ -1,5 +1,6 @@
-//! The normal form of a reply, read with `domain`: names without case and uncompressed, records without order
-//! except for chains, the extended rcode whole. Two replies that say the same are equal in it.
+//! The normal form of a reply, read with the crate `domain`: names in lower case and uncompressed, records
+//! sorted except for chains, and the whole extended rcode. Two replies with the same contents have equal
+//! normal forms.
 
 use std::fmt;
 
@@ -13,22 +14,20 @@ use domain::base::{Message, Name, Rtype};
 use domain::dep::octseq::Parser;
 use domain::rdata::AllRecordData;
 
-/// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    /// Nothing, though it was asked for again and again.
+    /// No reply, after several tries.
     Silence,
     Message(Box<Normal>),
 }
 
-/// A reply in normal form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Normal {
-    /// What is wrong with its bytes; empty when nothing is.
+    /// The fault in its bytes; empty if there is none.
     pub(super) fault: String,
     /// The second word of the header.
     pub(super) bits: u16,
-    /// With the upper bits that are in OPT.
+    /// With the upper bits from OPT.
     pub(super) rcode: u16,
     /// As it was sent back, byte by byte.
     pub(super) question: Vec<u8>,
@@ -39,16 +38,15 @@ pub(super) struct Normal {
     pub(super) opt: Option<NormalOpt>,
 }
 
-/// The records of a section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Section {
-    /// CNAME and DNAME records in their order: whoever follows them reads them so.
+    /// CNAME and DNAME records in their order, in which a client follows them.
     pub(super) chain: Vec<Record>,
-    /// All records, sorted. What is there twice is here twice.
+    /// All records, sorted. A record that was sent twice is here twice.
     pub(super) records: Vec<Record>,
 }
 
-/// A record: canonical bytes (RFC 4034, section 6.2), but with its TTL as it came.
+/// A record with canonical bytes (RFC 4034, section 6.2), but with the TTL of the reply.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Record {
     pub(super) owner: Vec<u8>,
@@ -58,13 +56,13 @@ pub(super) struct Record {
     pub(super) ttl: u32,
 }
 
-/// What an OPT record says, apart from the size that its sender takes.
+/// The contents of an OPT record, except for the sender's payload size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NormalOpt {
     pub(super) version: u8,
-    /// DO and the flags that have no meaning yet.
+    /// DO and the reserved flags.
     pub(super) flags: u16,
-    /// Code and data, sorted. Of a cookie only the client's part: the server's is its own.
+    /// Codes and data, sorted. Of a cookie only the client's part, since each server makes its own part.
     pub(super) options: Vec<(u16, Vec<u8>)>,
 }
 
@@ -72,7 +70,6 @@ pub(super) struct NormalOpt {
 const CLIENT_COOKIE: usize = 8;
 
 impl Reply {
-    /// Reads a reply.
     pub(super) fn read(bytes: Option<&[u8]>) -> Self {
         let Some(bytes) = bytes else { return Self::Silence };
         let mut normal = Normal::default();
@@ -82,7 +79,7 @@ impl Reply {
         Self::Message(Box::new(normal))
     }
 
-    /// Its normal form, unless there is none.
+    /// The normal form; `None` without a message.
     pub(super) fn message(&self) -> Option<&Normal> {
         match self {
             Self::Silence => None,
@@ -92,7 +89,7 @@ impl Reply {
 }
 
 impl Normal {
-    /// Reads what there is. What was read before an error stays.
+    /// Reads all that can be read. Parts before an error stay.
     fn fill(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         let message = Message::from_slice(bytes).map_err(|_| Fault("shorter than a header".into()))?;
         self.bits = u16::from_be_bytes([bytes[2], bytes[3]]);
@@ -111,7 +108,7 @@ impl Normal {
         Ok(())
     }
 
-    /// Takes the records of a section, and OPT out of them.
+    /// Reads the records of a section, and removes OPT from them.
     fn section(&mut self, records: RecordSection<'_, [u8]>) -> Result<Section, Fault> {
         let mut section = Section::default();
         for record in records {
@@ -125,7 +122,7 @@ impl Normal {
             let parsed = record.into_any_record::<AllRecordData<_, ParsedName<_>>>()?;
             let mut data = Vec::new();
             match parsed.data() {
-                // Times and MAC are each server's own.
+                // Time and MAC differ from server to server.
                 AllRecordData::Tsig(tsig) => data.extend(tsig.error().to_int().to_be_bytes()),
                 other => {
                     other.compose_canonical_rdata(&mut data).map_err(|_| Fault("data too long".into()))?;
@@ -164,7 +161,7 @@ impl Normal {
     }
 }
 
-/// Where the message should end.
+/// The offset of the message's end.
 fn end_of(mut section: RecordSection<'_, [u8]>) -> Result<usize, Fault> {
     for record in section.by_ref() {
         record?;
@@ -191,7 +188,7 @@ impl fmt::Display for NormalOpt {
     }
 }
 
-/// What is wrong with the bytes of a reply.
+/// A fault in the bytes of a reply.
 struct Fault(String);
 
 impl fmt::Display for Fault {

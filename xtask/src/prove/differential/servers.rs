@@ -1,4 +1,4 @@
-//! The servers that are compared, started as the lab starts them, with their defaults.
+//! The compared servers, started as the lab starts them, with their defaults.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,16 +11,14 @@ use kqps_lab::subject::{Definition, Setting, StartError, Subject, Zone, builtin}
 use super::super::{Bench, Size};
 use super::query::Query;
 
-/// The peers, as their files under `subjects` are called.
+/// The peers, by the names of their files under `subjects`.
 const PEERS: [&str; 3] = ["nsd", "knot", "bind"];
 
-/// Ours.
 const OURS: &str = "kqps-auth";
 
-/// The I/O model of ours.
 const IO: &str = "mmsg";
 
-/// A server that answers. It ends when this is dropped.
+/// A server that answers. Dropping it ends it.
 pub(super) struct Server {
     pub(super) title: String,
     pub(super) is_ours: bool,
@@ -32,7 +30,7 @@ impl Server {
         self.subject.address()
     }
 
-    /// Whether it lives after these queries.
+    /// An error if the server has ended, with these queries as the likely cause.
     pub(super) fn check(&mut self, queries: &[Query]) -> Result<()> {
         let Some((how, output)) = self.subject.ended() else { return Ok(()) };
         let (first, last) = (queries.first(), queries.last());
@@ -41,7 +39,8 @@ impl Server {
     }
 }
 
-/// Starts the peers, and ours last. One that is not installed is an error, but not in a small proof that has another.
+/// Starts the peers, and our server last. A server that is not installed is an error, unless a small proof
+/// has another peer.
 pub(super) fn start(bench: &Bench, zones: &[Zone]) -> Result<Vec<Server>> {
     let known = builtin::servers();
     let mut servers = Vec::new();

@@ -1,4 +1,4 @@
-//! What came of all queries: counts, and differences by kind, each with an example.
+//! The results of all queries: counts, and kinds of differences, each with an example.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,28 +10,26 @@ use super::query::Query;
 /// Records of a section that an example shows for each server.
 const SHOWN_RECORDS: usize = 6;
 
-/// A kind of difference, how often there was one, and the first.
+/// A kind of difference, its count, and its first case.
 struct Kind {
     count: u64,
-    /// The query.
     example: String,
     /// The records that not all servers sent.
     records: String,
 }
 
-/// The counts.
 pub(super) struct Tally {
-    /// The peers' names, and then ours where there is one.
+    /// The peers' names, and then ours if it takes part.
     names: Vec<String>,
     seed: u64,
     pub(super) queries: u64,
-    /// Queries to which all peers say the same in every part.
+    /// Queries to which all peers agree in every part.
     pub(super) agreed: u64,
-    /// Queries to which we say in every part what one and the same peer says.
+    /// Queries to which one and the same peer agrees with us in every part.
     pub(super) like_one: u64,
-    /// Where the peers differ, and we say what one of them says.
+    /// Parts in which the peers differ, and ours is that of one of them.
     differences: BTreeMap<String, Kind>,
-    /// Where we say what none says.
+    /// Parts in which ours is that of no peer.
     failures: BTreeMap<String, Kind>,
     free: BTreeMap<&'static str, u64>,
 }
@@ -75,12 +73,12 @@ impl Tally {
         }
     }
 
-    /// Whether nothing is wrong.
+    /// Whether there is no failure.
     pub(super) fn is_right(&self) -> bool {
         self.failures.is_empty()
     }
 
-    /// Everything that differs, the most frequent first.
+    /// All differences, the most frequent first.
     pub(super) fn report(&self) -> String {
         let Self { queries, seed, agreed, like_one, .. } = self;
         let mut text = format!("{queries} queries of seed {seed} to {}\n", self.names.join(", "));
@@ -114,7 +112,7 @@ fn sorted(kinds: &BTreeMap<String, Kind>) -> Vec<(&String, &Kind)> {
     sorted
 }
 
-/// Who says what: `rcode: NSD, BIND: REFUSED; Knot DNS: NOTAUTH`.
+/// The servers by their contents of a part: `rcode: NSD, BIND: REFUSED; Knot DNS: NOTAUTH`.
 fn words(part: Part, replies: &Replies, names: &[String]) -> String {
     let all = replies.all();
     let mut said: Vec<(String, Vec<&str>)> = Vec::new();
@@ -130,7 +128,7 @@ fn words(part: Part, replies: &Replies, names: &[String]) -> String {
     format!("{}: {}", part.name(), said.join("; "))
 }
 
-/// The records of a section that not all have, each on a line.
+/// The records of a section that not all servers sent, each on a line.
 fn records(part: Part, replies: &Replies, names: &[String]) -> String {
     let mut text = String::new();
     let all = replies.all();
@@ -147,7 +145,7 @@ fn records(part: Part, replies: &Replies, names: &[String]) -> String {
     text
 }
 
-/// The beginning of a long text: signatures and hashes say little.
+/// The beginning of a long text, since signatures and hashes mean little to a reader.
 fn shortened(text: &str) -> String {
     const LONG: usize = 110;
     if text.chars().count() <= LONG { text.into() } else { text.chars().take(LONG).chain(['…']).collect() }

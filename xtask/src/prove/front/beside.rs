@@ -1,5 +1,5 @@
-//! Honest clients beside hostile ones: one that asks question after question and is always answered, and a load whose
-//! every query has its fate.
+//! Honest clients beside hostile ones: a client that asks one question after the other and always gets its
+//! answer, and a load whose every query is accounted for.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,14 +14,15 @@ use super::honest::{Client, Heard};
 use super::house::{Front, failures};
 use crate::kqps::finish;
 
-/// How often an honest client asks again, and how long it waits each time: datagrams may be lost where many come.
+/// How often an honest client asks again, and how long it waits each time, since datagrams may be lost in a
+/// flood.
 pub(super) const TRIES: usize = 5;
 pub(super) const TRY: Duration = Duration::from_secs(1);
 
-/// Of the load's queries no more than this share may fail while back ends are well.
+/// The share of the load's queries that may fail while the back ends are well.
 const FAILED_MOST: f64 = 0.01;
 
-/// An honest query by a transport is answered.
+/// Asserts that an honest query by a client's transport is answered.
 pub(super) fn honest(client: &mut Client, number: usize) -> Result<()> {
     for attempt in 0..TRIES {
         match client.ask(&format!("honest{number}-{attempt}"), TRY)? {
@@ -33,8 +34,8 @@ pub(super) fn honest(client: &mut Client, number: usize) -> Result<()> {
     Err(anyhow!("an honest query had no answer"))
 }
 
-/// Does something while two honest clients ask again and again, one by each transport. Neither waits for the other: a
-/// connection that asks nothing is an idle one, which has to make room.
+/// Runs `hostile` while two honest clients ask again and again, one by each transport. Neither waits for the
+/// other: a connection without queries is an idle one, which a front may close.
 pub(super) fn beside_clients<T>(front: &Front, hostile: impl FnOnce() -> Result<T>) -> Result<T> {
     let stop = AtomicBool::new(false);
     let (udp, tcp) = (Client::udp(front.address)?, Client::tcp(front.address)?);
@@ -55,7 +56,7 @@ pub(super) fn beside_clients<T>(front: &Front, hostile: impl FnOnce() -> Result<
     })
 }
 
-/// Asks honestly until told to stop, and once at least.
+/// Asks honestly until `stop` is set, and once at least.
 fn ask_until(mut client: Client, stop: &AtomicBool) -> Result<()> {
     let mut count = 0;
     loop {
@@ -67,7 +68,7 @@ fn ask_until(mut client: Client, stop: &AtomicBool) -> Result<()> {
     }
 }
 
-/// What many honest clients ask.
+/// The queries of many honest clients.
 pub(super) struct Load<'a> {
     pub(super) bench: &'a Bench,
     pub(super) queries: PathBuf,
@@ -75,7 +76,7 @@ pub(super) struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Does something while they ask for so many seconds, and what they met with.
+    /// Runs `hostile` while they ask for `load_s` seconds. Returns its result and the load's failures.
     pub(super) fn beside<T>(
         &self,
         front: &Front,
@@ -88,21 +89,21 @@ impl Load<'_> {
         let player = self.bench.kqps.start_load(front.address, &self.queries, &flags)?;
         let done = hostile();
         let played = finish(player);
-        // What went wrong first is what is told.
+        // The error that came first is the one to report.
         let done = done?;
         let played = played?.measured()?;
         Ok((done, Harm { failed: failures(&played)?, sent: played.accounts.sent }))
     }
 }
 
-/// How many of a load's queries failed, and of how many.
+/// The number of failed queries of a load, and the number of all.
 pub(super) struct Harm {
     failed: u64,
     sent: u64,
 }
 
 impl Harm {
-    /// Nobody would notice it.
+    /// An error if more queries failed than users would accept.
     pub(super) fn is_small(&self) -> Result<()> {
         ensure!(self.failed as f64 <= FAILED_MOST * self.sent as f64, "{self}");
         Ok(())

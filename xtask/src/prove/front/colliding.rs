@@ -1,6 +1,6 @@
-//! Many clients whose queries have the same few IDs, each asking for names that nobody else asks for: every reply must
-//! be to a question that its own socket asked, with the ID that it had there. Meanwhile one back end gives replies
-//! with wrong IDs, and another one to wrong questions.
+//! Many clients whose queries have the same few IDs, each with names of its own: every reply must be to a
+//! question that its own socket asked, with the ID of that question. Meanwhile one back end sends replies
+//! with wrong IDs, and another one with wrong questions.
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
@@ -14,26 +14,25 @@ use super::honest::{question, socket_to};
 use super::house::{Front, urls};
 use crate::back_end::{BackEnd, Fault, Transport};
 
-/// Replies that are looked at.
+/// Replies to check, in the small form and in the whole one.
 const REPLIES: (u64, u64) = (200_000, 10_000_000);
 
-/// IDs that all clients use.
 const IDS: usize = 8;
 
-/// Clients, each with a socket of its own, in all threads together; and those threads.
+/// Clients, each with a socket of its own, over all threads; and the number of threads.
 const CLIENTS: usize = 64;
 const THREADS: usize = 2;
 
-/// A query that has no reply by then is given up. The front makes no client wait for so long.
+/// A query without a reply after this time is given up. The front makes no client wait that long.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How long each back end is well, and not, in turn.
+/// How long each back end is well, and how long it misbehaves, in turn.
 const SPELL: Duration = Duration::from_millis(300);
 
-/// Given-up questions whose late reply is still one to something that was asked.
+/// Questions that were given up, but whose late reply is still correct.
 const REMEMBERED: usize = 64;
 
-/// One client: what it asked with each ID.
+/// One client, with its question for each ID.
 struct Client {
     number: usize,
     socket: UdpSocket,
@@ -42,7 +41,6 @@ struct Client {
     given_up: VecDeque<Vec<u8>>,
 }
 
-/// What all clients count together.
 #[derive(Default)]
 struct Counts {
     replies: AtomicU64,
@@ -67,7 +65,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
             .map(|numbers| scope.spawn(move || ask(address, numbers, wanted, counts, stop)))
             .collect();
         while asking.iter().any(|thread| !thread.is_finished()) {
-            // The last two misbehave in turn, so that one of each kind is always there to answer.
+            // The last two misbehave in turn, so that back ends of each kind always answer.
             for (back_end, fault) in back_ends[3..].iter().zip([Fault::WrongIds, Fault::WrongQuestions]) {
                 back_end.set(fault);
                 std::thread::sleep(SPELL);
@@ -89,7 +87,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Asks as these clients until there are enough replies, or another thread found one that is wrong.
+/// Asks as these clients until there are enough replies, or another thread found a wrong one.
 fn ask(
     address: SocketAddr,
     numbers: impl Iterator<Item = usize>,
@@ -121,7 +119,7 @@ impl Client {
         Ok(Self { number, socket, asked: 0, open: Default::default(), given_up: VecDeque::new() })
     }
 
-    /// Asks with every ID that is free, for a name that was never asked for.
+    /// Asks with every free ID, for a name that was never asked for.
     fn ask(&mut self, counts: &Counts) -> Result<()> {
         for id in 0..IDS {
             if let Some((query, _)) = self.open[id].take_if(|(_, since)| since.elapsed() > PATIENCE) {
@@ -134,14 +132,14 @@ impl Client {
             }
             let query = question(&format!("n{}.client{}.test", self.asked, self.number), id as u16)?;
             self.asked += 1;
-            // A full buffer is a query that got lost.
+            // A query that finds a full buffer counts as lost.
             let _ = self.socket.send(&query);
             self.open[id] = Some((query, Instant::now()));
         }
         Ok(())
     }
 
-    /// Takes all replies that are there, each of which must be to something that this client asked.
+    /// Receives all replies that are there. Each must be to a question of this client.
     fn hear(&mut self, buffer: &mut [u8], counts: &Counts) -> Result<u64> {
         let mut heard = 0;
         while let Ok(bytes) = self.socket.recv(buffer) {

@@ -1,5 +1,5 @@
-//! Back ends that are killed or stopped: the others answer in their place, and when none is left clients are told so
-//! at once.
+//! Back ends that are killed or stopped: the others answer in their place, and if none is left, clients get
+//! SERVFAIL at once.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,36 +16,37 @@ use super::told::Told;
 use crate::back_end::Transport;
 use crate::kqps::finish;
 
-/// The load in the small form, where other tests may share the host; half of the capacity in the whole one.
+/// The load in the small form, where other tests may share the host. The whole form uses half of the
+/// capacity.
 const SMALL_QPS: f64 = 5000.0;
 
-/// Repetitions of each in the whole form.
+/// Repetitions of each trial in the whole form.
 const REPETITIONS: u64 = 20;
 
-/// A trial that could not be judged is made again, so often in the small form and in the whole one.
+/// How often a trial is made until it can be judged, in the small form and in the whole one.
 const SMALL_ATTEMPTS: u64 = 5;
 const ATTEMPTS: u64 = 10;
 
-/// Whether queries were lost cannot be told in the whole form if a core stood still for longer: at half of the capacity
-/// what comes in meanwhile fills much of the front's buffer, which holds some 25 ms of it.
+/// The longest pause of a core after which losses can still be judged in the whole form. At half of the
+/// capacity, the queries during a pause fill much of the front's buffer, which holds those of some 25 ms.
 const PAUSE_MOST: Duration = Duration::from_millis(15);
 
-/// Of all queries no more than this share may fail when one of four back ends is killed.
+/// The share of all queries that may fail when one of four back ends is killed.
 const FAILED_MOST: f64 = 1e-4;
 
-/// The front has found it out after this time.
+/// How soon the front must mark the back end down.
 const FOUND_WITHIN: Duration = Duration::from_secs(1);
 
-/// A query that nobody can answer is refused within this time.
+/// How soon the front must refuse a query that no back end can answer.
 const REFUSED_WITHIN: Duration = Duration::from_millis(500);
 
-/// Back ends that are there again are used after this time at most; on a host that others use it may take longer.
+/// How soon the front must use back ends that are up again: usually, and at most if others use the host.
 const BACK_SOON: Duration = Duration::from_millis(300);
 const BACK_WITHIN: Duration = Duration::from_secs(5);
 
 const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Unix, Transport::Udp];
 
-/// What is served, how it is reached, what is asked and how often a second.
+/// The zone, its transport, and the load.
 struct Load<'a> {
     zone: &'a Path,
     transport: Transport,
@@ -84,18 +85,18 @@ fn load<'a>(bench: &Bench, zone: &'a Path, queries: &'a Path, transport: Transpo
     Ok(Load { zone, transport, queries, rate: format!("{rate_qps:.0}") })
 }
 
-/// What a trial found. Its error is what no host excuses: sums that are wrong, a front that does not find out or hangs.
+/// The result of a trial. Errors are failures that no busy host excuses: wrong sums, a front that hangs, or
+/// one that does not notice.
 enum Found {
-    /// All that is promised.
+    /// All promises hold.
     Held,
-    /// Queries that should not have been lost were.
+    /// Queries were lost that should not have been.
     Lost(String),
-    /// Nothing that could be judged.
+    /// The trial cannot be judged.
     Spoiled,
 }
 
-/// Makes a trial until it can be judged: whether queries were lost is not where a core stood still, whatever came of it
-/// then.
+/// Makes a trial until it can be judged. Losses cannot be judged if a core was paused meanwhile.
 fn judged(bench: &Bench, trial: impl Fn(u64) -> Result<Found>) -> Result<()> {
     let cpus = [bench.kqps.player_cpu, bench.kqps.subject_cpu];
     let attempts = bench.choose(SMALL_ATTEMPTS, ATTEMPTS);
@@ -113,8 +114,8 @@ fn judged(bench: &Bench, trial: impl Fn(u64) -> Result<Found>) -> Result<()> {
     bail!("the host was too busy {attempts} times")
 }
 
-/// A front. Back ends have to share its core here: four of them, at half of the capacity, keep it from looking for so long
-/// that its buffer overflows.
+/// A front. Its back ends share its core here. Four of them at half of the capacity could keep it from
+/// running so long that its buffer overflows, so it has a higher priority in the whole form.
 fn front(bench: &Bench, name: &str, urls: &[String], flags: &[&str]) -> Result<Front> {
     match bench.size {
         Size::Small => Front::start(bench, name, urls, flags),
@@ -130,8 +131,8 @@ fn server_urls(servers: &[Server], transport: Transport) -> Vec<String> {
     servers.iter().map(|server| server.url(transport)).collect()
 }
 
-/// Kills or stops one of four under load. That is spoiled where the host was so busy that others seemed dead, too, or that
-/// the player gave up queries before they were sent.
+/// Kills or stops one of four back ends under load. The trial is spoiled if the host was so busy that other
+/// back ends seemed dead too, or that the player gave up queries.
 fn one_of_four(bench: &Bench, load: &Load<'_>, signal: Signal, seed: u64) -> Result<Found> {
     let servers = servers(bench, load.zone, 4)?;
     let front = front(bench, "four", &server_urls(&servers, load.transport), &[])?;
@@ -173,7 +174,7 @@ fn one_of_four(bench: &Bench, load: &Load<'_>, signal: Signal, seed: u64) -> Res
     Ok(Found::Held)
 }
 
-/// Whether the player was kept from sending queries before it was too late for them.
+/// Whether the player was paused so long that it gave up queries.
 fn stood_still(accounts: &Accounts) -> bool {
     if accounts.unsent > 0 {
         eprintln!("the player stood still and gave up {} queries: made again", accounts.unsent);
@@ -181,7 +182,7 @@ fn stood_still(accounts: &Accounts) -> bool {
     accounts.unsent > 0
 }
 
-/// All are killed under load, and come back where they were.
+/// All back ends are killed under load, and come back at the same addresses.
 fn all(bench: &Bench, load: &Load<'_>) -> Result<Found> {
     let Load { zone, transport, queries, rate } = load;
     let servers = servers(bench, zone, 2)?;
@@ -238,10 +239,11 @@ fn all(bench: &Bench, load: &Load<'_>) -> Result<Found> {
     Ok(Found::Held)
 }
 
-/// Waits until a front knows that all its back ends are down, and asks it; how long a refusal took at most.
+/// Waits until a front has marked all its back ends down, and then sends queries. Returns the longest time of
+/// a refusal.
 fn all_are_refused(front: &Front, client: &mut Client) -> Result<Duration> {
     let none_is_up = |told: &Told| told.back_ends.values().all(|told| told.up == 0);
-    // Whether they are down is found out by asking them, or by a check.
+    // A query or a check lets the front notice that they are down.
     client.ask("before", BACK_WITHIN)?;
     front.tells("that all are down", BACK_WITHIN, none_is_up)?;
     let mut refused_after = Duration::ZERO;
@@ -249,7 +251,7 @@ fn all_are_refused(front: &Front, client: &mut Client) -> Result<Duration> {
         let began = Instant::now();
         let heard = client.ask(&format!("down{number}"), BACK_WITHIN)?;
         refused_after = refused_after.max(began.elapsed());
-        ensure!(heard == Heard::Rcode(2), "a query that nobody can answer had {heard:?}");
+        ensure!(heard == Heard::Rcode(2), "a query that none can answer had {heard:?}");
     }
     ensure!(refused_after <= REFUSED_WITHIN, "SERVFAIL came after {refused_after:?}");
     Ok(refused_after)

@@ -1,12 +1,13 @@
-//! What goes on beside something else, and ends with it.
+//! A task beside another one, which ends with it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Tells others to stop when it is dropped, also by a panic: whoever waits for them would wait for ever otherwise.
+/// Sets a stop flag when it is dropped, also in a panic. A thread that waits for the others would otherwise
+/// wait for ever.
 pub(super) struct Ending<'a>(&'a AtomicBool);
 
 impl<'a> Ending<'a> {
-    /// Sets `stop` in the end.
+    /// Sets `stop` when the result is dropped.
     pub(super) fn with(stop: &'a AtomicBool) -> Self {
         Self(stop)
     }

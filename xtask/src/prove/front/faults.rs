@@ -14,8 +14,8 @@ use super::told::BackEndTold;
 use crate::back_end::{BackEnd, Fault, Transport};
 use crate::kqps::finish;
 
-/// Names, of which each is asked once in a trial at most: a wrong ID that happens to be another query's is known by its
-/// question then.
+/// Names, each of which a trial asks for once at most. If a wrong ID happens to be that of another query, the
+/// question then shows the fault.
 const SMALL_NAMES: u32 = 10_000;
 const WHOLE_NAMES: u32 = 1_000_000;
 
@@ -25,13 +25,12 @@ const SMALL_QPS: f64 = 2000.0;
 /// Trials of each fault by each transport in the whole form.
 const REPETITIONS: u64 = 20;
 
-/// In the small form each fault has one transport, and so many trials are made at a time: most of each is waiting.
+/// Trials that the small form makes at the same time, since each mostly waits. There each fault has one
+/// transport.
 const AT_A_TIME: usize = 4;
 
-/// How a front chooses.
 const POLICIES: [&str; 4] = ["random", "round-robin", "least-outstanding", "hash"];
 
-/// A trial.
 #[derive(Clone, Copy)]
 struct Case {
     fault: Fault,
@@ -78,7 +77,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// The load before back ends that are reached so: half of the capacity in the whole form.
+/// The load before back ends of this transport, queries a second: half of the capacity in the whole form.
 fn load_qps(bench: &Bench, transport: Transport, queries: &Path) -> Result<f64> {
     if bench.size == Size::Small {
         return Ok(SMALL_QPS);
@@ -87,8 +86,8 @@ fn load_qps(bench: &Bench, transport: Transport, queries: &Path) -> Result<f64> 
     half_of_capacity(bench, &urls(&back_ends), queries)
 }
 
-/// Plays a front before two to four back ends, one of which misbehaves from somewhere in the middle on, and in some
-/// trials recovers before the end.
+/// Plays at a front with two to four back ends. One of them misbehaves from somewhere in the middle on, and
+/// in some trials recovers before the end.
 fn trial(bench: &Bench, case: Case, queries: &Path) -> Result<()> {
     let Case { fault, transport, load_qps, seed } = case;
     let mut rng = Rng::with_seed(seed << 8 | fault as u64);
@@ -120,7 +119,7 @@ fn trial(bench: &Bench, case: Case, queries: &Path) -> Result<()> {
     let servfail = told.replies("SERVFAIL");
     ensure!(failed >= servfail, "{servfail} queries were refused, and the player knows of {failed}");
     for (number, back_end) in back_ends.iter().enumerate() {
-        let at = told.back_ends.get(&format!("b{number}")).context("every back end is told of")?;
+        let at = told.back_ends.get(&format!("b{number}")).context("every back end is reported")?;
         agrees(back_end, at).with_context(|| format!("back end {number}, {at:?}"))?;
     }
     let at = &told.back_ends[&format!("b{victim}")];
@@ -132,7 +131,7 @@ fn trial(bench: &Bench, case: Case, queries: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a front tells of a back end is what that one did.
+/// Checks a front's counts of a back end against the back end's own.
 fn agrees(back_end: &BackEnd, at: &BackEndTold) -> Result<()> {
     let truth = back_end.truth();
     ensure!(truth.received <= at.sent, "it received more than was sent: {truth:?}");
@@ -140,15 +139,15 @@ fn agrees(back_end: &BackEnd, at: &BackEndTold) -> Result<()> {
     Ok(())
 }
 
-/// What was not right about the replies left its mark where it belongs.
+/// Checks that wrong replies appear in the right counts.
 fn noticed(fault: Fault, spoiled: u64, at: &BackEndTold) -> Result<()> {
     let mark = match fault {
-        // Nothing that it says is wrong, or it says nothing.
+        // All its replies are correct, or there are none.
         Fault::None | Fault::Slow | Fault::Closing | Fault::Refusing | Fault::HalfOpen => return Ok(()),
         Fault::WrongIds => at.unsolicited + at.mismatched,
         Fault::WrongQuestions => at.mismatched,
         Fault::MidFrame => at.connections.saturating_sub(1),
-        // What is taken for a length has the front wait for a message that never comes.
+        // The front takes such bytes for a length, and waits for a message that never comes.
         Fault::Garbage | Fault::Truncated => {
             at.mismatched + at.unsolicited + at.garbled + at.cut_off + at.timed_out + at.unsettled
         }

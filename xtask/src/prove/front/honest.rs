@@ -1,4 +1,4 @@
-//! A client that asks one question after the other, and means it.
+//! A client that asks one honest question after the other.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -7,22 +7,20 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 use kqps_message::{query, rtype};
 
-/// What came of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     /// A reply to it, with this rcode.
     Rcode(u8),
-    /// Nothing.
+    /// No reply in time.
     Nothing,
 }
 
-/// Such a client.
 pub(super) enum Client {
     Udp(UdpSocket),
     Tcp(TcpStream),
 }
 
-/// The question for a name's address, with an ID.
+/// The query for a name's address, with an ID.
 pub(super) fn question(name: &str, id: u16) -> Result<Vec<u8>> {
     let mut message = Vec::new();
     query::write(&mut message, name.as_bytes(), rtype::A, None)?;
@@ -30,7 +28,7 @@ pub(super) fn question(name: &str, id: u16) -> Result<Vec<u8>> {
     Ok(message)
 }
 
-/// A socket for datagrams to an address.
+/// A UDP socket for datagrams to an address.
 pub(super) fn socket_to(address: SocketAddr) -> Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     socket.connect(address)?;
@@ -48,7 +46,7 @@ impl Client {
         Ok(Self::Tcp(stream))
     }
 
-    /// Asks for a name below `bench.test`, and waits for the reply; another message is an error.
+    /// Asks for a name below `bench.test`, and waits for the reply. Any other message is an error.
     pub(super) fn ask(&mut self, name: &str, within: Duration) -> Result<Heard> {
         let asked = question(&format!("{name}.bench.test"), fastrand::u16(..))?;
         let deadline = Instant::now() + within;
@@ -63,7 +61,7 @@ impl Client {
                     }
                     socket.set_read_timeout(Some(left))?;
                     match socket.recv(&mut reply) {
-                        // Of a query that was given up before.
+                        // A reply to a query that was given up before.
                         Ok(bytes) if bytes >= 2 && reply[..2] != asked[..2] => {}
                         Ok(bytes) => return rcode(&asked, &reply[..bytes]),
                         Err(error) if is_time_over(error.kind()) => return Ok(Heard::Nothing),

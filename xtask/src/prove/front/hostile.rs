@@ -1,5 +1,5 @@
-//! Clients that flood a front with what is no query, hold connections, or do not read; beside them honest ones are
-//! answered.
+//! Clients that flood a front with bytes that are no queries, hold connections, or do not read. The front
+//! still answers honest clients.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -18,28 +18,29 @@ use super::house::{Front, back_ends, half_of_capacity, urls};
 use crate::back_end::{BackEnd, Fault, Transport};
 use crate::shell;
 
-/// Names that honest clients ask.
+/// Names of the honest clients' queries.
 const QUERIES: u32 = 10_000;
 
-/// The load of honest clients in the small form; half of the capacity in the whole one.
+/// The load of honest clients in the small form. The whole form uses half of the capacity.
 const SMALL_QPS: f64 = 2000.0;
 
-/// Repetitions of each in the whole form.
+/// Repetitions of each trial in the whole form.
 const REPETITIONS: u64 = 20;
 
 /// Packets of a flood in a millisecond.
 const BURST: usize = 20;
 
-/// Idle connections that are opened in a millisecond: any faster, and opening them takes the cores that all share.
+/// Idle connections opened in a millisecond. If they are opened any faster, opening them uses up the shared
+/// cores.
 const CONNECTS: usize = 4;
 
 /// Clients that send one byte a second.
 const DRIPPING: usize = 20;
 
-/// What the front may use of the CPU in a second in which it has only to wait, seconds.
+/// The most CPU time, seconds, that the front may use in a second in which it only waits.
 const WAITING_CPU_S: f64 = 0.3;
 
-/// What stands behind each front, and what honest clients ask it.
+/// The back ends of each front, and the load of honest clients.
 struct Scene<'a> {
     bench: &'a Bench,
     back_ends: Vec<BackEnd>,
@@ -64,7 +65,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Sends a packet again and again from one socket; how often, and what came back.
+/// Sends a packet again and again from one socket. Returns how often, and the replies.
 fn flood(address: SocketAddr, packet: &[u8], time: Duration) -> Result<(u64, Vec<Vec<u8>>)> {
     let socket = socket_to(address)?;
     socket.set_nonblocking(true)?;
@@ -128,7 +129,7 @@ fn floods(scene: &mut Scene<'_>) -> Result<()> {
     harm.is_small()
 }
 
-/// Clients that send one byte a second never end a query, and are closed.
+/// The front closes clients that send one byte a second and never finish a query.
 fn dripping(scene: &mut Scene<'_>) -> Result<()> {
     let front = Front::start(scene.bench, "dripping", &urls(&scene.back_ends), &["--tcp-idle", "2s"])?;
     front.is_ready(scene.back_ends.len())?;
@@ -140,7 +141,7 @@ fn dripping(scene: &mut Scene<'_>) -> Result<()> {
         let mut clients = (0..DRIPPING).map(connect).collect::<Result<Vec<_>>>()?;
         let began = Instant::now();
         for byte in frame {
-            // One that was closed refuses the next byte, or the one after that.
+            // A closed connection refuses the next byte, or the one after that.
             clients.retain_mut(|client| client.write_all(&[byte]).is_ok());
             if clients.is_empty() || began.elapsed() > within {
                 break;
@@ -162,11 +163,11 @@ fn dripping(scene: &mut Scene<'_>) -> Result<()> {
     harm.is_small()
 }
 
-/// More idle connections than there is room for, opened as fast as that goes, and again at a pace that leaves the cores to
-/// others, who then hardly notice.
+/// More idle connections than there is room for, opened as fast as possible, and again at a pace that leaves
+/// the cores to others, which should then hardly be affected.
 fn many_idle(scene: &mut Scene<'_>) -> Result<()> {
     if scene.bench.size == Size::Whole {
-        // Each end of a connection is a descriptor, and both processes inherit this.
+        // Each end of a connection is a descriptor, and both processes inherit this limit.
         let own = std::process::id().to_string();
         shell::run(Command::new("prlimit").args(["--nofile=16384", "--pid", &own]))?;
     }
@@ -174,10 +175,10 @@ fn many_idle(scene: &mut Scene<'_>) -> Result<()> {
     idle_connections(scene, Some(CONNECTS))?.is_small()
 }
 
-/// Opens them, so many in a millisecond or all at once; new ones still find a place.
+/// Opens idle connections, `pace` in a millisecond or all at once. The front still accepts new ones.
 fn idle_connections(scene: &Scene<'_>, pace: Option<usize>) -> Result<Harm> {
-    // An honest client that waits for a core while so many come is the one that was idle longest, and has to make room:
-    // there are more places than come in that time.
+    // If an honest client waits for a core while many connections come, its own connection is the one idle
+    // for longest, and is closed. There are more places than connections that come in that time.
     let (idle, places) = scene.bench.choose((850, "750"), (5000, "4096"));
     let flags = ["--tcp-connections", places, "--tcp-per-client", "10000", "--tcp-idle", "60s"];
     let front = Front::start(scene.bench, "idle", &urls(&scene.back_ends), &flags)?;
@@ -203,7 +204,7 @@ fn idle_connections(scene: &Scene<'_>, pace: Option<usize>) -> Result<Harm> {
     Ok(harm)
 }
 
-/// A front without a descriptor left goes on with what it has, and makes room for whoever comes.
+/// A front without a free descriptor goes on with its connections, and makes room for new ones.
 fn few_descriptors(scene: &mut Scene<'_>) -> Result<()> {
     if !Path::new("/usr/bin/prlimit").exists() {
         println!("skipped: few descriptors: there is no prlimit (util-linux)");
@@ -222,7 +223,8 @@ fn few_descriptors(scene: &mut Scene<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Takes all descriptors of a front, and then its back ends for a while; how long it was without them afterwards.
+/// Uses up all descriptors of a front, and then stops its back ends for a while. Returns how long the front
+/// was without them afterwards.
 fn without_descriptors(front: &Front, back_ends: &[BackEnd]) -> Result<Duration> {
     let mut held = Vec::new();
     for _ in 0..200 {
@@ -248,7 +250,7 @@ fn without_descriptors(front: &Front, back_ends: &[BackEnd]) -> Result<Duration>
     Ok(began.elapsed())
 }
 
-/// Clients that have said all they want to and wait, or do not read, cost no CPU.
+/// Clients that have ended their stream and wait, or that do not read, cost no CPU time.
 fn half_closed(scene: &mut Scene<'_>) -> Result<()> {
     let back_ends = &scene.back_ends;
     let flags = ["--silence", "20s", "--timeout", "40s", "--check-interval", "30s"];

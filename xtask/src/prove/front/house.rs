@@ -1,4 +1,4 @@
-//! A front and what stands behind it, started and stopped as a user would.
+//! A front and its back ends, started and stopped as a user would.
 
 use std::io::Read as _;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,13 +17,12 @@ use super::told::Told;
 use crate::back_end::{BackEnd, Transport};
 use crate::child::{Running, pinned};
 
-/// A front that is told to end has to do so within this time.
+/// How long a front may take to end after SIGTERM.
 const STOPS_WITHIN: Duration = Duration::from_secs(2);
 
-/// How often what a front tells is looked at.
+/// Interval between two readings of a front's counts.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A front at work.
 pub(super) struct Front {
     running: Running,
     pub(super) address: SocketAddr,
@@ -31,13 +30,14 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// Starts a front before these back ends, named `b0` and so on. `name` is nobody else's.
+    /// Starts a front before these back ends, named `b0` and so on. No other front may have the same `name`.
     pub(super) fn start(bench: &Bench, name: &str, urls: &[String], flags: &[&str]) -> Result<Self> {
         let cpu = bench.kqps.subject_cpu.to_string();
         Self::start_as(pinned(&cpu, &bench.kqps.program), bench, name, urls, flags)
     }
 
-    /// The same before whatever shares its core, where that is permitted: in service it has one of its own.
+    /// The same with a higher priority on its core, if that is permitted. In production a front has a core of
+    /// its own.
     pub(super) fn start_first(bench: &Bench, name: &str, urls: &[String], flags: &[&str]) -> Result<Self> {
         let cpu = bench.kqps.subject_cpu.to_string();
         let mut command = Command::new("nice");
@@ -70,16 +70,16 @@ impl Front {
         Ok(Self { running, address, status })
     }
 
-    /// What it tells while it runs.
+    /// Its counts while it runs.
     pub(super) fn status(&self) -> Result<Told> {
         let mut text = String::new();
         UnixStream::connect(&self.status)
             .and_then(|mut stream| stream.read_to_string(&mut text))
-            .context("the front does not tell its counts")?;
-        serde_json::from_str(&text).with_context(|| format!("the front told {text:?}"))
+            .context("the front does not report its counts")?;
+        serde_json::from_str(&text).with_context(|| format!("the front reported {text:?}"))
     }
 
-    /// Waits until it tells of what is looked for; how long that took.
+    /// Waits until its counts meet a condition. Returns how long that took.
     pub(super) fn tells(
         &self,
         what: &str,
@@ -92,7 +92,7 @@ impl Front {
             if is_it(&told) {
                 return Ok(began.elapsed());
             }
-            ensure!(began.elapsed() < within, "within {within:?} the front did not tell {what}: {told:?}");
+            ensure!(began.elapsed() < within, "within {within:?} the front did not report {what}: {told:?}");
             std::thread::sleep(LOOK);
         }
     }
@@ -103,12 +103,12 @@ impl Front {
         self.tells("that all back ends are up", Duration::from_secs(10), all_up).map(drop)
     }
 
-    /// What its threads used of the CPU so far, seconds.
+    /// CPU time of its threads so far, seconds.
     pub(super) fn cpu_s(&self) -> Result<f64> {
         self.running.cpu_s()
     }
 
-    /// Ends it; it must not take long, and what it counted must add up.
+    /// Ends it. An error if that takes too long, or if its counts do not add up.
     pub(super) fn stop(self) -> Result<Told> {
         let began = Instant::now();
         self.running.signal(Signal::Terminate)?;
@@ -123,7 +123,7 @@ impl Front {
     }
 }
 
-/// Back ends of our own that are well.
+/// Back ends without faults.
 pub(super) fn back_ends(
     bench: &Bench,
     transport: Transport,
@@ -137,12 +137,11 @@ pub(super) fn back_ends(
     (0..count).map(start).collect()
 }
 
-/// The URLs of back ends.
 pub(super) fn urls(back_ends: &[BackEnd]) -> Vec<String> {
     back_ends.iter().map(BackEnd::url).collect()
 }
 
-/// An authoritative server of ours as a back end: a process that can be stopped and killed.
+/// Our authoritative server as a back end, in a process that can be stopped and killed.
 pub(super) struct Server {
     pub(super) running: Running,
     address: SocketAddr,
@@ -150,8 +149,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts one; where another one was, if that is given. Else on a port that nobody is given who asks for any: it has
-    /// to be free still when another one is to follow.
+    /// Starts a server at `place`, the address of an earlier one, if that is given. Otherwise it gets a port
+    /// that the kernel gives to no other socket, so that the port is still free for a later server.
     pub(super) fn start(bench: &Bench, zone: &Path, name: &str, place: Option<SocketAddr>) -> Result<Self> {
         let listen = match place {
             Some(place) => place,
@@ -167,13 +166,13 @@ impl Server {
         Ok(Self { running, address, unix })
     }
 
-    /// Kills it; where it was.
+    /// Kills it. Returns its address.
     pub(super) fn kill(self) -> Result<SocketAddr> {
         self.running.signal(Signal::Kill)?;
         Ok(self.address)
     }
 
-    /// As `kqps serve front --backend` takes it.
+    /// Its URL for `kqps serve front --backend`.
     pub(super) fn url(&self, transport: Transport) -> String {
         match transport {
             Transport::Udp => format!("udp://{}", self.address),
@@ -183,7 +182,7 @@ impl Server {
     }
 }
 
-/// Half of what a front before these back ends can do, found by a short closed loop, queries a second.
+/// Half of the capacity of a front before these back ends, found by a short closed loop, queries a second.
 pub(super) fn half_of_capacity(bench: &Bench, urls: &[String], queries: &Path) -> Result<f64> {
     let front = Front::start(bench, "capacity", urls, &[])?;
     front.is_ready(urls.len())?;
@@ -193,8 +192,8 @@ pub(super) fn half_of_capacity(bench: &Bench, urls: &[String], queries: &Path) -
     Ok(trial.load.answered_qps / 2.0)
 }
 
-/// How many of a trial's queries failed: those that got no answer in time, and those that nobody could answer. The
-/// accounts add up, and no answer is wrong in any other way.
+/// The number of a trial's failed queries: those without an answer in time, and those that no back end could
+/// answer. An error if the accounts do not add up, or if an answer is wrong in any other way.
 pub(super) fn failures(trial: &Trial) -> Result<u64> {
     trial.accounts.check()?;
     let accounts = &trial.accounts;

@@ -1,5 +1,5 @@
-//! A front among back ends that fail and clients that mean no good: it never hangs, every query has one end, the sums
-//! are right, and no reply goes to a client that did not ask for it.
+//! A front among failing back ends and hostile clients: it never hangs, accounts for every query once, its
+//! sums are right, and no reply goes to a client that did not ask for it.
 
 mod beside;
 mod colliding;
@@ -18,11 +18,11 @@ use anyhow::{Context as _, Result, anyhow};
 
 use super::{Bench, Size};
 
-/// What is proved, and how.
+/// The name of a part, and its proof.
 type Part = (&'static str, fn(&Bench) -> Result<()>);
 
-/// One after the other in the whole form, where some need the host alone; at the same time in the small one, where each
-/// waits most of its time.
+/// Proves the parts one after the other in the whole form, since some need the host to themselves. The small
+/// form proves them at the same time, since each mostly waits.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let parts: [Part; 4] = [
         ("back ends with faults", faults::prove),

@@ -1,5 +1,5 @@
-//! How long cores stand still: on a virtual machine the host may take them away, which not all of them tell, and what
-//! comes in meanwhile fills the buffers of whoever is to take it.
+//! Pauses of cores. A virtual machine's host may take cores away, which not all of them report. Meanwhile
+//! packets fill the buffers of the processes on these cores.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use kqps_kernel::priority::run_first;
 
 use super::ending::Ending;
 
-/// How often a core is looked at, nanoseconds.
+/// Interval between two checks of a core, nanoseconds.
 const LOOK_NS: u64 = 1_000_000;
 
-/// Does something, and tells how long one of these cores stood still at most meanwhile.
+/// Runs `done`. Returns its result and the longest pause of these cores meanwhile.
 pub(super) fn longest_during<T>(cpus: &[u32], done: impl FnOnce() -> T) -> Result<(T, Duration)> {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -37,8 +37,8 @@ pub(super) fn longest_during<T>(cpus: &[u32], done: impl FnOnce() -> T) -> Resul
     })
 }
 
-/// How late a thread woke up at most that runs before all others of a core. Where it may not do so, it also counts how
-/// long those kept it waiting.
+/// How late a thread wakes at most that runs before all others on a core. If it may not, the result includes
+/// waiting for other threads.
 fn longest(cpu: u32, stop: &AtomicBool) -> Result<Duration> {
     pin_thread(cpu)?;
     let _ = run_first();

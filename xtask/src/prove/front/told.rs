@@ -1,11 +1,10 @@
-//! What a front tells of itself, and the sums that must be right in it.
+//! The counts that a front reports, and the sums that must hold in them.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use serde::Deserialize;
 
-/// The counts of a front.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Told {
     pub(super) received: u64,
@@ -17,7 +16,7 @@ pub(super) struct Told {
     pub(super) back_ends: BTreeMap<String, BackEndTold>,
 }
 
-/// Of clients that came by connections.
+/// Counts of clients with connections.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct TcpTold {
     pub(super) connections: u64,
@@ -27,7 +26,7 @@ pub(super) struct TcpTold {
     pub(super) ended: BTreeMap<String, u64>,
 }
 
-/// Of one back end.
+/// Counts of one back end.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct BackEndTold {
     pub(super) up: u64,
@@ -45,7 +44,8 @@ pub(super) struct BackEndTold {
 }
 
 impl Told {
-    /// Every query of a client has one end, every query to a back end too, and so has every connection.
+    /// Checks that every query of a client, every query to a back end, and every connection has exactly
+    /// one end.
     pub(super) fn check(&self) -> Result<()> {
         adds_up("clients' datagrams", self.received, self.answered, &self.dropped)?;
         let tcp = self.tcp.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a run has in the kernel while it goes on, all of which must vanish with it: its processes, their network
+//! The traces of a running run in the kernel, which must vanish with it: its processes, their network
 //! namespaces, and the devices in those.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use anyhow::{Result, bail, ensure};
 use kqps_kernel::namespace::NetNs;
 use kqps_kernel::namespace::veth::DEVICE;
 
-/// The kernel ends killed processes, and takes namespaces down, a moment later.
+/// How long traces may stay: the kernel ends killed processes and removes namespaces a moment later.
 const VANISH_WITHIN: Duration = Duration::from_secs(20);
 
 const LOOK: Duration = Duration::from_millis(5);
@@ -24,12 +24,12 @@ pub(super) struct Remains<'a> {
 }
 
 impl<'a> Remains<'a> {
-    /// What a run that lies in a folder has at this moment.
+    /// The traces of the run in this folder at this moment.
     pub(super) fn of(home: &'a Path) -> Result<Self> {
         let own = NetNs::of_process(std::process::id())?.number()?;
         let mut namespaces = BTreeMap::new();
         for pid in processes(home) {
-            // A process may end while it is looked at.
+            // A process may end meanwhile.
             let Ok(namespace) = NetNs::of_process(pid) else { continue };
             let number = namespace.number()?;
             if number != own {
@@ -39,13 +39,12 @@ impl<'a> Remains<'a> {
         Ok(Self { home, namespaces })
     }
 
-    /// How many namespaces there are.
     pub(super) fn namespaces(&self) -> usize {
         self.namespaces.len()
     }
 
-    /// Waits until all of it is gone. Of the namespaces all but one are let go, and that one shows that the
-    /// others ended: its device goes with that of its peer.
+    /// Waits until all traces are gone. It releases all namespaces but one. That one shows that the others
+    /// have ended: a device vanishes together with its peer.
     pub(super) fn vanish(mut self) -> Result<()> {
         let kept = self.namespaces.pop_first().map(|(_, namespace)| namespace);
         let numbers: Vec<u64> = self.namespaces.keys().copied().collect();
@@ -75,7 +74,8 @@ fn until(what: &str, mut happened: impl FnMut() -> io::Result<bool>) -> Result<(
     Ok(())
 }
 
-/// The processes of a run: those that work in its folder. Subjects, players and kqps itself all do.
+/// The processes of a run: those whose working directory is in its folder, as with subjects, players and kqps
+/// itself.
 fn processes(home: &Path) -> Vec<u32> {
     let works_there =
         |pid: &u32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|folder| folder.starts_with(home));

@@ -1,4 +1,4 @@
-//! The ways in which queries are lost on purpose, each with a count of its own, which is the truth.
+//! The injected losses. Each kind has a count of its own, which is the truth.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,55 +16,54 @@ use crate::child::{Running, pinned};
 use crate::kqps::finish;
 use crate::prove::Bench;
 
-/// Room for a second of queries.
+/// A buffer with room for a second of queries.
 const AMPLE: &str = "64MiB";
 
 /// The smallest buffer: a few packets fill it.
 const SCANT: &str = "4KiB";
 
-/// Half of what the freeze sends does not fit.
+/// A buffer too small for half of the packets that arrive during the stop.
 const MODEST: &str = "256KiB";
 
-/// For how long a subject is stopped.
+/// How long a subject is stopped.
 const STOPPED: Duration = Duration::from_millis(300);
 
-/// When it is stopped, after the player was started: well within the trial, where exactly does not matter.
+/// When it is stopped, after the player's start: well within the trial; the exact time does not matter.
 const STOPPED_AFTER: Duration = Duration::from_millis(500);
 
 /// A subject that reads every query and ignores one in a hundred.
 const SILENT: &str = include_str!("silent.py");
 
-/// How queries are lost.
+/// A cause of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Injection {
-    /// A filter on the subject's side drops 1 % of what comes in.
+    /// A filter on the subject's side drops 1 % of incoming packets.
     FilterIn,
-    /// A filter on the subject's side drops 1 % of what goes out.
+    /// A filter on the subject's side drops 1 % of outgoing packets.
     FilterOut,
-    /// A filter on the player's side drops 1 % of what comes in.
+    /// A filter on the player's side drops 1 % of incoming packets.
     FilterBack,
-    /// The subject's receive buffer holds a few queries, which come in bursts.
+    /// The subject's receive buffer holds a few queries only, and they come in bursts.
     SubjectBuffer,
-    /// The subject stands still for a while.
+    /// The subject is stopped for a while.
     SubjectStopped,
-    /// The player's receive buffers hold a few replies.
+    /// The player's receive buffers hold a few replies only.
     PlayerBuffer,
-    /// The subject ignores 1 %.
+    /// The subject ignores 1 % of the queries.
     SubjectIgnores,
 }
 
-/// What a subject prints when it ends.
+/// The counts that a subject prints when it ends.
 #[derive(Deserialize)]
 struct Served {
     received: u64,
     answered: u64,
 }
 
-/// How a trial is played, whatever is lost in it.
+/// How a trial is played, whatever its losses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     pub(super) seed: u64,
-    /// Whether the kernel's reasons for its drops are counted.
     pub(super) drop_reasons: bool,
 }
 
@@ -79,7 +78,7 @@ impl Injection {
         Self::SubjectIgnores,
     ];
 
-    /// Where the ledger must find the losses.
+    /// The place where the ledger must find the losses.
     pub(super) fn place(self) -> Place {
         match self {
             Self::FilterIn => Place::FilterIn,
@@ -91,7 +90,7 @@ impl Injection {
         }
     }
 
-    /// Plays a trial with these losses. Tells its record, and how many were lost.
+    /// Plays a trial with these losses. Returns its record and the number of losses.
     pub(super) fn play(
         self,
         bench: &Bench,
@@ -132,7 +131,7 @@ impl Injection {
             command.args(["-c", SILENT, &SUBJECT.to_string(), &PORT.to_string(), &seed.to_string()]);
             command
         } else {
-            // A reply that is refused is not sent again by this one: then each drop is a loss.
+            // The blocking echo does not send a refused reply again, so each drop is a loss.
             let io = if self == Self::FilterOut { "blocking" } else { "mmsg" };
             let buffer = match self {
                 Self::SubjectBuffer => SCANT,
@@ -148,7 +147,7 @@ impl Injection {
         Ok(command)
     }
 
-    /// Sets up a filter, where one is wanted, and tells where.
+    /// Sets up a filter if the injection has one, and returns its namespace.
     fn filter(self, network: &Network) -> Result<Option<&NetNs>> {
         let (at, hook, port) = match self {
             Self::FilterIn => (&network.subject, Hook::Input, "dport"),
@@ -172,20 +171,21 @@ impl Injection {
         let cpu = bench.kqps.player_cpu.to_string();
         let mut command = pinned(&cpu, &bench.kqps.program);
         command.args(["load", &target.to_string(), "--json", "--cpus", &cpu, "--queries"]).arg(queries);
-        // One loss in a hundred is enough in half a second; to stop a subject well within a trial takes longer.
+        // One loss in a hundred is enough in half a second, but a subject is stopped well within a longer
+        // trial.
         let whole = ("1500ms", "1s");
         let (length, timeout) =
             if self == Self::SubjectStopped { whole } else { bench.choose(("500ms", "500ms"), whole) };
-        // A query that left as late as the timeout would be lost without having been lost anywhere.
+        // A query that left as late as the timeout would count as lost although nothing dropped it.
         let lag = bench.choose("250ms", "500ms");
         command.args(["-Q", "20k", "-l", length, "-t", timeout, "--arrivals", "poisson", "--lag", lag]);
         command.args(["--seed", &way.seed.to_string(), "--subject-pid", &subject.to_string()]);
         if way.drop_reasons {
             command.arg("--drop-reasons");
         }
-        // A filter counts what travels together once.
+        // The filter counts packets that travel as one segmented packet once, so the player must not use GSO.
         command.args(["--io", "mmsg"]);
-        // Bursts: of queries that lie at the subject, or of replies that come while the player sleeps.
+        // Bursts: of queries that fill the subject's buffer, or of replies that come while the player sleeps.
         if matches!(self, Self::SubjectBuffer | Self::PlayerBuffer) {
             command.args(["--burst", "64", "--coalesce", "3ms"]);
         }
@@ -197,7 +197,6 @@ impl Injection {
     }
 }
 
-/// Replies that the player read.
 fn heard(trial: &Trial) -> u64 {
     let accounts = &trial.accounts;
     accounts.correct + accounts.wrong + accounts.late + accounts.duplicate + accounts.unsolicited

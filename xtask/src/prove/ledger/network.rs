@@ -1,5 +1,5 @@
-//! Two network namespaces joined by a veth pair, and the packet filter in either. All of it ends with the
-//! descriptors that hold it.
+//! Two network namespaces joined by a veth pair, and the packet filter in each. All of it vanishes with
+//! the descriptors that hold it.
 
 use std::net::Ipv4Addr;
 use std::process::Command;
@@ -12,12 +12,11 @@ use serde_json::Value;
 
 use crate::shell;
 
-/// From the network that is set aside for benchmarks (RFC 2544, appendix C.2.2).
+/// Addresses from the benchmarking network (RFC 2544, appendix C.2.2).
 const PLAYER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 pub(super) const SUBJECT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 pub(super) const PORT: u16 = 5300;
 
-/// Player's and subject's end.
 pub(super) struct Network {
     pub(super) player: NetNs,
     pub(super) subject: NetNs,
@@ -30,7 +29,7 @@ pub(super) enum Hook {
     Output,
 }
 
-/// Whether this host can do it, or why not.
+/// An error if this host cannot do it, with the reason.
 pub(super) fn is_offered() -> Result<()> {
     if let Err(reason) = probe::probe_one("veth") {
         bail!("no veth pair between network namespaces can be made: {reason}");
@@ -50,7 +49,7 @@ impl Network {
     }
 }
 
-/// Has a filter drop one datagram in a hundred, at random, and count.
+/// Sets up a filter that drops one datagram in a hundred, at random, and counts the drops.
 pub(super) fn drop_one_in_a_hundred(at: &NetNs, hook: Hook, port: &str) -> Result<()> {
     let hook = match hook {
         Hook::Input => "input",
@@ -64,7 +63,7 @@ pub(super) fn drop_one_in_a_hundred(at: &NetNs, hook: Hook, port: &str) -> Resul
     shell::run(namespace::enter(nft.arg(rules), at)?)
 }
 
-/// What the filter dropped so far.
+/// The number of datagrams that the filter has dropped so far.
 pub(super) fn dropped(at: &NetNs) -> Result<u64> {
     let mut nft = nft()?;
     let listed = shell::read(namespace::enter(nft.args(["-j", "list", "ruleset"]), at)?)?;

@@ -1,5 +1,5 @@
-//! The kernel's own reasons for its drops: in a trial that counts them, each injected drop has its reason, and their
-//! number is that of the socket's counter, or of the filter's.
+//! The kernel's own reasons for its drops: in a trial that counts them, each injected drop has its reason,
+//! and their number is that of the socket's or the filter's counter.
 
 use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::probe;
@@ -10,12 +10,12 @@ use super::network::Network;
 use super::{LOST_LEAST, told};
 use crate::prove::{Bench, QUERIES, Size};
 
-/// What drops, and what the kernel calls it.
+/// The injections, with the kernel's names for their drops.
 const REASONS: [(Injection, &str); 2] =
     [(Injection::SubjectBuffer, "SOCKET_RCVBUFF"), (Injection::FilterIn, "NETFILTER_DROP")];
 
-/// The kernel counts the drops of the whole host, so that whatever else drops packets meanwhile adds to a count.
-/// Then the trial is made anew.
+/// How often a trial is made. The kernel counts the drops of the whole host, so other programs may add to a
+/// count. The trial is then made again.
 const ATTEMPTS: u64 = 10;
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
@@ -31,7 +31,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Plays until nobody else dropped anything for the same reason. Tells how many were dropped.
+/// Plays until no other program has dropped packets for the same reason. Returns the number of drops.
 fn one(bench: &Bench, injection: Injection, reason: &str) -> Result<u64> {
     let queries = bench.queries(QUERIES / 2)?;
     let mut counts = Vec::new();
@@ -48,7 +48,7 @@ fn one(bench: &Bench, injection: Injection, reason: &str) -> Result<u64> {
     anyhow::bail!("dropped, and counted: {counts:?}")
 }
 
-/// What the trial counted for a reason. It cannot be less than what was dropped for it.
+/// The trial's count for a reason. An error if it is less than the number of injected drops.
 fn counted(trial: &Trial, injection: Injection, truth: u64, reason: &str) -> Result<u64> {
     trial.accounts.check()?;
     ensure!(truth >= LOST_LEAST, "only {truth} were dropped, which proves nothing");

@@ -1,6 +1,6 @@
 """A subject that turns queries round, except for one in a hundred, drawn from a seed, which it ignores.
 
-ADDRESS PORT SEED; it tells when it can answer, and when it is told to end what it counted."""
+ADDRESS PORT SEED; it prints a line when it can answer, and its counts when it is asked to end."""
 
 import json
 import random

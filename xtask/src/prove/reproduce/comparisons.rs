@@ -1,4 +1,5 @@
-//! Comparisons of NSD with itself, six blocks each: how small a difference would show, and that none is claimed.
+//! Comparisons of NSD with itself, of six blocks each: how small a difference would show, and that none is
+//! claimed.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -14,14 +15,14 @@ const SERVER: &str = "nsd";
 const COMPARISONS: usize = 10;
 const BLOCKS: &str = "6";
 
-/// Each may take so long.
+/// The longest time of a comparison.
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// The MDE, a share, that this many of them must reach.
+/// The greatest MDE, a share, and how many comparisons must have no greater one.
 const MDE_MOST: f64 = 0.04;
 const REACH_LEAST: usize = 9;
 
-/// A difference that is none may be claimed in so many of them.
+/// How many comparisons may claim a difference that does not exist.
 const CLAIMED_MOST: usize = 1;
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {

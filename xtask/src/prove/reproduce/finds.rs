@@ -15,11 +15,11 @@ const SERVER: &str = "nsd";
 const ORIGIN: &str = "bench.test.";
 const RECORDS: u64 = 1_000;
 
-/// Searches, and the time that one of the small form may take.
+/// The number of searches, and the time limit of a search in the small form.
 const SEARCHES: usize = 10;
 const SMALL_LIMIT: &[&str] = &["--time-limit", "6s"];
 
-/// The greatest figure may be this many times the least one, in units of the gauge.
+/// The greatest figure may be at most this many times the least one, in units of the gauge.
 const APART: f64 = 1.10;
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {

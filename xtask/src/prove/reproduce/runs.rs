@@ -1,5 +1,5 @@
-//! Default runs of all three servers, one after the other, each with its share of the echo, its rate at the host's usual speed, and
-//! an interval that holds what all of them together find.
+//! Default runs of all three servers, one after the other. Each run gives every server a share of the echo, a
+//! rate at the host's usual speed, and an interval that should contain the median of all runs.
 
 use std::process::Command;
 use std::time::Duration;
@@ -15,26 +15,26 @@ use super::super::{Bench, Size};
 use super::{apart, median};
 use crate::child::Running;
 
-/// Runs, and the budget of each: as a user who gives none has it.
+/// The number of runs, and the budget of each: the default one.
 const RUNS: usize = 5;
 const BUDGET: &str = "2m";
 
-/// The small form, of one server.
+/// The small form, with one server.
 const FEW_RUNS: usize = 1;
 const SMALL_BUDGET: &str = "12s";
 const SMALL_SUBJECT: &str = "nsd";
 
-/// The greatest share may be this many times the least one, and the greatest rate.
+/// The greatest share may be at most this many times the least one; the second bound is for rates.
 const SHARE_APART: f64 = 1.10;
 const RATE_APART: f64 = 1.15;
 
-/// In so many of fifteen the interval must hold the median of the five.
+/// The least share of intervals that must contain the median of their server's runs.
 const HELD_LEAST: f64 = 13.0 / 15.0;
 
-/// A run may take so much longer than its budget, with the page and all.
+/// A run may exceed its budget by this time, its page included.
 const END_WITHIN: Duration = Duration::from_mins(1);
 
-/// What one run says of one server.
+/// The figures of one server in one run.
 struct Found {
     name: String,
     share: Interval,
@@ -80,7 +80,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// One default run; what it says of each server.
+/// Makes one default run. Returns the figures of each server.
 fn play(bench: &Bench, number: usize, budget: &str) -> Result<Vec<Found>> {
     let folder = bench.folder.path().join(format!("run-{number}"));
     let mut command = Command::new(&bench.kqps.program);

@@ -1,4 +1,4 @@
-//! What is said once of all servers of a run: what holds for each of them, and what to do about the doubts.
+//! Sentences about all servers of a run together: what holds for each of them, and the advice.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,7 +14,7 @@ use kqps_verdict::warning::Code;
 use super::goal;
 use crate::advice::{self, Reasons};
 
-/// The goal, the starts, the host that was shared and what it spoiled.
+/// The goal, the starts, the shared host, and the trials that the host spoiled.
 pub(super) fn holds(run: &Run, verdict: &RunVerdict) -> String {
     let subjects = verdict.subjects.as_slice();
     let is_searched = subjects.iter().flat_map(|subject| &subject.starts).any(|start| start.is_searched);
@@ -37,7 +37,7 @@ pub(super) fn holds(run: &Run, verdict: &RunVerdict) -> String {
     text + "\n"
 }
 
-/// How many starts the figures rest on, and how sure their ranges are.
+/// The number of starts behind the figures, and the coverage of their ranges.
 fn starts(subjects: &[CellVerdict]) -> Option<String> {
     let figures: Vec<Interval> = subjects.iter().filter_map(|subject| subject.figure_qps).collect();
     let (first, last) =
@@ -51,14 +51,14 @@ fn starts(subjects: &[CellVerdict]) -> Option<String> {
     Some(text)
 }
 
-/// Whether player and server were on one host, whichever the server.
+/// Whether player and server were on one host, for every server.
 fn is_one_host(subjects: &[CellVerdict]) -> bool {
     let is_warned =
         |subject: &CellVerdict| subject.warnings.iter().any(|warning| warning.code == Code::SingleHost);
     !subjects.is_empty() && subjects.iter().all(is_warned)
 }
 
-/// What the host did to the trials. None where it could not be seen.
+/// The trials that the host spoiled; `None` if no speed was measured and none was spoiled.
 fn spoiled(run: &Run, subjects: &[CellVerdict]) -> Option<String> {
     let is_seen = subjects.iter().any(|subject| is_gauged(run, subject.cell as usize));
     let spoiled: Spoiled = subjects.iter().map(|subject| subject.spoiled).sum();
@@ -69,7 +69,8 @@ fn spoiled(run: &Run, subjects: &[CellVerdict]) -> Option<String> {
     })
 }
 
-/// What would help, and how to see all reasons of the run in this folder, unless they are printed in any case.
+/// The advice, and the command that prints all reasons of the run in this folder, unless `is_why` prints them
+/// already.
 pub(super) fn advice(run: &Run, verdict: &RunVerdict, folder: Option<&Path>, is_why: bool) -> String {
     let mut told = of_subjects(&verdict.subjects);
     if is_one_host(&verdict.subjects) {
@@ -85,7 +86,8 @@ pub(super) fn advice(run: &Run, verdict: &RunVerdict, folder: Option<&Path>, is_
     advice::of(&told, verdict.subjects.len(), &reasons, Some(command.as_str()).filter(|_| !is_why))
 }
 
-/// The reasons that are not said already: in place of a figure that is refused, or of all servers.
+/// The reasons that are not printed elsewhere. The first reason of a refused figure stands in its place, and
+/// the shared host is reported for all servers at once.
 fn reasons_untold(verdict: &RunVerdict) -> Reasons<'_> {
     let is_said = |action| action == Some(Action::SecondHost) && is_one_host(&verdict.subjects);
     let mut untold = Vec::new();

@@ -1,5 +1,5 @@
-//! The words at the end of a study: for every experiment its tables, measured and published in one place, and why
-//! cells have no number.
+//! The output at the end of a study: for every experiment its tables, with measured and published rates in
+//! one place, and why cells have no number.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use kqps_verdict::steady;
 
 use super::{rate, wrapped};
 
-/// Everything that is printed of a study's experiments.
+/// The whole output of a study's experiments.
 pub(super) fn of(run: &Run, verdict: &RunVerdict, question: &Question) -> String {
     let mut text = String::new();
     for line in [&question.title, &question.question] {
@@ -51,7 +51,7 @@ fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> St
     text
 }
 
-/// The best that was measured, beside the best that others found.
+/// The best measured rate, beside the best published one.
 fn best_words(verdict: &RunVerdict, best: &Best) -> String {
     let figures = best.measured.map(|index| &verdict.figures[index]);
     let measured = figures.and_then(|one| Some(format!("{} ({})", rate(one.median_qps?.median), one.name)));
@@ -63,13 +63,13 @@ fn best_words(verdict: &RunVerdict, best: &Best) -> String {
     format!("The best measured: {}; published: {published}{note}.", measured.unwrap_or_else(|| "none".into()))
 }
 
-/// Whether a table shows rates first of all.
+/// Whether the first figure of a table is a rate.
 fn is_rate(grid: &Grid) -> bool {
     let rates = [Figure::Median, Figure::MeanMinMax, Figure::Published];
     grid.show.first().is_none_or(|first| rates.contains(first))
 }
 
-/// A table of the cells; the first column holds the factors down.
+/// A table of the cells; the first column holds the factors of the rows.
 fn drawn(verdict: &RunVerdict, grid: &Grid) -> String {
     let mut table = Table::new();
     let across = |value: &String| match grid.columns.as_str() {
@@ -85,7 +85,7 @@ fn drawn(verdict: &RunVerdict, grid: &Grid) -> String {
     table.lines().map(|line| line.trim_end().to_string() + "\n").collect()
 }
 
-/// What a table shows of one combination, a line for each figure.
+/// A table's text for one combination, with a line for each figure.
 fn in_words(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> String {
     let figures = slot.figures.map(|index| &verdict.figures[index]);
     let mut lines = Vec::new();
@@ -157,7 +157,7 @@ fn state_word(state: State) -> &'static str {
     }
 }
 
-/// Why a cell has no number, or some of its starts none, with the last lines of the subject's output.
+/// Why a cell or some of its starts have no number, with the last lines of the subject's output.
 fn without_number(verdict: &RunVerdict, index: usize, figures: &Figures) -> String {
     let mut text = String::new();
     if figures.state == State::Refused
@@ -260,6 +260,6 @@ mod tests {
         assert!(both.contains("refused ") && both.contains("64.0 MiB"), "{both}");
         let alone = table_of(&[Figure::Memory]);
         assert!(!alone.contains("refused ") && alone.contains("64.0 MiB"), "{alone}");
-        assert!(alone.contains("is refused: wrong-answers"), "why there is no rate is told below: {alone}");
+        assert!(alone.contains("is refused: wrong-answers"), "why there is no rate is shown below: {alone}");
     }
 }

@@ -1,5 +1,5 @@
-//! One server's paragraph: what it is, its share of the ceiling, its rate, its bounds and its bottleneck, a line for each.
-//! Where the figure is refused the gravest reason stands in place of share and rate.
+//! One server's paragraph: its name, share of the ceiling, rate, bounds and bottleneck, a line for each. If
+//! the figure is refused, the gravest reason stands in place of share and rate.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,6 @@ use kqps_verdict::speed;
 
 use super::wrapped;
 
-/// The paragraph.
 pub(super) fn of(run: &Run, subject: &CellVerdict) -> String {
     let mut text = format!("{}\n", title(&run.cells[subject.cell as usize], subject));
     let mut line = |label: &str, value: &str| {
@@ -32,20 +31,20 @@ pub(super) fn of(run: &Run, subject: &CellVerdict) -> String {
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
     };
-    // Of a refused figure they are what was seen, and no claim.
+    // The bounds of a refused figure are observations, and no claim.
     line(if subject.figure_qps.is_some() { "bounds" } else { "bounds, seen" }, &bounds(subject));
     line("bottleneck", &subject.bottleneck.to_string());
     text
 }
 
-/// Its name, version and grade.
+/// The subject's name, version and grade.
 pub(super) fn title(cell: &Cell, subject: &CellVerdict) -> String {
     let unknown = if cell.target.is_some() { "(running before)" } else { "of unknown version" };
     let version = cell.version.as_deref().unwrap_or(unknown);
     visible_line(&format!("{} {version}: grade {}", subject.name, subject.grade)).into_owned()
 }
 
-/// `45 % of echo mmsg (43 to 47 %)`
+/// A share of the ceiling, as in `45 % of echo mmsg (43 to 47 %)`.
 pub(crate) fn share(share: &Interval, of: &str) -> String {
     let percent = |share: f64| match share * 100.0 {
         percent @ ..9.95 => format!("{percent:.1}"),
@@ -59,7 +58,8 @@ pub(crate) fn share(share: &Interval, of: &str) -> String {
     format!("{} %{of}{range}", percent(share.median))
 }
 
-/// The rate with its range. Where the host was gauged it is that at its usual speed, and what came of it stands beside.
+/// The rate with its range. If the cores' speed was measured, the rate is that at the host's usual speed, and
+/// `as_it_came`, the rate without that correction, stands beside it.
 pub(crate) fn rates(figure: &Interval, as_it_came: Option<&Interval>) -> String {
     let range = if figure.high > figure.low {
         format!(" ({} to {})", rate(figure.low), rate(figure.high))
@@ -75,7 +75,7 @@ pub(crate) fn rates(figure: &Interval, as_it_came: Option<&Interval>) -> String 
     }
 }
 
-/// The outermost bounds of its starts.
+/// The outermost bounds of the subject's starts.
 fn bounds(subject: &CellVerdict) -> String {
     let starts = subject.starts.iter().filter(|start| start.failure.is_none());
     let seen: Vec<&Bounds> = starts.filter_map(|start| start.bounds.as_ref()).collect();
@@ -102,7 +102,6 @@ fn bounds(subject: &CellVerdict) -> String {
     }
 }
 
-/// Why there are no bounds.
 fn why_none(subject: &CellVerdict, seen: &[&Bounds]) -> String {
     if let Some(futile) = seen.iter().find_map(|one| one.futile) {
         return format!(": ended early, {futile}");

@@ -1,4 +1,5 @@
-//! Why the servers of a run have their grades: what every start showed, all reasons and warnings, and what the run left open.
+//! Why the servers of a run have their grades: the results of every start, all reasons and warnings, and the
+//! checks that the run did not make.
 
 use std::fmt::Write as _;
 
@@ -9,7 +10,7 @@ use kqps_verdict::rate::rate;
 
 use super::{subject, wrapped};
 
-/// Everything that `--why` adds.
+/// The whole text that `--why` adds.
 pub(crate) fn of(run: &Run, verdict: &RunVerdict) -> String {
     let mut text = String::new();
     let common = common_reasons(verdict);
@@ -33,7 +34,7 @@ pub(crate) fn of(run: &Run, verdict: &RunVerdict) -> String {
     text
 }
 
-/// Reasons that every one of several subjects has; said once, they are easier to take in.
+/// Reasons that all of several subjects have, to be printed once.
 fn common_reasons(verdict: &RunVerdict) -> Vec<&str> {
     let [first, others @ ..] = verdict.subjects.as_slice() else { return Vec::new() };
     if others.is_empty() {
@@ -43,12 +44,12 @@ fn common_reasons(verdict: &RunVerdict) -> Vec<&str> {
     first.reasons.iter().filter(by_all).map(String::as_str).collect()
 }
 
-/// What each start showed, with its label. Of a refused figure it is what was seen, and no claim.
+/// The result of each start, with its label. The results of a refused figure are observations, and no claim.
 fn starts(subject: &CellVerdict) -> Vec<(String, String)> {
     let with_unit = |rate_qps: f64| format!("{} q/s", rate(rate_qps));
     let wording = Wording { rate: &with_unit, is_claimed: subject.figure_qps.is_some() };
     let seen = if wording.is_claimed { "" } else { ", seen" };
-    // Why all of them failed is a reason below.
+    // If all starts failed, the reasons below say why.
     let is_shown = subject.starts.iter().any(|start| start.failure.is_none());
     let starts = subject.starts.iter().filter(|_| is_shown);
     starts.map(|start| (format!("start {}{seen}", start.block + 1), start.in_words(wording))).collect()

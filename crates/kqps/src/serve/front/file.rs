@@ -1,4 +1,4 @@
-//! The file with the back ends of a front and the rules by which queries go to them.
+//! The file with the back ends of a front, and the rules that choose among them.
 //!
 //! ```toml
 //! policy = "least-outstanding"
@@ -33,7 +33,6 @@ use kqps_server::front::policy::{BackEnd, Choice, Rule};
 use serde::Deserialize;
 use toml::Spanned;
 
-/// The greatest weight.
 pub(super) const WEIGHT_MOST: u32 = 1000;
 
 #[derive(Deserialize)]
@@ -67,12 +66,12 @@ struct RuleEntry {
     policy: Option<Spanned<String>>,
 }
 
-/// Reads a file, all of it or none of it.
+/// Reads a file. It has a policy only if the whole file is valid.
 pub(in crate::serve) fn read(path: &Path) -> Result<Policy, FileError> {
     toml_file::open(path, |file, text| Reader { file, text }.policy())
 }
 
-/// A file's name and its text, which errors need.
+/// A file's name and text, for the places of errors.
 struct Reader<'t> {
     file: &'t str,
     text: &'t str,

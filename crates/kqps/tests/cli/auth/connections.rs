@@ -9,7 +9,7 @@ use kqps_kernel::process::Signal;
 use super::dns::{A, TXT, connect, framed, next, query};
 use super::{PATIENCE, Rig};
 
-/// So many queries, one behind the other.
+/// `count` queries in a row, each with its length.
 pub(crate) fn many(count: u16) -> Vec<u8> {
     (0..count).flat_map(|id| framed(&query(id, "www.auth.test", A))).collect()
 }
@@ -21,7 +21,7 @@ pub(super) fn assert_all_answered(stream: &mut impl Read, count: u16) {
     }
 }
 
-/// Whether the server closed a connection, which is awaited.
+/// Whether the server closes a connection, which this awaits.
 pub(crate) fn is_closed(stream: &mut impl Read) -> bool {
     match stream.read(&mut [0; 1]) {
         Ok(0) => true,
@@ -30,7 +30,8 @@ pub(crate) fn is_closed(stream: &mut impl Read) -> bool {
     }
 }
 
-/// Sends so many queries at once, 3 byte by byte and 500 in pieces, and awaits what `answered` says of each lot.
+/// Sends `at_once` queries at once, 3 byte by byte and 500 in pieces, and has `answered` check the replies of
+/// each lot.
 pub(crate) fn ask_cut_and_joined(stream: &mut TcpStream, at_once: u16, answered: fn(&mut TcpStream, u16)) {
     stream.write_all(&many(at_once)).unwrap();
     answered(stream, at_once);
@@ -38,7 +39,7 @@ pub(crate) fn ask_cut_and_joined(stream: &mut TcpStream, at_once: u16, answered:
         stream.write_all(&[byte]).unwrap();
     }
     answered(stream, 3);
-    // Pieces that are never whole queries.
+    // No piece is a whole query.
     for piece in many(500).chunks(37) {
         stream.write_all(piece).unwrap();
     }
@@ -52,7 +53,7 @@ fn queries_are_answered_wherever_they_are_cut_and_joined() {
         let server = rig.start(&[&["--listen", "127.0.0.1:0"], workers].concat());
         let mut stream = connect(server.addresses[0]);
         ask_cut_and_joined(&mut stream, 1000, assert_all_answered);
-        // The last come with the end of the stream, and are answered before it is closed.
+        // The last queries come with the end of the stream. The server answers them before it closes.
         stream.write_all(&many(10)).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         assert_all_answered(&mut stream, 10);
@@ -70,11 +71,11 @@ fn what_is_no_message_ends_its_connection_only() {
     let address = server.addresses[0];
     let mut other = connect(address);
     let mut stream = connect(address);
-    // What came before it is answered (RFC 7766, section 6.2.1.1).
+    // The server answers what came before it (RFC 7766, section 6.2.1.1).
     stream.write_all(&[&framed(&query(6, "www.auth.test", A))[..], &[0, 11], &[0; 11]].concat()).unwrap();
     assert_eq!(next(&mut stream).id(), 6);
     assert!(is_closed(&mut stream));
-    // A response gets no answer, and what follows it does.
+    // A response gets no answer, but the query after it does.
     let mut response = query(7, "www.auth.test", A);
     response[2] |= 0x80;
     other.write_all(&[framed(&response), framed(&query(8, "www.auth.test", A))].concat()).unwrap();
@@ -84,7 +85,7 @@ fn what_is_no_message_ends_its_connection_only() {
     let broken = connect(address);
     socket2::SockRef::from(&broken).set_linger(Some(Duration::ZERO)).unwrap();
     drop(broken);
-    // Who comes after it is accepted after it.
+    // The server accepts this client after the reset, so its answer shows that the reset was seen.
     assert_eq!(super::ask_by(&mut connect(address), &query(1, "www.auth.test", A)).answers(), 1);
     let tcp = server.stop(Signal::Terminate).tcp.unwrap();
     assert_eq!((tcp.connections, tcp.ended["not-dns"]), (4, 1));
@@ -132,7 +133,7 @@ fn a_client_has_its_share_and_an_idle_connection_its_time() {
     assert_eq!((tcp.ended["too-many-of-client"], tcp.ended["idle"]), (1, 3));
 }
 
-/// Sends queries and reads nothing until the server does not read any more either.
+/// Sends queries and reads nothing, until the server stops reading.
 fn flood(server: SocketAddr, query: &[u8]) -> TcpStream {
     let mut stream = connect(server);
     stream.set_nonblocking(true).unwrap();
@@ -142,7 +143,7 @@ fn flood(server: SocketAddr, query: &[u8]) -> TcpStream {
     loop {
         match stream.write(&queries) {
             Ok(_) => blocked_since = None,
-            // Full for a while: it is not only that the server has other things to do.
+            // It must stay full for a while: a server that is busy for a moment still reads.
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 let since = *blocked_since.get_or_insert_with(Instant::now);
                 if since.elapsed() > Duration::from_millis(200) {
@@ -162,9 +163,9 @@ fn who_does_not_read_is_not_read_from_and_closed_in_the_end() {
     let server = rig.start(&["--listen", "127.0.0.1:0", "--tcp-idle", "1s"]);
     let address = server.addresses[0];
     let flooded = flood(address, &query(1, "big.auth.test", TXT));
-    // Others are served meanwhile.
+    // The server still serves others.
     assert_eq!(super::ask_by(&mut connect(address), &query(2, "www.auth.test", A)).answers(), 1);
-    // The end comes behind what the kernels hold, or breaks it off.
+    // The end comes after the bytes that the kernels hold, or breaks them off.
     flooded.set_nonblocking(false).unwrap();
     wait_until(|| connections_of(&server) == 0);
     drop(flooded);
@@ -172,7 +173,7 @@ fn who_does_not_read_is_not_read_from_and_closed_in_the_end() {
     assert_eq!(tcp.ended["slow-reader"], 1);
 }
 
-/// How many connections a server has open, as the system says.
+/// The number of connections that a server has open, by the system's tables.
 fn connections_of(server: &super::Running) -> usize {
     let folder = format!("/proc/{}/fd", server.child.id());
     let descriptors = std::fs::read_dir(folder).unwrap().flatten();

@@ -1,4 +1,4 @@
-//! Queries and replies of the tests, by hand: what is tested is not asked how it reads them.
+//! Queries and replies of the tests, encoded by hand, so that the code under test does not check itself.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -25,7 +25,7 @@ pub(crate) fn query(id: u16, name: &str, rtype: u16) -> Vec<u8> {
     bytes
 }
 
-/// The same with EDNS, and room for so many bytes.
+/// The same query with EDNS and this payload size.
 pub(crate) fn query_edns(id: u16, name: &str, rtype: u16, payload_bytes: u16) -> Vec<u8> {
     let mut bytes = query(id, name, rtype);
     bytes[11] = 1;
@@ -35,7 +35,6 @@ pub(crate) fn query_edns(id: u16, name: &str, rtype: u16, payload_bytes: u16) ->
     bytes
 }
 
-/// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reply(pub(crate) Vec<u8>);
 
@@ -64,7 +63,7 @@ impl Reply {
         u16::from_be_bytes([self.0[at], self.0[at + 1]])
     }
 
-    /// The types and the data of the answers; names in the data stay as they are.
+    /// The types and data of the answers. Compressed names in the data stay compressed.
     pub(crate) fn records(&self) -> Vec<(u16, Vec<u8>)> {
         let mut at = 12;
         for _ in 0..self.word(4) {
@@ -102,7 +101,7 @@ pub(crate) fn ask(server: SocketAddr, query: &[u8]) -> Reply {
     Reply(buffer[..bytes].to_vec())
 }
 
-/// A connection that takes its time, but not for ever.
+/// A connection whose reads wait for a long time, but not for ever.
 pub(crate) fn connect(server: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(server).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -110,7 +109,7 @@ pub(crate) fn connect(server: SocketAddr) -> TcpStream {
     stream
 }
 
-/// A message as it goes over a connection.
+/// A message with its length in two bytes before it (RFC 1035, section 4.2.2).
 pub(crate) fn framed(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u16).to_be_bytes(), message].concat()
 }

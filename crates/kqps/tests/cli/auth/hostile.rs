@@ -1,5 +1,5 @@
-//! Bytes that mean no good, by datagrams, TCP and the Unix socket, at workers that are threads or processes: what is a
-//! query gets one reply, what is none gets none, and all of it is counted.
+//! Hostile bytes by datagrams, TCP and the Unix socket, to workers that are threads or processes: each query
+//! gets one reply, all else gets none, and the server counts every message.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -12,13 +12,13 @@ use super::dns::{A, ask, ask_by, connect, framed, next, query};
 use super::{Rig, WORKERS};
 use crate::front::hostile::{fate, packet, play};
 
-/// Messages that are sent to each server in each way.
+/// Messages to each server by each transport.
 const PACKETS: u16 = 1000;
 
-/// What is too long for a datagram is not for a connection, which takes messages of any length.
+/// The cause of dropping a datagram that is too long. Connections take messages of any length.
 const TOO_LONG: &str = "query-too-long";
 
-/// What a server is to have counted.
+/// Counts that the server must report.
 #[derive(Debug, Default, PartialEq)]
 struct Counts {
     answered: u64,
@@ -26,7 +26,7 @@ struct Counts {
     not_dns: u64,
 }
 
-/// Sends messages by connections, each after the reply to the one before.
+/// Sends messages by connections, each after the reply to the previous one.
 fn play_by<S: Read + Write>(connect: impl Fn() -> S, rng: &mut Rng, counts: &mut Counts) {
     let mut stream = connect();
     for number in 0..PACKETS {

@@ -1,5 +1,5 @@
-//! Replies are counted by their whole rcode, of which four bits stand in the header and eight in the OPT record (RFC 6891,
-//! section 6.1.3).
+//! Servers count replies by their whole rcode: four bits of it are in the header, eight in the OPT record
+//! (RFC 6891, section 6.1.3).
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use super::Rig;
 use super::dns::{A, ask, ask_by, connect, query_edns};
 use crate::serve::available;
 
-/// A query by version 1 of EDNS.
+/// A query with version 1 of EDNS.
 fn version_1() -> Vec<u8> {
     let mut query = query_edns(1, "www.auth.test", A, 1232);
     let version = query.len() - 5;
@@ -38,7 +38,7 @@ fn another_version_of_edns_is_counted_as_badvers() {
     }
 }
 
-/// A front has it in words, too: while it runs, and at the end.
+/// A front also prints the rcode's name, both while it runs and at the end.
 #[test]
 fn badvers_is_printed_by_name() {
     let folder = tempfile::tempdir().unwrap();

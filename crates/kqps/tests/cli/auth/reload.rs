@@ -1,4 +1,4 @@
-//! SIGHUP: zones are loaded again while queries are answered.
+//! SIGHUP: the server loads its zones again while it answers queries.
 
 use std::fs;
 use std::process::Stdio;
@@ -12,7 +12,7 @@ use super::dns::{A, Reply, TXT, ask, ask_by, connect, query};
 use super::{NOERROR, Rig, Running};
 use crate::load::bench::kqps;
 
-/// The zone in its nth version: whatever it says has that number in it.
+/// Version `number` of the zone. Every record has that number in it.
 fn version(number: u8) -> String {
     format!(
         "$ORIGIN auth.test.\n$TTL 300\n@ SOA ns1 host {number} 3600 600 86400 60\n@ NS ns1\nns1 A 192.0.2.1\n\
@@ -20,11 +20,11 @@ fn version(number: u8) -> String {
     )
 }
 
-/// The version that a reply is of, all of it.
+/// The version of a reply, checked in all its records.
 fn version_of(reply: &Reply) -> u8 {
     let records = reply.records();
     assert_eq!((reply.rcode(), records.len()), (NOERROR, 2), "{reply:?}");
-    // The alias is `v` and the number.
+    // The target of the alias begins with `v` and the number.
     let (label, address) = (&records[0].1, &records[1].1);
     let named: u8 = std::str::from_utf8(&label[2..=usize::from(label[0])]).unwrap().parse().unwrap();
     assert_eq!(named, address[3], "a mix of two versions");
@@ -113,7 +113,7 @@ fn a_broken_file_keeps_the_old_zone() {
         fs::remove_file(rig.zone()).unwrap();
         assert_eq!(reload(&mut server)["kept"], 1);
         assert_eq!(version_of(&ask(address, &query(1, "www.auth.test", A))), 1);
-        // When it is whole again it is taken.
+        // When the file is whole again, the server takes it.
         rig.write(&(version(3) + "more TXT \"an end\"\n"));
         assert_eq!(reload(&mut server)["kept"], 0);
         assert_eq!(version_of(&ask(address, &query(1, "www.auth.test", A))), 3);
@@ -124,7 +124,7 @@ fn a_broken_file_keeps_the_old_zone() {
     }
 }
 
-/// Nothing but its text tells which zone this file is.
+/// Only its text says which zone this file holds.
 #[test]
 fn an_emptied_file_keeps_the_zone_that_it_told() {
     let rig = Rig::new();

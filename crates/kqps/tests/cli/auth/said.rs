@@ -1,4 +1,5 @@
-//! What `kqps serve auth` says of the zones that it loads: in words, with places, and in numbers that add up.
+//! What `kqps serve auth` prints of the zones that it loads: in words, with places, and with numbers that add
+//! up.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Lines};
@@ -8,7 +9,7 @@ use kqps_kernel::process::{Signal, signal};
 
 const ZONE: &str = "$TTL 60\n@ SOA ns host 1 1 1 1 1\n@ NS ns\nns A 192.0.2.1\n";
 
-/// A server that says in words what it does.
+/// A server that prints words instead of JSON.
 struct Talking {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -28,7 +29,7 @@ impl Talking {
         Self { child, lines }
     }
 
-    /// The next lines, without how long it took and how much memory.
+    /// The next lines, without their times and sizes of memory.
     fn next(&mut self, count: usize) -> Vec<String> {
         let lines = self.lines.by_ref().take(count).map(Result::unwrap);
         lines

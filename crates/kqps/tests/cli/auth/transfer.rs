@@ -9,7 +9,7 @@ use kqps_kernel::process::Signal;
 use super::dns::{A, AXFR, Reply, SOA, ask, connect, framed, next, query};
 use super::{NOERROR, REFUSED, Rig, ZONE};
 
-/// The zone with so many hosts more.
+/// The zone with `hosts` more hosts.
 fn zone_with(hosts: u32) -> String {
     let mut zone = ZONE.to_owned();
     for host in 0..hosts {
@@ -18,7 +18,7 @@ fn zone_with(hosts: u32) -> String {
     zone
 }
 
-/// The records of `ZONE`.
+/// The number of records of `ZONE`.
 const RECORDS: u32 = 8;
 
 #[test]
@@ -77,7 +77,7 @@ fn a_zone_is_refused_to_those_who_may_not_have_it() {
     let server = rig.start(&["--listen", "127.0.0.1:0"]);
     let axfr = query(1, "auth.test", AXFR);
     assert_eq!(super::ask_by(&mut connect(server.addresses[0]), &axfr).rcode(), REFUSED);
-    // Over UDP there are none, and nobody is left waiting.
+    // There are no transfers over UDP, and the client gets an error.
     let Reply(by_udp) = ask(server.addresses[0], &axfr);
     assert_ne!(by_udp[3] & 0x0f, NOERROR);
 }
@@ -92,14 +92,14 @@ fn resident_bytes(pid: u32) -> u64 {
 fn transfers_that_nobody_reads_take_little_memory() {
     const CONNECTIONS: u64 = 25;
     let rig = Rig::new();
-    // Some 5 MB each, if they were made as a whole.
+    // Each transfer would take some 5 MB if the server built it as a whole.
     rig.write(&zone_with(200_000));
     let server = rig.start(&["--listen", "127.0.0.1:0", "--transfers", "--tcp-idle", "1m"]);
     let before = resident_bytes(server.child.id());
     let mut streams: Vec<_> = (0..CONNECTIONS).map(|_| connect(server.addresses[0])).collect();
     for stream in &mut streams {
         stream.write_all(&framed(&query(1, "auth.test", AXFR))).unwrap();
-        // It has begun.
+        // The transfer has begun.
         assert_eq!(next(stream).rcode(), NOERROR);
     }
     assert_eq!(ask(server.addresses[0], &query(2, "www.auth.test", A)).answers(), 1);

@@ -1,4 +1,4 @@
-//! Unix sockets: batches as a front process writes them, peers that do not behave, and the files.
+//! Unix sockets: batches as a front process writes them, peers that misbehave, and the socket files.
 
 use std::fs;
 use std::io::{ErrorKind, Write as _};
@@ -22,7 +22,6 @@ impl Rig {
         self.folder.path().join("batches")
     }
 
-    /// Starts a server with a Unix socket.
     pub(super) fn start_with_socket(&self, arguments: &[&str]) -> Running {
         let path = self.socket();
         let server = self.start(&[&LISTEN, &["--unix", path.to_str().unwrap()], arguments].concat());
@@ -36,7 +35,7 @@ impl Rig {
         stream
     }
 
-    /// Starts a server that cannot have the socket; its status and what it says.
+    /// Starts a server that cannot bind the socket. Returns its status and stderr.
     fn refused_socket(&self) -> (Option<i32>, String) {
         let (zone, path) = (self.argument(), self.socket());
         refused(&[&LISTEN[..], &["--zone", &zone, "--unix", path.to_str().unwrap()]].concat())
@@ -69,7 +68,7 @@ fn a_batch_comes_back_complete_and_is_answered_as_by_tcp() {
     }
 }
 
-/// More replies than the kernel holds, to one who reads them late, and whom nobody waits for.
+/// More replies than the kernel buffers, to a client that reads late. The server does not wait for it.
 #[test]
 fn replies_that_find_no_room_are_written_later() {
     let rig = Rig::new();
@@ -84,7 +83,7 @@ fn replies_that_find_no_room_are_written_later() {
         assert_eq!((reply.id(), reply.answers()), (id, 40));
     }
     writes.join().unwrap();
-    // It is watched again for what comes.
+    // The server watches the connection again.
     late.write_all(&many(10)).unwrap();
     assert_all_answered(&mut late, 10);
     let report = server.stop(Signal::Terminate).tcp.unwrap();
@@ -101,11 +100,11 @@ fn half_a_frame_ends_with_its_connection() {
     ended.shutdown(Shutdown::Write).unwrap();
     assert_all_answered(&mut ended, 20);
     assert!(is_closed(&mut ended));
-    // Gone without a word.
+    // Closed without an end of the query.
     let mut gone = rig.connect();
     gone.write_all(&half).unwrap();
     drop(gone);
-    // Cut anywhere, and not DNS in the end.
+    // Cut anywhere, and no DNS in the end.
     let mut cut = rig.connect();
     for piece in many(50).chunks(37) {
         cut.write_all(piece).unwrap();
@@ -133,7 +132,7 @@ fn one_peer_may_have_all_connections_and_each_its_time() {
     open[0].write_all(&[0, 40, 1]).unwrap();
     assert!(open.iter_mut().all(is_closed));
     assert!(begin.elapsed() >= Duration::from_millis(290), "{:?}", begin.elapsed());
-    // Clients by TCP are limited as ever.
+    // The limits of TCP clients still hold.
     let mut tcp = connect(server.addresses[0]);
     assert_eq!(ask_by(&mut tcp, &query(2, "www.auth.test", A)).answers(), 1);
     assert!(is_closed(&mut connect(server.addresses[0])));
@@ -170,7 +169,7 @@ fn it_serves_without_tcp_and_with_cookies() {
     assert_eq!(ask(address, &query(1, "www.auth.test", A)).answers(), 1);
     let by_second = &mut UnixStream::connect(&second).unwrap();
     for stream in [&mut rig.connect(), by_second] {
-        // An option of 24 bytes that begins with the client's.
+        // An option of 24 bytes that begins with the client's cookie.
         let cookie = [0, 10, 0, 24, 1, 2, 3, 4, 5, 6, 7, 8];
         let reply = ask_by(stream, &curious(2, "www.auth.test"));
         assert!(reply.0.windows(cookie.len()).any(|window| window == cookie), "{reply:?}");
@@ -190,7 +189,7 @@ fn the_file_of_a_server_that_is_gone_is_replaced() {
     assert!(is_socket(&rig.socket()));
     let server = rig.start_with_socket(&["--processes", "2"]);
     assert_eq!(ask_by(&mut rig.connect(), &query(1, "www.auth.test", A)).answers(), 1);
-    // One that somebody else has put there meanwhile stays.
+    // A socket that another program has put there meanwhile stays.
     fs::remove_file(rig.socket()).unwrap();
     let _other = UnixListener::bind(rig.socket()).unwrap();
     server.stop(Signal::Terminate);
@@ -207,7 +206,7 @@ fn a_socket_in_use_and_what_is_no_socket_stay() {
     assert_eq!(ask_by(&mut rig.connect(), &query(1, "www.auth.test", A)).answers(), 1);
     server.stop(Signal::Terminate);
 
-    // One that accepts nobody, and has no room for more to wait.
+    // A socket that accepts no connection and whose backlog is full.
     let deaf = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
     deaf.bind(&SockAddr::unix(rig.socket()).unwrap()).unwrap();
     deaf.listen(0).unwrap();
@@ -233,7 +232,7 @@ fn a_server_that_cannot_start_leaves_no_file() {
     let (status, error) = refused(&[&good[..], &["--unix", &nowhere]].concat());
     assert!(status == Some(1) && error.contains(&format!("cannot listen on {nowhere}: ")), "{error}");
     assert!(!rig.socket().exists());
-    // Bound, and then there is nothing to answer from.
+    // The socket is bound first, and then there is no zone to answer from.
     rig.write("$TTL 60\n@ SOA nonsense\n");
     for processes in ["1", "2"] {
         let (status, error) = refused(&[&good[..], &["--processes", processes]].concat());

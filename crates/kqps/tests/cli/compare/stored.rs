@@ -1,4 +1,4 @@
-//! `kqps compare` of runs that are stored. They are written here, with figures that are known, and no load is played.
+//! `kqps compare` of stored runs. The tests write them with known figures, and play no load.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use kqps_observation::{Accounts, Cell, Run, RunTrial, SCHEMA, Store, Trial};
 
 use super::{kqps, stderr, told};
 
-/// Blocks of each run: enough for a verdict, and for cells against themselves.
+/// Blocks of each run: enough for a verdict, and for a comparison of cells with themselves.
 const BLOCKS: u32 = 12;
 
-/// Stores a run of echoes, each with its I/O model and the rate that it answers.
+/// Stores a run of echoes, each with its I/O model and its answered rate.
 fn store(folder: &Path, echoes: &[(&str, f64)]) {
     let cell = |&(io, _): &(&str, f64)| Cell {
         name: format!("models: io={io}"),
@@ -108,7 +108,7 @@ fn cells_of_the_same_name_in_two_runs_are_compared_with_a_warning() {
     let comparisons = told(&output);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let outcomes: Vec<_> = comparisons.iter().map(|one| one["outcome"].as_str().unwrap()).collect();
-    // What only one of them has is left out.
+    // Cells that only one run has are left out.
     assert_eq!(outcomes, ["slower", "equivalent"], "{comparisons:?}");
     assert_eq!(comparisons[0]["a"], format!("models: io=blocking of {}", before.display()));
     assert_eq!(comparisons[0]["b"], format!("models: io=blocking of {}", after.display()));

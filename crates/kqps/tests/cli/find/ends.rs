@@ -1,5 +1,5 @@
-//! Searches that end early, and say why: a server with another zone, one that answers a part of the queries only,
-//! and one whose answers are all late.
+//! Searches that end early, and say why: a server with another zone, a server that answers a part of the
+//! queries only, and a server whose answers are all late.
 
 use std::collections::VecDeque;
 use std::net::UdpSocket;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::auth::Rig;
 use crate::load::bench::{kqps, words};
 
-/// Something that answers until it is dropped.
+/// A server that answers until it is dropped.
 struct Server {
     address: String,
     over: Arc<AtomicBool>,
@@ -23,7 +23,7 @@ struct Server {
 }
 
 impl Server {
-    /// Answers by `turn`, again and again; a receive waits this long.
+    /// Answers by `turn` in a loop; each receive waits this long.
     fn new(wait: Duration, mut turn: impl FnMut(&UdpSocket) + Send + 'static) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(wait)).unwrap();
@@ -37,7 +37,7 @@ impl Server {
         Self { address, over, thread: Some(thread) }
     }
 
-    /// Answers seven queries of ten, however many there are, and drops the rest, as a packet filter does.
+    /// Answers seven queries of ten at any load, and drops the rest, as a packet filter does.
     fn filter() -> Self {
         let mut message = [0; 512];
         let mut count = 0_u64;
@@ -51,7 +51,7 @@ impl Server {
         })
     }
 
-    /// Answers everything, and each query this long after it came, as one far away does.
+    /// Answers every query `delay` after it came, as a server far away does.
     fn far(delay: Duration) -> Self {
         let mut message = [0; 512];
         let mut waiting = VecDeque::new();
@@ -62,7 +62,7 @@ impl Server {
             }
             while waiting.front().is_some_and(|(due, ..)| *due <= Instant::now()) {
                 let (_, reply, from) = waiting.pop_front().unwrap();
-                // Of the player's sockets some are closed by now.
+                // The player may have closed some of its sockets by now.
                 let _ = socket.send_to(&reply, from);
             }
         })
@@ -76,14 +76,14 @@ impl Drop for Server {
     }
 }
 
-/// Searches for the rate of what answers there, with these queries.
+/// Searches for the rate of the server at this address with these queries.
 fn search(address: &str, queries: &str, goal: &str) -> (Output, Value) {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("queries");
     std::fs::write(&file, queries).unwrap();
     let mut find =
         kqps(&["find", address, "--goal", goal, "--no-ceiling", "--json", "-t", "100ms", "--lag", "10s"]);
-    // Beside other tests many trials are made again.
+    // Beside other tests, many trials are made again.
     find.args(["--time-limit", "2m"]).arg("-d").arg(&file).env("XDG_CACHE_HOME", folder.path());
     let output = find.output().unwrap();
     let (out, err) = words(&output);
@@ -102,7 +102,7 @@ fn a_server_with_another_zone_is_named_after_one_trial() {
     let rig = Rig::new();
     let server = rig.start(&["--listen", "127.0.0.1:0"]);
     let address = server.addresses[0].to_string();
-    // The goals that take longest end as soon.
+    // The goals with the longest limits end as early.
     for goal in ["quick", "lossless"] {
         let queries = names("elsewhere.test") + "www.auth.test A NOERROR\n";
         let (output, verdict) = search(&address, &queries, goal);
@@ -113,7 +113,7 @@ fn a_server_with_another_zone_is_named_after_one_trial() {
         assert!(reason.contains(asks), "{reason}");
         assert_eq!((&verdict["grade"], &verdict["incomplete"]), (&"F".into(), &false.into()));
     }
-    // Some answers are of another kind, and the most frequent is told.
+    // Some answers have another rcode, and the reason names the most frequent one.
     let mixed = names("auth.test") + "www.elsewhere.test A NOERROR\n";
     let (_, verdict) = search(&address, &mixed, "quick");
     let reason = verdict["reasons"][0].as_str().unwrap();
@@ -134,7 +134,8 @@ fn a_loss_that_no_lesser_load_is_spared_ends_the_search() {
 
 #[test]
 fn a_server_that_is_farther_away_than_the_timeout_is_not_called_silent() {
-    // Late is what comes after the timeout, and while the player still listens for it: up to twice the timeout.
+    // An answer is late if it comes after the timeout while the player still listens, which it does for up to
+    // twice the timeout.
     let server = Server::far(Duration::from_millis(130));
     let (output, verdict) = search(&server.address, &names("far.test"), "quick");
     assert_eq!(output.status.code(), Some(3), "{}", words(&output).1);

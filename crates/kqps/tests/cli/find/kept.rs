@@ -1,4 +1,4 @@
-//! `kqps find --out` and `--time-limit`: what is kept of a search, and how long it may take.
+//! `kqps find --out` and `--time-limit`: the stored search, and its longest duration.
 
 use std::fs;
 use std::net::{IpAddr, UdpSocket};
@@ -58,7 +58,7 @@ fn a_search_is_kept_with_its_ceilings_its_trials_and_its_page() {
     let study: toml::Table = fs::read_to_string(out(&bench).join("study.toml")).unwrap().parse().unwrap();
     assert_eq!(study["name"].as_str(), Some("kqps find"));
 
-    // Nothing goes on with it, and no other search takes its place.
+    // It cannot be resumed, and no other search replaces it.
     for mut command in [keeping(&bench, &["--goal", "quick"]), resumed(&out(&bench))] {
         let again = command.output().unwrap();
         assert_eq!(again.status.code(), Some(2), "{}", words(&again).1);
@@ -66,10 +66,10 @@ fn a_search_is_kept_with_its_ceilings_its_trials_and_its_page() {
     assert_eq!(fs::read_to_string(&report).unwrap(), first);
 }
 
-/// An address of this host that is not the loopback's; none on a host without a network, which is said.
+/// An address of this host other than loopback's. `None`, with a note, on a host without a network.
 fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-    // Nothing is sent: the kernel chooses the address that it would send from.
+    // This sends nothing: the kernel chooses the address that it would send from.
     let address = socket.connect("198.51.100.1:53").and_then(|()| socket.local_addr());
     if address.is_err() {
         eprintln!("not tried: a target at an own address beside the loopback's, since there is no route");
@@ -77,7 +77,7 @@ fn own_address() -> Option<IpAddr> {
     address.ok().map(|address| address.ip())
 }
 
-/// The page is made from the store, and the terminal's words from what was just measured.
+/// kqps makes the page from the store, and the terminal's words from the trials that it has just played.
 #[test]
 fn what_is_kept_gives_the_verdict_that_was_printed() {
     let Some(own) = own_address() else { return };
@@ -101,7 +101,7 @@ fn what_is_kept_gives_the_verdict_that_was_printed() {
     assert_eq!(printed["throughput_qps"].as_f64(), kept.figure_qps.map(|figure| figure.median));
     let roles: Vec<Role> = run.cells.iter().map(|cell| cell.role).collect();
     assert_eq!(roles, [Role::EchoCeiling, Role::Subject], "one echo is both ceilings");
-    // That the server was running says nothing more of one start than that it was one.
+    // A server that ran before has one start in any search, so no reason mentions it.
     assert!(!kept.reasons.concat().contains("running before"), "{:?}", kept.reasons);
 }
 
@@ -174,7 +174,7 @@ fn a_time_limit_wins_over_the_goals_and_one_that_leaves_no_time_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{err}");
         assert!(err.contains(reason), "{err}");
     }
-    // It wins over the preset's three minutes.
+    // The flag replaces the preset's three minutes.
     let flags = ["--no-ceiling", "--goal", "default", "--time-limit", "13.5s"];
     let mut child = find(&bench, &flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     interrupted_at("overload", &mut child);
@@ -183,7 +183,7 @@ fn a_time_limit_wins_over_the_goals_and_one_that_leaves_no_time_is_refused() {
     assert_eq!(verdict["goal"]["limit_s"], 13.5, "{verdict}");
 }
 
-/// A search whose bounds cannot come as close as is wanted in that time.
+/// A search whose bounds cannot come close enough within its limit.
 #[test]
 fn a_search_ends_when_its_time_limit_says() {
     let mut bench = Bench::new();
@@ -197,6 +197,6 @@ fn a_search_ends_when_its_time_limit_says() {
     assert_eq!(verdict["incomplete"], true, "{err}");
     let took_s: f64 =
         verdict["trials"].as_array().unwrap().iter().map(|probe| probe["wall_s"].as_f64().unwrap()).sum();
-    // What it keeps back for a bound may end a trial late, and the goal's own limit is 14 s.
+    // The time reserved for a bound may end a trial late. The goal's own limit is 14 s.
     assert!(took_s < 4.0 * 1.15 + 2.0, "{took_s} s: {err}");
 }

@@ -1,4 +1,4 @@
-//! Answers come back to who asked, as the back end gave them: by every way in and every way on.
+//! Answers come back to the client as the back end gave them, by every transport on both sides.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
@@ -22,7 +22,7 @@ fn every_way_gives_the_answers_of_the_back_end_itself() {
     let rig = Rig::new();
     let (authority, ways) = authority(&rig);
     let mut direct = replies(authority.addresses[0]);
-    // The last is cut, where a server may leave out as much as it likes.
+    // The last is truncated, and a server may leave out as much as it likes of it.
     direct.pop();
     for (model, way) in models().flat_map(|model| ways.iter().map(move |way| (model, way))) {
         for workers in WORKERS {
@@ -107,7 +107,7 @@ fn clients_with_the_same_ids_get_each_their_own_answers() {
     }
 }
 
-/// How long the question is with which this begins.
+/// The length of the question at the beginning of `bytes`.
 fn question_bytes(bytes: &[u8]) -> usize {
     bytes.iter().position(|&byte| byte == 0).unwrap() + 5
 }
@@ -145,7 +145,7 @@ fn what_no_datagram_holds_is_cut() {
     let host = Host::new();
     let server = front(&[&host.url()], &[&PATIENT[..], &["--listen", "[::1]:0"]].concat());
     let mut back_end = host.peer();
-    // The client takes anything.
+    // The client accepts any size.
     let asked = query_edns(7, "big.test", TXT, 65_535);
     for (&address, most) in server.addresses.iter().zip([65_507, 65_527]) {
         for (bytes, is_whole) in [(most, true), (most + 1, false), (65_535, false)] {

@@ -1,4 +1,4 @@
-//! Clients that come by TCP (RFC 7766): pipelining, frames cut anywhere, limits, and clients that do not behave.
+//! Clients by TCP (RFC 7766): pipelining, frames cut anywhere, limits, and clients that misbehave.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write as _};
@@ -12,7 +12,7 @@ use crate::auth::connections::{ask_cut_and_joined, is_closed, many};
 use crate::auth::dns::{A, ask_by, connect, framed, next, query};
 use crate::serve::sent::flow;
 
-/// So many queries are answered, in whatever order.
+/// Asserts that `count` queries are answered, in any order.
 fn assert_all_answered(stream: &mut impl Read, count: u16) {
     let mut expected: BTreeSet<u16> = (0..count).collect();
     for _ in 0..count {
@@ -28,9 +28,9 @@ fn queries_are_answered_wherever_they_are_cut_and_joined() {
     for way in ways {
         let server = front(&[&way], &["--threads", "2"]);
         let mut stream = connect(server.addresses[0]);
-        // More than may be under way at one time.
+        // More than may be outstanding at one time.
         ask_cut_and_joined(&mut stream, 3000, assert_all_answered);
-        // The last come with the end of the stream, and are answered before it is closed.
+        // The last queries come with the end of the stream. The front answers them before it closes.
         stream.write_all(&[&many(10)[..], &[0, 40, 1]].concat()).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         assert_all_answered(&mut stream, 10);
@@ -41,15 +41,15 @@ fn queries_are_answered_wherever_they_are_cut_and_joined() {
     }
 }
 
-/// A client that has said everything waits for its reply, and nobody else does: in a full second of flushing a lone
-/// query never waits for company.
+/// A client that has sent its last query still gets its reply and delays no other client: even with a flush time
+/// of a second, the front sends a lone query at once.
 #[test]
 fn who_has_said_everything_hears_everything_and_holds_nobody_up() {
     let host = Host::new();
     let arguments = ["--batch", "64", "--flush", "1s"];
     let server = front(&[&host.url()], &[&PATIENT[..], &arguments].concat());
     let mut back_end = host.peer();
-    // Before a query comes that could leave with it.
+    // Before a query comes that could leave in the same batch.
     back_end.pass();
     let mut client = connect(server.addresses[0]);
     client.write_all(&framed(&query(7, "held.test", A))).unwrap();
@@ -73,7 +73,7 @@ fn who_has_said_everything_hears_everything_and_holds_nobody_up() {
     assert_eq!(report.back_ends[&host.url()].flushes, 22);
 }
 
-/// How much CPU time a process has taken, in ticks of 10 ms (`proc_pid_stat(5)`: the 14th and 15th field).
+/// The CPU time of a process, in ticks of 10 ms (`proc_pid_stat(5)`: the 14th and 15th field).
 fn ticks(server: &Running) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap();
     let behind_name = stat.rsplit_once(") ").unwrap().1;
@@ -108,17 +108,17 @@ fn what_is_no_message_ends_its_connection_only() {
         let address = server.addresses[0];
         let mut other = connect(address);
         let mut stream = connect(address);
-        // What came before it is answered (RFC 7766, section 6.2.1.1).
+        // The front answers what came before it (RFC 7766, section 6.2.1.1).
         let no_message = [&framed(&query(6, "www.auth.test", A))[..], &[0, 11], &[0; 11]].concat();
         stream.write_all(&no_message).unwrap();
         assert_eq!(next(&mut stream).id(), 6);
         assert!(is_closed(&mut stream));
-        // A response gets no answer, and what follows it does.
+        // A response gets no answer, but the query after it does.
         let response = answer(&query(7, "www.auth.test", A));
         other.write_all(&[framed(&response), framed(&query(8, "www.auth.test", A))].concat()).unwrap();
         assert_eq!(next(&mut other).id(), 8);
         drop(other);
-        // Nothing but the beginning of a length.
+        // Half of a length, and nothing more.
         let mut short = connect(address);
         short.write_all(&[0]).unwrap();
         short.shutdown(Shutdown::Write).unwrap();
@@ -160,12 +160,12 @@ fn a_client_has_its_share_and_an_idle_connection_its_time() {
     waiting.write_all(&framed(&query(9, "held.test", A))).unwrap();
     let held = back_end.query();
     let mut idle: Vec<TcpStream> = (0..2).map(|_| connect(server.addresses[0])).collect();
-    // They were accepted in this order.
+    // The front accepts them in this order.
     assert!(is_closed(&mut connect(server.addresses[0])));
     // Half a query is no progress.
     idle[0].write_all(&[0, 40, 1]).unwrap();
     assert!(idle.iter_mut().all(is_closed));
-    // Who waits for an answer is not idle.
+    // A client that waits for an answer is not idle.
     back_end.say(&answer(&held));
     assert_eq!(next(&mut waiting).id(), 9);
     assert!(is_closed(&mut waiting));
@@ -185,7 +185,7 @@ fn an_answer_for_a_client_that_has_gone_goes_to_nobody() {
     // A reset instead of an end.
     socket2::SockRef::from(&gone).set_linger(Some(Duration::ZERO)).unwrap();
     drop(gone);
-    // Who takes its place asks with the same ID.
+    // The next client uses the same ID.
     let mut other = connect(address);
     other.write_all(&framed(&query(1, "other.test", A))).unwrap();
     let asked = back_end.query();
@@ -197,7 +197,7 @@ fn an_answer_for_a_client_that_has_gone_goes_to_nobody() {
     assert_eq!(tcp.dropped, [("client-gone".to_owned(), 1)].into());
 }
 
-/// A worker that had to wait for room in the kernel's table of open files would answer nobody meanwhile.
+/// A worker that had to wait for a larger kernel table of open files would answer no client meanwhile.
 #[test]
 fn there_is_room_for_all_connections_from_the_start() {
     let host = Host::new();

@@ -1,23 +1,23 @@
-//! EDNS in the replies that a front makes itself (RFC 6891): one OPT record where the query has one, and none else.
+//! EDNS in the front's own replies (RFC 6891): one OPT record if the query has one, and none otherwise.
 
 use super::peer::{Datagrams, Host, answer};
 use super::{PATIENT, asked, echo, front, models, stop};
 use crate::auth::dns::{A, AXFR, TXT, ask, ask_by, connect, query, query_edns};
 
-/// An OPT record with these bytes in place of class, TTL and data.
+/// An OPT record with these values of class, TTL and data.
 fn opt(payload: [u8; 2], ttl: [u8; 4], data: &[u8]) -> Vec<u8> {
     [&[0, 0, 41][..], &payload, &ttl, &(data.len() as u16).to_be_bytes(), data].concat()
 }
 
-/// A query with these records behind its question.
+/// A query with these records after its question.
 fn with(mut query: Vec<u8>, records: &[&[u8]]) -> Vec<u8> {
     query[11] = records.len() as u8;
     query.extend(records.concat());
     query
 }
 
-/// The reply that the front makes to a query with one question: the rcode's two parts, and whether DO comes back; no
-/// OPT record without that.
+/// The front's own reply to a query with one question: the rcode's lower part, and with `opt` an OPT record
+/// with the rcode's upper part and the DO bit.
 fn own_reply(asked: &[u8], question_end: usize, rcode: u8, opt: Option<(u8, bool)>) -> Vec<u8> {
     let counts = [0, 1, 0, 0, 0, 0, 0, u8::from(opt.is_some())];
     let head = [&asked[..2], &[0x80 | asked[2] & 0x79, asked[3] & 0x10 | rcode], &counts].concat();
@@ -32,7 +32,8 @@ const FORMERR: u8 = 1;
 const SERVFAIL: u8 = 2;
 const REFUSED: u8 = 5;
 
-/// Queries with and without EDNS, and the front's own replies to them. The first ones could be handed on.
+/// Queries with and without EDNS, and the front's own replies. A front with back ends would hand on the first
+/// of them.
 fn cases() -> Vec<(Vec<u8>, Vec<u8>)> {
     let address = || query(0x0102, "wWw.edns.test", A);
     let end = address().len();
@@ -56,10 +57,10 @@ fn cases() -> Vec<(Vec<u8>, Vec<u8>)> {
         (with(address(), &[&[&other[..], &plain[1..]].concat()]), FORMERR, Some((0, false))),
         // An option that is longer than the record.
         (with(address(), &[&opt([4, 0], [0; 4], &[0, 10, 0, 9, 1])]), FORMERR, Some((0, false))),
-        // The count includes a record that is not there.
+        // The count includes a record that is missing.
         (with(address(), &[&[]]), FORMERR, None),
     ];
-    // One in the answer section, which is none of its places.
+    // An OPT record in the answer section, where it must not be.
     let mut misplaced = with(address(), &[&plain]);
     (misplaced[7], misplaced[11]) = (1, 0);
     cases.push((misplaced, FORMERR, Some((0, false))));
@@ -70,7 +71,7 @@ fn cases() -> Vec<(Vec<u8>, Vec<u8>)> {
     cases.into_iter().map(made).collect()
 }
 
-/// Whether the rcode is one that comes only from a front without back ends.
+/// Whether only a front without back ends gives a reply of this rcode.
 fn could_be_handed_on(reply: &[u8]) -> bool {
     reply[3] & 0x0f == SERVFAIL
 }
@@ -109,7 +110,7 @@ fn what_is_refused_for_its_edns_is_refused_though_a_back_end_is_up() {
             assert_eq!(ask_by(&mut stream, &asked).0, expected, "{asked:x?}");
         }
     }
-    // An echo gives back what came, and so a front before it.
+    // An echo returns the query, and so does a front before it.
     let handed_on = query_edns(1, "www.edns.test", A, 1232);
     assert_eq!(ask(server.addresses[0], &handed_on).0, answer(&handed_on));
     let report = stop(server);
@@ -133,7 +134,7 @@ fn a_reply_that_is_cut_has_edns_as_its_query_has() {
     let host = Host::new();
     let server = front(&[&host.url()], &PATIENT);
     let mut back_end = host.peer();
-    // The client's OPT record, the back end's, and that of the reply, which has the client's or no size.
+    // The client's OPT record, the back end's, and that of the reply, which has the client's size or none.
     let from_back_end = opt([2, 0], [0, 0, 0, 0x7f], &[0, 3, 0, 1, b'x']);
     for (asks, says, expected) in [
         (opt([2, 0], [0, 0, 0x80, 0], &[]), Some(&from_back_end), opt([2, 0], [0, 0, 0x80, 0], &[])),
@@ -148,7 +149,7 @@ fn a_reply_that_is_cut_has_edns_as_its_query_has() {
             let client = scope.spawn(|| ask(server.addresses[0], &asked));
             let heard = back_end.query();
             let mut reply = answer(&heard[..question_end]);
-            // A text of 700 bytes, and what the back end says by EDNS.
+            // A text of 700 bytes, and the OPT record of the back end.
             (reply[7], reply[11]) = (1, u8::from(says.is_some()));
             reply.extend(b"\xc0\x0c\0\x10\0\x01\0\0\0\0\x02\xbc");
             reply.extend([1; 700]);

@@ -1,4 +1,4 @@
-//! Back ends that fail: what they leave goes to another, and where there is none left nobody waits.
+//! Back ends that fail: their queries go to another one, and if none is left, no client waits in vain.
 
 use std::net::UdpSocket;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use crate::auth::{Rig, SERVFAIL};
 use crate::serve::PATIENCE;
 use crate::serve::sent::flow;
 
-/// Sends so many queries by one flow, which come by turns to two back ends.
+/// Sends `count` queries by one flow, in turn for two back ends.
 fn send(server: &Running, count: u16) -> UdpSocket {
     let flow = flow(server.addresses[0]);
     (0..count).for_each(|id| {
@@ -21,7 +21,7 @@ fn send(server: &Running, count: u16) -> UdpSocket {
     flow
 }
 
-/// Takes so many replies; all have this rcode.
+/// Receives `count` replies, all of which must have this rcode.
 fn take(flow: &UdpSocket, count: u16, rcode: u8) {
     for _ in 0..count {
         let mut buffer = [0; 512];
@@ -30,7 +30,7 @@ fn take(flow: &UdpSocket, count: u16, rcode: u8) {
     }
 }
 
-/// What a back end does with its queries instead of answering them.
+/// What a back end does instead of answering its queries.
 type Fault = fn(&mut super::peer::Peer);
 
 #[test]
@@ -42,7 +42,7 @@ fn what_was_under_way_at_a_connection_that_ends_is_answered_by_another() {
         (|_| {}, 0),
         // In the middle of a message.
         (|peer| peer.stream.write_all(&[0, 40, 1, 2, 3]).unwrap(), 0),
-        // What has no header is no message.
+        // A message without a whole header is none.
         (|peer| peer.stream.write_all(&[0, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap(), 1),
         (|peer| socket2::SockRef::from(&peer.stream).set_linger(Some(std::time::Duration::ZERO)).unwrap(), 0),
     ];
@@ -59,7 +59,7 @@ fn what_was_under_way_at_a_connection_that_ends_is_answered_by_another() {
         let report = stop(server);
         assert_eq!((report.received, report.answered), (20, 20));
         let (host, echo) = (&report.back_ends["host"], &report.back_ends["echo"]);
-        // On a busy host a check may have been under way too.
+        // On a busy host a check may have been outstanding too.
         let checks = host.checks - host.answered;
         assert_eq!((host.cut_off - checks, host.garbled, echo.second_tries), (10, garbled, 10), "{host:?}");
         assert_eq!(asked(&report, "echo"), 20);
@@ -98,14 +98,14 @@ fn a_process_that_stands_still_is_found_out_and_used_again() {
         let server = front(&[&first, &second], &[&health[..], &["--timeout", "20s"]].concat());
         freeze(frozen.child.id());
         let flow = send(&server, 20);
-        // Long before the time of any of them is over.
+        // Long before any of them times out.
         let begin = Instant::now();
         for _ in 0..20 {
             flow.recv(&mut [0; 512]).unwrap();
         }
         assert!(begin.elapsed().as_secs() < 8, "{:?}", begin.elapsed());
         signal(frozen.child.id(), Signal::Continue).unwrap();
-        // What only the zone knows: names outside it are refused, which the echo does not do.
+        // Only the zone's server refuses names outside of its zone; the echo answers them.
         wait_for(&server, crate::auth::REFUSED);
         let report = stop(server);
         assert!(report.back_ends["frozen"].downs >= 1, "{report:?}");
@@ -114,7 +114,7 @@ fn a_process_that_stands_still_is_found_out_and_used_again() {
     }
 }
 
-/// Stops a process, and waits until each of its threads stands still: they hear of it one after the other.
+/// Stops a process, and waits until each of its threads has stopped: they stop one after the other.
 fn freeze(pid: u32) {
     signal(pid, Signal::Stop).unwrap();
     let stands_still = |tid: &u32| {
@@ -183,7 +183,7 @@ fn only_the_reply_to_its_query_is_believed() {
     let wrong = [
         // An ID that is not outstanding.
         with(&|reply| reply[0] ^= 1),
-        // Another name, another type, no reply, no question, another opcode, cut in the question.
+        // Another name, another type, no response, no question, another opcode, cut in the question.
         with(&|reply| reply[13] = b'b'),
         with(&|reply| reply[good.len() - 3] = 2),
         query.clone(),
@@ -197,17 +197,17 @@ fn only_the_reply_to_its_query_is_believed() {
     for reply in &wrong {
         back_end.say(reply, from);
     }
-    // Not from where it was asked, which the kernel sorts out.
+    // From another address than the queries went to: the kernel drops it.
     UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&good, from).unwrap();
     let mut right = good.clone();
     right[3] = 3;
     back_end.say(&right, from);
-    // And once more.
+    // The same again.
     back_end.say(&good, from);
     let mut buffer = [0; 512];
     let bytes = flow.recv(&mut buffer).unwrap();
     assert_eq!((&buffer[..2], &buffer[2..bytes]), (&asked[..2], &right[2..]));
-    // It comes after the reply that came twice.
+    // This query comes after the duplicate reply.
     flow.send(&asked).unwrap();
     let (query, from) = back_end.query();
     back_end.say(&answer(&query), from);

@@ -1,5 +1,5 @@
-//! Bytes that mean no good, from clients: what is a query gets one reply, what is none gets none, all of it is counted, and
-//! nothing of it stays.
+//! Hostile bytes from clients: each query gets one reply, all else gets none, the front counts every message,
+//! and keeps nothing of them.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -12,11 +12,11 @@ use crate::auth::connections::is_closed;
 use crate::auth::dns::{A, ask, ask_by, connect, framed, next, query, query_edns};
 use crate::serve::sent::{flow, wait_until_read};
 
-/// Packets that are sent to each model.
+/// Packets to each model.
 const PACKETS: usize = 4000;
 
-/// Names that no name is: a pointer to itself, two that lead to each other, one past the end, a label of a kind that does
-/// not exist, one that is longer than the packet, and more than 255 bytes of labels.
+/// Invalid names: a pointer to itself, two pointers to each other, a pointer past the end, a label of an
+/// unknown kind, a label longer than the packet, and more than 255 bytes of labels.
 fn bad_names() -> Vec<Vec<u8>> {
     let long = [&[63][..], &[b'a'; 63]].concat().repeat(5);
     vec![
@@ -31,21 +31,21 @@ fn bad_names() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Fewer bytes than this, of any values.
+/// Fewer than `most` random bytes.
 fn noise(rng: &mut Rng, most: usize) -> Vec<u8> {
     let mut bytes = vec![0; rng.usize(..most)];
     rng.fill(&mut bytes);
     bytes
 }
 
-/// A packet of some kind, mostly one that begins like a query.
+/// A packet of a random kind. Most begin like a query.
 pub(crate) fn packet(rng: &mut Rng, id: u16) -> Vec<u8> {
     let good = if rng.bool() { query(id, "www.hostile.test", A) } else { query_edns(id, "a.test", A, 1232) };
     let mut packet = good.clone();
     match rng.u8(..12) {
         0 => packet.truncate(rng.usize(..=good.len())),
         1 => packet[2] |= 0x80,
-        // Flags, opcodes and counts that lie.
+        // Wrong flags, opcodes and counts.
         2 => (2..4).for_each(|at| packet[at] = rng.u8(..)),
         3 => (4..12).for_each(|at| packet[at] = rng.u8(..)),
         4 => packet[4 + 2 * rng.usize(..4)..][..2].fill(0xff),
@@ -62,7 +62,7 @@ pub(crate) fn packet(rng: &mut Rng, id: u16) -> Vec<u8> {
         8 => packet = noise(rng, 600),
         9 => packet.resize(rng.usize(4090..4100), 0),
         10 => {
-            // Many questions, as many as are counted.
+            // Many questions, as many as the header counts.
             packet[5] = rng.u8(2..);
             let question = good[12..].to_vec();
             (1..packet[5]).for_each(|_| packet.extend(&question));
@@ -74,7 +74,7 @@ pub(crate) fn packet(rng: &mut Rng, id: u16) -> Vec<u8> {
     packet
 }
 
-/// Why a packet gets no reply, where it gets none: what DNS says of it, not how it is read.
+/// Why a packet gets no reply, if it gets none. This follows the DNS standards and not the front's parser.
 pub(crate) fn fate(packet: &[u8]) -> Option<&'static str> {
     match packet {
         _ if packet.len() < 12 => Some("query-too-short"),
@@ -84,7 +84,8 @@ pub(crate) fn fate(packet: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Sends packets, and takes the reply to each that has to have one before the next is sent; what was dropped.
+/// Sends packets, and awaits the reply to each that must have one. Returns the numbers of answered and
+/// dropped packets.
 pub(crate) fn play(address: SocketAddr, rng: &mut Rng) -> (u64, BTreeMap<String, u64>) {
     let flow: UdpSocket = flow(address);
     let (mut answered, mut dropped) = (0, BTreeMap::new());
@@ -129,7 +130,7 @@ fn every_packet_has_the_fate_that_its_bytes_give_it() {
             assert_eq!((report.answered, &report.dropped), (answered + 1, &dropped), "{model}");
             assert_eq!(report.received, 2 * PACKETS as u64 + 1);
             assert_eq!(report.response_rcodes.values().sum::<u64>(), answered + 1);
-            // Nothing was under way any more, whatever it was.
+            // Nothing was outstanding any more.
             let back_end = &report.back_ends[&way];
             assert_eq!(
                 (back_end.timed_out, back_end.mismatched, back_end.unsolicited),
@@ -153,7 +154,7 @@ fn every_message_by_a_connection_has_the_fate_that_its_bytes_give_it() {
         let packet = packet(&mut rng, number as u16);
         stream.write_all(&framed(&packet)).unwrap();
         if packet.len() < 12 {
-            // What has no header is no message, and ends the connection.
+            // A message without a whole header ends the connection.
             assert!(is_closed(&mut stream));
             stream = connect(server.addresses[0]);
             not_dns += 1;
@@ -188,7 +189,7 @@ fn a_connection_ends_as_it_has_to_wherever_it_is_cut() {
     for (bytes, replies) in [
         (none.to_vec(), 0),
         ([&good, &none[..]].concat(), 1),
-        // As long as can be: too long for a query, and what follows is answered.
+        // The longest frame: too long for a query. The front answers the query after it.
         ([&whole, &good[..]].concat(), 1),
         (begun.to_vec(), 0),
         ([&good, &begun[..]].concat(), 1),
@@ -205,7 +206,7 @@ fn a_connection_ends_as_it_has_to_wherever_it_is_cut() {
             for _ in 0..replies {
                 assert_eq!(next(&mut stream).answers(), 1, "{bytes:x?}");
             }
-            // At once where it has said all or what is no DNS, else after its time.
+            // At once if the client has ended its stream or sent no DNS, else after the idle time.
             assert!(is_closed(&mut stream), "{bytes:x?} {says_all}");
             connections += 1;
         }

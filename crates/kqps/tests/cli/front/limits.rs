@@ -1,4 +1,5 @@
-//! Too many queries under way: those that have to go are the newest or the oldest, as it was said, and are counted.
+//! Too many outstanding queries: the front gives up the newest or the oldest, as its option says, and counts
+//! them.
 
 use super::peer::{Datagrams, answer};
 use super::{PATIENT, assert_sums, front, models, stop};
@@ -6,8 +7,8 @@ use crate::auth::dns::{A, query};
 use crate::serve::sent::{flow, wait_until_read};
 use crate::serve::{own_network, stopped_in_a_flood};
 
-/// Sends ten queries where four have room, and says which came through; the causes of the others, and how many gave
-/// their place.
+/// Sends ten queries where four have room. Returns the IDs of those that came through, the causes of the
+/// others, and how many of them were displaced.
 fn crowd(limit: &str, overload: &str) -> (Vec<u16>, Vec<(String, u64)>, u64) {
     let back_end = Datagrams::new();
     let server = front(&[&back_end.url()], &[&PATIENT[..], &[limit, "4", "--overload", overload]].concat());
@@ -15,7 +16,7 @@ fn crowd(limit: &str, overload: &str) -> (Vec<u16>, Vec<(String, u64)>, u64) {
     let flow = flow(server.addresses[0]);
     for id in 0..10 {
         flow.send(&query(id, &format!("n{id}.test"), A)).unwrap();
-        // One by one, so that each is under way before the next comes.
+        // One by one, so that each is outstanding before the next comes.
         wait_until_read(server.addresses[0].port());
     }
     let reaches_all = overload == "oldest";
@@ -65,7 +66,7 @@ fn whoever_has_no_room_is_not_chosen_while_others_have_some() {
         let server = front(&urls.each_ref().map(|url| &**url), &[&PATIENT[..], &limits].concat());
         back_ends.iter().for_each(Datagrams::pass);
         let flow = flow(server.addresses[0]);
-        // Equal names, which a hash has all go to one while that takes them.
+        // Equal names, which the hash policy sends to one back end while it takes them.
         for id in 0..15 {
             flow.send(&query(id, "a.test", A)).unwrap();
         }

@@ -1,4 +1,4 @@
-//! All back ends down, and one of them back: clients are served soon, however seldom back ends are checked otherwise.
+//! All back ends down, and one of them back: clients are served soon, even with a long check interval.
 
 use std::fs;
 use std::time::Instant;
@@ -29,7 +29,7 @@ fn one_that_comes_back_after_all_were_down_is_used_before_the_next_check_would_b
         let (mut back_end, ways) = authority(&rig);
         let server = front(&[&ways[way]], &SELDOM);
         let address = back_end.addresses[0].to_string();
-        // Names outside of the zone are refused, which nobody else does.
+        // Only the zone's server refuses names outside of its zone.
         let asked = query(1, "www.other.test", A);
         for _ in 0..3 {
             wait_for(&server, &asked, REFUSED);
@@ -39,7 +39,7 @@ fn one_that_comes_back_after_all_were_down_is_used_before_the_next_check_would_b
             back_end = rig.start(&["--listen", &address, "--unix", path.to_str().unwrap()]);
         }
         wait_for(&server, &asked, REFUSED);
-        // By TCP clients get the whole of a long answer as soon as they are served.
+        // By TCP, clients get the whole of a long answer as soon as they are served.
         let whole = ask_by(&mut connect(server.addresses[0]), &query_edns(2, "big.auth.test", 16, 1232));
         assert_eq!((whole.answers(), whole.is_truncated()), (40, false));
         let report = stop(server);
@@ -76,17 +76,18 @@ fn the_only_one_of_a_rule_is_looked_for_though_others_are_up() {
 /// Messages that a back end reads and does not answer.
 const LOST: u64 = 12;
 
-/// One that says nothing is asked again and again, and comes back though what it was asked before gets no answer.
+/// A silent back end is checked again and again, and comes back, although earlier checks never get a reply.
 #[test]
 fn checks_that_were_lost_do_not_keep_a_back_end_away() {
     let back_end = Datagrams::new();
     let server =
         front(&[&back_end.url()], &[&SELDOM[..], &["--silence", "100ms", "--timeout", "4s"]].concat());
     back_end.pass();
-    // The query of a client shows that it is silent; that query and the checks of more than half a second are lost.
+    // The query of a client shows that it is silent. That query and the checks of more than half a second are
+    // lost.
     assert_eq!(ask(server.addresses[0], &query(1, "a.test", A)).rcode(), SERVFAIL);
     (0..LOST).for_each(|_| drop(back_end.query()));
-    // Those that follow are answered, until a query of a client comes.
+    // The checks after that are answered, until a query of a client comes.
     let client = crate::serve::sent::flow(server.addresses[0]);
     let begin = Instant::now();
     let mut buffer = [0; 512];

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
 use crate::auth::dns::{framed, next};
 use crate::serve::PATIENCE;
 
-/// Where a test waits for a front's connection.
+/// A listener that waits for a front's connection.
 pub(super) struct Host {
     listener: TcpListener,
 }
@@ -30,20 +30,20 @@ impl Host {
     }
 }
 
-/// A back end that is reached by a connection.
+/// A back end that the front reaches by a connection.
 pub(super) struct Peer {
     pub(super) stream: TcpStream,
 }
 
 impl Peer {
-    /// Takes a check, and answers it.
+    /// Receives a check, and answers it.
     pub(super) fn pass(&mut self) {
         let query = next(&mut self.stream).0;
         assert!(is_check(&query), "{query:x?}");
         self.say(&answer(&query));
     }
 
-    /// The next query of a client; checks before it are answered.
+    /// The next query of a client. Checks before it are answered.
     pub(super) fn query(&mut self) -> Vec<u8> {
         loop {
             let query = next(&mut self.stream).0;
@@ -54,13 +54,12 @@ impl Peer {
         }
     }
 
-    /// Says a message.
     pub(super) fn say(&mut self, message: &[u8]) {
         self.stream.write_all(&framed(message)).unwrap();
     }
 }
 
-/// A back end that is reached by datagrams.
+/// A back end that the front reaches by datagrams.
 pub(super) struct Datagrams {
     socket: UdpSocket,
 }
@@ -76,14 +75,14 @@ impl Datagrams {
         format!("udp://{}", self.socket.local_addr().unwrap())
     }
 
-    /// Takes a check, and answers it.
+    /// Receives a check, and answers it.
     pub(super) fn pass(&self) {
         let (query, from) = self.query();
         assert!(is_check(&query), "{query:x?}");
         self.say(&answer(&query), from);
     }
 
-    /// The next query, and the socket of the front that it came from.
+    /// The next query, and the address of the front's socket that sent it.
     pub(super) fn query(&self) -> (Vec<u8>, SocketAddr) {
         let mut buffer = [0; 4096];
         let (bytes, from) = self.socket.recv_from(&mut buffer).unwrap();
@@ -95,8 +94,8 @@ impl Datagrams {
     }
 }
 
-/// A back end that answers by itself, by datagrams: every query with an rcode, which the test may change meanwhile.
-/// One for checks and one for all else. It goes on as long as the test program does.
+/// A back end that answers by itself, by datagrams, with one rcode for checks and one for all other queries.
+/// The test may change both. It runs until the test program ends.
 pub(super) struct Acting {
     address: SocketAddr,
     acts: Arc<Acts>,
@@ -129,7 +128,7 @@ impl Acting {
         self.acts.check_rcode.store(check_rcode, SeqCst);
     }
 
-    /// Checks that it has answered.
+    /// The number of checks that it has answered.
     pub(super) fn checks(&self) -> u64 {
         self.acts.checks.load(SeqCst)
     }
@@ -138,7 +137,7 @@ impl Acting {
 impl Acts {
     fn answer(&self, socket: &UdpSocket) {
         let mut buffer = [0; 4096];
-        // A front that is gone is no end.
+        // It goes on when a front is gone.
         loop {
             let Ok((bytes, from)) = socket.recv_from(&mut buffer) else { continue };
             let mut reply = answer(&buffer[..bytes]);

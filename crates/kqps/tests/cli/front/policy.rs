@@ -1,4 +1,4 @@
-//! Whom a query goes to: by rule, by policy, by weight.
+//! Which back end gets a query: by rule, by policy, by weight.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::auth::SERVFAIL;
 use crate::auth::dns::{A, SOA, TXT, ask, query};
 use crate::serve::sent::flow;
 
-/// Asks a name so often, and each time it is answered.
+/// Asks for a name `times` times, and awaits each answer.
 fn play(server: &Running, name: &str, times: u16) {
     for id in 0..times {
         let query = query(id, name, A);
@@ -61,7 +61,7 @@ fn the_first_rule_that_fits_decides() {
 #[test]
 fn a_rule_whose_back_ends_are_down_lets_no_other_answer() {
     let (_echo, url) = echo();
-    // Nobody listens there.
+    // Nothing listens there.
     let nowhere = Datagrams::new().url();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("front.toml");
@@ -94,7 +94,7 @@ fn chance_uses_all() {
     let server = front(&[&one, &two], &["--policy", "random"]);
     play(&server, "a.test", 200);
     let report = stop(server);
-    // By a fair coin this is off once in 10^23 runs.
+    // With fair choices this fails once in 10^23 runs.
     assert!((30..=170).contains(&asked(&report, &one)), "{report:?}");
     assert_eq!(asked(&report, &one) + asked(&report, &two), 200);
 }
@@ -124,7 +124,7 @@ fn who_has_the_fewest_outstanding_is_asked() {
     first.pass();
     second.pass();
     let client = flow(server.addresses[0]);
-    // Both have none, and the first of them gets it.
+    // Neither back end has a query outstanding, so the first of them gets it.
     client.send(&query(0, "held.test", A)).unwrap();
     let (held, from) = first.query();
     for id in 1..20 {

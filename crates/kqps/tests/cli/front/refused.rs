@@ -1,4 +1,4 @@
-//! What goes to no back end: it gets no answer, or one that the front makes itself, and is counted by its cause.
+//! Queries that go to no back end: each gets no answer or the front's own, and is counted by its cause.
 
 use super::{asked, echo, front, models, stop};
 use crate::auth::REFUSED;
@@ -9,7 +9,7 @@ use std::io::Write as _;
 const FORMERR: u8 = 1;
 const IXFR: u16 = 251;
 
-/// Queries that are answered here, and how.
+/// Queries that the front answers itself, with their rcodes.
 fn answered_here() -> [(Vec<u8>, u8); 4] {
     let mut two = query(11, "a.test", A);
     two[5] = 2;
@@ -58,7 +58,7 @@ fn the_same_is_refused_by_a_connection() {
     for (query, rcode) in answered_here() {
         assert_made_here(&ask_by(&mut stream, &query), &query, rcode);
     }
-    // One that is too long for a query is dropped, and what follows it is answered.
+    // A frame that is too long for a query is dropped. The front answers the query after it.
     stream.write_all(&[framed(&[0; 4097]), framed(&query(2, "www.auth.test", A))].concat()).unwrap();
     assert_eq!(next(&mut stream).answers(), 1);
     let report = stop(server);

@@ -1,4 +1,4 @@
-//! SIGHUP: the file with the back ends is read again while queries are answered.
+//! SIGHUP: the front reads its file again while it answers queries.
 
 use std::fs;
 use std::io::Read as _;
@@ -41,7 +41,7 @@ impl File {
     }
 }
 
-/// Has a front read its file again, which is whole.
+/// Has a front read its file again, which is valid. Returns what it printed.
 fn reload(server: &mut Running) -> Value {
     signal(server.child.id(), Signal::HangUp).unwrap();
     let told = server.next_line().unwrap();
@@ -49,7 +49,7 @@ fn reload(server: &mut Running) -> Value {
     told
 }
 
-/// Has a front read its file again, which is broken; what it says.
+/// Has a front read its file again, which is invalid. Returns what it printed.
 fn reload_in_vain(server: &mut Running) -> String {
     signal(server.child.id(), Signal::HangUp).unwrap();
     server.next_error()
@@ -106,7 +106,7 @@ fn a_back_end_that_is_drained_finishes_what_it_has() {
     let held = back_end.query();
     file.write(&[("echo", &url)], "");
     assert_eq!(reload(&mut server)["back_ends"], serde_json::json!({ "echo": url }));
-    // Whoever asks from now on is answered by the other.
+    // From now on the other back end answers every client.
     for id in 0..5 {
         assert_eq!(ask(server.addresses[0], &query(id, "new.test", A)).rcode(), 0);
     }
@@ -114,7 +114,7 @@ fn a_back_end_that_is_drained_finishes_what_it_has() {
     let mut buffer = [0; 512];
     let bytes = waiting.recv(&mut buffer).unwrap();
     assert_eq!(buffer[..bytes], answer(&query(9, "held.test", A)));
-    // Then it is let go.
+    // Then the front closes the connection.
     assert_eq!(back_end.stream.read(&mut buffer).unwrap(), 0);
     let report = stop(server);
     assert_eq!((asked(&report, "host"), asked(&report, "echo")), (1, 5));
@@ -161,7 +161,7 @@ fn a_broken_file_keeps_the_back_ends_and_is_explained() {
     fs::remove_file(file.path()).unwrap();
     let said = reload_in_vain(&mut server);
     assert!(said.contains(&*file.path().to_string_lossy()) && said.contains("stay as they were"), "{said}");
-    // When it is whole again it is taken.
+    // When the file is valid again, the front takes it.
     file.write(&[("other", &url)], "");
     assert_eq!(reload(&mut server)["back_ends"], serde_json::json!({ "other": url }));
     assert_eq!(ask(server.addresses[0], &query(2, "a.test", A)).rcode(), 0);
@@ -173,7 +173,7 @@ fn a_broken_file_keeps_the_back_ends_and_is_explained() {
 fn a_front_does_not_become_a_back_end_of_its_own() {
     let (_echo, url) = echo();
     let file = File::new(&[("echo", &url)], "");
-    // The kernel chooses the port, which is not known before.
+    // The kernel chooses the port, so the test learns it here.
     let mut server = file.start(&["--listen", "0.0.0.0:0"]);
     for (at, ip) in server.addresses.clone().into_iter().zip(["127.0.0.1", "127.0.0.2"]) {
         for way in ["udp", "tcp"] {
@@ -195,7 +195,7 @@ fn what_the_system_has_no_sockets_for_is_told() {
     let (_echo, url) = echo();
     let file = File::new(&[("echo", &url)], "");
     let mut server = file.start(&["--threads", "2"]);
-    // What goes to everybody takes a permission that a front does not ask for.
+    // Broadcasts take a permission that a front does not ask for (SO_BROADCAST).
     file.write(&[("other", &url), ("all", "udp://255.255.255.255")], "");
     let said = reload_in_vain(&mut server);
     let why =

@@ -1,4 +1,5 @@
-//! Back ends that answer, and answer SERVFAIL: they are found out and used again, and their queries may go to another.
+//! Back ends that answer SERVFAIL: the front stops using them, uses them again once they are well, and may
+//! send their queries to another.
 
 use std::fs;
 use std::time::Instant;
@@ -11,22 +12,22 @@ use crate::auth::dns::{A, ask, ask_by, connect, query};
 use crate::auth::{NXDOMAIN, Rig, SERVFAIL};
 use crate::serve::PATIENCE;
 
-/// Checks come only where something is wrong.
+/// Checks come only when something is wrong.
 const SELDOM: [&str; 2] = ["--check-interval", "1h"];
 
 const BY_TURNS: [&str; 2] = ["--policy", "round-robin"];
 
-/// The rcodes of so many answers in a row.
+/// The rcodes of `answers` answers in a row.
 fn heard(server: &Running, answers: u16) -> Vec<u8> {
     (0..answers).map(|id| ask(server.addresses[0], &query(id, "a.test", A)).rcode()).collect()
 }
 
-/// How many of these rcodes are this one.
+/// How many of these rcodes are `rcode`.
 fn count(rcodes: &[u8], rcode: u8) -> usize {
     rcodes.iter().map(|&other| usize::from(other == rcode)).sum()
 }
 
-/// Asks until of ten answers in a row that are shared by two back ends this many are SERVFAIL.
+/// Asks until of ten answers in a row, shared by two back ends, `expected` are SERVFAIL.
 fn wait_for_servfails(server: &Running, expected: usize) {
     let begin = Instant::now();
     let failed = || count(&heard(server, 10), SERVFAIL);
@@ -46,11 +47,12 @@ fn a_back_end_that_answers_clients_and_checks_servfail_is_found_out_without_wait
     let report = stop(server);
     let (sick, well) = (&report.back_ends["sick"], &report.back_ends["well"]);
     assert_eq!((sick.up, sick.downs, well.up, well.downs), (0, 1, 1, 0), "{report:?}");
-    // At least two checks, and the query of a client that had it checked.
+    // At least two checks, and the client's query that caused them.
     assert!(sick.servfails >= 3 && well.servfails == 0, "{report:?}");
 }
 
-/// A server whose root zone is broken answers SERVFAIL to all but the names of its other zone, however it is asked.
+/// A server with a broken root zone answers SERVFAIL to everything but the names of its other zone, by every
+/// transport.
 #[test]
 fn a_server_that_is_sick_is_found_out_by_every_way_and_used_again_when_it_is_mended() {
     let rig = Rig::new();
@@ -69,7 +71,7 @@ fn a_server_that_is_sick_is_found_out_by_every_way_and_used_again_when_it_is_men
         let back_ends = [format!("sick={}", url[way]), format!("well={well}")];
         let arguments = [BY_TURNS, ["--check-interval", "100ms"]].concat();
         let server = front(&back_ends.each_ref().map(|url| &**url), &arguments);
-        // The mended zone has no such name, and the echo says that it has.
+        // The repaired zone has no such name, and the echo answers it.
         wait_for_servfails(&server, 0);
         assert_eq!(count(&heard(&server, 10), 0), 10, "the echo alone answers");
         fs::write(&root, good).unwrap();
@@ -95,7 +97,7 @@ fn a_back_end_that_is_sick_is_used_again_when_it_is_well() {
         let back_ends = [format!("sick={}", sick.url()), format!("well={}", well.url())];
         let arguments = [BY_TURNS, ["--check-interval", "100ms"]].concat();
         let server = front(&back_ends.each_ref().map(|url| &**url), &arguments);
-        // Whether it is used shows by an rcode of its own.
+        // An rcode of its own shows whether the back end is used.
         let begin = Instant::now();
         let is_used = |expected: usize, rcode| loop {
             let seen = count(&heard(&server, 10), rcode);
@@ -115,7 +117,7 @@ fn a_back_end_that_is_sick_is_used_again_when_it_is_well() {
 
 #[test]
 fn a_check_that_is_answered_by_any_other_rcode_has_passed() {
-    // FORMERR, NXDOMAIN, NOTIMP, REFUSED, NOTAUTH: it is asked for a name that need not be its own.
+    // FORMERR, NXDOMAIN, NOTIMP, REFUSED, NOTAUTH: the check's name need not be in its zones.
     for rcode in [1, 3, 4, 5, 9] {
         let back_end = Acting::new(0, rcode);
         let server = front(&[&back_end.url()], &["--check-interval", "5ms", "--fall", "1"]);
@@ -172,7 +174,7 @@ fn servfail_goes_to_the_client_or_where_that_is_wanted_to_another_back_end() {
         }
         let report = stop(server);
         let (broken, second_tries) = (&report.back_ends["broken"], report.back_ends["well"].second_tries);
-        // The second try takes its turn, too, so that the first of all goes to the same back end each time.
+        // The second try takes a turn too, so the first try of every query goes to the same back end.
         let expected = if way.is_empty() { (20, 0, 20) } else { (0, broken.servfails, broken.servfails) };
         assert_eq!((failed as u64, second_tries, broken.servfails), expected, "{way}: {report:?}");
         assert!(broken.servfails >= 20);

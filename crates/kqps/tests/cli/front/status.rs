@@ -1,4 +1,4 @@
-//! What a front tells while it runs: by its status socket, and to Prometheus.
+//! The counts of a front while it runs: by its status socket, and for Prometheus.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ fn status(path: &Path, more: &[&str]) -> Output {
     command.args(["serve", "status"]).arg(path).args(more).output().unwrap()
 }
 
-/// What a front has counted once it has told of so many answers; it tells a few times a second.
+/// A front's counts once it reports `answers` answers. It updates them a few times a second.
 fn told(path: &Path, answers: u64) -> Report {
     let begin = Instant::now();
     loop {
@@ -108,10 +108,10 @@ fn who_does_not_tell_is_named() {
         }
     }
     drop(listener);
-    starts(said(&[]), "nobody listens there");
+    starts(said(&[]), "nothing listens there");
 }
 
-/// Asks by HTTP: the status, the headers and the text.
+/// Asks by HTTP. Returns the headers with the status, and the text.
 pub(crate) fn get(address: SocketAddr, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -122,7 +122,7 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-/// The values of a text for Prometheus by name and labels, all of a kind that was declared.
+/// The values of a text for Prometheus, by name and labels. Each must be of a declared kind.
 fn metrics(text: &str) -> BTreeMap<String, u64> {
     let (mut values, mut declared) = (BTreeMap::new(), None);
     for line in text.lines().take_while(|&line| line != "# EOF") {

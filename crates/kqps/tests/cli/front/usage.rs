@@ -1,4 +1,4 @@
-//! What a front cannot be told, and what it says of itself in words.
+//! Options that a front refuses, and what it prints of itself in words.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::{Running, echo, front, stop};
 use crate::auth::dns::{A, ask, query};
 
-/// Runs a front that cannot run; its status and what it says.
+/// Runs a front that cannot start. Returns its status and stderr.
 pub(super) fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
     command.args(["serve", "front", "--for", "0s"]).args(arguments).stdin(Stdio::null());
@@ -16,7 +16,7 @@ pub(super) fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// The same of one that is told wrongly: bad usage, and why.
+/// Asserts that wrong options are bad usage, with this reason.
 fn wrong(arguments: &[&str], why: &str) {
     let (status, error) = refused(&[&["--listen", "127.0.0.1:0"], arguments].concat());
     assert_eq!(status, Some(2), "{arguments:?}: {error}");
@@ -75,7 +75,7 @@ fn numbers_and_questions_are_checked() {
     }
     wrong(&[&good[..], &["--no-tcp", "--tcp-idle", "1s"]].concat(), "--no-tcp");
     wrong(&[&good[..], &["--config", "x"]].concat(), "--config");
-    // What the file says is said there alone.
+    // Options that the file sets are only allowed there.
     wrong(&["--config", "x", "--retry-servfail"], "--retry-servfail");
     wrong(&[&good[..], &["--check", "a", "--check", "b"]].concat(), "--check");
     wrong(
@@ -120,7 +120,7 @@ fn a_port_that_is_taken_is_refused() {
 
 #[test]
 fn a_back_end_that_can_never_be_reached_is_named() {
-    // What goes to everybody takes a permission that a front does not ask for.
+    // Broadcasts take a permission that a front does not ask for (SO_BROADCAST).
     let (status, error) = refused(&["--listen", "127.0.0.1:0", "--backend", "all=udp://255.255.255.255"]);
     assert_eq!(status, Some(1), "{error}");
     assert!(error.contains("back end all (udp://255.255.255.255:53): "), "{error}");
@@ -155,7 +155,7 @@ fn it_says_whom_it_asks_and_what_came_of_it() {
     fs::write(&file, text).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
     command.args(["serve", "front", "--for", "10ms", "--listen", "127.0.0.1:0"]);
-    // So much every host gives.
+    // Every host allows buffers of this size.
     command.args(["--buffer", "64KiB", "--backend-buffer", "64KiB", "--config"]).arg(&file);
     let output = command.output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");

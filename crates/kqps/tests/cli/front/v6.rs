@@ -1,4 +1,4 @@
-//! IPv6, and IPv4 written as IPv6, from clients and to back ends.
+//! IPv6, and IPv4-mapped IPv6 addresses, from clients and to back ends.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, ExitStatus};
@@ -32,7 +32,8 @@ fn back_ends_are_reached_by_ipv6_and_by_ipv4_written_so() {
     }
 }
 
-/// A device with the addresses `fe80::1` and `fe80::2`, in a network of the test's own; its number.
+/// Makes a device with the addresses `fe80::1` and `fe80::2` in a network of the test's own. Returns its
+/// index.
 fn link_of_our_own() -> Option<u32> {
     if !crate::serve::own_network() {
         return None;
@@ -50,13 +51,13 @@ fn link_of_our_own() -> Option<u32> {
             return None;
         }
     }
-    // An address, its interface's number in hexadecimal, and the name of that last.
+    // Each line has an address, its interface's index in hexadecimal, and at its end the interface's name.
     let table = std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap();
     let line = table.lines().find(|line| line.ends_with("link0")).unwrap();
     Some(u32::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16).unwrap())
 }
 
-/// An address of a link says nothing without its link (RFC 4007, section 11).
+/// A link-local address means nothing without its link (RFC 4007, section 11).
 #[test]
 fn an_address_of_a_link_comes_with_its_link() {
     let Some(link) = link_of_our_own() else { return };

@@ -1,5 +1,5 @@
-//! A client by TCP gets a whole answer or SERVFAIL: it has no other way to ask for the rest, and may take what was cut
-//! for an answer that there is nothing.
+//! A client by TCP gets a whole answer or SERVFAIL. It has no other way to ask for the rest, and may take a
+//! truncated answer for an empty one.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::auth::{Rig, SERVFAIL};
 use crate::serve::running::Running;
 use crate::serve::sent::flow;
 
-/// An authoritative server that is reached by datagrams only, and the way to it.
+/// An authoritative server that a front can reach by datagrams only, and its URL.
 fn by_datagrams(rig: &Rig, more: &[&str]) -> (Running, String) {
     let server = rig.start(&[&["--listen", "127.0.0.1:0", "--no-tcp"], more].concat());
     let url = format!("udp://{}", server.addresses[0]);
@@ -30,7 +30,7 @@ fn what_the_only_back_end_cuts_is_servfail_by_tcp() {
     let by_tcp = ask_by(&mut stream, &asked);
     assert_eq!((by_tcp.rcode(), by_tcp.is_truncated(), by_tcp.answers()), (SERVFAIL, false, 0));
     assert_eq!(by_tcp.0[12..], query_edns(1, "big.auth.test", TXT, 1232)[12..], "with an OPT record");
-    // What is whole comes by TCP though no connection leads to the back end.
+    // Whole answers reach TCP clients although no connection leads to the back end.
     assert_eq!(ask_by(&mut stream, &query(2, "www.auth.test", A)).answers(), 1);
     let report = stop(server);
     let counts = &report.back_ends[&url];
@@ -43,7 +43,7 @@ fn what_one_back_end_cuts_another_gives_whole() {
     let (_whole, ways) = authority(&rig);
     let (_cuts, url) = by_datagrams(&rig, &[]);
     let (_large, large) = by_datagrams(&rig, &["--payload", "4096"]);
-    // By a connection beside datagrams, or by connections alone; or by datagrams where they are long enough.
+    // By a connection beside datagrams, by connections alone, or by datagrams that are long enough.
     for (other, payload) in [(&ways[0], 1232), (&ways[1], 1232), (&ways[2], 512), (&large, 4096)] {
         let (first, second) = (format!("cuts={url}"), format!("other={other}"));
         let server = front(&[&first, &second], &["--policy", "round-robin"]);
@@ -89,7 +89,8 @@ fn one_without_connections_is_passed_over_for_one_that_has_some() {
     stop(server);
 }
 
-/// Asks until a back end is up that answers. What is asked before gets no answer, and nothing is under way afterwards.
+/// Asks until a back end is up and answers. Earlier queries get no answer, and nothing is outstanding
+/// afterwards.
 fn until_answered(front: SocketAddr) {
     let flow = flow(front);
     flow.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
@@ -117,7 +118,8 @@ fn where_the_other_one_is_full_the_client_gets_servfail_and_not_silence() {
     for id in 0..2 {
         flow.send(&query(id, "www.auth.test", A)).unwrap();
     }
-    // One of the two has filled the silent one, and the other is answered: until then the other back end is full as well.
+    // One of the two has filled the silent back end, and the other is answered. Until then the other back end
+    // is full as well.
     silent.query();
     flow.recv(&mut [0; 512]).unwrap();
     let reply = ask_by(&mut connect(server.addresses[0]), &query_edns(2, "big.auth.test", TXT, 1232));

@@ -1,4 +1,5 @@
-//! What the tests of `kqps load` share: an echo that runs, a query file, and the program started as a user would.
+//! What the tests of `kqps load` share: a running echo, a query file, and the program started as a user
+//! would.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
@@ -8,7 +9,6 @@ use kqps_kernel::process::{Signal, signal};
 use kqps_observation::Trial;
 use tempfile::TempDir;
 
-/// An echo that is running.
 pub(crate) struct Echo {
     child: Child,
     pub(crate) address: String,
@@ -19,17 +19,15 @@ impl Echo {
         Self::with(&[])
     }
 
-    /// One with these options.
     pub(crate) fn with(options: &[&str]) -> Self {
         Self::listening("127.0.0.1:0", options)
     }
 
-    /// One that listens there.
     pub(crate) fn listening(address: &str, options: &[&str]) -> Self {
         Self::of(kqps(&["serve", "echo", "--listen", address, "--for", "5m", "--json"]).args(options))
     }
 
-    /// Another server of ours, by the command that starts it with `--json`.
+    /// A server of another kind, by its command with `--json`.
     pub(crate) fn of(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -42,7 +40,7 @@ impl Echo {
         self.child.id()
     }
 
-    /// Ends it; how many queries it answered.
+    /// Stops it. Returns the number of queries that it answered.
     pub(crate) fn answered(mut self) -> u64 {
         signal(self.child.id(), Signal::Terminate).unwrap();
         let mut text = String::new();
@@ -59,7 +57,6 @@ impl Drop for Echo {
     }
 }
 
-/// An echo, and a folder with a query file.
 pub(crate) struct Bench {
     pub(crate) echo: Echo,
     pub(crate) folder: TempDir,
@@ -70,7 +67,6 @@ impl Bench {
         Self::before(Echo::new())
     }
 
-    /// With this echo.
     pub(crate) fn before(echo: Echo) -> Self {
         let bench = Self { echo, folder: tempfile::tempdir().unwrap() };
         let names: Vec<String> = (0..1000).map(|number| format!("n{number:04}.example.test A")).collect();
@@ -82,15 +78,14 @@ impl Bench {
         self.folder.path().join("queries")
     }
 
-    /// A load of the echo with these flags besides.
+    /// A load of the echo with these additional flags.
     pub(crate) fn load(&self, flags: &[&str]) -> Command {
         self.load_of(&self.echo.address, flags)
     }
 
-    /// A load of another target.
     pub(crate) fn load_of(&self, target: &str, flags: &[&str]) -> Command {
         let mut command = kqps(&["load", target, "-d"]);
-        // However long other programs keep the core: every query is sent in the end.
+        // Every query is sent in the end, however long other programs keep the core.
         command.arg(self.queries()).args(["--lag", "1m"]).args(flags);
         command.env("XDG_CACHE_HOME", self.folder.path());
         command

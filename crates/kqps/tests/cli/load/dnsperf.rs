@@ -1,4 +1,4 @@
-//! What dnsperf's users type: it works, or an error says what to write.
+//! The flags of dnsperf: each works, or an error says what to write.
 
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -10,7 +10,7 @@ use kqps_observation::Trial;
 
 use super::bench::{Bench, kqps, words};
 
-/// A load of the whole query file, which has 1,000 queries, that ends by itself.
+/// The queries that a load sends until it ends by itself. The query file has 1,000.
 fn intended(bench: &Bench, arguments: &[&str], stdin: Option<&[u8]>) -> Result<u64, String> {
     let mut load = kqps(&[&["load"], arguments, &["--json"]].concat());
     load.env("XDG_CACHE_HOME", bench.folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -51,7 +51,8 @@ fn servers_ports_and_files_are_named_as_in_dnsperf() {
     for arguments in [&[address, port, "-q", "20"][..], &["-s", address, "-p", port, "-d", "-"]] {
         assert_eq!(intended(&bench, arguments, Some(&text)), Ok(1000), "{arguments:?}");
     }
-    // Standard input is read by its descriptor: a socket has no other way in, and of a file the rest is read.
+    // Standard input is read by its descriptor. A socket has no name to open, and a file is read from its
+    // current position.
     let trial = |stdin: OwnedFd| {
         let mut load = kqps(&["load", &bench.echo.address, "-q", "20", "-d", "-", "--json"]);
         let output = load.env("XDG_CACHE_HOME", bench.folder.path()).stdin(stdin).output().unwrap();
@@ -66,7 +67,7 @@ fn servers_ports_and_files_are_named_as_in_dnsperf() {
     let first_line = text.iter().position(|&byte| byte == b'\n').unwrap() as u64 + 1;
     half_read.seek(SeekFrom::Start(first_line)).unwrap();
     assert_eq!(trial(half_read.into()), 999);
-    // A time limit alone is a closed loop with dnsperf's window.
+    // A time limit alone means a closed loop with dnsperf's window.
     let trial = bench.trial(&["-l", "0.1"]);
     assert_eq!((trial.load.outstanding, trial.load.intended_qps), (Some(100), None));
     assert!(trial.load.duration_s >= 0.1);

@@ -1,4 +1,4 @@
-//! A load over IPv6 is accounted for as one over IPv4 is.
+//! kqps accounts for a load over IPv6 as for one over IPv4.
 
 use super::bench::{Bench, Echo};
 use super::trouble::offered_io;

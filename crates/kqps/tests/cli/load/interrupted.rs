@@ -1,5 +1,5 @@
-//! Signals: the first ends a load early, and what is under way is still heard; the second ends it at once. Before a load
-//! has begun any signal does.
+//! Signals: the first ends a load early, and the player still awaits outstanding replies. The second ends it
+//! at once. Before the load has begun, the first signal ends the program.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::UdpSocket;
@@ -30,7 +30,7 @@ fn what_is_under_way_at_a_signal_is_still_heard() {
     let target = socket.local_addr().unwrap().to_string();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // At 500 a second some hundred and fifty queries wait for their answer at any time.
+        // At 500 queries a second, some hundred and fifty are outstanding at any time.
         scope.spawn(|| answer_later(&socket, Duration::from_millis(300), &stop));
         let _stopper = Stopper(&stop);
         let child = under_way(&mut bench.load_of(&target, &["-Q", "500", "-l", "1h", "-t", "5s"]));
@@ -44,7 +44,7 @@ fn what_is_under_way_at_a_signal_is_still_heard() {
     });
 }
 
-/// The number of a signal that ends a load, and the status that it leaves.
+/// The signals that end a load, with their exit statuses.
 const ENDING: [(Signal, i32); 3] =
     [(Signal::Interrupt, 130), (Signal::Terminate, 143), (Signal::HangUp, 129)];
 
@@ -68,7 +68,7 @@ fn a_signal_while_queries_are_read_leaves_nothing() {
         let mut load = kqps(&["load", &bench.echo.address, "-Q", "1k", "-l", "1h", "-d", "-"]);
         load.env("XDG_CACHE_HOME", bench.folder.path()).stdin(Stdio::piped());
         let mut child = load.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // More than a pipe holds: it is being read, and there is more to come.
+        // More than a pipe buffers, so kqps is reading it, and more is to come.
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(&b"name.example.test A\n".repeat(20_000)).unwrap();
         let kept = bench.folder.path().join("kqps/datasets");
@@ -94,13 +94,13 @@ fn a_second_signal_does_not_wait_for_answers() {
     let mut told = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     assert!(told.any(|line| !line.contains("sent 0.0 kqps")));
     signal(child.id(), Signal::Interrupt).unwrap();
-    // It has taken the first one when it sends no more.
+    // It has handled the first signal once it sends no more.
     assert!(told.any(|line| line.contains("sent 0.0 kqps")));
     signal(child.id(), Signal::Interrupt).unwrap();
     let output = child.wait_with_output().unwrap();
     let (out, _) = words(&output);
     assert_eq!(output.status.code(), Some(130));
-    // Nothing that was known is lost.
+    // All that was measured is still reported.
     let trial: Trial = serde_json::from_str(&out).unwrap();
     trial.accounts.check().unwrap();
     assert!(trial.interrupted && trial.accounts.sent > 0);

@@ -1,4 +1,4 @@
-//! A large query file costs the player no memory of its own: it is read through a map.
+//! A large query file takes no anonymous memory of the player, which maps it.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
@@ -11,12 +11,12 @@ use super::bench::Bench;
 use super::trouble::trial_of;
 
 const QUERIES: u64 = 1_000_000;
-/// The most that a load of so many queries may take, KiB.
+/// The most that a load of this many queries may take, KiB.
 const ANONYMOUS_KIB_MAX: u64 = 64 << 10;
-/// How long the process is left alone between two looks at its memory, which stop it for a moment.
+/// Pause between two readings of its memory, since each stops the process for a moment.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
-/// The memory of a process that no file backs; none when it has ended.
+/// Memory of a process that no file backs, KiB; `None` when it has ended.
 fn anonymous_kib(child: &Child) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;

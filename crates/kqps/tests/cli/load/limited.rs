@@ -1,4 +1,4 @@
-//! Real name servers that limit the rate of their responses, and servers that lose queries otherwise.
+//! Real name servers that limit the rate of their responses, and servers that lose queries for other reasons.
 
 use std::fmt::Write as _;
 use std::net::UdpSocket;
@@ -19,7 +19,7 @@ ns A 192.0.2.53
 www A 192.0.2.1
 ";
 
-/// A name server that is running, and the folder that it runs in.
+/// A running name server, and its folder.
 struct Server {
     child: Child,
     port: u16,
@@ -34,8 +34,8 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// One with this configuration, in which `{dir}` and `{port}` stand for what they say; none, told, where the program
-    /// is not there.
+    /// Starts a server with this configuration, in which `{dir}` and `{port}` are placeholders. `None`, with
+    /// a note, if the program is missing.
     fn start(program: &str, config: &str, arguments: &[&str]) -> Option<Self> {
         let path = ["/usr/sbin", "/usr/bin", "/usr/local/sbin"].map(|dir| Path::new(dir).join(program));
         let Some(path) = path.iter().find(|path| path.exists()) else {
@@ -57,7 +57,6 @@ impl Server {
         Some(server)
     }
 
-    /// Waits until it answers.
     fn wait(&self) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -66,7 +65,7 @@ impl Server {
         let mut reply = [0; 512];
         let is_answer = |reply: &[u8]| reply.len() > 12 && reply[3].is_multiple_of(16) && reply[7] == 1;
         loop {
-            // Where nobody listens yet the next call is told so.
+            // While nothing listens there, the next call returns that error.
             let _ = socket.send_to(query, ("127.0.0.1", self.port));
             if socket.recv(&mut reply).is_ok_and(|bytes| is_answer(&reply[..bytes])) {
                 return;
@@ -76,7 +75,7 @@ impl Server {
         }
     }
 
-    /// What a load of names that do not exist, and of one that does, comes to.
+    /// The result of a load of many names that do not exist, and of one that does.
     fn loaded(&self) -> Value {
         let mut text = String::new();
         for number in 0..400 {
@@ -88,7 +87,7 @@ impl Server {
     }
 }
 
-/// Plays the queries of a folder.
+/// Plays the queries in a folder.
 fn load(target: &str, folder: &Path, flags: &[&str]) -> Value {
     let mut load = kqps(&["load", target, "-t", "0.2s", "--lag", "1m", "--json", "-d"]);
     load.arg(folder.join("queries")).args(flags).env("XDG_CACHE_HOME", folder);
@@ -96,7 +95,7 @@ fn load(target: &str, folder: &Path, flags: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", words(&output).1))
 }
 
-/// What warns of a limit, and of losses that nobody explains.
+/// The warnings of a rate limit and of unexplained losses, as code and advice.
 fn hints(trial: &Value) -> Vec<(&str, &str)> {
     let warnings = trial["warnings"].as_array().unwrap();
     let told = warnings.iter().map(|one| (one["code"].as_str().unwrap(), one["advice"].as_str().unwrap()));
@@ -133,7 +132,7 @@ fn nsd(limit: &str) -> Option<Server> {
 
 #[test]
 fn a_limit_of_nsd_is_hinted_at_whatever_slips() {
-    // As it comes: 200 responses a second of one kind, and every second of the others slips.
+    // The default: 200 responses a second of one kind, and of the others every second slips.
     for (limit, slips, loses) in [
         ("", true, true),
         ("rrl-slip: 1\n    rrl-ratelimit: 50", true, false),
@@ -231,7 +230,7 @@ fn a_limit_of_knot_is_hinted_at() {
     assert!(count(&trial, "slipped") > 0 && count(&trial, "lost") > 0, "{}", trial["accounts"]);
 }
 
-/// Each answer takes it a millisecond, and its buffer holds a few queries.
+/// Each answer takes the server a millisecond, and its buffer holds a few queries.
 #[test]
 fn a_server_that_is_only_overloaded_is_said_to_limit_nothing() {
     let echo = Echo::with(&["--work", "1ms", "--buffer", "4KiB"]);
@@ -250,7 +249,7 @@ fn an_answer_that_is_too_long_is_cut_and_does_not_slip() {
     let zone = format!("example.test={}", zone.display());
     let arguments = ["serve", "auth", "--zone", &zone, "--listen", "127.0.0.1:0", "--for", "5m", "--json"];
     let auth = Echo::of(&mut kqps(&arguments));
-    // Each is asked again and again: the long one never comes whole.
+    // Both names are asked many times. The answer of the long one is always truncated.
     let text = "www.example.test A NOERROR\nlong.example.test A NOERROR\n".repeat(10);
     std::fs::write(folder.path().join("queries"), text).unwrap();
     let trial = load(&auth.address, folder.path(), &["-Q", "1k", "-n", "5"]);

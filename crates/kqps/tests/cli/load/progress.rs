@@ -1,10 +1,10 @@
-//! What is shown while a load goes on.
+//! The lines and the bar while a load runs.
 
 use std::net::UdpSocket;
 
 use super::bench::{Bench, kqps, words};
 
-/// Loss is told once the timeout has gone by, and is no more than all.
+/// Losses appear once the timeout has passed, and are at most 100 %.
 #[test]
 fn interval_lines_tell_loss_in_time() {
     let bench = Bench::new();
@@ -15,8 +15,8 @@ fn interval_lines_tell_loss_in_time() {
     let lines: Vec<&str> = err.lines().filter(|line| line.contains("kqps, correct")).collect();
     let bad = |line: &&str| line.contains("bad 100.00 %");
     assert!(lines.iter().all(|line| bad(line) || line.contains("bad 0.00 %")), "{err}");
-    assert!(out.contains("latencies count what was lost as 0.2 s"), "{out}");
-    // Nothing is lost before the drain has gone by.
+    assert!(out.contains("latencies count a lost query as 0.2 s"), "{out}");
+    // Losses appear before the drain is over.
     let sending = lines.iter().filter(|line| !line.contains("sent 0.0 kqps"));
     assert!(sending.filter(|line| bad(line)).count() > 0, "{err}");
 }

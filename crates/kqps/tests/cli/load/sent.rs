@@ -1,4 +1,4 @@
-//! What really leaves: which messages, from which addresses and ports.
+//! The datagrams of a load: their bytes, and the addresses and ports that they come from.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -10,12 +10,13 @@ use kqps_observation::Trial;
 
 use super::bench::Bench;
 
-/// Where an OPT record is counted in a header (RFC 1035, section 4.1.1), and where its flags are from its start (RFC
-/// 6891, section 6.1.3).
+/// Offset of the count of additional records in a header (RFC 1035, section 4.1.1), and offset of the flags
+/// in an OPT record (RFC 6891, section 6.1.3).
 const ADDITIONAL: usize = 11;
 const OPT_FLAGS: usize = 7;
 
-/// Plays once through the queries with these flags; the trial, and what a server heard that answered it all.
+/// Plays once through the queries with these flags. Returns the trial, and the queries that a server
+/// received, all of which it answered.
 fn played(bench: &Bench, flags: &[&str]) -> (Trial, Vec<(SocketAddr, Vec<u8>)>) {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     server.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
@@ -70,7 +71,7 @@ fn edns_and_the_do_bit_are_in_every_query() {
 #[test]
 fn binary_queries_leave_as_they_stand_but_for_their_ids() {
     let bench = Bench::new();
-    // Name, type and flags that no line of text has: CH TXT, with CD set.
+    // A name, type and flags that no line of text can give: CH TXT, with CD set.
     let message = |number: u8| {
         let header = [number, number, 0x01, 0x10, 0, 1, 0, 0, 0, 0, 0, 0];
         [&header[..], &[2, b'i', b'a' + number, 0, 0, 16, 0, 3]].concat()
@@ -102,7 +103,7 @@ fn queries_leave_from_the_address_and_the_ports_that_were_asked_for() {
         |texts: &[&str]| -> BTreeSet<IpAddr> { texts.iter().map(|text| text.parse().unwrap()).collect() };
     assert_eq!(addresses(&["-a", "127.5.3.1"]), wanted(&["127.5.3.1"]));
     assert_eq!(addresses(&["-a", "127.5.3.0/30", "-c", "4"]), wanted(&["127.5.3.1", "127.5.3.2"]));
-    // Nobody else has an address of this network, and these ports are below those that the system hands out.
+    // No other program uses this network, and these ports are below the system's ephemeral ones.
     let ports = sources(&["-a", "127.5.3.1", "-x", "20000", "-c", "4", "-T", "2"]);
     assert_eq!(ports, (20_000..20_004).map(|port| SocketAddr::from(([127, 5, 3, 1], port))).collect());
 }

@@ -1,4 +1,4 @@
-//! The status of a load is what happened: it ran, it could not, or a condition holds.
+//! The exit status of a load: it ran, it failed, or a condition of `--fail-on` holds.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ use kqps_observation::Trial;
 use super::bench::{Bench, words};
 use super::trouble::Stopper;
 
-/// Loads a server that answers every query but each `lost`-th, and each `wrong`-th with another rcode.
+/// Loads a server that drops each `lost`-th query, and answers each `wrong`-th with another rcode.
 fn load_of_a_server(bench: &Bench, lost: u64, wrong: u64, flags: &[&str]) -> Output {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let target = socket.local_addr().unwrap().to_string();
@@ -44,7 +44,7 @@ fn conditions_hold_above_their_limit() {
     let bench = Bench::new();
     let names: Vec<String> = (0..1000).map(|number| format!("n{number:04}.test A NOERROR")).collect();
     std::fs::write(bench.queries(), names.join("\n")).unwrap();
-    // Of a thousand 10 are lost, and 20 have another rcode; no query is both.
+    // Of 1,000 queries 10 are lost, and 20 get another rcode; no query counts as both.
     for (flags, status, said) in [
         (&[][..], 0, ""),
         (&["--fail-on", "loss:1%"], 0, ""),
@@ -103,7 +103,7 @@ fn a_server_that_never_answers_is_no_measurement() {
     assert_eq!(load(&["--fail-on", "loss"]).status.code(), Some(1), "nothing was measured");
 }
 
-/// A load in a network namespace of its own, which this line of shell sets up.
+/// Plays a load in a network namespace of its own, which this line of shell sets up.
 fn in_a_namespace(bench: &Bench, set_up: &str, target: &str, flags: &[&str]) -> Option<Output> {
     if !Command::new("unshare").args(["-n", "true"]).status().is_ok_and(|status| status.success()) {
         println!("skipped: no network namespace can be made");
@@ -119,7 +119,7 @@ fn in_a_namespace(bench: &Bench, set_up: &str, target: &str, flags: &[&str]) -> 
 #[test]
 fn what_the_kernel_refuses_is_told_with_its_cause() {
     let bench = Bench::new();
-    // An address of the benchmarking network, to which no route leads here.
+    // An address of the benchmarking network without a route.
     let Some(output) = in_a_namespace(&bench, "true", "198.18.0.1", &["--lag", "1m"]) else { return };
     let (out, err) = words(&output);
     assert_eq!(output.status.code(), Some(1), "{out}{err}");

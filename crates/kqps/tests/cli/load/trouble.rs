@@ -1,4 +1,4 @@
-//! When things go wrong: more load than the player can send, a player that is stopped, limits of the system.
+//! Trouble: more load than the player can send, a player that is stopped, limits of the system.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::net::{SocketAddr, UdpSocket};
@@ -11,14 +11,14 @@ use kqps_observation::Trial;
 
 use super::bench::{Bench, kqps, words};
 
-/// Starts a load that prints its statistics often, and waits for the first that tell of queries sent.
+/// Starts a load that prints its statistics often, and waits until they show sent queries.
 pub(super) fn under_way(command: &mut Command) -> Child {
     command.args(["-S", "100ms", "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let under_way = stderr.by_ref().lines().map(Result::unwrap).find(|line| !line.contains("sent 0.0 kqps"));
     assert!(under_way.as_ref().is_some_and(|line| line.contains(" kqps, correct ")), "{under_way:?}");
-    // The rest is read so that the pipe never fills up.
+    // A thread reads the rest, so that the pipe never fills up.
     std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
     child
 }
@@ -48,7 +48,7 @@ fn far_above_its_own_rate_it_still_hears_replies_and_signals() {
         "poisson",
     ]]);
     for flags in cases {
-        // Nothing is given up within the lag that the bench allows: there is always something to send.
+        // The bench allows so much lag that the player gives up no query: there is always something to send.
         let child = under_way(bench.load(&["-Q", "100M", "-l", "1h", "-t", "0.3s"]).args(flags));
         signal(child.id(), Signal::Interrupt).unwrap();
         let trial = trial_of(child);
@@ -72,14 +72,14 @@ fn what_it_cannot_send_it_gives_up_to_the_last_query() {
         assert_eq!(json["unsent_causes"], serde_json::json!({ "late": json["accounts"]["unsent"] }));
         let trial: Trial = serde_json::from_slice(&output.stdout).unwrap();
         trial.accounts.check().unwrap();
-        // Random arrivals number 20 million, give or take their root.
+        // Random arrivals number 20 million, give or take their square root.
         let spread = if arrivals == "even" { 0 } else { 50_000 };
         assert!(trial.accounts.intended.abs_diff(20_000_000) <= spread, "{:?}", trial.accounts);
         assert!(trial.accounts.unsent > 0 && trial.accounts.correct > 0, "{:?}", trial.accounts);
     }
 }
 
-/// Tells the subject to stop when the test is over, however it ends.
+/// Stops the test's server when the test ends, however it ends.
 pub(super) struct Stopper<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Stopper<'_> {
@@ -88,7 +88,7 @@ impl Drop for Stopper<'_> {
     }
 }
 
-/// Answers every query after a while, until told to stop.
+/// Answers every query after a while, until `stop` is set.
 pub(super) fn answer_later(socket: &UdpSocket, after: Duration, stop: &AtomicBool) {
     let mut later: std::collections::VecDeque<(Instant, Vec<u8>, SocketAddr)> = [].into();
     let mut buffer = [0; 512];
@@ -117,7 +117,7 @@ fn a_player_that_was_stopped_loses_nothing_that_was_answered() {
     let target = socket.local_addr().unwrap().to_string();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Replies are always under way, so some arrive while the player stands still.
+        // Replies are always on their way, so some arrive while the player is stopped.
         scope.spawn(|| answer_later(&socket, Duration::from_millis(60), &stop));
         let _stopper = Stopper(&stop);
         let players: Vec<Child> = offered_io()
@@ -174,7 +174,7 @@ fn more_sockets_than_files_raise_the_limit_or_are_refused_with_the_flag_to_chang
 #[test]
 fn a_thread_that_cannot_be_started_ends_the_others() {
     let bench = Bench::new();
-    // Room for the stacks of two threads, not of four.
+    // Address space for the stacks of two threads, not of four.
     let line = "ulimit -v 3000000; RUST_MIN_STACK=1073741824 exec \"$@\"";
     let output = in_shell(&bench, line, &[&bench.echo.address, "-Q", "1k", "-l", "1h", "-T", "4"]);
     let (_, err) = words(&output);
@@ -185,7 +185,7 @@ fn a_thread_that_cannot_be_started_ends_the_others() {
 #[test]
 fn buffers_that_the_system_caps_are_noted() {
     let bench = Bench::new();
-    // Without this right the kernel keeps buffers to its limit.
+    // Without CAP_NET_ADMIN the kernel keeps buffers within its limit.
     let line = if is_root() { "exec setpriv --bounding-set=-net_admin \"$@\"" } else { "exec \"$@\"" };
     let arguments = [bench.echo.address.as_str(), "-Q", "1k", "-n", "1", "-b", "1048576"];
     let (out, err) = words(&in_shell(&bench, line, &arguments));
@@ -206,17 +206,17 @@ fn an_address_that_can_be_bound_is_not_an_own_one() {
                    ip addr add 192.0.2.2/24 dev v0 && \
                    ip link set v0 up && ip link set v1 up && ip route add default dev v0";
     let line = format!("exec unshare -n sh -c '{network} && exec \"$@\"' sh \"$@\"");
-    // However busy the host is, none of the ten is given up as too late.
+    // However busy the host is, the player gives up none of the ten.
     let flags = ["-Q", "100", "-l", "0.1s", "-t", "0.1s", "--lag", "1m"];
     let load = |target: &str| in_shell(&bench, &line, &[&[target][..], &flags].concat());
     let (elsewhere, own) = (load("198.51.100.1"), load("192.0.2.1"));
     assert_eq!(elsewhere.status.code(), Some(2), "{}", words(&elsewhere).1);
     assert!(words(&elsewhere).1.contains("--allow-target 198.51.100.1"));
     assert!(words(&own).0.contains("Queries sent:         10\n"), "{}", words(&own).1);
-    // To a second address of its network the kernel sends from the first one.
+    // The kernel sends to the second address of its network from the first one.
     let second = load("192.0.2.2");
     assert!(words(&second).0.contains("Queries sent:         10\n"), "{}", words(&second).1);
-    // Nor may queries seem to come from one.
+    // kqps refuses to send from another host's address.
     for (target, foreign) in [("192.0.2.1", "198.51.100.1"), ("::1", "2001:db8::1")] {
         let forged = in_shell(&bench, &line, &[&[target, "-a", foreign][..], &flags].concat());
         assert_eq!(forged.status.code(), Some(2), "{}", words(&forged).1);

@@ -1,4 +1,4 @@
-//! A subject that is watched, or should be: it ends in the middle, or it never was there.
+//! A watched subject that ends during a load, and subjects that kqps cannot find.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::UdpSocket;
@@ -10,7 +10,8 @@ use kqps_kernel::process::{Signal, signal};
 use super::bench::{Bench, Echo, kqps, words};
 use super::find;
 
-/// Starts a command, and kills the echo when it first says `word`; what it said after that.
+/// Starts a command, and kills the echo when the command first prints `word`. Returns the command and its
+/// stderr after that.
 fn without_the_echo_from(word: &str, command: &mut Command, bench: &Bench) -> (Child, String) {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
@@ -36,12 +37,12 @@ fn a_search_ends_when_its_subject_does() {
     let (out, _) = words(&output);
     let told: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(told.iter().all(|one| one["kind"] == "trial"), "no verdict of one that has ended: {out}");
-    let (last, before) = told.split_last().expect("its trials are told");
+    let (last, before) = told.split_last().expect("its trials are printed");
     assert_eq!(last["subject"]["alive"], false, "{out}");
     assert_eq!(before[0]["purpose"], "ceiling", "{out}");
     let is_overload = last["purpose"] == "ceiling";
     let last = said.lines().last().unwrap();
-    // An overload trial that the host spoils is made again, and then it ended during that.
+    // If the host spoils the overload trial, it is made again, and the echo ends during that one.
     let ended = last.strip_prefix(&format!("kqps: process {pid} ended during the "));
     let during = ended.unwrap_or_else(|| panic!("{said}"));
     assert_eq!(during == "overload trial", is_overload, "{said}");
@@ -84,7 +85,7 @@ fn the_subject_is_found_by_its_socket() {
     let (out, _) = words(&bench.load(&flags).args(["--subject", "none"]).output().unwrap());
     assert!(!out.contains("Subject:"), "{out}");
     assert_eq!(bench.trial(&[&flags[..], &["--subject", "none"]].concat()).subject, None);
-    // By both of its names.
+    // By both names of the flag.
     let pid = bench.echo.pid().to_string();
     for flag in ["--subject", "--subject-pid"] {
         let subject = bench.trial(&[&flags[..], &[flag, &pid]].concat()).subject;
@@ -106,7 +107,7 @@ fn the_parent_of_all_workers_is_the_subject() {
 fn a_subject_that_cannot_be_found_is_no_error() {
     let bench = Bench::new();
     let flags = ["-Q", "100", "-l", "0.1s", "-t", "0.1s"];
-    // This test has the socket, and starts the player.
+    // This test owns the socket, and starts the player.
     let own = UdpSocket::bind("127.0.0.1:0").unwrap();
     let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let own_address = own.local_addr().unwrap().to_string();
@@ -143,14 +144,15 @@ fn the_cores_of_the_subject_are_those_that_its_threads_keep_to() {
         let is_doubted = warnings.iter().any(|warning| warning["code"] == "subject-cores");
         (trial.subject.unwrap().cpus, trial.load.coalesce_us, is_doubted)
     };
-    // The player has a core of its own, for the subject keeps to another: so it lets queries wait for less.
+    // The subject is pinned to another core, so the player has its core to itself and lets queries wait for
+    // less time.
     assert_eq!(played(&["--cpus", &one]), (vec![*other], Some(10.0), false));
     assert_eq!(played(&["--cpus", &other_text]), (vec![*other], Some(20.0), false));
     assert_eq!(played(&["--subject-cpus", &other_text]), (vec![*other], Some(20.0), false));
     assert_eq!(played(&["--subject-cpus", &one]), (vec![*other], Some(20.0), true));
 }
 
-/// A program that holds a core for itself, until it is dropped.
+/// A program that keeps a core busy until it is dropped.
 struct Neighbour(Child);
 
 impl Neighbour {
@@ -166,7 +168,7 @@ impl Drop for Neighbour {
     }
 }
 
-/// The player can be pinned and the subject not: then the subject may be on any core, and so may what disturbs it.
+/// If only the player is pinned, the subject may run on any core, and other programs may disturb it there.
 #[test]
 fn a_neighbour_is_seen_where_only_the_player_is_pinned() {
     let bench = Bench::new();
@@ -180,7 +182,7 @@ fn a_neighbour_is_seen_where_only_the_player_is_pinned() {
     }
 }
 
-/// Of two workers with a socket each one gets all queries of a single socket.
+/// With a socket for each worker, one worker gets all queries of a single flow.
 #[test]
 fn how_evenly_the_load_spread_is_told() {
     let echo = Echo::with(&["--threads", "2", "--sockets", "reuseport", "--work", "100us"]);

@@ -1,4 +1,4 @@
-//! A rate with a window: at most so many outstanding, whatever the schedule says.
+//! A rate with a window: the player keeps at most that many queries outstanding, whatever the schedule.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -9,7 +9,7 @@ use kqps_observation::Trial;
 use super::bench::{Bench, words};
 use super::trouble::offered_io;
 
-/// How many queries lie in a socket.
+/// The number of queries in a socket's buffer.
 fn received(socket: &UdpSocket) -> u64 {
     socket.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
     let (mut count, mut buffer) = (0, [0; 512]);
@@ -30,7 +30,7 @@ fn a_mute_server_gets_the_window_and_no_query_more() {
     for (io, threads) in offered_io().map(|io| (io, "1")).chain([("auto", "3")]) {
         let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = mute.local_addr().unwrap().to_string();
-        // No timeout makes room while it sends.
+        // No timeout frees a place while the load runs.
         let flags = ["-Q", "1k", "-q", "50", "-l", "0.5s", "-t", "1s", "--io", io, "-T", threads, "--json"];
         let output = bench.load_of(&target, &flags).output().unwrap();
         let trial: Trial = serde_json::from_slice(&output.stdout).unwrap();
@@ -60,7 +60,7 @@ fn timeouts_make_room_for_as_many_again() {
     let output =
         bench.load_of(&target, &["-Q", "1k", "-q", "20", "-l", "0.5s", "-t", "0.2s"]).output().unwrap();
     let (out, err) = words(&output);
-    // Each of the 20 places has been free three times within half a second at most, and once more at least.
+    // Within half a second each of the 20 places takes three queries at most, and at least one takes two.
     let sent = received(&mute);
     assert!((21..=60).contains(&sent), "{sent}: {out}{err}");
     assert!(

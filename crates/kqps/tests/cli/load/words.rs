@@ -1,8 +1,8 @@
-//! The words at the end of `kqps load`, which people and scripts know from dnsperf.
+//! The output of `kqps load`, which people and scripts know from dnsperf.
 
 use super::bench::{Bench, words};
 
-/// What a scraper that is in use finds: `/(Queries|Updates) per second:\s+(.*)$/m`.
+/// The match of a scraper in use: `/(Queries|Updates) per second:\s+(.*)$/m`.
 fn scraped(text: &str) -> Option<&str> {
     text.lines().find_map(|line| {
         let labels = ["Queries per second:", "Updates per second:"];
@@ -11,7 +11,7 @@ fn scraped(text: &str) -> Option<&str> {
     })
 }
 
-/// What stands behind a label, which has a line of its own.
+/// The value behind a label, which must have a line of its own.
 fn said<'a>(text: &'a str, label: &str) -> &'a str {
     let mut values =
         text.lines().filter_map(|line| line.strip_prefix("  ")?.strip_prefix(label)?.strip_prefix(": "));

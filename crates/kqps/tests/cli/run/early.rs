@@ -1,4 +1,4 @@
-//! Runs whose searches do not come to their end: a subject that answers wrongly, and a user who wants no more.
+//! Runs whose searches end early: a subject that answers wrongly, and a user who interrupts.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use kqps_observation::run::Purpose;
 
 use super::{ECHO_AS_SUBJECT, Lab, soon, stderr};
 
-/// A server with the apex of the zone and nothing else: it is ready, and most of its answers are NXDOMAIN.
+/// A server with nothing but the apex of the zone: it becomes ready, and most of its answers are NXDOMAIN.
 const APEX_ALONE: &str = r#"
 name = "hollow"
 title = "The hollow"
@@ -67,7 +67,8 @@ fn an_interrupted_run_says_how_far_its_search_came() {
     let output = child.wait_with_output().unwrap();
     assert!(asked.elapsed() < Duration::from_secs(20));
     let said = String::from_utf8(output.stdout.clone()).unwrap();
-    // It may have come further by the time that the signal arrives; a trial in which ever more queries waited shows a rate.
+    // The run may have gone on by the time that the signal arrives, and a trial with a growing queue gives a
+    // rate.
     let seen = if said.contains("  refused ") { ", seen" } else { "" };
     let bounds = said.lines().find(|line| line.starts_with(&format!("  bounds{seen} ")));
     assert!(bounds.is_some_and(|bounds| bounds.contains("interrupted")), "{said}");

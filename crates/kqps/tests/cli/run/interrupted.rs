@@ -28,7 +28,7 @@ fn sigint_ends_it_and_says_how_to_go_on() {
     assert_eq!(run.finished_unix_ms, None);
 }
 
-/// An echo that nothing but SIGKILL ends, and that a run would wait for.
+/// An echo that only SIGKILL ends, so that a run would wait for it.
 const STUBBORN: &str = r#"
 name = "mirror"
 title = "The mirror"
@@ -60,7 +60,7 @@ fn a_second_signal_waits_for_nothing_and_the_verdict_is_printed() {
     signal(child.id(), Signal::Interrupt).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(asked.elapsed() < Duration::from_secs(50), "it waited for the subject to stop");
-    // Both may have come before either was read.
+    // Both signals may have come before the run read the first.
     assert!(matches!(output.status.code(), Some(130 | 143)), "{}", stderr(&output));
     let words = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(words.contains("mirror") && words.contains("grade"), "{words}{}", stderr(&output));

@@ -11,12 +11,12 @@ use serde_json::Value;
 
 use super::PATIENCE;
 
-/// A server that is running; killed when the test forgets it.
+/// A running server. It is killed when the test drops it.
 pub(crate) struct Running {
     pub(crate) child: Child,
     lines: BufReader<ChildStdout>,
     pub(crate) addresses: Vec<SocketAddr>,
-    /// What it said when it could answer.
+    /// The line that it printed when it could answer.
     pub(crate) ready: Value,
 }
 
@@ -25,12 +25,11 @@ impl Running {
         Self::start_as("echo", arguments)
     }
 
-    /// Starts a server of this kind.
     pub(crate) fn start_as(kind: &str, arguments: &[&str]) -> Self {
         Self::of(serve_as(kind, arguments).arg("--json").stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    /// A server that was started to speak JSON, once it can answer.
+    /// A server that was started with `--json`, once it can answer.
     pub(crate) fn of(mut child: Child) -> Self {
         let lines = BufReader::new(child.stdout.take().unwrap());
         let mut running = Self { child, lines, addresses: Vec::new(), ready: Value::Null };
@@ -50,14 +49,14 @@ impl Running {
         children.split_whitespace().map(|child| child.parse().unwrap()).collect()
     }
 
-    /// The next line that it says; none when it has ended.
+    /// The next line of stdout; `None` when it has ended.
     pub(crate) fn next_line(&mut self) -> Option<Value> {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         serde_json::from_str(&line).ok()
     }
 
-    /// The next line that it says on stderr.
+    /// The next line of stderr.
     pub(crate) fn next_error(&mut self) -> String {
         let stderr = self.child.stderr.as_mut().unwrap();
         let mut heard = PollSet::new([&*stderr]);
@@ -73,14 +72,14 @@ impl Running {
         }
     }
 
-    /// Stops it by a signal, and returns what it counted.
+    /// Stops it by a signal that leaves stderr empty, and returns its counts.
     pub(crate) fn stop(self, how: Signal) -> Report {
         let (report, errors) = self.stop_saying(how);
         assert_eq!(errors, "");
         report
     }
 
-    /// The same of one that had something to say on stderr.
+    /// Stops it by a signal, and returns its counts and its stderr.
     pub(crate) fn stop_saying(mut self, how: Signal) -> (Report, String) {
         signal(self.child.id(), how).unwrap();
         let report = self.report();
@@ -89,12 +88,12 @@ impl Running {
         (report, errors)
     }
 
-    /// What it counted, which it says at the end.
+    /// The counts that it prints at its end.
     pub(crate) fn report(&mut self) -> Report {
         serde_json::from_value(self.next_line().unwrap()).unwrap()
     }
 
-    /// Waits for its end; its status and what it said on stderr.
+    /// Waits for its end. Returns its status and stderr.
     pub(crate) fn end(mut self) -> (ExitStatus, String) {
         let mut errors = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
@@ -110,8 +109,8 @@ impl Drop for Running {
     }
 }
 
-/// Whether a line tells that buffers are smaller than is usual, which is so where a host caps them and the tests have not
-/// the right to more.
+/// Whether a line warns of buffers smaller than the default. A host that limits buffers causes this warning
+/// if the tests lack the privilege to exceed the limit.
 fn is_about_buffers(line: &str) -> bool {
     line.starts_with("kqps: warning: --") && line.contains(" buffers have ")
 }

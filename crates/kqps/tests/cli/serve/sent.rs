@@ -1,4 +1,4 @@
-//! What a test sends, what must come of it, and what the kernel counted meanwhile.
+//! Datagrams of a test, their expected fates, and the kernel's counts meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -14,7 +14,7 @@ pub(crate) fn query(id: u16) -> Vec<u8> {
     bytes
 }
 
-/// The same with QR set, and AD cleared.
+/// The same with QR set and AD cleared.
 pub(crate) fn reply(id: u16) -> Vec<u8> {
     let mut bytes = query(id);
     bytes[2] |= 0x80;
@@ -22,7 +22,7 @@ pub(crate) fn reply(id: u16) -> Vec<u8> {
     bytes
 }
 
-/// A socket that takes replies only from the address that it asks.
+/// A socket that receives replies only from the address that it asks.
 pub(crate) fn flow(to: SocketAddr) -> UdpSocket {
     let any: IpAddr = if to.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
     let socket = UdpSocket::bind((any, 0)).unwrap();
@@ -31,7 +31,7 @@ pub(crate) fn flow(to: SocketAddr) -> UdpSocket {
     socket
 }
 
-/// What is sent to a server in all, and what must come of it.
+/// The datagrams sent to a server, by their expected fates.
 #[derive(Default)]
 pub(crate) struct Sent {
     pub(crate) answered: u64,
@@ -70,7 +70,7 @@ impl Sent {
         }
     }
 
-    /// Sends queries that seem to come from port 0, which takes a raw socket and the right to have one.
+    /// Sends queries with source port 0, which takes a raw socket and the privilege for one.
     pub(crate) fn play_port_zero(&mut self, to: SocketAddr) {
         for _ in 0..3 {
             // No checksum (RFC 768).
@@ -85,7 +85,7 @@ impl Sent {
     }
 }
 
-/// Sends this in an IPv4 datagram that seems to come from this port and has this checksum; whether that could be done.
+/// Sends `payload` in an IPv4 datagram with this source port and checksum. Returns whether that was possible.
 pub(crate) fn send_raw(to: SocketAddr, from_port: u16, checksum: u16, payload: &[u8]) -> bool {
     let Ok(raw) = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::RAW, Some(17.into())) else {
         println!("skipped: no raw sockets, so no datagrams that no socket sends");
@@ -98,7 +98,7 @@ pub(crate) fn send_raw(to: SocketAddr, from_port: u16, checksum: u16, payload: &
     true
 }
 
-/// Waits until nothing is left in the queues of the sockets on this port.
+/// Waits until the receive queues of the sockets on this port are empty.
 pub(crate) fn wait_until_read(port: u16) {
     let begin = Instant::now();
     let waiting = || {
@@ -116,7 +116,8 @@ pub(crate) fn wait_until_read(port: u16) {
     }
 }
 
-/// The kernel's counts of this thread's network: datagrams taken by programs, and refused for full buffers.
+/// The kernel's counts of this thread's network namespace: datagrams that programs read, and datagrams
+/// dropped at full buffers.
 pub(crate) fn kernel_counts() -> (u64, u64) {
     let old = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
     let mut udp = old.lines().filter_map(|line| line.strip_prefix("Udp: "));

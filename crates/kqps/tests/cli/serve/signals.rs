@@ -1,4 +1,4 @@
-//! Signals that come to a server, to a worker process of it, or too early.
+//! Signals to a server and to its worker processes, also before it can answer.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::running::{Running, serve_as};
 use super::sent::{flow, query, reply};
 
-/// Has each query answered before the next is sent.
+/// Sends queries one by one, and awaits each answer.
 fn ask(address: SocketAddr, queries: u16) {
     let flow = flow(address);
     for id in 0..queries {
@@ -74,7 +74,7 @@ fn a_worker_process_that_is_stopped_before_its_parent_stops_all_and_loses_no_cou
     }
 }
 
-/// A zone's file that comes by a pipe: the server loads it for as long as nobody closes that.
+/// A zone file that is a pipe: the server loads it until the writer closes it.
 struct Pipe(TempDir);
 
 impl Pipe {
@@ -88,7 +88,7 @@ impl Pipe {
         self.0.path().join("zone")
     }
 
-    /// Begins to write; returns when somebody reads.
+    /// Opens it for writing, which waits for a reader.
     fn open(&self) -> File {
         File::options().write(true).open(self.path()).unwrap()
     }
@@ -122,7 +122,7 @@ fn a_signal_ends_a_server_that_is_loading() {
             String::from_utf8_lossy(&output.stderr),
             "kqps: stopped by a signal before it could answer\n"
         );
-        // Nobody reads any more, and nothing is left behind.
+        // No process reads the pipe any more, and nothing is left behind.
         assert_eq!(zone.write(b"@").unwrap_err().kind(), ErrorKind::BrokenPipe);
         assert!(!unix.exists());
     }
@@ -133,7 +133,7 @@ fn a_worker_process_that_is_stopped_while_it_loads_stops_the_server() {
     let pipe = Pipe::new();
     let server = pipe.serve(&["--processes", "2"]);
     let _zone = pipe.open();
-    // The first; the second may have yet to come.
+    // The first child; the second may not exist yet.
     let children = format!("/proc/{0}/task/{0}/children", server.id());
     let children = std::fs::read_to_string(children).unwrap();
     signal(children.split_whitespace().next().unwrap().parse().unwrap(), Signal::Terminate).unwrap();

@@ -1,4 +1,4 @@
-//! `kqps serve echo --steer cpu`: who gets what comes in on a core.
+//! `kqps serve echo --steer cpu`: a packet goes to the worker on the core that received it.
 
 use std::net::SocketAddr;
 
@@ -9,8 +9,8 @@ use kqps_server::Report;
 use super::running::Running;
 use super::sent::{ROUNDS, Sent, wait_until_read};
 
-/// Starts workers on these cores with their flows steered, plays so many flows from each core at this address, and
-/// stops them; what they counted.
+/// Starts steered workers on these cores, plays `flows` flows from each core at this address, and stops the
+/// server. Returns its counts.
 fn played(flags: &[&str], cpus: &str, asked: &str, flows: &[(u32, usize)]) -> Report {
     let steered = ["--sockets", "reuseport", "--steer", "cpu", "--cpus", cpus];
     let server = Running::start(&[&steered, flags].concat());
