@@ -1,11 +1,12 @@
-//! Why a trial could not be played. What the system said is within the words, and no source beside them.
+//! Errors of a trial that could not be played. Each message includes the system's own, so no error has a
+//! `source` beside it.
 
 use std::io;
 use std::net::SocketAddr;
 
 use kqps_observation::IdentityViolated;
 
-/// Why a trial could not be played.
+/// The reason why a trial could not be played.
 #[derive(Debug, thiserror::Error)]
 pub enum PlayError {
     /// A socket could not be bound.
