@@ -13,7 +13,7 @@
 use kqps_message::{Header, canonical, question, rcode, rtype};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The digest of a right answer. See the module.
+/// The digest of a right answer: a sum of XXH3-64 over rcode and AA, and over each record in canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest(u64);
 
