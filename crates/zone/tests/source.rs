@@ -1,4 +1,4 @@
-//! Which zones there are, as users say it: real files in real directories.
+//! The zones that a user gives: real files in real directories.
 
 use std::fs;
 use std::path::Path;
@@ -192,7 +192,7 @@ fn what_is_wrong_in_a_configuration_has_its_place() {
     }
 }
 
-/// As `named-checkconf -p` of BIND 9.18 has it, but for the order of the files, which BIND does not care for.
+/// As in `named-checkconf -p` of BIND 9.18, except for the order of the files, which does not matter to BIND.
 #[test]
 fn a_configuration_may_include_by_pattern_and_within_blocks() {
     let folder = tempfile::tempdir().unwrap();

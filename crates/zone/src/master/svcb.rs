@@ -170,7 +170,8 @@ fn each<const N: usize>(
     Ok(())
 }
 
-/// Reads keys in ascending order, without duplicates and without `mandatory` itself (section 8).
+/// Reads keys without duplicates and without `mandatory` itself, and appends them in ascending order (section
+/// 8).
 fn mandatory(token: &Token<'_>, wire: &mut Vec<u8>) -> Parsed<()> {
     let expected = "keys with commas between";
     each(token, expected, wire, |text| {

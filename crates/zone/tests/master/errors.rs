@@ -1,4 +1,4 @@
-//! What is wrong, with its line and column.
+//! The errors of master files, with line and column.
 
 use super::{read, shown, told};
 
