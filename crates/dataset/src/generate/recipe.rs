@@ -1,5 +1,5 @@
-//! A recipe: the zones and the queries, as described in a TOML file. Shares are weights, which need not add up to
-//! 1.
+//! A recipe: the zones and the queries, as described in a TOML file. Shares are weights, so they need not have the
+//! sum 1.
 
 mod check;
 mod fault;
@@ -83,8 +83,8 @@ pub struct Contents {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Delegations {
-    /// The share of delegations whose name servers are below the delegation, with A and AAAA glue for both, 0 to
-    /// 1. The name servers of the others are elsewhere.
+    /// The share, 0 to 1, of delegations whose name servers are below the delegation, with A and AAAA glue for
+    /// both. The name servers of the others are elsewhere.
     pub glue: f64,
     /// The share of delegations with a DS record, 0 to 1.
     #[serde(rename = "DS")]
