@@ -149,7 +149,7 @@ pub enum RecordFault {
         found: usize,
     },
     /// The message is the beginning of a text.
-    #[error("this is text and no length; without -B the file is read as lines of `name type`")]
+    #[error("this is text, not a length; without -B the file is read as lines of `name type`")]
     Text,
     /// The message is shorter than a header.
     #[error("{0} bytes are too few for a DNS message, whose header has 12")]

@@ -70,7 +70,7 @@ fn text<'c>(file: &str, content: &'c [u8]) -> Result<&'c str, TomlError> {
         without_mark(content).map_err(|encoding| TomlError::at(file, "", 0, encoding.to_string()))?;
     std::str::from_utf8(content).map_err(|error| {
         let valid = str::from_utf8(&content[..error.valid_up_to()]).unwrap_or_default();
-        TomlError::at(file, valid, valid.len(), "these bytes are no text in UTF-8; save the file as UTF-8")
+        TomlError::at(file, valid, valid.len(), "these bytes are not text in UTF-8; save the file as UTF-8")
     })
 }
 
@@ -158,7 +158,7 @@ mod tests {
         assert!(opened("\u{feff}name = \"é\"\r\nwithin_s = 3\r\n".as_bytes()).is_ok());
         for (content, place, what) in [
             (&b"\xff\xfen\0"[..], "1:1", "the file is encoded in UTF-16, as its byte order mark shows"),
-            (b"\xef\xbb\xbfname = \"\xc3\xa9\xe9\"", "1:10", "these bytes are no text in UTF-8"),
+            (b"\xef\xbb\xbfname = \"\xc3\xa9\xe9\"", "1:10", "these bytes are not text in UTF-8"),
         ] {
             let expected = format!("{}:{place}: {what}; save", path.display());
             let error = opened(content).unwrap_err();

@@ -195,7 +195,7 @@ fn what_cannot_be_generated_is_refused() {
         (query_error(Asked { edns: 1.5, ..asked() }), "a share of 1.5 for edns; expected 0 to 1"),
         (
             query_error(Asked { types: [(Type(1), 0.0)].into(), ..asked() }),
-            "expected one type at least, each with a weight above 0",
+            "expected at least one type, each with a weight above 0",
         ),
         (
             query_error(Asked { popularity: Popularity::Zipf(-1.0), ..asked() }),
@@ -209,21 +209,21 @@ fn what_cannot_be_generated_is_refused() {
         assert_eq!(error, expected);
     }
     let none = generate::queries(&recipe(), 0, &path).expect_err("no queries").to_string();
-    assert_eq!(none, "no queries are asked for; expected 1 at least");
+    assert_eq!(none, "the number of queries is 0; expected at least 1");
     assert!(!path.exists());
 }
 
 #[test]
 fn a_device_or_a_missing_directory_is_left_alone() {
     for (path, expected) in [
-        ("/dev/null", "cannot write /dev/null: it exists and is no regular file"),
+        ("/dev/null", "cannot write /dev/null: it exists and is not a regular file"),
         ("/missing/file", "cannot write /missing/file: No such file or directory"),
     ] {
         let error = generate::zone(&recipe(), Path::new(path)).expect_err("no file").to_string();
         assert!(error.starts_with(expected), "{error}");
     }
     for (path, expected) in [
-        ("/dev/null", "cannot write /dev/null: it exists and is no folder"),
+        ("/dev/null", "cannot write /dev/null: it exists and is not a folder"),
         ("/usr", "cannot write /usr: it exists and is not empty"),
     ] {
         let error = generate::zones(&recipe(), Path::new(path)).expect_err("no folder").to_string();

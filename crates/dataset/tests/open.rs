@@ -207,7 +207,7 @@ fn columns_come_in_any_order_and_all_count() {
         [format!("www.test A D NXDOMAIN {digest}"), format!("www.test A {digest}\tNXDOMAIN 192.0.2.0/24 D")]
     {
         let dataset = Desk::new().open(&*text).expect(&text);
-        assert_eq!((dataset.answers(), dataset.check()), (1, Check::Answers), "all that the file tells");
+        assert_eq!((dataset.answers(), dataset.check()), (1, Check::Answers), "all expectations");
         assert_eq!(only(&dataset).1, Some(3));
         let query = dataset.query(dataset.first());
         let expected = Some(Digest::from_number(0x00c0_ffee_00c0_ffee));
@@ -317,7 +317,7 @@ fn a_text_that_is_read_as_binary_is_seen_to_be_one() {
     let desk = Desk::with(|options| options.format = Format::Binary);
     assert_eq!(
         desk.refused("www.test A\n"),
-        ": message 1, at byte 0: this is text and no length; without -B the file is read as lines of `name type`"
+        ": message 1, at byte 0: this is text, not a length; without -B the file is read as lines of `name type`"
     );
 }
 

@@ -246,7 +246,7 @@ fn a_bad_recipe_is_told_with_its_place() {
             "[queries]\ntypes = { AAAAA = 1 }\n",
             "unknown type \"AAAAA\"; expected one such as A or TYPE65; did you mean `AAAA`?",
         ),
-        ("[queries]\ntypes = { AXFR = 1 }\n", "AXFR is no type of data"),
+        ("[queries]\ntypes = { AXFR = 1 }\n", "AXFR is not a type of data"),
         ("[queries]\nexpect = \"answer\"\n", "x.toml:2:10: unknown variant `answer`"),
         ("[queries]\npopularity = { zip = 1.0 }\n", "; did you mean `zipf`?"),
         ("\n  records = 0\n", "x.toml:2:3: 0 records; expected 1 to 100000000"),

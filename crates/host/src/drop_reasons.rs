@@ -32,7 +32,7 @@ impl DropReasons {
         let of = |what: &'static str| move |error| format!("{what}: {error}");
         let read =
             |file: &str| tracefs::read(&format!("{EVENT}/{file}")).map_err(of("the kernel's trace events"));
-        let event = read("id")?.trim().parse().map_err(|_| format!("{EVENT}/id is no number"))?;
+        let event = read("id")?.trim().parse().map_err(|_| format!("{EVENT}/id is not a number"))?;
         let reasons = parse_reasons(&read("format")?)?;
         let cpus = fs::read_to_string("/sys/devices/system/cpu/online").ok();
         let cpus = cpus
@@ -49,7 +49,7 @@ impl DropReasons {
     /// The packets dropped so far, by the kernel's name of the reason. Reasons without a drop are left out.
     pub(crate) fn counts(&self) -> Result<BTreeMap<String, u64>, String> {
         let counts = self.counters.counts().map_err(|error| format!("counters of drops: {error}"))?;
-        let (all, each) = counts.split_first().ok_or("no counter of drops is there")?;
+        let (all, each) = counts.split_first().ok_or("there is no counter of drops")?;
         let listed: u64 = each.iter().sum();
         let named = self.names.iter().cloned().zip(each.iter().copied());
         let unlisted = (UNLISTED.to_string(), all.saturating_sub(listed));
@@ -63,7 +63,7 @@ fn parse_reasons(format: &str) -> Result<BTreeMap<u32, String>, String> {
     let is_field = |name: &str| format.contains(&format!(" {name};"));
     let Some((_, list)) = format.split_once("__print_symbolic(REC->reason,").filter(|_| is_field("protocol"))
     else {
-        return Err("this kernel gives no reasons for its drops (it takes Linux 5.17)".into());
+        return Err("this kernel gives no reasons for its drops (Linux 5.17 and later do)".into());
     };
     let entry = |entry: &str| {
         let (number, name) = entry.split_once('}')?.0.split_once(',')?;

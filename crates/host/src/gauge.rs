@@ -123,7 +123,7 @@ impl Together {
         if now_ns <= self.ends_at_latest_ns {
             return Ok(());
         }
-        let words = "it, or one that is gauged with it, was held by others nearly all the time";
+        let words = "other programs held this core, or another core of the gauge, nearly all the time";
         Err(io::Error::new(io::ErrorKind::TimedOut, words))
     }
 }

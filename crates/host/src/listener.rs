@@ -29,11 +29,11 @@ pub fn listeners(targets: &[SocketAddr]) -> Result<Vec<u32>, String> {
         let (at, uid) = (wanted[inode].at, wanted[inode].uid);
         return Err(if hidden {
             format!(
-                "the socket at {at} belongs to user {uid}, whose processes cannot be looked into from here (run as root, \
+                "the socket at {at} belongs to user {uid}, whose processes cannot be inspected from here (run as root, \
                  or as that user)"
             )
         } else {
-            format!("no process that can be seen here has the socket at {at}")
+            format!("no visible process has the socket at {at}")
         });
     }
     let holders: BTreeSet<u32> = holders.into_keys().collect();
@@ -166,8 +166,8 @@ impl Kin<'_> {
             }
             if self.own.contains(&holder) {
                 return Err(format!(
-                    "process {holder} has the socket and started this player: what it uses cannot be told from what \
-                     the player does"
+                    "process {holder} has the socket and started this player: its CPU time cannot be \
+                     separated from the player's"
                 ));
             }
             servers.insert(self.eldest(holder));

@@ -160,7 +160,7 @@ fn foreign_cpu_s(
     ours_s: f64,
 ) -> Result<f64, String> {
     if watched.subject_pids.is_empty() {
-        return Err("the subject is not watched, so its CPU time cannot be told from that of others".into());
+        return Err("the subject is not watched, so its CPU time cannot be separated from others'".into());
     }
     let wall_s = (after.at_ns - before.at_ns) as f64 / 1e9;
     let used = used(&watched.cpus, &after.cores);

@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(inflight.issue(5, query()), 5);
         assert_eq!(inflight.find(0).unwrap().state, State::Waiting);
         assert!(inflight.find(4).is_none());
-        assert!(inflight.find(1).is_none(), "the slot's earlier holder is told from the present one");
+        assert!(inflight.find(1).is_none(), "the slot's earlier holder differs from the present one");
         assert_eq!(inflight.expire(1, 0, |_| ()), Expired { overdue: 1, lost: 0 });
         assert_eq!(inflight.expire(100, 1, |_| ()), Expired { overdue: 1, lost: 1 });
         assert_eq!(inflight.end(|_| ()), 1);

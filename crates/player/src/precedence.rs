@@ -70,7 +70,7 @@ mod tests {
                 while clock::thread_cpu_ns() < LOOK_NS {}
                 precedence.cpu_ns = clock::thread_cpu_ns() - used_ns;
                 precedence.keep(LOOK_NS - 1);
-                assert_eq!(precedence.runs_first, precedence.is_granted(), "it is too early to tell");
+                assert_eq!(precedence.runs_first, precedence.is_granted(), "it is too early to know");
                 precedence.keep(LOOK_NS);
                 precedence.runs_first
             };

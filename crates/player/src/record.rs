@@ -202,7 +202,7 @@ fn player(played: &Played<'_>, tally: &Tally, load: &Load, socket_drops: u64) ->
     let cut_short = if played.interrupted { tally.cut_short } else { 0 };
     note(
         cut_short,
-        "of the lost queries were given up before their timeout, for the second signal ended the drain",
+        "of the lost queries were given up before their timeout, because the second signal ended the drain",
     );
     note(tally.wrong_late, "replies were wrong and came after the timeout; they count as unsolicited");
     note(u64::from(segment_fallbacks), "sockets fell back from segmented to single sends");

@@ -62,7 +62,7 @@ pub enum SourceError {
     #[error("{} included files cannot be read:{}", .0.len(), indented(.0))]
     Includes(Vec<Self>),
     /// The text before the equals sign of an argument is not a name.
-    #[error("{text:?} is no name of a zone: {fault}; write NAME=FILE, or only FILE")]
+    #[error("{text:?} is not the name of a zone: {fault}; write NAME=FILE, or only FILE")]
     Name {
         /// That text.
         text: String,

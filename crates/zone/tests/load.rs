@@ -282,7 +282,7 @@ fn many_zones_and_big_ones_are_loaded_side_by_side() {
     let bytes = seen.iter().map(|progress| progress.bytes_done).max().unwrap();
     let all = Progress { zones_done: 301, zones: 301, bytes_done: bytes, bytes: Some(bytes) };
     assert!(seen.contains(&all), "{:?}", seen.last());
-    assert!(seen.len() > 301 + 8, "a big file is told of in pieces");
+    assert!(seen.len() > 301 + 8, "a big file reports its progress in pieces");
 }
 
 /// The answer to a question about `a.`, as TTL and data of each record.

@@ -33,7 +33,7 @@ fn an_argument_is_a_file_perhaps_with_a_name() {
     assert_eq!(of("./a=b").unwrap(), (None, "./a=b".to_owned()));
     assert_eq!(
         of("a..b=c").unwrap_err().to_string(),
-        "\"a..b\" is no name of a zone: a label is empty; write NAME=FILE, or only FILE"
+        "\"a..b\" is not the name of a zone: a label is empty; write NAME=FILE, or only FILE"
     );
 }
 

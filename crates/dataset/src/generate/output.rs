@@ -12,7 +12,7 @@ use crate::unfinished::Unfinished;
 pub fn replaced_by(path: &Path) -> io::Result<PathBuf> {
     match fs::metadata(path) {
         Ok(facts) if !facts.is_file() => {
-            Err(io::Error::new(io::ErrorKind::AlreadyExists, "it exists and is no regular file"))
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "it exists and is not a regular file"))
         }
         Ok(_) if path.is_symlink() => path.canonicalize(),
         _ => Ok(path.to_owned()),
@@ -50,7 +50,7 @@ pub(super) fn whole_folder(
 ) -> io::Result<()> {
     let refused = |what| Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
     match fs::metadata(path) {
-        Ok(facts) if !facts.is_dir() => return refused("it exists and is no folder"),
+        Ok(facts) if !facts.is_dir() => return refused("it exists and is not a folder"),
         Ok(_) if fs::read_dir(path)?.next().is_some() => return refused("it exists and is not empty"),
         _ => {}
     }

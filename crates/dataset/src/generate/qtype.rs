@@ -29,7 +29,7 @@ impl std::str::FromStr for Type {
     fn from_str(text: &str) -> Result<Self, String> {
         match rtype::parse(text.as_bytes()) {
             Some(rtype) if is_of_data(rtype) => Ok(Self(rtype)),
-            Some(_) => Err(format!("{text} is no type of data")),
+            Some(_) => Err(format!("{text} is not a type of data")),
             None => {
                 let known: Vec<&str> = rtype::TYPES.iter().map(|(name, _)| *name).collect();
                 let near = did_you_mean(nearest(&text.to_ascii_uppercase(), &known));

@@ -47,7 +47,7 @@ impl StoreError {
             // The log's index is extended in advance. A full disk refuses that with a code of its own.
             Some((ffi::ErrorCode::DiskFull, _) | (_, ffi::SQLITE_IOERR_SHMSIZE)) => Self::Full { path },
             Some((ffi::ErrorCode::NotADatabase, _)) => {
-                Self::NotAStore { path, reason: "it is no SQLite database".into() }
+                Self::NotAStore { path, reason: "it is not an SQLite database".into() }
             }
             Some((ffi::ErrorCode::DatabaseCorrupt, _)) => {
                 Self::Damaged { path, record: "the database".into(), reason: error.to_string() }

@@ -20,8 +20,8 @@ pub enum LoadRemark {
     },
     /// Neither the file's content nor its name gives the zone's name.
     #[error(
-        "{}: queries for this zone are refused, since nothing tells its name: no SOA record comes first, and the \
-         file's own name is no name of a zone; write NAME=FILE",
+        "{}: queries for this zone are refused, since its name is unknown: the first record is not a SOA \
+         record, and the file's own name is not the name of a zone; write NAME=FILE",
         Shown(.0)
     )]
     NoName(PathBuf),

@@ -55,7 +55,7 @@ pub enum Wrong {
     #[error("the class is {0}, and only IN is served")]
     Class(Box<str>),
     /// A type that only messages have.
-    #[error("{} is a type of questions and messages, of which no zone has records", rtype::Shown(*.0))]
+    #[error("{} is a type of questions and messages; a zone cannot have records of it", rtype::Shown(*.0))]
     Meta(u16),
     /// A type whose data has no other form here than that of RFC 3597.
     #[error("data of type {} is written as \\# LENGTH HEX (RFC 3597)", rtype::Shown(*.0))]
@@ -69,7 +69,7 @@ pub enum Wrong {
         given: usize,
     },
     /// Data in the form of RFC 3597 is not valid for its type.
-    #[error("these bytes are no data of type {}", rtype::Shown(*.0))]
+    #[error("these bytes are not valid data of type {}", rtype::Shown(*.0))]
     Data(u16),
     /// The file is not in UTF-8.
     #[error("{0}")]

@@ -72,7 +72,7 @@ fn check(parameters: &[Parameter]) -> Parsed<()> {
         }
         let (keys, _) = parameter.value.as_chunks::<2>();
         if keys.iter().any(|key| !has(u16::from_be_bytes(*key))) {
-            return Err(Trouble::rule(parameter.at, "a key is mandatory that is not there"));
+            return Err(Trouble::rule(parameter.at, "a mandatory key is missing"));
         }
     }
     Ok(())

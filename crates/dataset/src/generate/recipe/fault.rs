@@ -65,7 +65,7 @@ pub enum RecipeFault {
         found: f64,
     },
     /// No type has a weight.
-    #[error("expected one type at least, each with a weight above 0")]
+    #[error("expected at least one type, each with a weight above 0")]
     Types,
     /// A Zipf exponent is not from 0 to 10.
     #[error("a Zipf exponent of {0}; expected 0 to 10")]
@@ -84,7 +84,7 @@ pub enum RecipeFault {
         needs: &'static str,
     },
     /// The number of queries is 0.
-    #[error("no queries are asked for; expected 1 at least")]
+    #[error("the number of queries is 0; expected at least 1")]
     NoQueries,
 }
 
