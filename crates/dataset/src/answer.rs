@@ -1,19 +1,19 @@
-//! The digest of a right answer: 64 bits that are the same for every server that answers rightly, however it
-//! compresses names, orders records, writes letters or counts down TTLs.
+//! The digest of a right answer: 64 bits. It is the same for every server with the right answer, however the
+//! server compresses names, orders records, writes letters or decrements TTLs.
 //!
 //! It is the sum, modulo 2^64, of XXH3-64 (seed 0) over
 //!
-//! - three bytes: the rcode, big-endian, and 1 where AA is set, else 0; and
-//! - each record of the answer section but RRSIGs: its owner, type, class and data in canonical form
+//! - three bytes: the rcode, big-endian, and 1 if AA is set, else 0; and
+//! - each record of the answer section except RRSIGs: its owner, type, class and data in canonical form
 //!   ([`kqps_message::canonical`]), without TTL and length.
 //!
-//! Where the rcode is neither NOERROR nor NXDOMAIN only the rcode counts: AA is taken as 0, and there are no
+//! If the rcode is neither NOERROR nor NXDOMAIN, only the rcode counts: AA is taken as 0, and there are no
 //! records. RRSIGs are left out, because nobody knows them before the zone is signed.
 
 use kqps_message::{Header, canonical, question, rcode, rtype};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The digest of a right answer.
+/// The digest of a right answer: a sum of XXH3-64 over rcode and AA, and over each record in canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest(u64);
 
@@ -25,15 +25,15 @@ impl Digest {
         Self(xxh3_64(&[upper, lower, u8::from(authoritative && is_of_data(rcode))]))
     }
 
-    /// With one more record, given in canonical form.
+    /// The digest with one more record, given in canonical form.
     #[inline]
     #[must_use]
     pub fn and(self, record: &[u8]) -> Self {
         Self(self.0.wrapping_add(xxh3_64(record)))
     }
 
-    /// The digest of a reply whose whole rcode is known. None where its answer section is cut short or malformed.
-    /// `scratch` is a buffer to be used again, whose content does not matter.
+    /// The digest of a reply with this whole rcode, including its OPT bits. `None` if its answer section is
+    /// truncated or malformed. `scratch` is a buffer to reuse, with any content.
     #[inline]
     pub fn of_reply(reply: &[u8], rcode: u16, scratch: &mut Vec<u8>) -> Option<Self> {
         let header = Header::of(reply)?;
@@ -53,18 +53,18 @@ impl Digest {
         Some(digest)
     }
 
-    /// As a number.
+    /// The digest as a number, for a file.
     pub fn number(self) -> u64 {
         self.0
     }
 
-    /// Of its number.
+    /// The digest with this number.
     pub fn from_number(number: u64) -> Self {
         Self(number)
     }
 }
 
-/// Whether an answer of this rcode says something about data.
+/// Whether the digest of an answer with this rcode covers AA and records.
 #[inline]
 fn is_of_data(rcode: u16) -> bool {
     matches!(rcode, rcode::NOERROR | rcode::NXDOMAIN)
@@ -77,7 +77,7 @@ mod tests {
     const QUESTION: &[u8] = b"\x03wWw\x04test\0\x00\x01\x00\x01";
     const OWNER: &[u8] = b"\xc0\x0c";
 
-    /// A record with these fields; its class is IN.
+    /// A record with these fields and class IN.
     fn record(owner: &[u8], rtype: u8, ttl_s: u8, data: &[u8]) -> Vec<u8> {
         [owner, &[0, rtype, 0, 1, 0, 0, 0, ttl_s, 0, data.len() as u8], data].concat()
     }
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_digest_is_the_one_that_the_documents_define() {
-        // By the xxHash package of Python: of 00 00 01, and of one record's canonical form.
+        // From the xxHash package of Python: the digests of 00 00 01, and of one record's canonical form.
         assert_eq!(Digest::of_none(0, true).number(), 0x6f15_e63f_b37c_575a);
         let digest = digest([0x84, 0], &[record(OWNER, 1, 9, &[198, 18, 0, 1])]).expect("a digest");
         assert_eq!(digest.number(), 0xc6a4_a1d1_5454_75f9);

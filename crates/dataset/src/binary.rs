@@ -8,8 +8,8 @@ use kqps_message::{Edns, HEADER_BYTES, Header, edns, header, question, record};
 use crate::encoded::Facts;
 use crate::error::RecordFault;
 
-/// Reads the next message into `message`, which is cleared. Returns false at the end of the file, and a fault
-/// where the file ends within the message.
+/// Reads the next message into `message`, which is cleared first. Returns false at the end of the file, and a
+/// fault if the file ends within the message.
 pub(crate) fn read(
     source: &mut impl BufRead,
     message: &mut Vec<u8>,
@@ -33,8 +33,8 @@ pub(crate) fn read(
     })
 }
 
-/// Makes a query of a message as it was read: its ID becomes 0, and where `edns` asks for it, it gets an OPT
-/// record if it has none, and the DO flag if it has not that.
+/// Turns a message from a file into a query: its ID becomes 0. If `edns` is given, the query gets an OPT
+/// record if it has none, and the DO flag if `edns` has it.
 pub(crate) fn encode(message: &mut Vec<u8>, edns: Option<Edns>) -> Result<Facts, RecordFault> {
     let header = Header::of(message).ok_or(RecordFault::Short(message.len()))?;
     if header.is_reply() {
@@ -52,14 +52,14 @@ pub(crate) fn encode(message: &mut Vec<u8>, edns: Option<Edns>) -> Result<Facts,
     Ok(Facts { question_bytes: question_bytes as u16, expected_rcode: None, expected_answer: None })
 }
 
-/// Sets DO in the OPT record whose data begins at `data_at`: the upper bit of the TTL's third byte, with one
+/// Sets DO in the OPT record whose data begin at `data_at`: the upper bit of the TTL's third byte, with one
 /// more byte of TTL and two of RDLENGTH after it (RFC 6891, section 6.1.3).
 fn set_do(message: &mut [u8], data_at: usize) {
     message[data_at - 4] |= (edns::DO >> 8) as u8;
 }
 
 fn add_opt(message: &mut Vec<u8>, edns: &Edns) -> Result<(), RecordFault> {
-    // What follows the last record would stand before the new one.
+    // Bytes after the last record would stand before the new one.
     if record::end(message) != Some(message.len()) {
         return Err(Malformed.into());
     }

@@ -1,9 +1,9 @@
-//! Where encoded datasets are kept: `kqps/datasets/` in the user's cache directory, each under a hash of its
-//! source's content, of the options that shape it, and of the form's version.
+//! The folder of encoded datasets: `kqps/datasets/` in the user's cache directory. A file's name is a hash of
+//! its source's content, of the options that shape it, and of the format's version.
 //!
-//! A file is written under another name and renamed when it is whole, so that nobody ever sees a part of one
-//! and writers do not disturb each other. The files used longest ago are removed while all exceed 8 GiB; one
-//! that is mapped stays readable until it is closed.
+//! A file is written under another name, and renamed when it is whole. So no process reads a partial file,
+//! and writers do not disturb each other. If all files together exceed 8 GiB, the files used longest ago are
+//! removed. A removed file that is mapped stays readable until it is closed.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -16,51 +16,52 @@ use tempfile::NamedTempFile;
 use crate::encoded;
 use crate::unfinished::Unfinished;
 
-/// What all files may take together, in bytes.
+/// The most that all files may use together, in bytes.
 const TOTAL_BYTES_MAX: u64 = 8 << 30;
-/// A file that is being written for longer than this belongs to a process that is gone.
+/// A file that has been unfinished for longer than this belongs to a process that has ended.
 const ABANDONED_AFTER: Duration = Duration::from_hours(24);
 const SUFFIX: &str = "queries";
 const UNFINISHED_PREFIX: &str = ".unfinished-";
 
-/// The user's cache folder of kqps: `$XDG_CACHE_HOME/kqps`, or below `~/.cache`. None where neither is known.
+/// The user's cache folder of kqps: `$XDG_CACHE_HOME/kqps`, or `~/.cache/kqps`. `None` if neither variable
+/// holds an absolute path.
 pub fn cache_folder() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
     Some(caches.join("kqps"))
 }
 
-/// The directory for encoded datasets.
+/// The directory of encoded datasets.
 pub(crate) fn directory() -> Option<PathBuf> {
     cache_folder().map(|folder| folder.join("datasets"))
 }
 
-/// The name of the file that holds a source of this content, shaped by these options.
+/// The name of the file for a source with this content, shaped by these options.
 pub(crate) fn file_name(source_hash: &[u8; 32], shape: &[u8]) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&encoded::VERSION.to_le_bytes()).update(source_hash).update(shape);
     format!("{}.{SUFFIX}", hasher.finalize().to_hex())
 }
 
-/// A file to write, which disappears unless it is kept.
+/// A new file, which is removed unless the caller keeps it.
 pub(crate) fn begin(directory: &Path) -> io::Result<(NamedTempFile, Unfinished)> {
     fs::create_dir_all(directory)?;
     Unfinished::made(|| tempfile::Builder::new().prefix(UNFINISHED_PREFIX).tempfile_in(directory))
 }
 
-/// Notes that a file was used, so that it outlives those that are not.
+/// Records that a file was used, so that it is removed later than files not in use.
 pub(crate) fn touch(path: &Path) {
     // Only the order of removal depends on this.
     let _ = File::options().append(true).open(path).and_then(|file| file.set_modified(SystemTime::now()));
 }
 
-/// Makes room: see the limits above. `kept` stays whatever its age.
+/// Removes files down to the limits above, but never `kept`.
 pub(crate) fn tidy(directory: &Path, kept: &Path) {
     tidy_to(directory, kept, TOTAL_BYTES_MAX);
 }
 
-/// Failures are passed over: another process may have removed the same file, and a cache that grows is no
-/// reason not to measure.
+/// Ignores failures. Another process may have removed the same file, and a growing cache is no reason not to
+/// measure.
 fn tidy_to(directory: &Path, kept: &Path, bytes_max: u64) {
     let mut finished = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {

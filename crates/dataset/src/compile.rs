@@ -1,4 +1,4 @@
-//! From a query file to its encoded form, in one pass that holds a line and a few buffers in memory.
+//! Encodes a query file in one pass, with a line and a few buffers in memory.
 
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::Path;
@@ -15,16 +15,15 @@ use crate::text::{self, LINE_BYTES_MAX, Line};
 
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Why a source was not compiled.
+/// The reason why a source was not compiled.
 #[derive(Debug)]
 pub(crate) enum CompileError {
-    /// The source is at fault.
+    /// The source has an error.
     Source(DatasetError),
-    /// The output could not be written.
     Output(io::Error),
 }
 
-/// Encodes the queries of `source` to `out` and returns how many there are. `path` stands in messages.
+/// Encodes the queries of `source` to `out`, and returns their number. `path` is used in messages.
 pub fn compile(
     source: impl Read,
     path: &Path,
@@ -70,8 +69,8 @@ pub(crate) fn encode(
     Ok(header)
 }
 
-/// A text file begins with a printable byte or white space. A binary one begins with the upper byte of a
-/// length, which is below 9 for every message shorter than 2304 bytes.
+/// Whether the file is binary. A text file begins with a printable byte or white space. A binary file begins with the upper
+/// byte of a length, which is below 9 for every message shorter than 2304 bytes.
 fn is_binary(reader: &mut impl BufRead, format: Format) -> io::Result<bool> {
     Ok(match format {
         Format::Text => false,
@@ -116,7 +115,7 @@ impl<W: Write + Seek> Compiler<'_, W> {
         Ok(())
     }
 
-    /// The fault of a line, seen beside the line that follows it: a name alone is a zone to be updated where updates follow.
+    /// The fault of a line in view of the next line: a name alone is a zone to be updated if updates follow.
     fn seen_beside(&self, fault: LineFault, reader: &mut impl BufRead) -> Result<LineFault, CompileError> {
         if fault != LineFault::NoType {
             return Ok(fault);
@@ -126,17 +125,18 @@ impl<W: Write + Seek> Compiler<'_, W> {
         Ok(if text::is_update(line) { LineFault::Update } else { fault })
     }
 
-    /// The first line without a byte order mark. Another encoding makes all lines bad, so none is skipped.
+    /// The first line without a byte order mark. Another encoding makes all lines bad, so it is an error even if bad lines
+    /// are skipped.
     fn without_mark<'l>(&self, line: &'l [u8]) -> Result<&'l [u8], CompileError> {
         without_mark(line).map_err(|encoding| {
             CompileError::Source(DatasetError::Encoding { path: self.path.to_owned(), encoding })
         })
     }
 
-    /// Reads a line with its end, or the head of one that is too long. Returns false at the end of the file.
+    /// Reads a line with its end, or the beginning of a line that is too long. Returns false at the end of the file.
     fn read_line(&self, reader: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool, CompileError> {
         line.clear();
-        // Two more for CRLF, one to see that it is too long.
+        // Two more bytes for CRLF, and one to see that the line is too long.
         let limit = LINE_BYTES_MAX as u64 + 3;
         let taken = reader.take(limit).read_until(b'\n', line).map_err(|error| self.unreadable(error))?;
         if taken as u64 == limit && line.last() != Some(&b'\n') {
@@ -174,7 +174,7 @@ impl<W: Write + Seek> Compiler<'_, W> {
         }
     }
 
-    /// Ends at what is bad, unless that is to be skipped.
+    /// Returns an error for a bad entry, unless bad entries are skipped.
     fn bad(&self, error: DatasetError) -> Result<(), CompileError> {
         if self.skip_bad { Ok(()) } else { Err(CompileError::Source(error)) }
     }
@@ -191,7 +191,7 @@ impl<W: Write + Seek> Compiler<'_, W> {
     }
 }
 
-/// The fault of a file's first message: a length of two letters is the beginning of a text.
+/// The fault of a file's first message. A length of two letters is the beginning of a text.
 fn seen_first(fault: RecordFault) -> RecordFault {
     match fault {
         RecordFault::Truncated { expected, .. }
@@ -203,7 +203,7 @@ fn seen_first(fault: RecordFault) -> RecordFault {
     }
 }
 
-/// A reader that hashes what passes.
+/// A reader that hashes the bytes that it reads.
 struct Hashing<R> {
     source: R,
     hasher: blake3::Hasher,

@@ -17,25 +17,25 @@ use crate::encoded::{DIGEST_BYTES, HEADER_BYTES, Header, NO_RCODE, PREFIX_BYTES,
 use crate::error::DatasetError;
 use crate::unfinished::Unfinished;
 
-/// Queries, frozen. It can be shared between threads.
+/// A set of queries that does not change. Threads can share it.
 #[derive(Debug)]
 pub struct Dataset {
     path: PathBuf,
     file: MappedFile,
     header: Header,
     note: Option<String>,
-    /// What of the file's expectations answers are held to.
+    /// How answers are checked.
     check: Check,
 }
 
-/// To what of a dataset's expectations answers are held.
+/// How answers are checked against a dataset's expectations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// Nothing: any reply to the question is right.
+    /// Not at all: any reply to the question is right.
     Off,
-    /// The rcode, where one is expected.
+    /// By the rcode, if one is expected.
     Rcode,
-    /// The rcode and the answer, where they are expected.
+    /// By the rcode and the answer, if they are expected.
     Answers,
 }
 
@@ -61,62 +61,62 @@ impl FromStr for Check {
     }
 }
 
-/// How a query file is read.
+/// How to read a query file.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Text or binary.
     pub format: Format,
-    /// Gives every query an OPT record that has none.
+    /// Whether to give an OPT record to every query that has none.
     pub edns: bool,
-    /// The same with the DO flag.
+    /// Whether to give an OPT record with the DO flag to every query.
     pub dnssec: bool,
-    /// Counts bad lines and messages and leaves them out, where otherwise the first is an error.
+    /// Whether to skip and count bad lines and messages; otherwise the first is an error.
     pub skip_bad: bool,
-    /// Where encoded datasets are kept, instead of the user's cache directory.
+    /// The folder of encoded datasets; `None` for the user's cache directory.
     pub cache_dir: Option<PathBuf>,
 }
 
-/// The form of a query file.
+/// The format of a query file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// Binary where the first byte is below 9, which begins no line of text and every length below 2304; text
-    /// otherwise.
+    /// Binary if the first byte is below 9; text otherwise. No line of text begins with such a byte, and every length
+    /// below 2304 does.
     #[default]
     Auto,
-    /// `name type [further columns]` a line.
+    /// Lines of `name type [further columns]`.
     Text,
     /// 16-bit big-endian lengths and messages.
     Binary,
 }
 
-/// The place of a query in its dataset. One of another dataset names no query of this one.
+/// The place of a query in its dataset. A position of another dataset is meaningless here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(u32);
 
 impl Position {
-    /// A number of its own, below that of [`Dataset::end`].
+    /// The number of the position, below that of [`Dataset::end`].
     #[inline]
     pub fn number(self) -> u32 {
         self.0
     }
 
-    /// The position that has this number.
+    /// The position with this number.
     #[inline]
     pub fn of_number(number: u32) -> Self {
         Self(number)
     }
 }
 
-/// What a query file says of the right answer, as far as servers tell answers apart when they limit them.
+/// The right answer that a query file expects, as far as servers distinguish answers when they limit them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Expected {
-    /// An rcode. Of NOERROR it is not known whether there are data, or there are.
+    /// An rcode. If it is NOERROR, there are data, or it is not known whether there are.
     Rcode(u16),
     /// NOERROR from an authority, and no record: the name has no data of the type.
     NoData,
     /// NOERROR from no authority, and no record in the answer section: a referral.
     Referral,
-    /// Nothing.
+    /// The file expects nothing.
     Unknown,
 }
 
@@ -131,40 +131,41 @@ impl fmt::Display for Expected {
     }
 }
 
-/// A query as it is to be sent.
+/// A query, ready to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query<'a> {
     /// The whole message. Its ID is 0, to be overwritten.
     pub message: &'a [u8],
-    /// The length of the question section, which follows the header.
+    /// The length of the question section, which follows the header, in bytes.
     pub question_bytes: usize,
-    /// The rcode of a right answer, where it is known and checked.
+    /// The rcode of a right answer, if it is known and checked.
     pub expected_rcode: Option<u16>,
-    /// The digest of a right answer, where it is known and checked.
+    /// The digest of a right answer, if it is known and checked.
     pub expected_answer: Option<Digest>,
 }
 
 impl Options {
-    /// The OPT record that every query has.
+    /// The OPT record that every query gets.
     pub(crate) fn every_query(&self) -> Option<Edns> {
         (self.edns || self.dnssec).then(|| Edns { dnssec_ok: self.dnssec, ..Edns::default() })
     }
 
-    /// What of these options shapes the encoded form.
+    /// The options that change the encoded form.
     fn shape(&self) -> [u8; 4] {
         [self.format as u8, self.edns.into(), self.dnssec.into(), self.skip_bad.into()]
     }
 }
 
 impl Dataset {
-    /// Opens a query file: hashes it, and maps its encoded form, which is made first where it is not yet kept.
-    /// A source that is no regular file, a pipe say, is read once.
+    /// Opens a query file. Hashes it and maps its encoded form, after encoding it if that form is not in the cache. A
+    /// source that is not a regular file, such as a pipe, is read once.
     pub fn open(path: &Path, options: &Options) -> Result<Self, DatasetError> {
         let source = File::open(path).map_err(|error| DatasetError::io("open", path, error))?;
         Self::read(source, path, options)
     }
 
-    /// The same of a file, pipe or socket that is open, from where it stands; `path` is what it is called.
+    /// Reads an open file, pipe or socket from its current position, as [`Self::open`] does. `path` is its name in
+    /// messages.
     pub fn read(mut source: File, path: &Path, options: &Options) -> Result<Self, DatasetError> {
         let facts = source.metadata().map_err(|error| DatasetError::io("read", path, error))?;
         if facts.is_dir() {
@@ -190,24 +191,24 @@ impl Dataset {
         Self { path: path.to_owned(), file, header, note, check }
     }
 
-    /// The same queries with answers held to this, and not to all that the file tells. [`Check::Off`] is for a server that
-    /// cannot give the answers which the file expects: an echo, say.
+    /// The same queries with another check of their answers. [`Check::Off`] is for a server that cannot give the answers
+    /// that the file expects, such as an echo.
     #[must_use]
     pub fn checked(self, check: Check) -> Self {
         Self { check, ..self }
     }
 
-    /// What answers are held to.
+    /// How answers are checked.
     pub fn check(&self) -> Check {
         self.check
     }
 
-    /// For how many queries the digest of the right answer is known.
+    /// The number of queries for which the digest of the right answer is known.
     pub fn answers(&self) -> u64 {
         self.header.answers
     }
 
-    /// The query file.
+    /// The path of the query file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -217,32 +218,33 @@ impl Dataset {
         blake3::Hash::from_bytes(self.header.source_hash).to_hex().to_string()
     }
 
-    /// How many queries there are; at least one.
+    /// The number of queries, at least one.
     pub fn queries(&self) -> u64 {
         self.header.queries
     }
 
-    /// How many bad lines or messages were left out.
+    /// The number of bad lines or messages that were left out.
     pub fn skipped(&self) -> u64 {
         self.header.skipped.bad()
     }
 
-    /// What was wrong with them, and how many.
+    /// What was wrong with them, and how often.
     pub fn skipped_causes(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.header.skipped.causes()
     }
 
-    /// How many queries ask for names that begin with `#`, where other tools' files have comments.
+    /// The number of queries for names that begin with `#`, which begins a comment in other tools' files.
     pub fn hash_queries(&self) -> u64 {
         self.header.skipped.hash_queries
     }
 
-    /// How many lines begin with `#` and a letter, as such a name does, but are no queries, and were left out as comments.
+    /// The number of lines that begin with `#` and a letter, as such a name does, but are no queries. They were left out
+    /// as comments.
     pub fn hash_comments(&self) -> u64 {
         self.header.skipped.hash_comments
     }
 
-    /// What a user should know about how it was opened: that its encoded form could not be kept, and why.
+    /// A note to the user if the encoded form could not be kept, with the reason.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
@@ -253,14 +255,14 @@ impl Dataset {
         Position((HEADER_BYTES / UNIT_BYTES) as u32)
     }
 
-    /// The position after the last query, where there is none.
+    /// The position after the last query. There is no query at it.
     #[inline]
     pub fn end(&self) -> Position {
         Position((self.header.records_end / UNIT_BYTES as u64) as u32)
     }
 
-    /// The position of the query of this index, counted from 0; the end where there are not so many. It steps
-    /// over 1023 queries at most.
+    /// The position of query `index`, counted from 0; the end if there are not as many. It steps over at most 1023
+    /// queries.
     pub fn position(&self, index: u64) -> Position {
         if index >= self.header.queries {
             return self.end();
@@ -270,7 +272,7 @@ impl Dataset {
         (0..index % STRIDE).fold(Position(u32::from_le_bytes(entry)), |position, _| self.after(position))
     }
 
-    /// The query at a position, which is not the end.
+    /// The query at a position. Must not be called with the end.
     #[inline]
     pub fn query(&self, position: Position) -> Query<'_> {
         let query = self.record(position);
@@ -281,7 +283,7 @@ impl Dataset {
         }
     }
 
-    /// The query at a position, with all that the file says of the right answer.
+    /// The query at a position, with everything that the file expects of the right answer.
     #[inline]
     fn record(&self, position: Position) -> Query<'_> {
         let record = &self.file[position.0 as usize * UNIT_BYTES..];
@@ -298,7 +300,7 @@ impl Dataset {
         }
     }
 
-    /// What the file says of the right answer to a query, whatever answers are held to.
+    /// The expected answer to a query, whatever is checked.
     pub fn expected(&self, position: Position) -> Expected {
         let Query { expected_rcode, expected_answer, .. } = self.record(position);
         let is_none = |authoritative| expected_answer == Some(Digest::of_none(rcode::NOERROR, authoritative));
@@ -310,7 +312,7 @@ impl Dataset {
         }
     }
 
-    /// The position after this one, which is not the end.
+    /// The next position. Must not be called with the end.
     #[inline]
     pub fn after(&self, position: Position) -> Position {
         let record = &self.file[position.0 as usize * UNIT_BYTES..];
@@ -326,15 +328,15 @@ impl Dataset {
     }
 }
 
-/// Maps an encoded file that is kept, if it is there, whole and undamaged.
+/// Maps an encoded file from the cache, if it is there, whole and undamaged.
 fn load(kept: &Path, source_hash: &[u8; 32]) -> Option<(MappedFile, Header)> {
     let file = MappedFile::open(kept).ok()?;
     let header = Header::read(&file)?;
     (header.source_hash == *source_hash && header.matches_body(&file)).then_some((file, header))
 }
 
-/// Encodes a source into the cache directory; where that cannot be written into a temporary file, with a note
-/// that says so.
+/// Encodes a source into the cache directory. If that cannot be written, encodes it into a temporary file and adds a note
+/// with the reason.
 fn build(
     path: &Path,
     options: &Options,
@@ -368,7 +370,7 @@ fn build(
     Ok((file, header, Some(format!("the encoded dataset is not kept for the next time: {why}"))))
 }
 
-/// Encodes a source to `out`, which is in `directory`, maps it, and gives it its name there.
+/// Encodes a source to `out`, a file in `directory`, maps it, and gives it its name there.
 fn keep(
     path: &Path,
     options: &Options,
@@ -377,16 +379,16 @@ fn keep(
     mut out: NamedTempFile,
 ) -> Result<(MappedFile, Header), CompileError> {
     let header = compile::encode(source, path, options, out.as_file_mut())?;
-    // Mapped under its first name: under its last one, another process may already be making room.
+    // Mapped under its first name, since under its last one another process may already remove it.
     let file = MappedFile::open(out.path()).map_err(CompileError::Output)?;
-    // Named by what was read just now, should the source have changed since it was hashed.
+    // Named by the hash of what was just read, in case the source has changed since the first hash.
     let kept = directory.join(cache::file_name(&header.source_hash, &options.shape()));
     out.persist(&kept).map_err(|error| CompileError::Output(error.error))?;
     cache::tidy(directory, &kept);
     Ok((file, header))
 }
 
-/// BLAKE3 of a file from where it stands, and there it is left.
+/// BLAKE3 of a file from its current position, which is restored.
 fn hash(source: &mut File) -> io::Result<[u8; 32]> {
     let begin = source.stream_position()?;
     let mut hasher = blake3::Hasher::new();

@@ -1,5 +1,5 @@
-//! The encoded form of a dataset: a header, the records one after another, and a table of where every 1024th
-//! begins. It is written in one pass and read through a memory map.
+//! The encoded form of a dataset: a header, the records one after another, and a table of the positions of every
+//! 1024th record. It is written in one pass and read through a memory map.
 //!
 //! ```text
 //! header   224 bytes   magic, version, counts, hashes, and a hash of all these
@@ -15,26 +15,25 @@ use std::io::{self, Seek, SeekFrom, Write};
 use crate::answer::Digest;
 use crate::skipped::{NUMBERS, Skipped};
 
-/// Raised whenever the form of the file, or what a source is encoded to, changes. It is part of a file's name.
+/// The version of the format. Increase it if the format of the file or the encoding of a source changes. It is
+/// part of a file's name.
 pub(crate) const VERSION: u32 = 5;
-/// The length of the header.
 pub(crate) const HEADER_BYTES: usize = 224;
 /// Records and positions are multiples of this.
 pub(crate) const UNIT_BYTES: usize = 8;
 /// The bytes of a record before its digest and its message.
 pub(crate) const PREFIX_BYTES: usize = 8;
-/// The bytes of a digest.
 pub(crate) const DIGEST_BYTES: usize = 8;
-/// In a record, that no rcode is expected.
+/// The rcode of a record without an expected rcode.
 pub(crate) const NO_RCODE: u16 = u16::MAX;
-/// The table holds the position of one record of so many.
+/// The table holds the position of one record in this many.
 pub(crate) const STRIDE: u64 = 1024;
 
 const MAGIC: [u8; 8] = *b"kqpsdata";
 const HASHED_BYTES: usize = HEADER_BYTES - blake3::OUT_LEN;
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// What is known of a query beside its bytes.
+/// What is known about a query besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) question_bytes: u16,
@@ -42,20 +41,18 @@ pub(crate) struct Facts {
     pub(crate) expected_answer: Option<Digest>,
 }
 
-/// The counts and hashes at the head of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Queries.
     pub(crate) queries: u64,
-    /// What of the source was left out.
+    /// The entries of the source that were left out.
     pub(crate) skipped: Skipped,
-    /// Where the records end and the table begins, in bytes.
+    /// The end of the records and the beginning of the table, in bytes.
     pub(crate) records_end: u64,
-    /// Queries with the digest of an expected answer.
+    /// The number of queries with the digest of an expected answer.
     pub(crate) answers: u64,
     /// BLAKE3 of the source's content.
     pub(crate) source_hash: [u8; 32],
-    /// The first half of BLAKE3 of all that follows the header.
+    /// The first half of BLAKE3 of everything after the header.
     pub(crate) body_hash: [u8; 16],
 }
 
@@ -77,7 +74,7 @@ impl Header {
         bytes.try_into().unwrap_or([0; HEADER_BYTES])
     }
 
-    /// Reads the header of a file; none where it is damaged, of another version, or the file is not whole.
+    /// Reads the header of a file; `None` if the file is damaged, incomplete or of another version.
     pub(crate) fn read(file: &[u8]) -> Option<Self> {
         let (hashed, hash) = file.get(..HEADER_BYTES)?.split_at(HASHED_BYTES);
         if blake3::hash(hashed).as_bytes() != hash || hashed[..8] != MAGIC {
@@ -99,7 +96,7 @@ impl Header {
         (number(8)? == u64::from(VERSION) && header.file_bytes() == file.len() as u64).then_some(header)
     }
 
-    /// Whether all that follows the header is as it was written.
+    /// Whether everything after the header is undamaged.
     pub(crate) fn matches_body(&self, file: &[u8]) -> bool {
         body_hash(&blake3::hash(&file[HEADER_BYTES..])) == self.body_hash
     }
@@ -113,7 +110,6 @@ fn body_hash(hash: &blake3::Hash) -> [u8; 16] {
     hash.as_bytes().first_chunk().copied().unwrap_or_default()
 }
 
-/// Writes the encoded form, record by record.
 pub(crate) struct Writer<W> {
     out: W,
     buffer: Vec<u8>,
@@ -124,12 +120,10 @@ pub(crate) struct Writer<W> {
     answers: u64,
 }
 
-/// Why a record could not be written.
 #[derive(Debug)]
 pub(crate) enum WriteError {
-    /// The system refused.
     Io(io::Error),
-    /// No position can address it.
+    /// No position can address the record.
     Full,
 }
 
@@ -140,7 +134,7 @@ impl From<io::Error> for WriteError {
 }
 
 impl<W: Write + Seek> Writer<W> {
-    /// Begins a file. The header is written last: until then the file is not a whole one.
+    /// Begins a file. The header is written last, so the file is incomplete until then.
     pub(crate) fn new(mut out: W) -> io::Result<Self> {
         out.write_all(&[0; HEADER_BYTES])?;
         Ok(Self {
@@ -185,7 +179,7 @@ impl<W: Write + Seek> Writer<W> {
         Ok(())
     }
 
-    /// Writes the table and the header, and returns the latter.
+    /// Writes the table and the header, and returns the header.
     pub(crate) fn finish(mut self, source_hash: [u8; 32], skipped: Skipped) -> io::Result<Header> {
         for position in std::mem::take(&mut self.table) {
             self.buffer.extend_from_slice(&position.to_le_bytes());

@@ -1,4 +1,4 @@
-//! What can be wrong with a query file, said with the place and what was expected there.
+//! The errors of a query file, with their place and what was expected there.
 
 use std::fmt;
 use std::io;
@@ -8,37 +8,37 @@ use kqps_message::NameFault;
 use kqps_message::edns::Malformed;
 use kqps_message::text::WrongEncoding;
 
-/// Why a dataset could not be opened.
+/// The reason why a dataset could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
-    /// The system refused something.
+    /// The system refused an operation on a file.
     #[error("cannot {action} {}: {error}", path.display())]
     Io {
-        /// What was tried: `open`, `read`, `write`.
+        /// The operation: `open`, `read`, `write`.
         action: &'static str,
-        /// On which file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// The path is a directory.
     #[error("{} is a directory; expected a file of queries", path.display())]
     Directory {
-        /// That path.
+        /// The path of the directory.
         path: PathBuf,
     },
     /// The file holds no query, or none that is well formed.
     #[error("{} holds no query{}", path.display(), Skipped(*skipped))]
     Empty {
-        /// That file.
+        /// The path of the file.
         path: PathBuf,
-        /// Bad lines or messages that were skipped.
+        /// The number of bad lines or messages that were skipped.
         skipped: u64,
     },
     /// A line of a text file is bad.
     #[error("{}:{line}:{column}: {fault}", path.display())]
     Line {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The line, counted from 1.
         line: u64,
@@ -50,27 +50,27 @@ pub enum DatasetError {
     /// A message of a binary file is bad.
     #[error("{}: message {number}, at byte {offset}: {fault}", path.display())]
     Record {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The message, counted from 1.
         number: u64,
-        /// Where its length stands, in bytes from the start of the file.
+        /// The position of the message's length, in bytes from the start of the file.
         offset: u64,
-        /// What is wrong with it.
+        /// What is wrong with the message.
         fault: RecordFault,
     },
-    /// It is text of another encoding than UTF-8, so that all of its lines are bad.
+    /// The file is text in another encoding than UTF-8, so all its lines are bad.
     #[error("{}:1:1: {encoding}", path.display())]
     Encoding {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What it begins with.
+        /// The encoding that its first bytes show.
         encoding: WrongEncoding,
     },
-    /// The encoded queries would exceed what a position can address, 32 GiB.
+    /// The encoded queries would exceed the largest position, 32 GiB.
     #[error("{} is too large: its encoded queries exceed 32 GiB", path.display())]
     TooLarge {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
 }
@@ -84,52 +84,52 @@ impl DatasetError {
 /// What is wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineFault {
-    /// Its name.
+    /// The name is wrong.
     #[error("bad name: {0}")]
     Name(#[from] NameFault),
-    /// It ends after the name.
+    /// The line ends after the name.
     #[error("expected a type after the name, such as A or TYPE65")]
     NoType,
-    /// Its second column is no type.
+    /// The second column is not a type.
     #[error("unknown type \"{found}\"; expected one such as A or TYPE65{}", Nearest(*.nearest))]
     Type {
-        /// What stands there, with bytes that are not printable escaped.
+        /// The column, with bytes that are not printable escaped.
         found: String,
-        /// The known type that is spelled most like it.
+        /// The known type with the most similar spelling.
         nearest: Option<&'static str>,
     },
-    /// A class.
+    /// The second column is a class.
     #[error("\"{0}\" is a class, and every query's class is IN: expected `name type` without one")]
     Class(String),
-    /// It is of a file of dynamic updates.
+    /// The line belongs to a file of dynamic updates.
     #[error("this is a dynamic update, as for dnsperf -u; kqps plays queries only, `name type` a line")]
     Update,
-    /// A further column is nothing that is known.
+    /// A further column is unknown.
     #[error(
         "unknown column \"{found}\"; expected E (EDNS), D (EDNS and DO), a client subnet such as 192.0.2.0/24 or \
          2001:db8::/32, an expected rcode such as NXDOMAIN, or = and the digest of an expected answer{}",
         Nearest(*.nearest)
     )]
     Column {
-        /// What stands there, with bytes that are not printable escaped.
+        /// The column, with bytes that are not printable escaped.
         found: String,
-        /// The known rcode that is spelled most like it.
+        /// The known rcode with the most similar spelling.
         nearest: Option<&'static str>,
     },
-    /// A further column looks like a client subnet and is none.
+    /// A further column looks like a client subnet but is not one.
     #[error(
         "bad client subnet \"{0}\"; expected an address and a length such as 192.0.2.0/24 or 2001:db8::/32"
     )]
     Subnet(String),
-    /// A further column begins as the digest of an answer and is none.
+    /// A further column begins like the digest of an answer but is not one.
     #[error(
         "bad answer digest \"{0}\"; expected = and 16 hexadecimal digits, as `kqps gen queries` writes them"
     )]
     Answer(String),
-    /// A second column of one kind.
+    /// Two columns are of one kind.
     #[error("a second {0} in one line")]
     Repeated(&'static str),
-    /// It is longer than a line can be.
+    /// The line is longer than a line can be.
     #[error(
         "the line is longer than {} bytes; binary messages are read with -B",
         crate::text::LINE_BYTES_MAX
@@ -140,30 +140,30 @@ pub enum LineFault {
 /// What is wrong with a message of a binary file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordFault {
-    /// The file ends within it.
+    /// The file ends within the message.
     #[error("the file ends after {found} of {expected} bytes")]
     Truncated {
-        /// Bytes that its length calls for, the two of the length included.
+        /// The bytes that the length announces, including the two of the length.
         expected: usize,
-        /// Bytes that are there.
+        /// The bytes that are there.
         found: usize,
     },
-    /// It is the beginning of a text.
-    #[error("this is text and no length; without -B the file is read as lines of `name type`")]
+    /// The message is the beginning of a text.
+    #[error("this is text, not a length; without -B the file is read as lines of `name type`")]
     Text,
-    /// It is shorter than a header.
+    /// The message is shorter than a header.
     #[error("{0} bytes are too few for a DNS message, whose header has 12")]
     Short(usize),
-    /// QR is set.
+    /// QR is set: the message is a reply.
     #[error("it is a reply (QR=1); expected queries")]
     Reply,
-    /// Its question section is malformed.
+    /// The question section is malformed.
     #[error("its question section is cut short or malformed")]
     Question,
-    /// An OPT record is asked for, and its records cannot be read.
+    /// The query should get an OPT record, and its records cannot be parsed.
     #[error("no OPT record can be added: {0}")]
     Malformed(#[from] Malformed),
-    /// With an OPT record it would exceed what a length of 16 bits can say.
+    /// With an OPT record the message would be longer than 65535 bytes.
     #[error("it is too long for an OPT record to be added")]
     TooLong,
 }

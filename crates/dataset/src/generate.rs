@@ -1,8 +1,8 @@
-//! Zones and query files from a recipe and its seed: the same bytes for the same recipe, on every machine.
+//! Generates zones and query files from a recipe and its seed. The same recipe gives the same bytes on every machine.
 //!
 //! A zone is described, not stored: the name and the data of its entry *i* are functions of the seed and *i*. So zones
-//! are written in constant memory however large they are, and [`queries`] asks for their names without reading
-//! them, and knows of every query what comes of it.
+//! of any size are written in constant memory. [`queries`] asks for their names without reading them, and knows the
+//! outcome of every query.
 
 mod apportion;
 mod builtin;
@@ -41,56 +41,56 @@ pub use recipe::{
 use plan::Plan;
 use question::Questions;
 
-/// Records that a zone can have at most.
+/// The most records that a zone can have.
 pub const RECORDS_MAX: u64 = 100_000_000;
 
-/// Raised whenever a recipe gives other bytes than before.
+/// Increase this if a recipe gives other bytes than before.
 const VERSION: u32 = 2;
 
-/// Why nothing was generated.
+/// The reason why nothing was generated.
 #[derive(Debug, thiserror::Error)]
 pub enum GenerateError {
-    /// The recipe asks for what cannot be.
+    /// The recipe asks for something impossible.
     #[error(transparent)]
     Recipe(#[from] RecipeFault),
-    /// Several zones were to be written into one file.
+    /// One file was to hold several zones.
     #[error("the recipe has {zones} zones, which are written into a folder of their own")]
     ManyZones {
-        /// How many.
+        /// The number of zones.
         zones: u64,
     },
     /// A file of ranks cannot be read.
     #[error("cannot read {}: {error}", path.display())]
     Unreadable {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// A line of a file of ranks begins with no number.
+    /// A line of a file of ranks does not begin with a number above 0.
     #[error("{}:{line}:{column}: expected a number above 0, found \"{found}\"", path.display())]
     Rank {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The line, counted from 1.
         line: u64,
         /// The byte of the line, counted from 1.
         column: usize,
-        /// What stands there.
+        /// The text that was found there.
         found: String,
     },
     /// A file of ranks is empty.
     #[error("{} is empty; expected a number a line, the most popular name's first", path.display())]
     NoRanks {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
     /// The file or folder could not be written.
     #[error("cannot write {}: {error}", path.display())]
     Io {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -110,15 +110,15 @@ pub fn zone(recipe: &Recipe, path: &Path) -> Result<(), GenerateError> {
     output::whole(path, |out| zone::write(&plan, &plan.zone(0), out)).map_err(GenerateError::io(path))
 }
 
-/// Writes the master files of all zones of a recipe, unsigned, into a folder, beside lists of them: [`LIST`], and
-/// `named.zones`, `nsd.zones` and `knot.zones` for those servers to include. The folder appears whole or not at all;
-/// one that is there must be empty.
+/// Writes the master files of all zones of a recipe, unsigned, into a folder, together with lists of them: [`LIST`],
+/// and `named.zones`, `nsd.zones` and `knot.zones` for those servers to include. The folder appears whole or not at
+/// all. If it exists, it must be empty.
 pub fn zones(recipe: &Recipe, folder: &Path) -> Result<(), GenerateError> {
     zones_with(recipe, folder, &mut |_, _| Ok(()))
 }
 
-/// The same, with something done to every zone that loads when its file is whole: `finish` is told its origin and the
-/// file.
+/// Writes zones as [`zones`] does. Calls `finish` with the origin and the file of every zone that loads, when its file
+/// is whole.
 pub fn zones_with(
     recipe: &Recipe,
     folder: &Path,
@@ -128,7 +128,7 @@ pub fn zones_with(
     folder::write(&plan, folder, finish).map_err(GenerateError::io(folder))
 }
 
-/// Writes a file of so many queries for the zones of a recipe. It appears whole or not at all.
+/// Writes a file of `count` queries for the zones of a recipe. It appears whole or not at all.
 pub fn queries(recipe: &Recipe, count: u64, path: &Path) -> Result<(), GenerateError> {
     if count == 0 {
         return Err(RecipeFault::NoQueries.into());

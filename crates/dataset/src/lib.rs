@@ -1,11 +1,11 @@
-//! What is asked, and what the right answer is.
+//! The queries to ask, and the right answers.
 //!
-//! For: reading query files, encoding their queries once into a file that is mapped into memory, handing them
-//! out in a few nanoseconds, and generating zones and query files from a seed. Not for: when a query is sent,
-//! or what became of it.
+//! For: reading query files, encoding their queries once into a file that is mapped into memory, returning
+//! them in a few nanoseconds, and generating zones and query files from a seed. Not for: when a query is
+//! sent, or what became of it.
 //!
 //! Invariant: a dataset is frozen. It is named by the hash of its source's content, never changes once it is
-//! open, and costs no anonymous memory however many queries it holds.
+//! open, and uses no anonymous memory however many queries it holds.
 
 mod answer;
 mod binary;

@@ -1,19 +1,20 @@
-//! What was left out of a query file, by why, and what may be taken for something else than it was meant to be.
+//! The lines and messages of a query file that were left out, by cause, and lines that may mean something else
+//! than the reader takes them for.
 
 use crate::error::LineFault;
 
-/// Counts, in the order in which the encoded form keeps them.
+/// The counts, in the order of the encoded form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Skipped {
-    /// Bad lines and messages, by [`NAMES`].
+    /// Bad lines and messages, by the index in [`NAMES`].
     bad: [u64; NAMES.len()],
     /// Queries for names that begin with `#`.
     pub(crate) hash_queries: u64,
-    /// Lines that begin with `#`, have more than that as their first column, and are no queries.
+    /// Lines whose first column begins with `#` and is longer, and which are no queries.
     pub(crate) hash_comments: u64,
 }
 
-/// Why lines and messages are bad, as records and messages have it.
+/// The causes of bad lines and messages, as in records and in the program's output.
 const NAMES: [&str; 11] = [
     "bad name",
     "no type",
@@ -28,11 +29,11 @@ const NAMES: [&str; 11] = [
     "bad message",
 ];
 
-/// The numbers of the encoded form.
+/// How many numbers the encoded form has for them.
 pub(crate) const NUMBERS: usize = NAMES.len() + 2;
 
 impl Skipped {
-    /// A bad line was left out.
+    /// Counts a bad line that was left out.
     pub(crate) fn line(&mut self, fault: &LineFault) {
         let at = match fault {
             LineFault::Name(_) => 0,
@@ -49,17 +50,17 @@ impl Skipped {
         self.bad[at] += 1;
     }
 
-    /// A bad message was left out.
+    /// Counts a bad message that was left out.
     pub(crate) fn message(&mut self) {
         self.bad[10] += 1;
     }
 
-    /// Everything bad that was left out.
+    /// The number of bad lines and messages that were left out.
     pub(crate) fn bad(&self) -> u64 {
         self.bad.iter().sum()
     }
 
-    /// What was bad, and how many lines or messages.
+    /// Each cause, with its number of lines or messages.
     pub(crate) fn causes(&self) -> impl Iterator<Item = (&'static str, u64)> {
         NAMES.into_iter().zip(self.bad).filter(|(_, count)| *count > 0)
     }

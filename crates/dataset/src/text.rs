@@ -1,8 +1,8 @@
-//! A line of a query file: `name type [further columns]`, as dnsperf, kxdpgun and flamethrower write them.
+//! A line of a query file: `name type [further columns]`, in the form of dnsperf, kxdpgun and flamethrower.
 //!
-//! Columns are parted by spaces or tabs. What a further column is, is decided by its content, so that there may be
-//! several in any order: letters E and D, a client subnet, the rcode that is expected, or `=` and the digest of
-//! the answer that is expected. Names are bytes; a line need not be UTF-8.
+//! Spaces or tabs separate columns. The content of a further column determines its meaning, so there may be several in any
+//! order: the letters E and D, a client subnet, the expected rcode, or `=` and the digest of the expected answer. Names are
+//! bytes, and a line need not be UTF-8.
 
 use kqps_message::{ClientSubnet, Edns, query, rcode, rtype};
 
@@ -10,18 +10,18 @@ use crate::answer::Digest;
 use crate::encoded::Facts;
 use crate::error::LineFault;
 
-/// A line's length at most, in bytes. A name takes 1012 at most, every byte of it escaped.
+/// The longest line, in bytes. A name takes 1012 at most, with every byte escaped.
 pub(crate) const LINE_BYTES_MAX: usize = 4096;
 
-/// How like a word must be to be named as the one that was meant, from 0 to 1.
+/// The least similarity to a known word, from 0 to 1, for a suggestion.
 const LIKENESS_MIN: f64 = 0.6;
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Debug)]
 pub(crate) enum Line {
     /// Blank, or a comment.
     Nothing,
-    /// A comment by its `#`, and because it is no query: a name may begin so.
+    /// A comment that begins with `#`. A name may begin so too, but this line is not a query.
     HashComment,
     /// A query, and what is known of it.
     Query { facts: Facts, begins_with_hash: bool },
@@ -30,7 +30,7 @@ pub(crate) enum Line {
 /// The words that begin a line of dnsperf's dynamic updates.
 const UPDATES: [&[u8]; 5] = [b"add", b"delete", b"prohibit", b"require", b"send"];
 
-/// Appends the query of `line`, if it is one, to `message`. `edns` is what every query of the file has. An error comes with
+/// Appends the query of `line` to `message`, if it is one. `edns` is what every query of the file has. An error comes with
 /// its column, counted from 1.
 pub(crate) fn encode(
     line: &[u8],
@@ -47,7 +47,7 @@ pub(crate) fn encode(
     }
 }
 
-/// Whether a line is one of dnsperf's dynamic updates: it begins with one of its words, and no type follows.
+/// Whether a line is one of dnsperf's dynamic updates: it begins with one of their words, and no type follows.
 pub(crate) fn is_update(line: &[u8]) -> bool {
     let mut fields = Fields { line, at: 0 }.map(|(_, field)| field);
     let is_word = |field: &[u8]| UPDATES.iter().any(|word| word.eq_ignore_ascii_case(field));
@@ -75,7 +75,7 @@ fn query_of(line: &[u8], edns: Option<Edns>, message: &mut Vec<u8>) -> Result<Fa
     })
 }
 
-/// The columns of a line, each with its position. A backslash takes the byte that follows it into the column.
+/// The columns of a line, each with its position. A backslash makes the byte after it part of the column.
 struct Fields<'a> {
     line: &'a [u8],
     at: usize,
@@ -101,7 +101,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// What the further columns said so far.
+/// The content of the further columns so far.
 #[derive(Default)]
 struct Columns {
     edns: Option<Edns>,
@@ -135,7 +135,7 @@ impl Columns {
     }
 }
 
-/// A digest in 16 hexadecimal digits.
+/// Parses a digest of 16 hexadecimal digits.
 fn digest(digits: &[u8]) -> Option<Digest> {
     let whole = digits.len() == 16 && digits.iter().all(u8::is_ascii_hexdigit);
     let text = std::str::from_utf8(digits).ok().filter(|_| whole)?;
@@ -168,7 +168,7 @@ fn unknown_column(found: &[u8]) -> LineFault {
     LineFault::Column { nearest: nearest(found, rcode::RCODES), found: shown(found) }
 }
 
-/// The known word that `found` is most like, if it is like any.
+/// The known word that is most similar to `found`, if any is similar enough.
 fn nearest(found: &[u8], known: &[(&'static str, u16)]) -> Option<&'static str> {
     let found = std::str::from_utf8(found).ok().filter(|text| text.len() < 32)?.to_ascii_uppercase();
     let like = known.iter().map(|&(name, _)| (strsim::jaro_winkler(&found, name), name));
@@ -176,7 +176,7 @@ fn nearest(found: &[u8], known: &[(&'static str, u16)]) -> Option<&'static str> 
     (best.0 >= LIKENESS_MIN).then_some(best.1)
 }
 
-/// Bytes of a file in a message to a person: printable, and not endless.
+/// Bytes of a file for a message: printable, and limited in length.
 fn shown(bytes: &[u8]) -> String {
     let (head, rest) = bytes.split_at(bytes.len().min(64));
     format!("{}{}", head.escape_ascii(), if rest.is_empty() { "" } else { "…" })

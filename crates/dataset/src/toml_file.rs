@@ -1,36 +1,36 @@
-//! Reading a TOML file that a person wrote: an error tells the file, the line, the column, and for a key that
-//! nobody knows the nearest one that is known.
+//! Reads a TOML file that a person wrote. An error gives the file, the line and the column, and for an unknown
+//! key the nearest known key.
 
 use std::path::Path;
 
 use kqps_message::text::without_mark;
 use serde::de::DeserializeOwned;
 
-/// A file that cannot be used.
+/// The reason why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {file}: {error}")]
     Unreadable {
-        /// The file, as it was named.
+        /// The path of the file, as it was given.
         file: String,
-        /// The system's word.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// Its text is wrong.
+    /// The file's text has an error.
     #[error(transparent)]
     Wrong(#[from] TomlError),
 }
 
-/// What is wrong with a file, and where.
+/// An error in a file, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}:{column}: {what}")]
 pub struct TomlError {
-    /// The file, as it was named.
+    /// The path of the file, as it was given.
     pub file: String,
-    /// From 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// In characters, from 1.
+    /// The column in characters, counted from 1.
     pub column: usize,
     /// What was found and what was expected.
     pub what: String,
@@ -49,13 +49,13 @@ impl TomlError {
         }
     }
 
-    /// An error at the first place where `needle` stands, or at the start of the file.
+    /// An error at the first occurrence of `needle`, or at the start of the file.
     pub fn at_text(file: &str, text: &str, needle: &str, what: impl Into<String>) -> Self {
         Self::at(file, text, text.find(needle).unwrap_or(0), what)
     }
 }
 
-/// Opens a file; `read` makes a value of its name and its text.
+/// Reads a file, and calls `read` with its path and its text to make a value.
 pub fn open<T>(path: &Path, read: impl FnOnce(&str, &str) -> Result<T, TomlError>) -> Result<T, FileError> {
     let file = path.display().to_string();
     match std::fs::read(path) {
@@ -70,11 +70,11 @@ fn text<'c>(file: &str, content: &'c [u8]) -> Result<&'c str, TomlError> {
         without_mark(content).map_err(|encoding| TomlError::at(file, "", 0, encoding.to_string()))?;
     std::str::from_utf8(content).map_err(|error| {
         let valid = str::from_utf8(&content[..error.valid_up_to()]).unwrap_or_default();
-        TomlError::at(file, valid, valid.len(), "these bytes are no text in UTF-8; save the file as UTF-8")
+        TomlError::at(file, valid, valid.len(), "these bytes are not text in UTF-8; save the file as UTF-8")
     })
 }
 
-/// Reads a value whose type denies unknown fields.
+/// Parses a value whose type denies unknown fields.
 pub fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, TomlError> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let byte = error.span().map_or(0, |span| span.start);
@@ -82,23 +82,23 @@ pub fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, TomlError>
     })
 }
 
-/// The one of `known` that was probably meant by `word`, be it in lower or upper case; none when nothing is near.
+/// The word of `known` that `word` probably means, ignoring case; `None` if none is near.
 pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let meant = word.to_lowercase();
     let distance = |candidate: &str| strsim::damerau_levenshtein(&meant, &candidate.to_lowercase());
     let ranked = known.iter().map(|&candidate| (distance(candidate), candidate));
     let (distance, candidate) = ranked.min()?;
     let letters = word.chars().count();
-    // Of three letters two others make any word.
+    // In a word of three letters, two other letters would make any word.
     (distance <= if letters > 3 { 1 + letters / 3 } else { 1 }).then_some(candidate)
 }
 
-/// What a message about an unknown word goes on with: which one was probably meant, if any.
+/// The end of a message about an unknown word: the word that was probably meant, if any.
 pub fn did_you_mean(near: Option<&str>) -> String {
     near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
 }
 
-/// serde words it ``unknown field `x`, expected one of `a`, `b` ``; adds which of those was probably meant.
+/// serde writes ``unknown field `x`, expected one of `a`, `b` ``. Adds which of those was probably meant.
 pub(crate) fn with_nearest(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let unknown = quoted.next().filter(|_| message.starts_with("unknown "));
@@ -158,7 +158,7 @@ mod tests {
         assert!(opened("\u{feff}name = \"é\"\r\nwithin_s = 3\r\n".as_bytes()).is_ok());
         for (content, place, what) in [
             (&b"\xff\xfen\0"[..], "1:1", "the file is encoded in UTF-16, as its byte order mark shows"),
-            (b"\xef\xbb\xbfname = \"\xc3\xa9\xe9\"", "1:10", "these bytes are no text in UTF-8"),
+            (b"\xef\xbb\xbfname = \"\xc3\xa9\xe9\"", "1:10", "these bytes are not text in UTF-8"),
         ] {
             let expected = format!("{}:{place}: {what}; save", path.display());
             let error = opened(content).unwrap_err();

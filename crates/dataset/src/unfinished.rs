@@ -1,5 +1,5 @@
-//! Files and folders that a program writes under another name until they are whole. They are removed when writing fails;
-//! a program that a signal ends in between removes them by [`remove_all`].
+//! Files and folders that a program writes under another name until they are whole. They are removed if writing fails.
+//! If a signal ends the program before that, it removes them with [`remove_all`].
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How often a folder is removed while another thread still writes into it.
+/// Tries to remove a folder while another thread still writes into it.
 const TRIES: u32 = 100;
 
 static PATHS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -16,18 +16,18 @@ fn paths() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     PATHS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps an unfinished path on the list of those that [`remove_all`] removes, for as long as it lives.
+/// Keeps an unfinished path in the list that [`remove_all`] removes, for as long as this value lives.
 #[derive(Debug)]
 pub struct Unfinished(PathBuf);
 
 impl Unfinished {
-    /// A path that is about to be made.
+    /// Lists a path that will be made next.
     pub fn at(path: &Path) -> Self {
         paths().insert(path.to_owned());
         Self(path.to_owned())
     }
 
-    /// What `make` makes under a name of its own, and its place on the list. No signal can come between the two.
+    /// Calls `make`, which chooses the path itself, and lists the path. No signal handler can run between the two.
     pub fn made<T: AsRef<Path>>(make: impl FnOnce() -> io::Result<T>) -> io::Result<(T, Self)> {
         let mut paths = paths();
         let made = make()?;
@@ -43,8 +43,8 @@ impl Drop for Unfinished {
     }
 }
 
-/// Removes all that is unfinished, as the last thing before the program ends: from then on nothing more is begun, and
-/// whatever finishes waits for the end.
+/// Removes everything unfinished, as the last action before the program ends. From then on nothing new is begun, and a
+/// thread that finishes a path waits for the end of the program.
 pub fn remove_all() {
     let paths = paths();
     for path in &*paths {

@@ -1,5 +1,5 @@
-//! Text and binary files are two forms of one thing: what is read from the one, written as the other, is read
-//! as the same queries.
+//! Text and binary files are two forms of the same queries. What is read from one form and written in the
+//! other is read back as the same queries.
 
 use std::fs;
 use std::io::Write;

@@ -1,4 +1,5 @@
-//! Generated zones and query files: the same for the same seed, right in number, and agreed with one another.
+//! Generated zones and query files: the same for the same seed, with the right counts, and consistent with
+//! each other.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -110,7 +111,7 @@ fn a_dataset_reads_what_was_generated() {
     assert_eq!(dataset.query(dataset.position(COUNT - 1)), dataset.iter().last().expect("a last one"));
     let with_edns = dataset.iter().filter(|query| query.message.len() > 12 + query.question_bytes).count();
     assert!((9_500..10_500).contains(&with_edns), "{with_edns}");
-    // An echo can meet none of these.
+    // An echo can meet none of these expectations.
     let plain = dataset.checked(Check::Off);
     assert_eq!(plain.queries(), COUNT);
     assert!(plain.iter().all(|query| query.expected_rcode.is_none() && query.expected_answer.is_none()));
@@ -131,14 +132,14 @@ fn popular_names_are_asked_more_often() {
     assert_eq!(names, 3);
 }
 
-/// How often the most popular name was asked, and how many names were.
+/// How often the most popular name was asked for, and how many names were.
 fn most_asked(popularity: Popularity) -> (f64, usize) {
     let recipe = asking(Asked { popularity, outcomes: outcomes(0.0), ..asked() });
     let mut times: HashMap<String, u32> = HashMap::new();
     for line in queries_text(&recipe).lines() {
         *times.entry(line.split(' ').next().expect("a name").to_owned()).or_default() += 1;
     }
-    // AAAA is asked at A's names, for want of its own: they are the same.
+    // The zone has no AAAA records, so AAAA queries ask for A's names: the two sets are the same.
     (times.values().max().copied().map(f64::from).expect("queries"), times.len())
 }
 
@@ -194,7 +195,7 @@ fn what_cannot_be_generated_is_refused() {
         (query_error(Asked { edns: 1.5, ..asked() }), "a share of 1.5 for edns; expected 0 to 1"),
         (
             query_error(Asked { types: [(Type(1), 0.0)].into(), ..asked() }),
-            "expected one type at least, each with a weight above 0",
+            "expected at least one type, each with a weight above 0",
         ),
         (
             query_error(Asked { popularity: Popularity::Zipf(-1.0), ..asked() }),
@@ -208,21 +209,21 @@ fn what_cannot_be_generated_is_refused() {
         assert_eq!(error, expected);
     }
     let none = generate::queries(&recipe(), 0, &path).expect_err("no queries").to_string();
-    assert_eq!(none, "no queries are asked for; expected 1 at least");
+    assert_eq!(none, "the number of queries is 0; expected at least 1");
     assert!(!path.exists());
 }
 
 #[test]
 fn a_device_or_a_missing_directory_is_left_alone() {
     for (path, expected) in [
-        ("/dev/null", "cannot write /dev/null: it exists and is no regular file"),
+        ("/dev/null", "cannot write /dev/null: it exists and is not a regular file"),
         ("/missing/file", "cannot write /missing/file: No such file or directory"),
     ] {
         let error = generate::zone(&recipe(), Path::new(path)).expect_err("no file").to_string();
         assert!(error.starts_with(expected), "{error}");
     }
     for (path, expected) in [
-        ("/dev/null", "cannot write /dev/null: it exists and is no folder"),
+        ("/dev/null", "cannot write /dev/null: it exists and is not a folder"),
         ("/usr", "cannot write /usr: it exists and is not empty"),
     ] {
         let error = generate::zones(&recipe(), Path::new(path)).expect_err("no folder").to_string();

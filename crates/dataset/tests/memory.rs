@@ -1,4 +1,4 @@
-//! The memory that a dataset costs. The one test of this file has a process of its own to measure.
+//! The memory that a dataset uses. This file has only one test, so its process can be measured.
 
 use std::fs;
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kqps_dataset::{Dataset, DatasetError, Options};
 
-/// Anonymous memory that opening and reading may cost: a few buffers, whatever the file's size.
+/// Anonymous memory that opening and reading may use: a few buffers, whatever the file's size.
 const GROWTH_KIB_MAX: u64 = 16 << 10;
 const QUERIES: u64 = 1_000_000;
 
@@ -38,7 +38,7 @@ fn a_million_queries_cost_no_anonymous_memory() {
             }
             peak
         });
-        // Once encoding, once from the kept file.
+        // The first pass encodes the file, the second reads it from the cache.
         let bytes: Result<Vec<usize>, _> = (0..2)
             .map(|_| Ok(Dataset::open(&path, &options)?.iter().map(|query| query.message.len()).sum()))
             .collect();

@@ -34,7 +34,7 @@ impl Desk {
         Dataset::open(&self.path(), &self.options)
     }
 
-    /// What an error says after the path of the file.
+    /// The text of an error after the path of the file.
     fn refused(&self, content: impl AsRef<[u8]>) -> String {
         let error = self.open(content).expect_err("a bad file").to_string();
         error.strip_prefix(&self.path().display().to_string()).unwrap_or(&error).to_owned()
@@ -51,7 +51,7 @@ fn lines(labels: impl Iterator<Item = String>) -> String {
     labels.fold(String::new(), |text, label| text + &label + ".test A\n")
 }
 
-/// One query's message, expected rcode and question length.
+/// The message, expected rcode and question length of the only query.
 fn only(dataset: &Dataset) -> (Vec<u8>, Option<u16>, usize) {
     assert_eq!(dataset.queries(), 1);
     let query = dataset.query(dataset.first());
@@ -85,7 +85,7 @@ fn a_name_may_begin_with_a_hash_as_in_dnsperf() {
     let names: Vec<u8> = dataset.iter().map(|query| query.message[12]).collect();
     assert_eq!(names, [4, 4], "the lengths of #tag and #www");
     assert_eq!((dataset.hash_queries(), dataset.hash_comments(), dataset.skipped()), (2, 2, 0));
-    // A name with a bad type is no query either: that it is left out is counted.
+    // A name with a bad type is not a query either. It is counted as left out.
     let dataset = Desk::new().open("#tag.test AAAAA\nwww.test A\n").expect("a query");
     assert_eq!((dataset.hash_queries(), dataset.hash_comments()), (0, 1));
 }
@@ -207,7 +207,7 @@ fn columns_come_in_any_order_and_all_count() {
         [format!("www.test A D NXDOMAIN {digest}"), format!("www.test A {digest}\tNXDOMAIN 192.0.2.0/24 D")]
     {
         let dataset = Desk::new().open(&*text).expect(&text);
-        assert_eq!((dataset.answers(), dataset.check()), (1, Check::Answers), "all that the file tells");
+        assert_eq!((dataset.answers(), dataset.check()), (1, Check::Answers), "all expectations");
         assert_eq!(only(&dataset).1, Some(3));
         let query = dataset.query(dataset.first());
         let expected = Some(Digest::from_number(0x00c0_ffee_00c0_ffee));
@@ -283,7 +283,7 @@ fn a_bad_message_is_named_with_its_place() {
     reply[2] |= 0x80;
     let mut counts_a_record = WWW.to_vec();
     counts_a_record[7] = 1;
-    // One additional record of nearly all that fits.
+    // One additional record of nearly the largest size that fits.
     let mut long = [WWW, b"\0\x00\x0a\x00\x01\x00\x00\x00\x00\xff\xd0", &vec![0; 0xffd0]].concat();
     long[11] = 1;
     for (content, error) in [
@@ -317,7 +317,7 @@ fn a_text_that_is_read_as_binary_is_seen_to_be_one() {
     let desk = Desk::with(|options| options.format = Format::Binary);
     assert_eq!(
         desk.refused("www.test A\n"),
-        ": message 1, at byte 0: this is text and no length; without -B the file is read as lines of `name type`"
+        ": message 1, at byte 0: this is text, not a length; without -B the file is read as lines of `name type`"
     );
 }
 
@@ -451,7 +451,7 @@ fn another_encoding_is_named_and_no_line_of_it_skipped() {
     let utf_16: Vec<u8> = "\u{feff}www.test A\n".encode_utf16().flat_map(u16::to_be_bytes).collect();
     let expected = ":1:1: the file is encoded in UTF-16, as its byte order mark shows; save it as UTF-8";
     assert_eq!(desk.refused(utf_16), expected);
-    // Lines end with CRLF, and the mark is no part of the first name.
+    // Lines end with CRLF, and the mark is not part of the first name.
     let dataset = desk.open("\u{feff}www.test A NOERROR\r\nwww.test A\r\n").expect("a dataset");
     assert!(dataset.iter().all(|query| query.message == WWW));
 }

@@ -1,4 +1,4 @@
-//! Recipes as files: what is read, what is refused and where, and what the ones that are built in give.
+//! Recipes as files: which are read, which are refused and where, and the output of the built-in ones.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ fn named(name: &str, settings: &[&str]) -> Recipe {
     Recipe::named(name, &settings).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A recipe that is built in, small.
+/// A built-in recipe, made small.
 fn small(name: &str) -> Recipe {
     match name {
         "hosting" => named(name, &["zones=20", "queries.expect=\"answers\""]),
@@ -60,7 +60,7 @@ fn what_the_recipes_give_never_changes() {
     assert_eq!(told, include_str!("generated/recipes.txt"));
 }
 
-/// What a zone has, as one reads its file: the types at each name, in lower case and absolute.
+/// The content of a zone, read from its file: the types at each name, in lower case and absolute.
 struct Content {
     names: HashMap<String, HashSet<String>>,
 }
@@ -78,7 +78,7 @@ impl Content {
         Self { names }
     }
 
-    /// What comes of a query by RFC 1034, section 4.3.2, as far as these zones need it.
+    /// The outcome of a query by RFC 1034, section 4.3.2, as far as these zones need it.
     fn outcome(&self, origin: &str, qname: &str, qtype: &str) -> &'static str {
         let mut labels: Vec<&str> = Vec::new();
         let mut above = qname;
@@ -150,7 +150,7 @@ fn every_query_comes_to_what_its_recipe_says() {
                 "NODATA" | "referral" => "NOERROR",
                 other => other,
             };
-            // A key is known to have been there only once the zone is signed.
+            // Whether there is a key is known only once the zone is signed.
             if qtype != "DNSKEY" {
                 assert_eq!(rcode, Some(&wanted), "{name}: {line} comes to {outcome}");
                 *seen.entry(outcome).or_default() += 1;
@@ -246,7 +246,7 @@ fn a_bad_recipe_is_told_with_its_place() {
             "[queries]\ntypes = { AAAAA = 1 }\n",
             "unknown type \"AAAAA\"; expected one such as A or TYPE65; did you mean `AAAA`?",
         ),
-        ("[queries]\ntypes = { AXFR = 1 }\n", "AXFR is no type of data"),
+        ("[queries]\ntypes = { AXFR = 1 }\n", "AXFR is not a type of data"),
         ("[queries]\nexpect = \"answer\"\n", "x.toml:2:10: unknown variant `answer`"),
         ("[queries]\npopularity = { zip = 1.0 }\n", "; did you mean `zipf`?"),
         ("\n  records = 0\n", "x.toml:2:3: 0 records; expected 1 to 100000000"),

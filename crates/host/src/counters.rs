@@ -1,9 +1,9 @@
-//! The counters of one network namespace, by the names that the kernel gives them, read before and after a
-//! trial and differenced.
+//! The counters of one network namespace, under the kernel's names. They are read before and after a trial, and
+//! subtracted.
 //!
-//! Most are read through `/proc/PID/net`, which shows the namespace of that process: neither entering it nor
-//! any privilege is needed. Queues of packets to send and drivers are asked from within, which takes the right to
-//! enter another namespace than one's own.
+//! Most come from `/proc/PID/net`, which shows the namespace of that process without entering it and without any
+//! privilege. The counters of queueing disciplines and drivers must be read from inside the namespace. To enter
+//! another namespace than its own, a process needs the right to do so.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,30 +14,26 @@ use kqps_observation::NetworkFacts;
 use kqps_observation::host::UdpFacts;
 use kqps_observation::network::{DeviceFacts, IpFacts};
 
-/// All counters of a namespace at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// `Udp.InDatagrams` and its like over IPv4, `Udp6InDatagrams` and its like over IPv6.
+    /// `Udp.InDatagrams` and the like for IPv4, `Udp6InDatagrams` and the like for IPv6.
     protocols: BTreeMap<String, u64>,
-    /// Interface → what it counts, in the order of [`COLUMNS`].
+    /// Interface → its counts, in the order of [`COLUMNS`].
     devices: BTreeMap<String, [u64; COLUMNS.len()]>,
-    /// Interface → what its queueing discipline dropped; none when it could not be asked.
+    /// Interface → packets that its queueing discipline dropped; `None` if the kernel did not return them.
     queues: Option<BTreeMap<String, u64>>,
-    /// Interface and counter → what its driver counts of drops and errors.
+    /// Interface and counter → the driver's counts of drops and errors.
     drivers: BTreeMap<(String, String), u64>,
 }
 
-/// Whose namespace is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Whose {
-    /// The calling thread's.
     Own,
-    /// That of another process.
     Of(u32),
 }
 
 impl Whose {
-    /// The process's folder.
+    /// The folder of the process in `/proc`.
     pub(crate) fn folder(self) -> String {
         match self {
             Self::Own => "/proc/thread-self".into(),
@@ -53,12 +49,12 @@ impl Whose {
     }
 }
 
-/// The columns of `/proc/net/dev` that are wanted, counted after the interface's name: packets, errors and
-/// drops, in and out. A packet that the card missed is among the drops.
+/// The columns of `/proc/net/dev` to read, counted after the interface's name: packets, errors and drops,
+/// received and sent. A packet that the card missed is among the drops.
 const COLUMNS: [usize; 6] = [1, 2, 3, 9, 10, 11];
 
 impl Reading {
-    /// Reads a namespace. What cannot be read is told.
+    /// Reads a namespace. Adds what could not be read to `unreadable`, with the reason.
     pub(crate) fn take(whose: Whose, unreadable: &mut BTreeMap<String, String>) -> Self {
         let folder = whose.folder();
         let mut read = |name: &str| {
@@ -83,12 +79,12 @@ impl Reading {
         Self { protocols, devices, queues, drivers }
     }
 
-    /// Whether anything could be read: nothing can of a process that has ended.
+    /// Whether anything could be read. Nothing can be read of a process that has ended.
     pub(crate) fn tells(&self) -> bool {
         !self.protocols.is_empty()
     }
 
-    /// What was counted since an earlier reading.
+    /// The counts since an earlier reading.
     pub(crate) fn since(&self, before: &Self) -> NetworkFacts {
         let counted = |name: &str| -> Option<u64> {
             let now = self.protocols.get(name)?;
@@ -98,7 +94,7 @@ impl Reading {
             let then = before.devices.get(name).copied().unwrap_or_default();
             let queues = self.queues.as_ref().zip(before.queues.as_ref());
             let of = |queues: &BTreeMap<String, u64>| queues.get(name).copied().unwrap_or(0);
-            // 32 bits wide, and may wrap.
+            // These counters have 32 bits and may wrap.
             let grown = |now: u64, then: u64| u64::from((now as u32).wrapping_sub(then as u32));
             let qdisc_dropped = queues.map(|(now, then)| grown(of(now), of(then)));
             let driver = self.driver_since(before, name);
@@ -126,11 +122,11 @@ impl Reading {
     }
 }
 
-/// What drivers count of drops and errors; most of what they count besides are packets and bytes.
+/// The drivers' counters of drops and errors. Most of their other counters are packets and bytes.
 fn drivers<'a>(devices: impl Iterator<Item = &'a String>) -> BTreeMap<(String, String), u64> {
     const WORDS: [&str; 7] = ["drop", "err", "miss", "discard", "fifo", "no_buf", "nobuf"];
     let of_device = |device: &'a String| {
-        // One without counters of its own says so by an error.
+        // A driver without counters of its own returns an error.
         let counters = drops::of_driver(device).unwrap_or_default();
         counters.into_iter().map(|(counter, count)| ((device.clone(), counter), count))
     };
@@ -138,7 +134,7 @@ fn drivers<'a>(devices: impl Iterator<Item = &'a String>) -> BTreeMap<(String, S
     devices.flat_map(of_device).filter(|((_, counter), _)| is_drop(counter)).collect()
 }
 
-/// Names as in RFC 4293 and the kernel's additions; one that this kernel does not have counts as 0.
+/// Names as in RFC 4293, and the kernel's additions. A counter that this kernel lacks counts as 0.
 fn ip_facts(counted: &impl Fn(&str) -> Option<u64>, [ip, marks, icmp]: [&str; 3]) -> IpFacts {
     let of = |prefix: &str, name: &str| counted(&format!("{prefix}{name}"));
     let sum = |prefix: &str, names: &[&str]| names.iter().filter_map(|name| of(prefix, name)).sum::<u64>();
@@ -159,7 +155,7 @@ fn ip_facts(counted: &impl Fn(&str) -> Option<u64>, [ip, marks, icmp]: [&str; 3]
     }
 }
 
-/// Names as in RFC 4113 and the kernel's additions.
+/// Names as in RFC 4113, and the kernel's additions.
 fn udp_facts(counted: &impl Fn(&str) -> Option<u64>, prefix: &str) -> UdpFacts {
     let count = |name: &str| counted(&format!("{prefix}{name}")).unwrap_or(0);
     UdpFacts {
@@ -174,7 +170,7 @@ fn udp_facts(counted: &impl Fn(&str) -> Option<u64>, prefix: &str) -> UdpFacts {
     }
 }
 
-/// Both address families together.
+/// The counters of both address families together.
 pub(crate) fn udp_of(network: &NetworkFacts) -> UdpFacts {
     let sum = |counter: fn(&UdpFacts) -> u64| counter(&network.udp4) + counter(&network.udp6);
     UdpFacts {
@@ -189,7 +185,7 @@ pub(crate) fn udp_of(network: &NetworkFacts) -> UdpFacts {
     }
 }
 
-/// What an interface could not take in or send.
+/// The packets that an interface could not receive or send.
 fn trouble(device: &DeviceFacts) -> u64 {
     device.rx_errors + device.rx_dropped + device.tx_errors + device.tx_dropped
 }
@@ -209,7 +205,7 @@ fn device_since(name: &str, before: [u64; 6], after: [u64; 6]) -> DeviceFacts {
     }
 }
 
-/// `snmp` and `netstat`: for each protocol a line of names, then one of values.
+/// Parses `snmp` and `netstat`: for each protocol a line of names, then a line of values.
 fn parse_pairs(text: &str) -> BTreeMap<String, u64> {
     let lines: Vec<&str> = text.lines().collect();
     let pairs = lines.chunks_exact(2).filter_map(|pair| {
@@ -222,7 +218,7 @@ fn parse_pairs(text: &str) -> BTreeMap<String, u64> {
     pairs.flatten().collect()
 }
 
-/// `snmp6`: a line for each counter.
+/// Parses `snmp6`: a line for each counter.
 fn parse_lines(text: &str) -> BTreeMap<String, u64> {
     let counter = |line: &str| {
         let (name, value) = line.split_once(char::is_whitespace)?;
@@ -231,7 +227,7 @@ fn parse_lines(text: &str) -> BTreeMap<String, u64> {
     text.lines().filter_map(counter).collect()
 }
 
-/// `dev`: two lines of headings, then a line for each interface.
+/// Parses `dev`: two lines of headings, then a line for each interface.
 fn parse_devices(text: &str) -> BTreeMap<String, [u64; COLUMNS.len()]> {
     let device = |line: &str| {
         let (name, counts) = line.split_once(':')?;

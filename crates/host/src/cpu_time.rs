@@ -1,4 +1,4 @@
-//! How the cores spent their time, from `/proc/stat`.
+//! How each core spent its time, from `/proc/stat`.
 
 use kqps_observation::host::CpuFacts;
 
@@ -9,17 +9,17 @@ pub(crate) const TICKS_PER_S: f64 = 100.0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTicks {
     cpu: u32,
-    /// With `nice`.
+    /// Includes `nice`.
     user: u64,
     system: u64,
-    /// With `iowait`, which is idle time too.
+    /// Includes `iowait`, which is idle time too.
     idle: u64,
     irq: u64,
     softirq: u64,
     steal: u64,
 }
 
-/// All cores that are online.
+/// Parses the columns of all cores that are online.
 pub(crate) fn parse(text: &str) -> Vec<CpuTicks> {
     text.lines().filter_map(parse_line).collect()
 }
@@ -32,18 +32,18 @@ fn parse_line(line: &str) -> Option<CpuTicks> {
     Some(CpuTicks { cpu, user: user + nice, system, idle: idle + iowait, irq, softirq, steal })
 }
 
-/// The shares of every core between two readings; a core that came or went in between is left out.
+/// The shares of each core between two readings. A core that was not there both times is left out.
 pub(crate) fn shares(before: &[CpuTicks], after: &[CpuTicks]) -> Vec<CpuFacts> {
     differences(before, after).map(|spent| spent.shares()).collect()
 }
 
-/// CPU seconds that `cpus` were busy with anything but handling interrupts where that is known, in
-/// `wall_s` seconds. None when one of them is missing.
+/// CPU seconds in which `cpus` were busy within `wall_s` seconds, without the time of interrupts if the
+/// kernel measures it. `None` if one of the cores is missing.
 ///
-/// Idle time is exact but for the tick it is told in; the columns of busy time are samples, so they are not
-/// used for this. A kernel that measures interrupt time keeps it out of the time of whatever was interrupted;
-/// then it is taken off here. A kernel that only samples leaves `irq` at zero for ever, and books the
-/// interrupt on the thread that ran.
+/// This uses idle time, which is exact to one tick. It does not use the columns of busy time, since they are
+/// samples. A kernel that measures interrupt time does not charge it to the interrupted thread, so this
+/// function subtracts it. A kernel that only samples leaves `irq` at zero, and charges the interrupt to the
+/// thread that ran.
 pub(crate) fn busy_s(before: &[CpuTicks], after: &[CpuTicks], cpus: &[u32], wall_s: f64) -> Option<f64> {
     let measures_interrupts = after.iter().any(|ticks| ticks.irq > 0);
     let used: Vec<CpuTicks> = differences(before, after).filter(|spent| cpus.contains(&spent.cpu)).collect();
@@ -65,12 +65,12 @@ fn differences(before: &[CpuTicks], after: &[CpuTicks]) -> impl Iterator<Item = 
 }
 
 impl CpuTicks {
-    /// Which core.
+    /// The core's number.
     pub(crate) fn cpu(&self) -> u32 {
         self.cpu
     }
 
-    /// Idle time may go back by a tick when a core wakes up between two readings, hence saturating.
+    /// Saturating, because idle time may go back by a tick when a core wakes up between two readings.
     fn since(&self, before: &Self) -> Self {
         Self {
             cpu: self.cpu,

@@ -1,7 +1,7 @@
-//! Why the kernel dropped packets: it gives a reason with each one (tracepoint `skb:kfree_skb`), and they are
-//! counted by reason, for IPv4 and IPv6 packets of the whole host, in every network namespace.
+//! Why the kernel dropped packets. The kernel gives a reason for each drop (tracepoint `skb:kfree_skb`). This
+//! module counts drops by reason, for IPv4 and IPv6 packets of the whole host, in every network namespace.
 //!
-//! Counting makes each drop dearer by some microseconds, for the kernel holds it against every reason there is.
+//! Counting makes each drop slower by some microseconds, since the kernel compares the drop with every reason.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,16 +11,15 @@ use kqps_kernel::{limits, tracefs};
 
 use crate::files::parse_list;
 
-/// The folder of the event.
 const EVENT: &str = "events/skb/kfree_skb";
 
 /// The field `protocol` of a packet of IPv4 or IPv6 (`linux/if_ether.h`).
 const OF_IP: &str = "(protocol == 0x0800 || protocol == 0x86dd)";
 
-/// What is counted of drops whose reason is not in the kernel's own list, such as those of loadable modules.
+/// The name for drops whose reason is not in the kernel's own list, such as those of loadable modules.
 const UNLISTED: &str = "UNLISTED";
 
-/// A count of drops by reason that goes on.
+/// A running count of drops by reason.
 #[derive(Debug)]
 pub(crate) struct DropReasons {
     names: Vec<String>,
@@ -28,18 +27,18 @@ pub(crate) struct DropReasons {
 }
 
 impl DropReasons {
-    /// Begins to count. Where that is impossible, says why.
+    /// Begins to count. Returns the reason if it cannot.
     pub(crate) fn begin() -> Result<Self, String> {
         let of = |what: &'static str| move |error| format!("{what}: {error}");
         let read =
             |file: &str| tracefs::read(&format!("{EVENT}/{file}")).map_err(of("the kernel's trace events"));
-        let event = read("id")?.trim().parse().map_err(|_| format!("{EVENT}/id is no number"))?;
+        let event = read("id")?.trim().parse().map_err(|_| format!("{EVENT}/id is not a number"))?;
         let reasons = parse_reasons(&read("format")?)?;
         let cpus = fs::read_to_string("/sys/devices/system/cpu/online").ok();
         let cpus = cpus
             .and_then(|text| parse_list(&text))
             .ok_or("the kernel does not say which cores this host has")?;
-        // All first, and then those with each reason.
+        // First a counter of all drops, then one for each reason.
         let each = reasons.keys().map(|number| format!("reason == {number} && {OF_IP}"));
         let filters: Vec<String> = std::iter::once(OF_IP.to_string()).chain(each).collect();
         limits::raise_open_files().map_err(|error| format!("open files: {error}"))?;
@@ -47,10 +46,10 @@ impl DropReasons {
         Ok(Self { names: reasons.into_values().collect(), counters })
     }
 
-    /// How many packets were dropped since, by the kernel's name of the reason; only reasons that occurred.
+    /// The packets dropped so far, by the kernel's name of the reason. Reasons without a drop are left out.
     pub(crate) fn counts(&self) -> Result<BTreeMap<String, u64>, String> {
         let counts = self.counters.counts().map_err(|error| format!("counters of drops: {error}"))?;
-        let (all, each) = counts.split_first().ok_or("no counter of drops is there")?;
+        let (all, each) = counts.split_first().ok_or("there is no counter of drops")?;
         let listed: u64 = each.iter().sum();
         let named = self.names.iter().cloned().zip(each.iter().copied());
         let unlisted = (UNLISTED.to_string(), all.saturating_sub(listed));
@@ -58,13 +57,13 @@ impl DropReasons {
     }
 }
 
-/// The reasons by number, from the event's format: `print fmt: … __print_symbolic(REC->reason, { 2,
-/// "NOT_SPECIFIED" }, …)`. Kernels before 5.17 know none.
+/// Parses the reasons by number, from the event's format: `print fmt: … __print_symbolic(REC->reason, { 2,
+/// "NOT_SPECIFIED" }, …)`. Kernels before 5.17 have no reasons.
 fn parse_reasons(format: &str) -> Result<BTreeMap<u32, String>, String> {
     let is_field = |name: &str| format.contains(&format!(" {name};"));
     let Some((_, list)) = format.split_once("__print_symbolic(REC->reason,").filter(|_| is_field("protocol"))
     else {
-        return Err("this kernel gives no reasons for its drops (it takes Linux 5.17)".into());
+        return Err("this kernel gives no reasons for its drops (Linux 5.17 and later do)".into());
     };
     let entry = |entry: &str| {
         let (number, name) = entry.split_once('}')?.0.split_once(',')?;

@@ -1,46 +1,45 @@
-//! Small files of `/proc` and `/sys` under a root, which tests replace by a copy of another machine's.
+//! Small files of `/proc` and `/sys` under a root. Tests replace the root by a copy of another machine's
+//! files.
 
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-/// Where `/proc` and `/sys` are.
+/// The folder that holds `/proc` and `/sys`.
 #[derive(Clone, Debug)]
 pub(crate) struct Root(PathBuf);
 
 impl Root {
-    /// This machine.
     pub(crate) fn real() -> Self {
         Self("/".into())
     }
 
-    /// A copy of a machine's files.
+    /// The root of a copy of a machine's files.
     #[cfg(test)]
     pub(crate) fn at(path: &std::path::Path) -> Self {
         Self(path.into())
     }
 
-    /// The path of `/proc/…` or `/sys/…` under this root.
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.0.join(path.trim_start_matches('/'))
     }
 
-    /// A file's text without white space around it.
+    /// A file's text without surrounding white space.
     pub(crate) fn text(&self, path: &str) -> io::Result<String> {
         fs::read_to_string(self.path(path)).map(|text| text.trim().to_owned())
     }
 
-    /// A file that holds one number.
+    /// The number that a file holds.
     pub(crate) fn number(&self, path: &str) -> io::Result<u32> {
         self.text(path)?.parse().map_err(|_| io::Error::other("not a number"))
     }
 
-    /// A file that holds a list like `0,2-5`.
+    /// The numbers of a file that holds a list like `0,2-5`.
     pub(crate) fn list(&self, path: &str) -> io::Result<Vec<u32>> {
         parse_list(&self.text(path)?).ok_or_else(|| io::Error::other("not a list of numbers"))
     }
 
-    /// The names in a folder, sorted; none when there is no such folder.
+    /// The sorted names in a folder; empty if there is no such folder.
     pub(crate) fn names(&self, path: &str) -> Vec<String> {
         let Ok(folder) = fs::read_dir(self.path(path)) else { return Vec::new() };
         let mut names: Vec<String> =
@@ -50,8 +49,8 @@ impl Root {
     }
 }
 
-/// The kernel's lists of cores: `0,2-5`, or nothing at all.
-/// <https://docs.kernel.org/admin-guide/kernel-parameters.html>, "cpu lists".
+/// Parses the kernel's list of cores, such as `0,2-5`; it may be empty. Returns `None` if the text is
+/// something else. <https://docs.kernel.org/admin-guide/kernel-parameters.html>, "cpu lists".
 pub(crate) fn parse_list(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
@@ -61,7 +60,7 @@ pub(crate) fn parse_list(text: &str) -> Option<Vec<u32>> {
     Some(numbers)
 }
 
-/// The other way: numbers in ascending order as `0,2-5`.
+/// Writes ascending numbers as a list like `0,2-5`.
 pub fn write_list(numbers: &[u32]) -> String {
     let mut parts = Vec::new();
     let mut rest = numbers;

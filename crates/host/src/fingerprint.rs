@@ -1,4 +1,4 @@
-//! The fingerprint of this machine: whatever of it may move a figure, read once per run.
+//! The fingerprint of this machine: everything about it that may change a figure, read once per run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use kqps_observation::fingerprint::BinaryFacts;
 use crate::files::{Root, write_list};
 use crate::topology::Topology;
 
-/// This machine as the calling process sees it, and the running program itself under `binaries`.
+/// Returns the fingerprint of this machine as the calling process sees it, with the running program under `binaries`.
 pub fn read() -> Fingerprint {
     let mut fingerprint = of(&Root::real(), Topology::read());
     tell_spreading(&mut fingerprint);
@@ -27,14 +27,14 @@ pub fn read() -> Fingerprint {
     fingerprint
 }
 
-/// Bytes of memory that programs may still take without others being swapped out; none where the kernel does not say.
+/// Bytes of memory that programs may still use before the kernel swaps; `None` if the kernel does not report it.
 pub fn memory_available() -> Option<u64> {
     let memory = std::fs::read_to_string("/proc/meminfo").ok()?;
     Some(kib(&memory, "MemAvailable") * 1024).filter(|bytes| *bytes > 0)
 }
 
-/// A program's path and the BLAKE3 hash of its file; the hash is none when the file cannot be read. The
-/// version is left to whoever may start the program and ask.
+/// A program's path and the BLAKE3 hash of its file; the hash is `None` if the file cannot be read. The caller adds
+/// the version, since it may start the program.
 pub fn binary(path: &Path) -> BinaryFacts {
     let hash = || -> io::Result<String> {
         let mut hasher = blake3::Hasher::new();
@@ -75,7 +75,7 @@ fn of(root: &Root, topology: Topology) -> Fingerprint {
     fingerprint
 }
 
-/// Reads files and keeps the reasons where it cannot.
+/// Reads files, and keeps the reasons why it could not.
 struct Reader<'a> {
     root: &'a Root,
     unreadable: BTreeMap<String, String>,
@@ -103,7 +103,7 @@ fn kib(text: &str, name: &str) -> u64 {
     value(text, name).and_then(|value| value.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// On Arm the kernel tells numbers of maker and part instead of a name.
+/// On Arm the kernel gives numbers of implementer and part instead of a name.
 fn cpu_model(root: &Root, cpuinfo: &str) -> String {
     let numbers = || {
         let (maker, part) = (value(cpuinfo, "CPU implementer")?, value(cpuinfo, "CPU part")?);
@@ -113,7 +113,7 @@ fn cpu_model(root: &Root, cpuinfo: &str) -> String {
     value(cpuinfo, "model name").or_else(numbers).or_else(board).unwrap_or_else(|| "unknown".into())
 }
 
-/// None on bare metal, as far as the machine admits.
+/// The hypervisor; `None` on bare metal, as far as the machine shows it.
 fn hypervisor(root: &Root, cpuinfo: &str) -> Option<String> {
     if let Ok(kind) = root.text("sys/hypervisor/type") {
         return Some(kind);
@@ -129,20 +129,20 @@ fn hypervisor(root: &Root, cpuinfo: &str) -> Option<String> {
     })
 }
 
-/// `Linux version 6.1.0-18-amd64 (builder) (gcc …) #1 SMP …`, without the compiler.
+/// Shortens `Linux version 6.1.0-18-amd64 (builder) (gcc …) #1 SMP …` to release and build, without the compiler.
 fn kernel(version: &str) -> String {
     let release = version.split_whitespace().nth(2).unwrap_or(version);
     let build = version.find('#').map(|at| &version[at..]).unwrap_or_default();
     format!("{release} {build}").trim().to_owned()
 }
 
-/// `os-release(5)`.
+/// `PRETTY_NAME` of `os-release(5)`.
 fn os_name(text: &str) -> Option<String> {
     let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
     Some(name.trim_matches('"').to_owned())
 }
 
-/// The frequency governor of all cores, or each that is in use.
+/// The frequency governor of all cores, or each one in use.
 fn governor(reader: &mut Reader<'_>) -> Option<String> {
     let mut governors: Vec<String> = reader
         .root
@@ -171,13 +171,13 @@ fn turbo(reader: &mut Reader<'_>) -> Option<bool> {
     on.map(|on| on != 0).map_err(|_| reader.missing("turbo", "no driver says whether cores may boost")).ok()
 }
 
-/// Every readable file of a folder whose name is wanted.
+/// The text of every readable file in a folder whose name is `wanted`.
 fn folder(root: &Root, folder: &str, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
     let names = root.names(folder).into_iter().filter(|name| wanted(name));
     names.filter_map(|name| Some((name.clone(), root.text(&format!("{folder}/{name}")).ok()?))).collect()
 }
 
-/// Settings that move packets, timers or memory, by their dotted names.
+/// Settings that affect packets, timers or memory, by their dotted names.
 fn sysctls(root: &Root) -> BTreeMap<String, String> {
     let wanted = |group: &str, name: &str| match group {
         "net/core" => true,
@@ -200,7 +200,7 @@ fn sysctls(root: &Root) -> BTreeMap<String, String> {
     sysctls
 }
 
-/// `/proc/self/limits`: a name of several words, then the soft limit, the hard one, and a unit or none.
+/// Parses `/proc/self/limits`: a name of several words, then the soft limit, the hard one, and a unit or nothing.
 fn limits(text: &str) -> BTreeMap<String, String> {
     let wanted = ["Max open files", "Max locked memory", "Max processes", "Max realtime priority"];
     let limit = |name: &&str| {
@@ -212,7 +212,7 @@ fn limits(text: &str) -> BTreeMap<String, String> {
     wanted.iter().filter_map(limit).collect()
 }
 
-/// Queues of every network device, and the cores that packets are steered to by software.
+/// The queues of every network device, and the cores to which software steers their packets.
 /// <https://docs.kernel.org/networking/scaling.html>
 fn queues(root: &Root) -> BTreeMap<String, String> {
     let mut queues = BTreeMap::new();
@@ -233,7 +233,7 @@ fn queues(root: &Root) -> BTreeMap<String, String> {
     queues
 }
 
-/// How every network card spreads over its queues what it receives.
+/// Adds how each network card spreads received packets over its queues.
 fn tell_spreading(fingerprint: &mut Fingerprint) {
     for device in Root::real().names("sys/class/net") {
         let name = format!("{device}/rss");
@@ -244,7 +244,7 @@ fn tell_spreading(fingerprint: &mut Fingerprint) {
     }
 }
 
-/// `128 slots: queue 0 64, queue 1 64; Toeplitz; key 6d5a56da…`.
+/// For example `128 slots: queue 0 64, queue 1 64; Toeplitz; key 6d5a56da…`.
 fn spreading_words(told: &Spreading) -> String {
     let mut slots = BTreeMap::new();
     for queue in &told.queues {

@@ -10,15 +10,15 @@ use tempfile::TempDir;
 use crate::files::Root;
 use crate::topology::Topology;
 
-/// A machine whose logical cores are numbered as Linux on x86 does: first one thread of every core, package
-/// by package, then the second threads in the same order.
+/// A machine whose logical cores are numbered as by Linux on x86: the first thread of every core, package by
+/// package, then the second threads in the same order.
 pub(crate) struct Machine {
     pub(crate) packages: u32,
     pub(crate) cores_per_package: u32,
     pub(crate) threads_per_core: u32,
     /// How many neighbouring cores share one L2.
     pub(crate) cores_per_l2: u32,
-    /// Interrupt, handler's name, the core it goes to, how many there were.
+    /// Number, handler's name, core and count of each interrupt.
     pub(crate) interrupts: &'static [(u32, &'static str, u32, u64)],
 }
 
@@ -27,7 +27,7 @@ impl Machine {
         self.packages * self.cores_per_package
     }
 
-    /// Its topology, for a process that may use some of its logical cores, or all.
+    /// Its topology, for a process that may use the logical cores in `allowed`.
     pub(crate) fn topology(&self, allowed: &[u32]) -> Topology {
         let folder = TempDir::new().unwrap();
         self.write(folder.path());
@@ -103,7 +103,7 @@ impl Machine {
     }
 }
 
-/// A desktop: 8 cores with two threads each, a network device with queues on the first two cores.
+/// A desktop: 8 cores with two threads each, and a network device with queues on the first two cores.
 pub(crate) const DESKTOP: Machine = Machine {
     packages: 1,
     cores_per_package: 8,
@@ -126,6 +126,6 @@ pub(crate) const TWO_SOCKETS: Machine = Machine {
     interrupts: &[(60, "eth0-rx-0", 1, 9_000_000)],
 };
 
-/// Two cores and nothing to tell them apart.
+/// Two equal cores.
 pub(crate) const SMALL: Machine =
     Machine { packages: 1, cores_per_package: 2, threads_per_core: 1, cores_per_l2: 1, interrupts: &[] };

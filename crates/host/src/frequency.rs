@@ -1,10 +1,10 @@
-//! The clock of a core at one moment, where the kernel controls it.
+//! The clock frequency of a core at one moment, if the kernel controls it.
 
 use crate::files::Root;
 
-/// MHz of a core as the kernel's governor sees it: what it was set to, or on x86 the mean over the last tick
-/// (<https://docs.kernel.org/admin-guide/pm/cpufreq.html>, `scaling_cur_freq`). None where the kernel does not
-/// control it, as in most virtual machines.
+/// MHz of a core as the kernel's governor sees it: the frequency that was set, or on x86 the mean over the
+/// last tick (<https://docs.kernel.org/admin-guide/pm/cpufreq.html>, `scaling_cur_freq`). `None` if the kernel
+/// does not control the frequency, as in most virtual machines.
 pub(crate) fn mhz(root: &Root, cpu: u32) -> Option<f64> {
     let khz = root.number(&format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")).ok()?;
     Some(f64::from(khz) / 1e3)

@@ -1,8 +1,8 @@
-//! How fast cores are at what name servers do: system calls over loopback. What changes the speed of a virtual core is
-//! often whether another one shares its physical core, so all cores in use are read at the same time.
+//! Measures how fast cores do what name servers do: system calls over loopback. The speed of a virtual core often depends
+//! on whether another one shares its physical core. So all cores in use are measured at the same time.
 //!
-//! A reading loads its cores fully, at the priority of any server, so whatever is to be compared with it should rest. Its
-//! datagrams are in the UDP counters of the network namespace that it is called in.
+//! A reading loads its cores fully, at the priority of a server, so everything that is compared with it should be idle.
+//! Its datagrams count in the UDP counters of the caller's network namespace.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,30 +13,31 @@ use kqps_kernel::udp::{Peer, UdpOptions, UdpSocket};
 use kqps_kernel::{Wait, affinity, clock};
 use kqps_observation::{CoreGauge, GaugeFacts};
 
-/// A turn that takes longer is not slow but was interrupted: it takes some microseconds, and interrupts seldom more than
-/// a tenth of this.
+/// A turn that takes longer than this was interrupted. A turn takes some microseconds, and an interrupt seldom more than a
+/// tenth of this.
 const STALL_NS: u64 = 500_000;
 
-/// What a reading may take beyond its duration, stalls included. A core that others hold for longer has no speed.
+/// The most that a reading may take beyond its duration, stalls included. A core that others hold for longer has no speed.
 const GIVE_UP_NS: u64 = 10_000_000_000;
 
-/// How long a datagram may take, and how often it is looked for at least.
+/// How long a datagram may take to arrive, and how often the thread looks for it at least.
 const ARRIVES_NS: u64 = 1_000_000_000;
 const LOOKS_LEAST: u32 = 1000;
 
 /// A datagram as long as a usual query, bytes.
 const DATAGRAM: [u8; 64] = [0; 64];
 
-/// Has each of these cores, or all that the calling thread may use where the list is empty, do turns for `duration`, 10 ms
-/// as a rule: one datagram is sent over loopback to its own socket and received. Turns count from when all cores do them
-/// until each has done them for that long; a turn in which the core stood still for more than half a millisecond does not
-/// count, nor its time. Beyond its duration a call takes a few tenths of a millisecond.
+/// Measures these cores, or all that the calling thread may use if the list is empty, for `duration`, usually 10 ms. Each
+/// core does turns: it sends one datagram over loopback to its own socket and receives it. Turns count from the moment
+/// when all cores do them, until each core has done them for that long. If a core stands still for more than half a
+/// millisecond in a turn, neither the turn nor its time counts. A call takes a few tenths of a millisecond longer than
+/// `duration`.
 ///
-/// Fails where a core does not exist or is not allowed here, where loopback is down, and where a core does not get to it
-/// within 10 s.
+/// Fails if a core does not exist or is not allowed here, if loopback is down, or if a core does not finish within 10 s
+/// beyond `duration`.
 pub fn gauge(cpus: &[u32], duration: Duration) -> io::Result<GaugeFacts> {
     let cpus = cores(cpus)?;
-    // Made before the start, and by the calling thread, whose network it is.
+    // The calling thread makes the sockets, before the start, since they belong to its network namespace.
     let sockets = cpus.iter().map(|_| own_socket()).collect::<io::Result<Vec<_>>>()?;
     let together = Together::new(cpus.len(), duration);
     let cores = thread::scope(|scope| {
@@ -55,7 +56,7 @@ pub fn gauge(cpus: &[u32], duration: Duration) -> io::Result<GaugeFacts> {
     cores.map(|cores| GaugeFacts { cores })
 }
 
-/// These cores, each once, ascending; all that the calling thread may use where the list is empty.
+/// These cores, each once, ascending; all that the calling thread may use if the list is empty.
 pub(crate) fn cores(cpus: &[u32]) -> io::Result<Vec<u32>> {
     let mut cpus = if cpus.is_empty() { affinity::allowed()? } else { cpus.to_vec() };
     cpus.sort_unstable();
@@ -63,13 +64,13 @@ pub(crate) fn cores(cpus: &[u32]) -> io::Result<Vec<u32>> {
     Ok(cpus)
 }
 
-/// One core's part. Where another core fails, what it returns is nothing to go by.
+/// One core's part. If another core fails, the caller drops the result.
 fn work(cpu: u32, mut turn: Turn, together: &Together) -> io::Result<CoreGauge> {
     let of = |error: io::Error| io::Error::new(error.kind(), format!("cannot gauge core {cpu}: {error}"));
     affinity::pin_thread(cpu).map_err(of)?;
     turn.take().map_err(of)?;
     together.ready.fetch_add(1, Ordering::Relaxed);
-    // Turns here do not count; the core is warm when those begin that do.
+    // These turns do not count. They warm up the core.
     while !together.all(&together.ready) {
         turn.take().map_err(of)?;
         together.still_has_time(clock::now_ns()).map_err(of)?;
@@ -94,7 +95,7 @@ struct Together {
     threads: usize,
     duration_ns: u64,
     ends_at_latest_ns: u64,
-    /// Threads that do turns on their cores, and those that have done them for the whole duration.
+    /// Threads that do turns on their cores, and threads that have done them for the whole duration.
     ready: AtomicUsize,
     done: AtomicUsize,
     failed: AtomicBool,
@@ -108,12 +109,12 @@ impl Together {
         Self { threads, duration_ns, ends_at_latest_ns, ready, done, failed: AtomicBool::new(false) }
     }
 
-    /// Whether all threads have come so far, or need not be waited for since one has failed.
+    /// Whether all threads have come this far, or one has failed and none need wait.
     fn all(&self, count: &AtomicUsize) -> bool {
         count.load(Ordering::Relaxed) >= self.threads || self.failed.load(Ordering::Relaxed)
     }
 
-    /// Has the other threads end if one has failed.
+    /// Marks the reading as failed if `outcome` is an error, so that the other threads end.
     fn unless_failed<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
         outcome.inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
     }
@@ -122,7 +123,7 @@ impl Together {
         if now_ns <= self.ends_at_latest_ns {
             return Ok(());
         }
-        let words = "it, or one that is gauged with it, was held by others nearly all the time";
+        let words = "other programs held this core, or another core of the gauge, nearly all the time";
         Err(io::Error::new(io::ErrorKind::TimedOut, words))
     }
 }
@@ -139,7 +140,7 @@ fn own_socket() -> io::Result<Turn> {
         let options = UdpOptions { nonblocking: true, ..UdpOptions::default() };
         let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &options)?;
         let address = socket.local_addr()?;
-        // What others send there is not received.
+        // A connected socket receives nothing from others.
         socket.connect(address)?;
         Ok(Turn {
             socket,
@@ -155,11 +156,11 @@ fn own_socket() -> io::Result<Turn> {
 }
 
 impl Turn {
-    /// Sends a datagram, by its address as servers do, and receives it.
+    /// Sends a datagram to an explicit address, as servers do, and receives it.
     #[inline]
     fn take(&mut self) -> io::Result<()> {
         self.socket.send(&DATAGRAM, &self.myself)?;
-        // The kernel delivers it within the call that sends it, unless a thread of its own has work of that kind left.
+        // The kernel delivers the datagram within the call that sends it, unless its own thread for this has work left.
         match self.socket.recv(&mut self.buffer, &mut Peer::default(), Wait::No)? {
             Some(_) => Ok(()),
             None => self.wait(),
@@ -194,7 +195,7 @@ impl Tally {
         Self { looked_ns: now_ns, turns: 0, worked_ns: 0, stalled_ns: 0 }
     }
 
-    /// A turn ends.
+    /// Records the end of a turn.
     #[inline]
     fn add(&mut self, now_ns: u64) {
         let took_ns = now_ns - self.looked_ns;
@@ -222,7 +223,7 @@ mod tests {
     #[test]
     fn a_stall_is_no_slowness() {
         let mut tally = Tally::begin(1_000_000);
-        // Four turns of 5 µs, one slow one of 0.5 ms, and one with a stall of 3 ms, which does not count.
+        // Four turns of 5 µs, a slow turn of 0.5 ms, and a turn with a stall of 3 ms, which does not count.
         for now_ns in [1_005_000, 1_010_000, 1_015_000, 1_020_000, 1_520_000, 4_525_000] {
             tally.add(now_ns);
         }

@@ -1,5 +1,5 @@
-//! Which cores take the interrupts of network devices: `/proc/interrupts` for how many there were,
-//! `/proc/irq/N/` for where they may go, `/sys/class/net` for whose they are.
+//! The cores that take the interrupts of network devices. `/proc/interrupts` has the counts, `/proc/irq/N/`
+//! the cores that each may go to, and `/sys/class/net` the devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -9,19 +9,20 @@ use crate::files::Root;
 /// One interrupt of a network device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interrupt {
-    /// The kernel's number for it.
+    /// The kernel's number of the interrupt.
     pub irq: u32,
-    /// What the driver calls it: `eth0-TxRx-3`, `virtio2-input.0`.
+    /// The driver's name for it: `eth0-TxRx-3`, `virtio2-input.0`.
     pub name: String,
-    /// The network device.
+    /// The name of the network device.
     pub device: String,
-    /// The cores it is delivered to, or where the kernel does not say that, those it may be delivered to.
+    /// The cores to which it is delivered or, if the kernel does not report them, those to which it may be
+    /// delivered.
     pub cpus: Vec<u32>,
-    /// How many there were since boot, on all cores.
+    /// How often it came since boot, on all cores.
     pub count: u64,
 }
 
-/// All interrupts of network devices, by number.
+/// Reads all interrupts of network devices, by number.
 pub(crate) fn read(root: &Root) -> io::Result<Vec<Interrupt>> {
     let lines = parse(&root.text("proc/interrupts")?);
     let devices = devices(root);
@@ -40,7 +41,6 @@ pub(crate) fn read(root: &Root) -> io::Result<Vec<Interrupt>> {
     Ok(interrupts)
 }
 
-/// A numbered line of `/proc/interrupts`.
 #[derive(Debug, PartialEq, Eq)]
 struct Line {
     irq: u32,
@@ -49,8 +49,8 @@ struct Line {
     cpus_seen: Vec<u32>,
 }
 
-/// <https://docs.kernel.org/filesystems/proc.html>, 1.2. The heading names the cores that are online; names
-/// of controllers and handlers follow the counts. Lines such as `NMI:` are not devices and are left out.
+/// <https://docs.kernel.org/filesystems/proc.html>, 1.2. The heading names the online cores. The names of
+/// controllers and handlers follow the counts. Lines such as `NMI:` are not devices, and are left out.
 fn parse(text: &str) -> Vec<Line> {
     let mut lines = text.lines();
     let cpus: Vec<u32> = lines
@@ -88,7 +88,7 @@ impl Devices {
     }
 }
 
-/// Whether a handler's name begins with a device's: `eth1` and `eth1-TxRx-0`, but not `eth10-TxRx-0`.
+/// Whether a handler's name begins with a device's: `eth1` and `eth1-TxRx-0` do, but not `eth10-TxRx-0`.
 fn belongs(handler: &str, device: &str) -> bool {
     handler.strip_prefix(device).is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
 }

@@ -1,11 +1,11 @@
-//! The drop ledger: where the packets of a trial were lost, found in two ways that must agree. A pure function
+//! The drop ledger: where a trial lost its packets, found in two ways that must agree. It is a pure function
 //! of the facts.
 //!
-//! Counters of **drops** say it themselves: those of sockets, of the backlog, of interfaces. Counters of
-//! **passages** say it by what is missing between two of them, and so find what is dropped silently, by a
-//! filter or by the subject. Passages tell how many were lost on each stretch of the way, drops tell where on
-//! it. Only what sockets of player and subject dropped is believed whatever the passages say: nobody else
-//! moves those counters.
+//! Counters of **drops** are those of sockets, of the backlog and of interfaces. Counters of **passages** show
+//! losses as the difference between two of them. So they also find silent losses, in a filter or in the
+//! subject. Passages show how many packets were lost on each stretch of the way, drops show where on the
+//! stretch. The drops of the player's and the subject's sockets count whatever the passages show, since no
+//! other traffic moves those counters.
 
 mod passages;
 mod stretch;
@@ -20,33 +20,33 @@ pub enum SubjectSide {
     Here,
     /// In another namespace, whose counters are in [`SubjectFacts::network`].
     There,
-    /// Out of sight.
+    /// In no namespace whose counters can be read.
     #[default]
     Unseen,
 }
 
-/// What the ledger is drawn up from.
+/// The facts from which the ledger is computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
-    /// What became of every query.
+    /// The fate of every query.
     pub accounts: &'a Accounts,
     /// Datagrams that the player's own sockets dropped.
     pub player_socket_drops: u64,
-    /// Messages that the player handed to the kernel; one may hold several queries.
+    /// Messages that the player passed to the kernel; one may hold several queries.
     pub messages_sent: u64,
     /// Messages that the player read; one may hold several replies.
     pub messages_heard: u64,
-    /// Whether they went over IPv6.
+    /// Whether the messages went over IPv6.
     pub ipv6: bool,
-    /// The host, with the player's namespace.
+    /// The facts of the host, with the player's namespace.
     pub host: &'a HostFacts,
-    /// The subject, where it was watched.
+    /// The facts of the subject, if it was watched.
     pub subject: Option<&'a SubjectFacts>,
-    /// Where it is.
+    /// Where the subject is.
     pub side: SubjectSide,
 }
 
-/// Places what was intended and has no reply at all.
+/// Places every query that was intended and has no reply at all.
 pub fn ledger(evidence: &Evidence<'_>) -> Ledger {
     let accounts = evidence.accounts;
     let passages = passages::count(evidence);
@@ -54,7 +54,7 @@ pub fn ledger(evidence: &Evidence<'_>) -> Ledger {
         vec![placed(Place::PlayerUnsent, accounts.unsent), placed(Place::PlayerSend, accounts.send_failed)];
     let drops = stretch::Drops::of(evidence);
     if accounts.lost == 0 {
-        // What somebody else may have lost is none of this trial's business then.
+        // The counters of other traffic then have nothing to do with this trial.
         places.extend(drops.alone().into_iter().filter(|placed| !placed.shared));
     } else if passages.are_disturbed() {
         places.extend(drops.alone());
@@ -73,7 +73,7 @@ pub fn ledger(evidence: &Evidence<'_>) -> Ledger {
     }
 }
 
-/// A loss that nobody else's counters are in.
+/// A loss found by a counter that no other traffic moves.
 fn placed(place: Place, count: u64) -> Placed {
     Placed { place, count, by: FoundBy::Drops, shared: false }
 }

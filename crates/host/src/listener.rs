@@ -1,8 +1,8 @@
-//! The processes behind an address of this host: those that have the sockets which take what is sent there.
+//! The processes behind an address of this host: those that have the sockets which receive what is sent there.
 //!
 //! A socket has an inode in the kernel's table of sockets, and a process that has it open shows the same inode among its
-//! files. Servers share sockets: with their workers, with the service manager that opened them, and by `SO_REUSEPORT`
-//! with processes that are no relatives. What comes back are the processes that, with their descendants, are the server.
+//! files. Servers share sockets: with their workers, with the service manager that opened them, and through `SO_REUSEPORT`
+//! with unrelated processes. The result is the processes that, with their descendants, are the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::process;
 
-/// A UDP socket that is bound.
+/// A bound UDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bound {
     at: SocketAddr,
@@ -18,8 +18,8 @@ struct Bound {
     inode: u64,
 }
 
-/// The processes that take what is sent to these addresses, without those that descend from one of them; or why they
-/// are not known. Sockets are looked for in the network namespace of the calling thread.
+/// Returns the processes that receive what is sent to these addresses, without those that descend from one of them. The
+/// error is the reason why they are not known. This searches for sockets in the network namespace of the calling thread.
 pub fn listeners(targets: &[SocketAddr]) -> Result<Vec<u32>, String> {
     let wanted = sockets_of(targets)?;
     let inodes: BTreeSet<u64> = wanted.keys().copied().collect();
@@ -29,11 +29,11 @@ pub fn listeners(targets: &[SocketAddr]) -> Result<Vec<u32>, String> {
         let (at, uid) = (wanted[inode].at, wanted[inode].uid);
         return Err(if hidden {
             format!(
-                "the socket at {at} belongs to user {uid}, whose processes cannot be looked into from here (run as root, \
+                "the socket at {at} belongs to user {uid}, whose processes cannot be inspected from here (run as root, \
                  or as that user)"
             )
         } else {
-            format!("no process that can be seen here has the socket at {at}")
+            format!("no visible process has the socket at {at}")
         });
     }
     let holders: BTreeSet<u32> = holders.into_keys().collect();
@@ -45,11 +45,11 @@ pub fn listeners(targets: &[SocketAddr]) -> Result<Vec<u32>, String> {
     kin.servers(&holders)
 }
 
-/// The kernel hands out its table of sockets in pieces, and passes over some when others close between two of them. What is not
-/// there in so many readings is not there.
+/// Readings of the kernel's table of sockets before a socket counts as missing. The kernel returns the table in pieces, and
+/// skips some sockets if others close between two pieces.
 const READINGS: u32 = 4;
 
-/// The sockets that take what is sent to these addresses, by inode.
+/// The sockets that receive what is sent to these addresses, by inode.
 fn sockets_of(targets: &[SocketAddr]) -> Result<BTreeMap<u64, Bound>, String> {
     let mut missing = None;
     for _ in 0..READINGS {
@@ -64,7 +64,7 @@ fn sockets_of(targets: &[SocketAddr]) -> Result<BTreeMap<u64, Bound>, String> {
     Err(format!("no UDP socket of this network namespace is bound to {target}"))
 }
 
-/// Every UDP socket that takes datagrams from anybody.
+/// Every UDP socket that receives datagrams from anybody.
 fn all_bound() -> Result<Vec<Bound>, String> {
     let table = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{name}"));
     let mut bound = parse(&table("udp").map_err(|error| format!("/proc/net/udp cannot be read: {error}"))?);
@@ -73,7 +73,7 @@ fn all_bound() -> Result<Vec<Bound>, String> {
     Ok(bound)
 }
 
-/// The sockets of `/proc/net/udp` or `udp6` that are not connected to a peer.
+/// Parses the sockets of `/proc/net/udp` or `udp6` that are not connected to a peer.
 fn parse(table: &str) -> Vec<Bound> {
     let socket = |line: &str| {
         let mut columns = line.split_whitespace();
@@ -85,7 +85,7 @@ fn parse(table: &str) -> Vec<Bound> {
     table.lines().skip(1).filter_map(socket).collect()
 }
 
-/// `0100007F:14B4`: 32-bit words of an address as they lie in memory, read as numbers of this machine.
+/// Parses an address such as `0100007F:14B4`. Its 32-bit words are printed as numbers of this machine's byte order.
 fn address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
@@ -104,8 +104,8 @@ fn address(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-/// The sockets that the kernel chooses among for what is sent to an address: those bound to it, or else those bound to
-/// any. Sockets of IPv6 take IPv4, too, unless others do.
+/// The sockets among which the kernel chooses for datagrams to an address: those bound to it, or else those bound to any
+/// address. IPv6 sockets receive IPv4, too, unless IPv4 sockets do.
 fn taking(bound: &[Bound], target: SocketAddr) -> Vec<Bound> {
     let ip = target.ip();
     let candidates: &[IpAddr] = &match ip {
@@ -121,7 +121,7 @@ fn taking(bound: &[Bound], target: SocketAddr) -> Vec<Bound> {
     candidates.iter().map(at).find(|sockets| !sockets.is_empty()).unwrap_or_default()
 }
 
-/// The processes that have any of these sockets open, and which; and whether any process could not be looked into.
+/// The processes that have any of these sockets open, with the sockets, and whether some process could not be inspected.
 fn holders(inodes: &BTreeSet<u64>) -> (BTreeMap<u32, BTreeSet<u64>>, bool) {
     let (mut holders, mut hidden) = (BTreeMap::new(), false);
     for pid in process::all() {
@@ -138,22 +138,22 @@ fn holders(inodes: &BTreeSet<u64>) -> (BTreeMap<u32, BTreeSet<u64>>, bool) {
     (holders, hidden)
 }
 
-/// A process and all that it descends from.
+/// A process and all its ancestors.
 fn ancestors(pid: u32) -> BTreeSet<u32> {
     std::iter::successors(Some(pid), |pid| process::parent(*pid)).collect()
 }
 
-/// What is known of how processes are related.
+/// How processes are related, as far as is known.
 struct Kin<'a> {
     parent: &'a dyn Fn(u32) -> Option<u32>,
     /// Whether two processes run the same program.
     is_same: &'a dyn Fn(u32, u32) -> bool,
-    /// The player and all that it descends from.
+    /// The player and all its ancestors.
     own: &'a BTreeSet<u32>,
 }
 
 impl Kin<'_> {
-    /// Of the processes that hold a server's sockets those that, with their descendants, are the server.
+    /// Reduces the processes that hold a server's sockets to those that, with their descendants, are the server.
     fn servers(&self, holders: &BTreeSet<u32>) -> Result<Vec<u32>, String> {
         let mut servers = BTreeSet::new();
         for &holder in holders.iter().filter(|holder| !self.handed_on(**holder, holders)) {
@@ -166,8 +166,8 @@ impl Kin<'_> {
             }
             if self.own.contains(&holder) {
                 return Err(format!(
-                    "process {holder} has the socket and started this player: what it uses cannot be told from what \
-                     the player does"
+                    "process {holder} has the socket and started this player: its CPU time cannot be \
+                     separated from the player's"
                 ));
             }
             servers.insert(self.eldest(holder));
@@ -179,13 +179,13 @@ impl Kin<'_> {
         Ok(eldest.copied().collect())
     }
 
-    /// Whether a process only opened the sockets for another one: as a service manager does, whose program is another.
+    /// Whether a process only opened the sockets for others, as a service manager does, which runs another program.
     fn handed_on(&self, holder: u32, holders: &BTreeSet<u32>) -> bool {
         let mut heirs = holders.iter().filter(|other| self.descends(**other, holder)).peekable();
         heirs.peek().is_some() && heirs.all(|heir| !(self.is_same)(*heir, holder))
     }
 
-    /// The process from which one descends through others that run the same program, as a worker does from its server.
+    /// The oldest ancestor that a process has through processes of the same program. A worker descends so from its server.
     fn eldest(&self, pid: u32) -> u32 {
         let parent = |pid: &u32| {
             let parent = (self.parent)(*pid)?;
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(taking("[::1]:5300"), [0; 0]);
     }
 
-    /// Processes as (number, parent, program), of which these hold the sockets and 90 is the player; the servers.
+    /// The servers among processes given as (number, parent, program). `holders` hold the sockets, and 90 is the player.
     fn servers(processes: &[(u32, u32, &str)], holders: &[u32]) -> Result<Vec<u32>, String> {
         let parent = |pid| processes.iter().find(|one| one.0 == pid).map(|one| one.1).filter(|it| *it > 0);
         let program = |pid| processes.iter().find(|one| one.0 == pid).map(|one| one.2);
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn servers_that_share_an_address_are_all_found() {
-        // Started by the shell that started the player, which is none of them.
+        // These were started by the shell that also started the player. The shell is no server.
         let all = [&ROOT[..], &[(30, 80, "unbound"), (31, 80, "unbound"), (32, 31, "unbound")]].concat();
         assert_eq!(servers(&all, &[30, 31, 32]), Ok(vec![30, 31]));
     }
@@ -274,7 +274,7 @@ mod tests {
         assert!(
             servers(&all, &[80]).unwrap_err().contains("process 80 has the socket and started this player")
         );
-        // One that the player's parent started is.
+        // A process that the player's parent started is one.
         assert_eq!(servers(&all, &[80, 61]), Ok(vec![60]), "the shell opened its socket");
     }
 }

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The backlog's counters over all cores since boot.
+/// One core's counters of the backlog since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Softnet {
     pub(crate) dropped: u64,
     pub(crate) squeezed: u64,
 }
 
-/// `/proc/net/softnet_stat`: a line per core, columns in hexadecimal, of which the second and third are meant.
-/// They are 32 bits wide and may wrap; see [`Softnet::since`].
+/// Parses `/proc/net/softnet_stat`: a line per core, with hexadecimal columns. The second is `dropped`, the
+/// third `squeezed`. They have 32 bits and may wrap; see [`Softnet::since`].
 pub(crate) fn parse_softnet(text: &str) -> Vec<Softnet> {
     let line = |line: &str| {
         let mut columns = line.split_whitespace().map(|column| u64::from_str_radix(column, 16).unwrap_or(0));
@@ -20,7 +20,7 @@ pub(crate) fn parse_softnet(text: &str) -> Vec<Softnet> {
 }
 
 impl Softnet {
-    /// What was counted between two readings of all cores.
+    /// The counts of all cores between two readings.
     pub(crate) fn since(before: &[Self], after: &[Self]) -> Self {
         let grown = |before: u64, after: u64| u64::from((after as u32).wrapping_sub(before as u32));
         before.iter().zip(after).fold(Self::default(), |sum, (before, after)| Self {
@@ -30,7 +30,7 @@ impl Softnet {
     }
 }
 
-/// `/proc/net/udp` and `udp6`: inode → drops, for the sockets in `inodes`.
+/// Parses `/proc/net/udp` and `udp6`: inode → drops, for the sockets in `inodes`.
 pub(crate) fn parse_sockets(text: &str, inodes: &BTreeSet<u64>) -> BTreeMap<u64, u64> {
     let socket = |line: &str| {
         let mut columns = line.split_whitespace();

@@ -6,7 +6,7 @@ use std::io;
 
 use crate::cpu_time::TICKS_PER_S;
 
-/// What `/proc/PID/stat` or `/proc/PID/task/TID/stat` says.
+/// Fields of `/proc/PID/stat` or `/proc/PID/task/TID/stat`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) name: String,
@@ -16,16 +16,16 @@ pub(crate) struct Stat {
     pub(crate) parent: u32,
     pub(crate) user_ticks: u64,
     pub(crate) system_ticks: u64,
-    /// Of children that have ended and were waited for.
+    /// User ticks of children that have ended and were waited for.
     pub(crate) children_user_ticks: u64,
-    /// The same.
+    /// System ticks of children that have ended and were waited for.
     pub(crate) children_system_ticks: u64,
-    /// In ticks since boot: tells a process from a later one of the same number.
+    /// In ticks since boot. Distinguishes a process from a later one with the same number.
     pub(crate) started: u64,
     pub(crate) cpu: u32,
 }
 
-/// `proc_pid_stat(5)`. The name is in parentheses and may itself hold any character.
+/// Parses `proc_pid_stat(5)`. The name is in parentheses, and may itself hold any character.
 pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
     let (head, tail) = text.rsplit_once(')')?;
     let (_, name) = head.split_once('(')?;
@@ -54,17 +54,16 @@ pub(crate) struct Thread {
     pub(crate) name: String,
     pub(crate) started: u64,
     pub(crate) cpu: u32,
-    /// Time on a core. Behind by a scheduler tick (1 to 10 ms) at most while the thread runs.
+    /// Time on a core. At most a scheduler tick (1 to 10 ms) behind while the thread runs.
     pub(crate) on_cpu_ns: u64,
-    /// In ticks, as are the next: too coarse for a time, and good for its division.
+    /// Too coarse for a time, but good enough for its division into user and system time.
     pub(crate) user_ticks: u64,
-    /// The same.
     pub(crate) system_ticks: u64,
 }
 
 impl Thread {
-    /// Reads a thread. Time comes from `schedstat`, in nanoseconds; the ticks of `stat` are too coarse for a
-    /// trial of half a second, and serve where the kernel keeps no `schedstat`.
+    /// Reads a thread. The time comes from `schedstat`, in nanoseconds, since the ticks of `stat` are too coarse for
+    /// a trial of half a second. Without `schedstat` this falls back to ticks.
     pub(crate) fn read(pid: u32, tid: u32) -> io::Result<Self> {
         let folder = format!("/proc/{pid}/task/{tid}");
         let stat = read_stat(&folder)?;
@@ -87,13 +86,13 @@ impl Thread {
 pub(crate) struct Process {
     pub(crate) pid: u32,
     pub(crate) stat: Stat,
-    /// CPU time of all its threads, those that have ended included.
+    /// CPU time of all its threads, including those that have ended.
     pub(crate) cpu_ns: u64,
     pub(crate) threads: Vec<Thread>,
 }
 
 impl Process {
-    /// Reads a process; threads that end meanwhile are left out.
+    /// Reads a process. Threads that end meanwhile are left out.
     pub(crate) fn read(pid: u32) -> io::Result<Self> {
         let stat = read_stat(&format!("/proc/{pid}"))?;
         let cpu_ns = kqps_kernel::clock::process_cpu_ns_of(pid)
@@ -113,7 +112,7 @@ impl Process {
     }
 }
 
-/// Ticks of `USER_HZ` in nanoseconds.
+/// Converts ticks of `USER_HZ` to nanoseconds.
 pub(crate) fn ticks_ns(ticks: u64) -> u64 {
     ticks * (1e9 / TICKS_PER_S) as u64
 }
@@ -123,25 +122,25 @@ fn read_stat(folder: &str) -> io::Result<Stat> {
         .ok_or_else(|| io::Error::other("stat has another form than expected"))
 }
 
-/// Whether a process is there and has not ended.
+/// Whether a process exists and has not ended.
 pub fn lives(pid: u32) -> bool {
     read_stat(&format!("/proc/{pid}")).is_ok_and(|stat| !stat.ended)
 }
 
-/// The parent of a process, if it runs the same program, as that of a server's worker does. Not where this process
-/// descends from it too: whoever started both is no part of a server.
+/// The parent of a process, if it runs the same program, as a server does for its worker. `None` if this process
+/// descends from the parent too, since a program that started both is not part of a server.
 pub fn parent_of_same_program(pid: u32) -> Option<u32> {
     let parent = parent(pid)?;
     let same = runs_same_program(pid, parent);
     (same && !family(parent).contains(&std::process::id())).then_some(parent)
 }
 
-/// The parent of a process; none of the first one, and of one that is gone.
+/// The parent of a process; `None` for the first process, and for one that has ended.
 pub(crate) fn parent(pid: u32) -> Option<u32> {
     read_stat(&format!("/proc/{pid}")).ok().map(|stat| stat.parent).filter(|parent| *parent > 0)
 }
 
-/// Whether two processes run the same program, as far as that may be looked at.
+/// Whether two processes run the same program, as far as this process may see it.
 pub(crate) fn runs_same_program(one: u32, other: u32) -> bool {
     let program = |pid: u32| fs::read_link(format!("/proc/{pid}/exe")).ok();
     program(one).is_some_and(|program_of_one| program(other) == Some(program_of_one))
@@ -157,7 +156,7 @@ pub(crate) fn thread_ids(pid: u32) -> io::Result<Vec<u32>> {
     Ok(tids)
 }
 
-/// The name of the program that a process runs; by the name of the process where its file may not be looked at.
+/// The name of the program that a process runs, or the name of the process if its file may not be read.
 pub(crate) fn program(pid: u32) -> Option<String> {
     let file = fs::read_link(format!("/proc/{pid}/exe")).ok();
     let name = file.as_ref().and_then(|file| file.file_name()?.to_str());
@@ -166,15 +165,14 @@ pub(crate) fn program(pid: u32) -> Option<String> {
     name.or_else(|| read_stat(&format!("/proc/{pid}")).ok().map(|stat| stat.name))
 }
 
-/// The cores that the threads of these processes and of all their descendants may run on, all of them together. Empty
-/// where they cannot be read.
+/// The cores that any thread of these processes and their descendants may run on. Empty if they cannot be read.
 pub fn allowed_cpus(pids: &[u32]) -> Vec<u32> {
     let threads = families(pids).into_iter().flat_map(|pid| thread_ids(pid).unwrap_or_default());
     let cpus = threads.filter_map(|thread| kqps_kernel::affinity::allowed_to(thread).ok()).flatten();
     cpus.collect::<BTreeSet<u32>>().into_iter().collect()
 }
 
-/// The threads of a process and of all its descendants, by number. Those that end meanwhile are left out.
+/// The threads of a process and of all its descendants, by number. Threads that end meanwhile are left out.
 pub fn threads_of(pid: u32) -> Vec<u32> {
     family(pid).into_iter().flat_map(|pid| thread_ids(pid).unwrap_or_default()).collect()
 }
@@ -196,8 +194,8 @@ pub(crate) fn families(pids: &[u32]) -> Vec<u32> {
     all
 }
 
-/// A process and all its descendants, parents first. Those that were given to another parent because their own
-/// has ended are not found.
+/// A process and all its descendants, parents first. Processes that got another parent because their own ended are
+/// not found.
 pub(crate) fn family(pid: u32) -> Vec<u32> {
     let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).is_ok();
     let parents = if listed { Vec::new() } else { every_parent() };
@@ -227,13 +225,13 @@ fn every_parent() -> Vec<(u32, u32)> {
     all().filter_map(|pid| Some((pid, read_stat(&format!("/proc/{pid}")).ok()?.parent))).collect()
 }
 
-/// Every process that can be seen.
+/// Every visible process.
 pub(crate) fn all() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// What `/proc/PID/task/TID/status` and `/proc/PID/status` say, as far as it is wanted.
+/// Fields of `/proc/PID/task/TID/status` and `/proc/PID/status`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) rss_bytes: u64,
@@ -241,7 +239,7 @@ pub(crate) struct Status {
     pub(crate) involuntary_switches: u64,
 }
 
-/// Reads a thread's status; memory is that of its process.
+/// Reads a thread's status. The memory is that of its process.
 pub(crate) fn read_status(pid: u32, tid: u32) -> io::Result<Status> {
     Ok(parse_status(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"))?))
 }
@@ -258,8 +256,8 @@ fn parse_status(text: &str) -> Status {
     }
 }
 
-/// Proportional memory: every page divided by the number of processes that share it. Takes the kernel about a
-/// millisecond per 100 MB.
+/// Proportional memory in bytes: every page divided by the number of processes that share it. The kernel takes about
+/// a millisecond per 100 MB.
 pub(crate) fn read_pss_bytes(pid: u32) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));

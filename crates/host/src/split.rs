@@ -1,12 +1,12 @@
-//! Sharing the cores of one machine between the player and its subject, so that they disturb each other as
-//! little as the machine allows. A pure function of the topology: the same machine is always split the same
-//! way, and a run can be resumed.
+//! Divides the cores of one machine between the player and its subject, so that they disturb each other as
+//! little as the machine allows. It is a pure function of the topology. The same machine is always split the
+//! same way, so a run can be resumed.
 
 use kqps_observation::fingerprint::CoreFacts;
 
 use crate::topology::Topology;
 
-/// Who gets which cores. Both lists are ascending and not empty.
+/// The cores of each side. Both lists are ascending and not empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Split {
     /// The player's logical cores.
@@ -17,13 +17,13 @@ pub struct Split {
     pub shared: bool,
 }
 
-/// Gives `player` and `subject` logical cores (at least one each) to the two sides, or fewer when there are
-/// not as many.
+/// Gives `player` and `subject` logical cores (at least one each) to the two sides, or fewer if there are not
+/// as many.
 ///
 /// No physical core serves both sides unless there is only one. Each logical core has a physical core of its
-/// own as long as there are enough. Preferred are cores of one NUMA node, then those that no network device
-/// interrupts, then any but core 0, which keeps the house; the subject chooses first, because the figure is
-/// the subject's.
+/// own as long as there are enough. The split prefers cores of one NUMA node, then cores that no network
+/// device interrupts, then any core except core 0, which runs kernel housekeeping. The subject chooses first,
+/// because the figure is the subject's.
 pub fn split(topology: &Topology, player: usize, subject: usize) -> Split {
     let (player, subject) = (player.max(1), subject.max(1));
     let physical = physical_cores(topology);
@@ -32,7 +32,7 @@ pub fn split(topology: &Topology, player: usize, subject: usize) -> Split {
         let for_subject = if wanted <= physical.len() {
             subject
         } else {
-            // In proportion, rounded up, and one at least for the player.
+            // In proportion, rounded up, with at least one for the player.
             (physical.len() * subject).div_ceil(wanted).clamp(1, physical.len() - 1)
         };
         let (subjects, players) = physical.split_at(for_subject);
@@ -50,7 +50,8 @@ pub fn split(topology: &Topology, player: usize, subject: usize) -> Split {
     }
 }
 
-/// `count` logical cores: the first of every physical core, then the second of every one, and so on.
+/// `count` logical cores: the first of every physical core, then the second of every physical core, and so
+/// on.
 fn take(physical: &[Vec<u32>], count: usize) -> Vec<u32> {
     let deepest = physical.iter().map(Vec::len).max().unwrap_or(0);
     let mut cpus: Vec<u32> = (0..deepest)
@@ -61,7 +62,7 @@ fn take(physical: &[Vec<u32>], count: usize) -> Vec<u32> {
     cpus
 }
 
-/// The logical cores of every physical core that may be used, the most wanted physical core first.
+/// The logical cores of every physical core that may be used, from the most to the least preferred.
 fn physical_cores(topology: &Topology) -> Vec<Vec<u32>> {
     let mut physical: Vec<(&CoreFacts, Vec<u32>)> = Vec::new();
     for core in &topology.cores {
@@ -78,7 +79,7 @@ fn physical_cores(topology: &Topology) -> Vec<Vec<u32>> {
     physical.into_iter().map(|(_, cpus)| cpus).collect()
 }
 
-/// The node with the most physical cores, the first of equals.
+/// The node with the most physical cores; the first of equals.
 fn home_node(physical: &[(&CoreFacts, Vec<u32>)]) -> u32 {
     let size = |node: u32| physical.iter().filter(|(core, _)| core.numa_node == node).count();
     let nodes = physical.iter().map(|(core, _)| core.numa_node);
@@ -119,10 +120,10 @@ mod tests {
     #[test]
     fn siblings_and_interrupted_cores_come_last() {
         let desktop = DESKTOP.topology(&[]);
-        // Interrupted are cores 1 and 8, and with 8 its sibling 0.
+        // Cores 1 and 8 have interrupts, and 0 is a sibling of 8.
         assert_eq!(split_of(&desktop, 2, 4), (vec![6, 7], vec![2, 3, 4, 5], false));
         assert_eq!(split_of(&desktop, 4, 4), (vec![0, 1, 6, 7], vec![2, 3, 4, 5], false));
-        // More than there are cores: both threads of a core go to one side.
+        // With more logical than physical cores, both threads of a core go to one side.
         let (player, subject, shared) = split_of(&desktop, 4, 12);
         assert_eq!((player, shared), (vec![0, 1, 8, 9], false));
         assert_eq!(subject, [2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15]);

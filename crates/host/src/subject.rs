@@ -1,4 +1,4 @@
-//! The subject: a process and all its descendants, read before and after a trial and differenced.
+//! The subject: a process and all its descendants. Its counters are read before and after a trial, and subtracted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,7 +17,7 @@ pub(crate) struct CpuReading {
 }
 
 impl CpuReading {
-    /// Reads the whole families; a process that ends meanwhile is left out.
+    /// Reads the processes and all their descendants. A process that ends meanwhile is left out.
     pub(crate) fn take(pids: &[u32]) -> Self {
         let family = process::families(pids).into_iter();
         Self { processes: family.filter_map(|pid| Process::read(pid).ok()).collect() }
@@ -28,8 +28,8 @@ impl CpuReading {
     }
 }
 
-/// CPU seconds that a process has taken so far, with its descendants and those of them that have ended and were waited for.
-/// 0 of a process that is gone.
+/// CPU seconds that a process and its descendants have used so far, including children that have ended and were waited for;
+/// 0 if the process has ended.
 pub fn cpu_s_so_far(pid: u32) -> f64 {
     let of = |process: &Process| process.cpu_ns + process::ticks_ns(process.children_ticks());
     CpuReading::take(&[pid]).processes.iter().map(of).sum::<u64>() as f64 / 1e9
@@ -44,7 +44,7 @@ pub(crate) struct CounterReading {
 }
 
 impl CounterReading {
-    /// Reads context switches and socket drops of the whole families.
+    /// Reads context switches and socket drops of the processes and all their descendants.
     pub(crate) fn take(pids: &[u32], unreadable: &mut BTreeMap<String, String>) -> Self {
         let family = process::families(pids);
         let switches = family
@@ -69,14 +69,14 @@ impl CounterReading {
     }
 }
 
-/// The drops of all UDP sockets of some processes, each looked up in the namespaces that they live in.
+/// The drops of all UDP sockets of some processes, each from the table of its process's namespace.
 fn udp_sockets(family: &[u32]) -> io::Result<BTreeMap<u64, u64>> {
     let mut inodes = BTreeSet::new();
     let mut namespaces = BTreeMap::new();
     for &pid in family {
         match process::socket_inodes(pid) {
             Ok(of_process) => inodes.extend(of_process),
-            // It has ended since the family was listed.
+            // The process has ended since the family was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         }
@@ -95,8 +95,8 @@ fn udp_sockets(family: &[u32]) -> io::Result<BTreeMap<u64, u64>> {
 
 /// CPU seconds of the whole subject between two readings.
 ///
-/// A process that ended in between is known by what its parent was told when it waited for it, which counts
-/// the process's whole life and its children's: so what it had used at the beginning is taken off.
+/// When a process ends, its CPU time is added to its parent's counters of waited-for children. That is the time of its
+/// whole life and its children's, so what it had used at the first reading is subtracted.
 pub(crate) fn cpu_s(before: &CpuReading, after: &CpuReading) -> f64 {
     let mut spent_ns = 0i128;
     for process in &after.processes {
@@ -125,11 +125,11 @@ fn ended_ns(before: &CpuReading, after: &CpuReading) -> i128 {
     (i128::from(process::ticks_ns(waited_for)) - i128::from(known)).max(0)
 }
 
-/// Fewer ticks than this do not tell how they divide.
+/// Fewer ticks than this do not show how time divides into user and system.
 const ENOUGH_TICKS: u64 = 10;
 
-/// The user share of the CPU time between two readings, 0 to 1; of the time since its start when the ticks
-/// in between are too few to tell.
+/// The user share of the CPU time between two readings, 0 to 1. If there are too few ticks in between, it is the share
+/// since the start of the processes.
 fn user_share(before: &CpuReading, after: &CpuReading) -> f64 {
     let sum = |reading: &CpuReading| {
         reading.processes.iter().fold((0, 0), |(user, system), process| {
@@ -143,14 +143,14 @@ fn user_share(before: &CpuReading, after: &CpuReading) -> f64 {
     share_between(sum(before), sum(after)).unwrap_or(0.0)
 }
 
-/// The user share between two readings of user and system ticks; none when not one tick was ever counted.
+/// The user share between two readings of user and system ticks; `None` if no tick was ever counted.
 fn share_between(before: (u64, u64), after: (u64, u64)) -> Option<f64> {
     let between = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
     let (user, system) = if between.0 + between.1 >= ENOUGH_TICKS { between } else { after };
     (user + system > 0).then(|| user as f64 / (user + system) as f64)
 }
 
-/// What threads used between two readings of them, busiest first; those that used nothing are left out.
+/// What threads used between two readings, busiest first. Threads that used nothing are left out.
 pub(crate) fn threads_between(before: &[Thread], after: &[Thread], wall_s: f64) -> Vec<ThreadFacts> {
     let mut facts: Vec<ThreadFacts> = after
         .iter()
@@ -178,14 +178,14 @@ pub(crate) fn threads_between(before: &[Thread], after: &[Thread], wall_s: f64) 
     facts
 }
 
-/// Both readings of CPU time and of counters, and the seconds between the former.
+/// Both readings of CPU time and of counters, and the seconds between the readings of CPU time.
 pub(crate) struct Readings<'a> {
     pub(crate) cpu: [&'a CpuReading; 2],
     pub(crate) counters: [&'a CounterReading; 2],
     pub(crate) wall_s: f64,
 }
 
-/// The record of the subject, of which these are the processes that do not descend from each other.
+/// The record of the subject. `pids` are its processes that do not descend from each other.
 pub(crate) fn facts(
     pids: &[u32],
     readings: &Readings<'_>,
@@ -217,14 +217,14 @@ pub(crate) fn facts(
         rss_bytes: rss_bytes(after),
         pss_bytes: pss_bytes(after, unreadable),
         socket_drops: socket_drops(readings.counters),
-        // Only whoever started it knows.
+        // Only the program that started the subject knows this.
         ready_s: None,
         network: None,
         threads: threads_between(&threads(before), &threads(after), readings.wall_s),
     }
 }
 
-/// Voluntary and involuntary switches; those of threads that ended in between are not known.
+/// Voluntary and involuntary switches. Those of threads that ended in between are not known.
 fn switches([before, after]: [&CounterReading; 2]) -> [u64; 2] {
     after.switches.iter().fold([0, 0], |[voluntary, involuntary], (tid, now)| {
         let then = before.switches.iter().find(|(earlier, _)| earlier == tid);
@@ -236,7 +236,7 @@ fn switches([before, after]: [&CounterReading; 2]) -> [u64; 2] {
     })
 }
 
-/// Sockets opened in between count from 0; those closed in between are not known.
+/// The drops of sockets. A socket opened in between counts from 0. The drops of a socket closed in between are not known.
 fn socket_drops([before, after]: [&CounterReading; 2]) -> Option<u64> {
     let (before, after) = (before.sockets.as_ref()?, after.sockets.as_ref()?);
     let drops =

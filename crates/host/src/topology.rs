@@ -1,5 +1,5 @@
-//! The cores that this process may use, and what they share: read from `/sys/devices/system`, reduced to the
-//! process's affinity mask, so that a container or `taskset` is respected.
+//! The cores that this process may use, and what they share. They come from `/sys/devices/system`, reduced to
+//! the process's affinity mask, which respects a container or `taskset`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,17 +16,17 @@ pub use crate::split::{Split, split};
 /// Logical cores and the interrupts of network devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
-    /// The cores this process may use, by number. Never empty.
+    /// The cores that this process may use, by number. Never empty.
     pub cores: Vec<CoreFacts>,
-    /// Interrupts of network devices, by number; empty where they cannot be read.
+    /// Interrupts of network devices, by number; empty if they cannot be read.
     pub interrupts: Vec<Interrupt>,
     /// What could not be read, and why.
     pub unreadable: BTreeMap<String, String>,
 }
 
 impl Topology {
-    /// This machine, as far as the calling thread may use it. A machine that tells nothing of itself is taken
-    /// for one core without siblings per number in the mask.
+    /// Reads this machine, as far as the calling thread may use it. If the machine reports nothing, each
+    /// number in the mask counts as a core without siblings.
     pub fn read() -> Self {
         let mut unreadable = BTreeMap::new();
         let allowed = kqps_kernel::affinity::allowed().unwrap_or_else(|error| {
@@ -58,7 +58,8 @@ impl Topology {
         Self { cores, interrupts, unreadable }
     }
 
-    /// How many interrupts of network devices that are in use (that came at least once) go to a core.
+    /// The number of interrupts that go to a core, of network devices in use (with at least one interrupt so
+    /// far).
     pub fn interrupts_on(&self, cpu: u32) -> usize {
         self.interrupts
             .iter()
@@ -67,7 +68,7 @@ impl Topology {
     }
 }
 
-/// The cores that are online, also those that this process may not use; none where the kernel does not tell.
+/// The online cores, including those that this process may not use; empty if the kernel does not report them.
 pub fn online() -> Vec<u32> {
     Root::real().list("sys/devices/system/cpu/online").unwrap_or_default()
 }

@@ -1,9 +1,9 @@
-//! Watching a trial: counters of the host, the subject and the player are read before and after it, and the
-//! differences told. One reading of a subject with a few threads takes about a millisecond.
+//! Watches a trial. Counters of the host, the subject and the player are read before and after it, and the
+//! differences are returned. One reading of a subject with a few threads takes about a millisecond.
 //!
-//! CPU time and packet counters may cover different spans. A trial is busy only while queries are sent, yet
-//! its last replies are counted after that; a player that says when sending ended, by
-//! [`Watch::sending_ended`], gets CPU time of that span and counters of the whole.
+//! CPU time and packet counters may cover different spans. A trial is busy only while the player sends, but its last
+//! replies come after that. A player that calls [`Watch::sending_ended`] gets CPU time for the span of sending and
+//! counters for the whole span.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,38 +28,39 @@ use crate::subject;
 /// What to watch.
 #[derive(Clone, Debug, Default)]
 pub struct Watched {
-    /// The subject's processes, where it is on this host; their descendants are found. Empty where it is not watched.
+    /// The subject's processes, if it is on this host; their descendants are included. Empty if it is not watched.
     pub subject_pids: Vec<u32>,
-    /// Why the subject is not watched, where it was looked for.
+    /// Why the subject is not watched, if its processes were searched for.
     pub subject_unknown: Option<String>,
-    /// The address that is asked. Where the subject is not watched, it tells whether that is in the player's
-    /// network namespace.
+    /// The address that receives the queries. If the subject is not watched, it shows whether the subject is in the
+    /// player's network namespace.
     pub target: Option<IpAddr>,
     /// Thread IDs of the player's sending threads, which are threads of this process. They must live until
-    /// [`Watch::sending_ended`], or [`Watch::end`] where that is not called.
+    /// [`Watch::sending_ended`], or [`Watch::end`] if that is not called.
     pub player_threads: Vec<u32>,
-    /// The cores that player and subject run on, in any order. Empty when either may run on any: then all are used.
+    /// The cores that player and subject run on, in any order. Empty if either may run on any core; all cores are
+    /// then used.
     pub cpus: Vec<u32>,
-    /// Whether the kernel's reasons for dropping packets are counted, which slows every drop.
+    /// Whether to count the kernel's reasons for dropping packets, which slows every drop.
     pub drop_reasons: bool,
 }
 
-/// What was seen between the two readings.
+/// The differences between the two readings.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// The host.
+    /// What the host did.
     pub host: HostFacts,
-    /// The subject, if one was to be watched.
+    /// What the subject did, if it was watched.
     pub subject: Option<SubjectFacts>,
     /// Where the subject is.
     pub side: SubjectSide,
-    /// The player's threads that were named, busiest first.
+    /// The player's threads in [`Watched::player_threads`], busiest first.
     pub player_threads: Vec<ThreadFacts>,
     /// CPU seconds of this whole process.
     pub player_cpu_s: f64,
 }
 
-/// A watch that has begun.
+/// A running watch.
 #[derive(Debug)]
 pub struct Watch {
     watched: Watched,
@@ -71,7 +72,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Takes the first reading. What cannot be read is told by [`Watch::end`].
+    /// Takes the first reading. [`Watch::end`] reports what could not be read.
     pub fn begin(watched: &Watched) -> Self {
         let mut watched = watched.clone();
         watched.cpus.sort_unstable();
@@ -80,7 +81,7 @@ impl Watch {
         if let Some(why) = &watched.subject_unknown {
             unreadable.insert(SUBJECT_PROCESS.into(), why.clone());
         }
-        // First, and read last, so that no drop that another counter sees is missed.
+        // Begun before all other readings and read after them, so that it misses no drop that another counter sees.
         let drop_reasons = watched.drop_reasons.then(DropReasons::begin);
         let drop_reasons = drop_reasons.and_then(|begun| told(begun, DROP_REASONS, &mut unreadable));
         let counters = Counters::read(&watched, &mut unreadable);
@@ -89,12 +90,12 @@ impl Watch {
         Self { watched, unreadable, drop_reasons, counters, cpu, cpu_at_end: None }
     }
 
-    /// Tells that the last query was sent: CPU time is counted up to here.
+    /// Records that the last query was sent. CPU time is counted up to this call.
     pub fn sending_ended(&mut self) {
         self.cpu_at_end = Some(CpuReading::take(&self.watched, &mut self.unreadable));
     }
 
-    /// Takes the second reading and tells the differences.
+    /// Takes the second reading and returns the differences.
     pub fn end(self) -> Seen {
         let Self { watched, mut unreadable, drop_reasons, counters: before, cpu, cpu_at_end } = self;
         let cpu_at_end = cpu_at_end.unwrap_or_else(|| CpuReading::take(&watched, &mut unreadable));
@@ -135,7 +136,7 @@ impl Watch {
     }
 }
 
-/// How every core spent its time, and how fast it ran in the end, when it had been busy for a while.
+/// How each core spent its time, and its frequency at the end, when it had been busy for a while.
 fn cores_between(before: &CpuReading, after: &CpuReading) -> Vec<CpuFacts> {
     let mut cores = cpu_time::shares(&before.cores, &after.cores);
     for core in &mut cores {
@@ -144,14 +145,14 @@ fn cores_between(before: &CpuReading, after: &CpuReading) -> Vec<CpuFacts> {
     cores
 }
 
-/// CPU seconds of the used cores that neither player nor subject account for, or why that is not known.
+/// CPU seconds of the used cores that neither player nor subject account for, or the reason why they are not known.
 ///
-/// An approximation: the time in which those cores were not idle, less the CPU time of both, less the unit in
-/// which idle time is told (one tick of 10 ms a core) so that rounding alone is never taken for a neighbour.
-/// Packets on the loopback are handled within the thread that sends them and belong to it. Those handled while
-/// a core was idle, and those of the kernel's own threads, cannot be told from a neighbour's unless the kernel
-/// measures interrupt time. Time stolen by the hypervisor counts as nobody's; where the kernel books it on the
-/// thread that was stopped, a neighbour is underestimated by as much.
+/// This is an approximation: the time in which those cores were not idle, less the CPU time of both, less the
+/// resolution of idle time (one tick of 10 ms per core), so that rounding alone never counts as a neighbour. The
+/// kernel handles packets on loopback within the thread that sends them, and charges that thread. Packets handled
+/// while a core was idle, and the kernel's own threads, look like a neighbour unless the kernel measures interrupt
+/// time. Time stolen by the hypervisor is charged to nobody. If the kernel charges it to the thread that was stopped,
+/// the result is too low by as much.
 fn foreign_cpu_s(
     watched: &Watched,
     before: &CpuReading,
@@ -159,7 +160,7 @@ fn foreign_cpu_s(
     ours_s: f64,
 ) -> Result<f64, String> {
     if watched.subject_pids.is_empty() {
-        return Err("the subject is not watched, so its CPU time cannot be told from that of others".into());
+        return Err("the subject is not watched, so its CPU time cannot be separated from others'".into());
     }
     let wall_s = (after.at_ns - before.at_ns) as f64 / 1e9;
     let used = used(&watched.cpus, &after.cores);
@@ -169,7 +170,7 @@ fn foreign_cpu_s(
     Ok((busy_s - ours_s - rounding_s).max(0.0))
 }
 
-/// The cores that player and subject are held to; all that there are, where they are held to none.
+/// The cores to which player and subject are pinned; all cores if they are not pinned.
 fn used(held_to: &[u32], cores: &[CpuTicks]) -> Vec<u32> {
     if held_to.is_empty() { cores.iter().map(CpuTicks::cpu).collect() } else { held_to.to_vec() }
 }
@@ -179,7 +180,7 @@ fn used(held_to: &[u32], cores: &[CpuTicks]) -> Vec<u32> {
 struct CpuReading {
     at_ns: u64,
     cores: Vec<CpuTicks>,
-    /// The clocks of the used cores that tell it.
+    /// The frequencies of the used cores, as far as the kernel reports them.
     mhz: BTreeMap<u32, f64>,
     player_ns: u64,
     player_threads: Vec<Thread>,
@@ -210,9 +211,9 @@ impl CpuReading {
 struct Counters {
     /// The player's network namespace.
     ours: Reading,
-    /// Whether others are in it.
+    /// Whether other processes are in the player's namespace.
     ours_has_others: bool,
-    /// The subject's namespace, where it is another one and can be read, and whether others are in it.
+    /// The subject's namespace, if it is another one and can be read, and whether other processes are in it.
     far: Option<(Reading, bool)>,
     side: SubjectSide,
     softnet: Vec<Softnet>,
@@ -237,11 +238,11 @@ impl Counters {
         }
     }
 
-    /// What the player's namespace counted since, what the subject's did where that is another one, and where
+    /// The counts of the player's namespace since `before`, those of the subject's if it is another one, and where
     /// the subject is.
     fn namespaces_since(&self, before: &Self) -> (NetworkFacts, Option<NetworkFacts>, SubjectSide) {
         let ours = NetworkFacts { shared: self.ours_has_others, ..self.ours.since(&before.ours) };
-        // A namespace that could not be read both times, or is another one by now, tells nothing.
+        // A namespace that could not be read both times, or changed in between, has no counts.
         let both = self
             .far
             .as_ref()
@@ -256,8 +257,8 @@ impl Counters {
     }
 }
 
-/// Where the subject is: by its process where that may be looked at, else by its address, which only a socket
-/// in the same namespace can be bound to.
+/// Where the subject is: from its process if that may be inspected, else from its address. Only a socket in the same
+/// namespace can be bound to that address.
 fn side(watched: &Watched) -> SubjectSide {
     let ours = namespace("/proc/thread-self");
     let theirs = watched.subject_pids.first().and_then(|pid| namespace(&format!("/proc/{pid}")));
@@ -274,7 +275,8 @@ fn namespace(process: &str) -> Option<PathBuf> {
     fs::read_link(format!("{process}/ns/net")).ok()
 }
 
-/// Whether anybody but player and subject is in the namespace of a process, as far as processes can be seen.
+/// Whether processes other than player and subject are in the namespace of a process, as far as processes are
+/// visible.
 fn has_others(whose: Whose, subject: &[u32]) -> bool {
     let Some(ours) = namespace(&whose.folder()) else { return true };
     let known = crate::process::families(subject);
@@ -283,21 +285,21 @@ fn has_others(whose: Whose, subject: &[u32]) -> bool {
     namespaces.any(|theirs| theirs == ours)
 }
 
-/// What the subject's process is called among what could not be read.
+/// The name of the subject's process in `unreadable`.
 pub const SUBJECT_PROCESS: &str = "subject process";
 
-/// What drop reasons are called among what could not be read.
+/// The name of drop reasons in `unreadable`.
 const DROP_REASONS: &str = "drop reasons";
 
-/// What the CPU time of others is called there.
+/// The name of the CPU time of others in `unreadable`.
 const FOREIGN_CPU: &str = "foreign CPU time";
 
-/// What was read, or nothing and an entry in `unreadable`.
+/// The value that was read, or `None` and an entry in `unreadable`.
 fn told<T>(read: Result<T, String>, what: &str, unreadable: &mut BTreeMap<String, String>) -> Option<T> {
     read.map_err(|why| unreadable.insert(what.into(), why)).ok()
 }
 
-/// A file's text, or nothing and an entry in `unreadable`.
+/// A file's text, or empty text and an entry in `unreadable`.
 fn read(path: &str, unreadable: &mut BTreeMap<String, String>) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| {
         unreadable.insert(path.into(), error.to_string());

@@ -1,10 +1,11 @@
-//! A witness of standstills: on each core a thread that runs before all ordinary ones wakes more than 400 times a second,
-//! and notes by how much it came late. Who sleeps, spins, or waits for a lock does not keep it from waking; what does is a core
-//! that is withheld, as hypervisors do, and a kernel that is busy there with something that it does not interrupt. An
-//! ordinary program that has the core does not keep it from waking either. So at each wake it also looks whether the subject
-//! got on, and where it was ready to run and did not, that is a standstill as well.
+//! A witness of stalls. On each core, a thread that runs before all ordinary threads wakes more than 400 times a second and
+//! records how late it was. Ordinary threads that sleep, spin or wait for a lock cannot delay it. Two things can: a
+//! hypervisor that withholds the core, and a kernel that does something on it that cannot be interrupted.
 //!
-//! A thread that runs first itself, as a player's may, keeps it from waking too: watch a subject's cores, not a player's.
+//! A program at the usual priority that has the core does not delay the witness, but it delays the subject. So each wake also
+//! checks whether the subject got CPU time. If it was ready to run and got none, that is a stall too.
+//!
+//! A thread that itself runs first, as a player's may, delays the witness too. So watch a subject's cores, not a player's.
 
 mod waits;
 
@@ -23,18 +24,19 @@ use crate::gauge::cores;
 use crate::process;
 use waits::Waits;
 
-/// How often it wakes on a core. A stall that is longer than this and [`STALL_NS`] together is seen for certain, so one of
-/// 3 ms is, and a shorter one if it happens to meet a wake. A wake costs 7 to 12 µs on a virtual machine, and twice that
-/// where others keep the caches busy, so it is no shorter; and it is no round number, so as not to meet what happens every
-/// so many milliseconds always at the same point.
+/// The time between two wakes on a core. A stall longer than this and [`STALL_NS`] together, so one of 3 ms, is always
+/// seen. A shorter stall is seen if it meets a wake. A wake costs 7 to 12 µs on a virtual machine, and twice as much if
+/// others keep the caches busy, so the period is no shorter. It is no round number, so that the wakes do not meet a
+/// periodic event always at the same point.
 const PERIOD_NS: u64 = 2_300_000;
 
-/// Coming later than this is a stall. A sleeper comes some tens of microseconds late on a virtual machine. The kernel does
-/// not interrupt a system call for it, and one that sends 64 long segments took up to 0.5 ms on a small one: that is work
-/// of the server, and shows as lateness up to that. What lasts no longer harms no server.
+/// A wake later than this is a stall. On a virtual machine a sleeping thread wakes some tens of microseconds late. The
+/// kernel does not interrupt a system call for it, and a call that sends 64 long segments took up to 0.5 ms on a small
+/// machine. Such a call is work of the server, and shows as lateness up to 0.5 ms. A delay that lasts no longer harms no
+/// server.
 const STALL_NS: u64 = 500_000;
 
-/// Threads that watch cores. Dropped, it ends them.
+/// Threads that watch cores. Dropping this value ends them.
 #[derive(Debug)]
 pub struct Witness {
     watch: Arc<Watch>,
@@ -55,14 +57,15 @@ struct Watch {
 struct Seen {
     wakes: u64,
     stalls: u64,
-    /// The longest of them, with how late each was, and when it was to wake. The shortest is on top.
+    /// The longest stalls: how late each wake was, and when it was due. The shortest stall is on top.
     longest: BinaryHeap<Reverse<(u64, u64)>>,
     cost_ns: u64,
 }
 
 impl Witness {
-    /// Begins to watch these cores, or all that the calling thread may use where the list is empty, and the subject of these
-    /// processes with their descendants. It watches when this returns. Fails where a core does not exist or is not allowed here, and without the right to run before others.
+    /// Begins to watch these cores, or all that the calling thread may use if the list is empty, and the subject: these
+    /// processes with their descendants. All threads watch when this returns. Fails if a core does not exist or is not
+    /// allowed here, and without the right to run before others.
     pub fn begin(cpus: &[u32], subject: &[u32]) -> io::Result<Self> {
         let cpus = cores(cpus)?;
         let (tell, told) = channel();
@@ -71,10 +74,10 @@ impl Witness {
             is_over: AtomicBool::new(false),
             processes: process::families(subject),
         });
-        // Threads that were begun when something fails are ended when this is dropped.
+        // If something fails, dropping `witness` ends the threads begun so far.
         let mut witness = Self { watch, threads: Vec::with_capacity(cpus.len()) };
         for (place, &cpu) in cpus.iter().enumerate() {
-            // One after the other, so that not all cores wake up at the same moment.
+            // Staggered, so that not all cores wake up at the same moment.
             let offset_ns = PERIOD_NS * place as u64 / cpus.len() as u64;
             let (watch, tell) = (Arc::clone(&witness.watch), tell.clone());
             let run = move || watch.on(cpu, offset_ns, tell);
@@ -86,8 +89,8 @@ impl Witness {
         if watching == cpus.len() { Ok(witness) } else { Err(witness.failure()) }
     }
 
-    /// Ends it, in a period or less where no core stands still, and returns what it saw. A core whose thread failed is not
-    /// among the cores.
+    /// Ends the watch, within one period if no core stands still, and returns what it saw. A core whose thread failed is
+    /// not among the cores.
     pub fn end(mut self) -> StallFacts {
         self.watch.is_over.store(true, Ordering::Relaxed);
         let mut facts = StallFacts {
@@ -109,7 +112,7 @@ impl Witness {
         facts
     }
 
-    /// Why not all threads watch.
+    /// The reason why not all threads watch.
     fn failure(mut self) -> io::Error {
         self.watch.is_over.store(true, Ordering::Relaxed);
         let end = |(_, thread): (u32, JoinHandle<io::Result<Seen>>)| match thread.join() {
@@ -125,14 +128,14 @@ impl Drop for Witness {
     fn drop(&mut self) {
         self.watch.is_over.store(true, Ordering::Relaxed);
         for (_, thread) in self.threads.drain(..) {
-            // What it saw, or why it ended, interests nobody any more.
+            // Neither the result nor the error matters any more.
             let _ = thread.join();
         }
     }
 }
 
 impl Watch {
-    /// Watches one core until the watch is over. Something is sent when it begins.
+    /// Watches one core until the watch is over. Sends to `begins` when it starts.
     fn on(&self, cpu: u32, offset_ns: u64, begins: Sender<()>) -> io::Result<Seen> {
         let of = |error: io::Error, words: &str| io::Error::new(error.kind(), format!("{words}: {error}"));
         affinity::pin_thread(cpu).map_err(|error| of(error, "cannot watch for stalls"))?;
@@ -146,10 +149,10 @@ impl Watch {
         let began_ns = clock::now_ns();
         let mut waits = Waits::begin(&self.processes, cpu, began_ns);
         let mut at_ns = next_ns(first_ns, began_ns);
-        // Nobody waits for it where another core's thread has failed.
+        // Nobody receives this if another core's thread has failed.
         let _ = begins.send(());
         drop(begins);
-        // The last wake counts like all others: what keeps it from ending is a stall as well.
+        // The last wake counts too, since a delay of the end is also a stall.
         while !self.is_over.load(Ordering::Relaxed) {
             clock::sleep_until_ns(at_ns);
             let now_ns = clock::now_ns();
@@ -168,7 +171,7 @@ impl Watch {
 }
 
 impl Seen {
-    /// It was to wake at `at_ns`, and woke at `now_ns`.
+    /// Records a wake that was due at `at_ns` and came at `now_ns`.
     fn wake(&mut self, at_ns: u64, now_ns: u64) {
         self.wakes += 1;
         self.note(now_ns - at_ns, at_ns);
@@ -189,8 +192,8 @@ impl Seen {
     }
 }
 
-/// The next moment after `now_ns` that is a whole number of periods after `first_ns`, or that one. Moments are multiplied
-/// out, so they do not drift, and those that were slept through in a stall are passed over: a stall is noted once.
+/// The first moment after `now_ns` that is a whole number of periods after `first_ns`, or `first_ns` itself. Moments are
+/// multiplied, so they do not drift. Moments within a stall are skipped, so a stall is recorded once.
 fn next_ns(first_ns: u64, now_ns: u64) -> u64 {
     match now_ns.checked_sub(first_ns) {
         Some(since_ns) => first_ns + (since_ns / PERIOD_NS + 1) * PERIOD_NS,
@@ -221,12 +224,12 @@ mod tests {
     fn the_longest_stalls_are_kept_and_all_are_counted() {
         let mut seen = Seen::default();
         for number in 0..3000 {
-            // One in two is a stall, and longer than the one before.
+            // Every other wake is a stall, each longer than the one before.
             let late_ns = if number % 2 == 0 { STALL_NS } else { STALL_NS + number };
             seen.wake(number * PERIOD_NS, number * PERIOD_NS + late_ns);
         }
         assert_eq!((seen.wakes, seen.stalls, seen.longest.len()), (3000, 1500, StallFacts::STALLS_MOST));
-        // The shortest of the last thousand.
+        // The shortest of the last thousand stalls.
         let Reverse(shortest) = *seen.longest.peek().unwrap();
         assert_eq!(shortest, (STALL_NS + 1001, 1001 * PERIOD_NS));
     }
@@ -235,7 +238,7 @@ mod tests {
     fn no_thread_outlives_its_witness() {
         let begun = Witness::begin(&[], &[]).map_err(|error| println!("skipped: {error}"));
         let Ok(witness) = begun else { return };
-        // Each thread has a share in it.
+        // Each thread holds a reference to the watch.
         let watch = Arc::downgrade(&witness.watch);
         let panicked = std::thread::spawn(move || {
             let _witness = witness;

@@ -1,4 +1,4 @@
-//! A watch over real processes: what it tells must be what they did.
+//! Watches over real processes. The result must be what the processes did.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::UdpSocket;
@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use kqps_host::{Watch, Watched, lives, parent_of_same_program};
 
-/// A child that ends with its test.
 struct Guard(Child);
 
 impl Drop for Guard {
@@ -25,7 +24,7 @@ fn shell(script: &str) -> Guard {
 
 #[test]
 fn a_worker_is_known_by_a_parent_that_runs_the_same_program() {
-    // A shell forks itself for what is in parentheses; both end with their input.
+    // A shell forks itself for what is in parentheses. Both processes end with their input.
     let script = "exec 3<&0; (read end <&3; true) & echo $!; wait";
     let mut server = Command::new("sh");
     server.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -45,7 +44,7 @@ fn watched(pid: u32) -> Watched {
     Watched { subject_pids: vec![pid], ..Watched::default() }
 }
 
-/// Waits for a fact about a process, and fails when it does not come true.
+/// Waits until a condition about a process holds, and fails after 10 s.
 fn until(mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !holds() {
@@ -125,13 +124,14 @@ fn a_neighbour_is_told_wherever_player_and_subject_may_run() {
     until(|| on_cpu_ns(pid) > before_ns + 300_000_000);
     let seen = watch.end();
     let foreign_cpu_s = seen.host.foreign_cpu_s.unwrap();
-    // Less what idle time is told in, and what the hypervisor took from the neighbour.
+    // The measured time is lower by the resolution of idle time and by what the hypervisor took from the
+    // neighbour.
     assert!(foreign_cpu_s > 0.2, "{:?}", seen.host);
 }
 
 #[test]
 fn drops_of_the_subjects_sockets_are_counted_to_the_packet() {
-    // This very process is the subject: its socket holds one datagram and drops the rest.
+    // This process itself is the subject. Its socket holds one datagram and drops the rest.
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = socket.local_addr().unwrap();
@@ -161,7 +161,7 @@ fn player_threads_are_told_apart() {
     while kqps_kernel::clock::thread_cpu_ns() < started_ns + 60_000_000 {}
     watch.sending_ended();
     let ended_ns = kqps_kernel::clock::thread_cpu_ns();
-    // What comes after sending is not counted.
+    // CPU time after sending does not count.
     while kqps_kernel::clock::thread_cpu_ns() < ended_ns + 60_000_000 {}
     let seen = watch.end();
     let thread = &seen.player_threads[0];

@@ -1,5 +1,5 @@
-//! The witness of standstills beside threads that hold its core: one that runs first, and so stands for a core that is
-//! withheld, and one that only has much to do. Both note themselves when they ran, so that a busy machine decides nothing.
+//! Tests the witness of stalls beside a thread that holds its core. One thread runs first, as if the core were withheld.
+//! The other only has much to do. Both record when they ran, so the result does not depend on how busy the machine is.
 
 use std::io;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use kqps_host::Witness;
 use kqps_kernel::{affinity, clock, priority};
 use kqps_observation::{Stall, StallFacts};
 
-/// How long a thread that runs first holds the core, how often, and from one begin to the next.
+/// How long a thread that runs first holds the core, how often, and the time from one start to the next.
 const HOLD_NS: u64 = 3_000_000;
 const HOLDS: u64 = 8;
 const EVERY_NS: u64 = 20_000_000;
@@ -17,15 +17,15 @@ const EVERY_NS: u64 = 20_000_000;
 /// How long a thread of a server has something to do.
 const SPIN_NS: u64 = 200_000_000;
 
-/// Between two looks at the clock in a row no more time goes by than this, unless something else ran.
+/// The longest time between two successive readings of the clock, unless something else ran.
 const LOOK_NS: u64 = 10_000;
 
-/// A core that may be used. The last one has least to do with interrupts.
+/// A core that may be used. The last one has the fewest interrupts.
 fn core() -> u32 {
     *affinity::allowed().unwrap().last().unwrap()
 }
 
-/// A witness of one core; none where that is not permitted here, and then that is printed.
+/// A witness of one core; `None` if the host does not permit it, with the reason printed.
 fn witness(cpu: u32) -> Option<Witness> {
     witness_of(cpu, &[])
 }
@@ -43,7 +43,7 @@ fn witness_of(cpu: u32, subject: &[u32]) -> Option<Witness> {
     }
 }
 
-/// Does something on one core, on a thread of its own.
+/// Calls `act` on one core, on a thread of its own.
 fn on<T: Send + 'static>(cpu: u32, act: impl FnOnce() -> T + Send + 'static) -> T {
     let run = move || {
         affinity::pin_thread(cpu).unwrap();
@@ -52,7 +52,7 @@ fn on<T: Send + 'static>(cpu: u32, act: impl FnOnce() -> T + Send + 'static) -> 
     thread::spawn(run).join().unwrap()
 }
 
-/// Holds the core now and then, before all ordinary threads, and returns from when to when.
+/// Holds the core from time to time, before all ordinary threads, and returns each start and end.
 fn hold() -> Vec<(u64, u64)> {
     priority::run_first().unwrap();
     let start_ns = clock::now_ns();
@@ -73,7 +73,7 @@ fn a_core_that_is_held_before_all_others_is_seen_to_stand_still() {
     let facts = witness.end();
     let period_ns = facts.period_us * 1000;
     for (from_ns, to_ns) in held {
-        // It was to wake within a period, and could not before the end. Microseconds are cut off, not rounded.
+        // The wake was due within a period, and could not happen before the end. Microseconds are truncated, not rounded.
         let is_it = |stall: &&Stall| stall.at_ns <= from_ns + period_ns && stall.end_ns() + 1000 > to_ns;
         let seen = facts.stalls.iter().find(is_it);
         let seen = seen.unwrap_or_else(|| panic!("held from {from_ns} to {to_ns}, and seen: {facts:?}"));
@@ -84,7 +84,7 @@ fn a_core_that_is_held_before_all_others_is_seen_to_stand_still() {
     plausible(&facts, cpu);
 }
 
-/// Spins as a thread of a server may, and returns from when to when, and the times in which something else ran.
+/// Spins as a thread of a server may. Returns the start, the end, and the times in which something else ran.
 fn spin() -> (u64, u64, Vec<(u64, u64)>) {
     let began_ns = clock::now_ns();
     let (mut looked_ns, mut gaps) = (began_ns, Vec::new());
@@ -105,7 +105,7 @@ fn a_core_that_is_busy_with_a_server_is_not_seen_to_stand_still() {
     let (from_ns, to_ns, gaps) = on(cpu, spin);
     let facts = witness.end();
     plausible(&facts, cpu);
-    // Where the core itself was withheld, the spinner did not run either.
+    // If the core itself was withheld, the spinning thread did not run either.
     let overlap = |stall: &Stall, &(gap_from_ns, gap_to_ns): &(u64, u64)| {
         gap_to_ns.min(stall.end_ns()).saturating_sub(gap_from_ns.max(stall.at_ns))
     };
@@ -114,7 +114,7 @@ fn a_core_that_is_busy_with_a_server_is_not_seen_to_stand_still() {
         withheld_ns < stall.late_us * 1000 / 2
     };
     let wrong = facts.within(&(from_ns..to_ns)).iter().filter(is_wrong).count() as u64;
-    // A witness that had to wait for the spinner would nearly always come late. A hypervisor's timer may be late.
+    // A witness that waited for the spinning thread would nearly always be late. A hypervisor's timer may be late too.
     let wakes = (to_ns - from_ns) / 1000 / facts.period_us;
     assert!(wrong * 2 < wakes, "{wrong} of about {wakes}: {facts:?}");
 }
@@ -169,7 +169,7 @@ fn a_subject_that_waits_for_an_ordinary_program_is_seen_to_stand_still() {
     }
 }
 
-/// What holds for whatever a witness of this core saw.
+/// What must hold for the result of any witness of this core.
 fn plausible(facts: &StallFacts, cpu: u32) {
     assert_eq!(facts.cores, [cpu]);
     let periods = (facts.ended_ns - facts.began_ns) / 1000 / facts.period_us;

@@ -1,18 +1,19 @@
-//! The accounts of a trial: every query that the schedule called for ends in exactly one bucket, and the
-//! buckets add up. `docs/METHOD.md`, "The accounts".
+//! The accounts of a trial. Every query that the schedule called for ends in exactly one bucket, and the buckets add
+//! up. `docs/METHOD.md`, "The accounts".
 
 use serde::{Deserialize, Serialize};
 
-/// Counts of queries (and, in the fields outside the identity, of replies) over one trial.
+/// Counts of queries over one trial. The fields outside the identity count replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accounts {
     /// Queries that the schedule called for.
     pub intended: u64,
-    /// Intended, but the player was late by more than the allowed lag and gave them up.
+    /// Intended, but given up by the player, because it was late by more than the allowed lag or because the window
+    /// or all IDs were in use.
     pub unsent: u64,
-    /// Refused by the kernel.
+    /// Intended, but refused by the kernel.
     pub send_failed: u64,
-    /// Handed to the kernel.
+    /// Passed to the kernel.
     pub sent: u64,
     /// Answered in time by a reply that agrees with the query and with the dataset's expectation.
     pub correct: u64,
@@ -24,17 +25,17 @@ pub struct Accounts {
     pub lost: u64,
     /// How many of `correct` had the TC bit set.
     pub truncated: u64,
-    /// How many of `truncated` hold no record though the answer would have fitted: the subject limits its responses.
-    /// 0 in records older than the field.
+    /// How many of `truncated` hold no record although the answer would have fitted, because the subject limits its
+    /// responses. 0 in records older than the field.
     #[serde(default)]
     pub slipped: u64,
     /// Replies to a query that already had one. Outside the identity.
     pub duplicate: u64,
-    /// Replies with no such ID outstanding, or from an address that was not asked. Outside the identity.
+    /// Replies whose ID is not outstanding, or from another address than the target. Outside the identity.
     pub unsolicited: u64,
 }
 
-/// One of the two lines of the accounts does not add up: a bug in the player, never rounded away.
+/// One of the two identities of the accounts does not hold. This is a bug in the player, and never rounded away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityViolated {
     /// `intended = sent + unsent + send_failed`
@@ -42,9 +43,9 @@ pub enum IdentityViolated {
         "intended {intended} is not sent + unsent + send_failed = {sum}: this is a bug in kqps, please report it"
     )]
     Intended {
-        /// The left side.
+        /// `intended`.
         intended: u64,
-        /// The right side.
+        /// The sum of the buckets.
         sum: u64,
     },
     /// `sent = correct + wrong + late + lost`
@@ -52,9 +53,9 @@ pub enum IdentityViolated {
         "sent {sent} is not correct + wrong + late + lost = {sum}: this is a bug in kqps, please report it"
     )]
     Sent {
-        /// The left side.
+        /// `sent`.
         sent: u64,
-        /// The right side.
+        /// The sum of the buckets.
         sum: u64,
     },
 }
@@ -73,9 +74,8 @@ impl Accounts {
         Ok(())
     }
 
-    /// Share of the intended queries that were not answered correctly in time, 0 to 1. Unsent and
-    /// send-failed queries count as bad, so that a tired player cannot flatter a subject. 0 when nothing was
-    /// intended.
+    /// Share of the intended queries that were not answered correctly in time, 0 to 1. Unsent and send-failed
+    /// queries count as bad, so that a slow player cannot flatter a subject. 0 if nothing was intended.
     pub fn bad_ratio(&self) -> f64 {
         if self.intended == 0 {
             return 0.0;
@@ -83,7 +83,7 @@ impl Accounts {
         (self.intended - self.correct) as f64 / self.intended as f64
     }
 
-    /// Adds another thread's or trial's accounts to these.
+    /// Adds the accounts of another thread or trial to these.
     pub fn add(&mut self, other: &Self) {
         self.intended += other.intended;
         self.unsent += other.unsent;

@@ -1,10 +1,10 @@
-//! The host that a run was made on, as far as it can be read.
+//! The host of a run, as far as it can be read.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// This machine. What cannot be read is in `unreadable` with its reason.
+/// A machine. What cannot be read is in `unreadable`, with the reason.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names say it
 pub struct Fingerprint {
@@ -18,16 +18,16 @@ pub struct Fingerprint {
     pub clock_source: Option<String>,
     pub governor: Option<String>,
     pub turbo: Option<bool>,
-    /// Name of the vulnerability → the kernel's word on it.
+    /// Name of the vulnerability → the kernel's text about it.
     pub mitigations: BTreeMap<String, String>,
     /// Name of the setting (`net.core.rmem_max`) → value.
     pub sysctls: BTreeMap<String, String>,
-    /// Limit of the process (`Max open files`) → what is granted, and what could be.
+    /// Limit of the process (`Max open files`) → its soft and its hard limit.
     #[serde(default)]
     pub limits: BTreeMap<String, String>,
-    /// Interrupt → the cores it may run on, for network devices.
+    /// Interrupt of a network device → the cores that it may run on.
     pub interrupts: BTreeMap<String, String>,
-    /// Queue of a network device (`eth0/rx-0`) → the cores that its packets are steered to.
+    /// Queue of a network device (`eth0/rx-0`) → the cores to which its packets are steered.
     #[serde(default)]
     pub queues: BTreeMap<String, String>,
     /// Name of the program → its version and the hash of its binary.
@@ -35,7 +35,7 @@ pub struct Fingerprint {
     pub unreadable: BTreeMap<String, String>,
 }
 
-/// One logical CPU and what it shares with which others.
+/// One logical CPU, and the CPUs with which it shares parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct CoreFacts {
@@ -43,13 +43,13 @@ pub struct CoreFacts {
     pub package: u32,
     pub core: u32,
     pub numa_node: u32,
-    /// Logical CPUs of the same core, this one included.
+    /// Logical CPUs of the same core, including this one.
     pub smt: Vec<u32>,
-    /// "L2" → logical CPUs that share it, this one included.
+    /// "L2" → logical CPUs that share it, including this one.
     pub caches: BTreeMap<String, Vec<u32>>,
 }
 
-/// A program that took part.
+/// A program of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct BinaryFacts {

@@ -1,12 +1,12 @@
-//! How fast the cores were, and when they stood still: readings of a gauge, and what a witness saw.
+//! How fast the cores were, and when they stood still: readings of a gauge and the stalls that a witness saw.
 //!
-//! All moments are nanoseconds of `CLOCK_MONOTONIC`, as a trial's `started_monotonic_ns` is.
+//! All moments are nanoseconds of `CLOCK_MONOTONIC`, like a trial's `started_monotonic_ns`.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// One reading: how fast cores worked that were all given the same work at the same time.
+/// One reading: the speed of cores that all did the same work at the same time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GaugeFacts {
     /// Each core once, ascending.
@@ -16,64 +16,65 @@ pub struct GaugeFacts {
 /// One core in a reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreGauge {
-    /// Which core.
+    /// The core's number.
     pub cpu: u32,
-    /// Turns a second, in the time that was not stalled: one datagram sent over loopback to oneself and received.
+    /// Turns per second, in the time without stalls. In a turn the core sends one datagram over loopback to itself and
+    /// receives it.
     pub turns_per_s: f64,
     /// Seconds of the reading in which the core stood still, or worked for others, for longer than slowness explains.
     pub stalled_s: f64,
 }
 
-/// What a witness saw: when cores did not run a thread that runs before all ordinary ones.
+/// The stalls that a witness saw: times in which a core did not run a thread that runs before all ordinary threads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StallFacts {
-    /// When it began to watch.
+    /// When the witness began to watch.
     pub began_ns: u64,
     /// When it had ended.
     pub ended_ns: u64,
-    /// How often it woke on each core, microseconds. A core that stood still for less than this may not have been seen.
+    /// How often it woke on each core, microseconds. It may have missed a stall that is shorter than this.
     pub period_us: u64,
     /// The cores that it watched, ascending.
     pub cores: Vec<u32>,
     /// How often it woke, on all cores together.
     pub wakes: u64,
-    /// How often it came late.
+    /// How often it woke late.
     pub seen: u64,
-    /// These times, or the longest of them where there were too many, by moment.
+    /// The stalls in the order of time; only the longest [`Self::STALLS_MOST`] if there were more.
     pub stalls: Vec<Stall>,
-    /// CPU seconds that the witness took itself, on all cores together.
+    /// CPU seconds that the witness itself used, on all cores together.
     pub cost_s: f64,
 }
 
-/// One time that a witness came late. The core stood still for as long as it was late, or for up to a period longer.
+/// One late wake of a witness. The core stood still for as long as the wake was late, or for up to a period longer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
-    /// Which core.
+    /// The core's number.
     pub cpu: u32,
-    /// When the witness was to wake.
+    /// When the wake was due.
     pub at_ns: u64,
-    /// By how much later it woke, microseconds.
+    /// By how much the wake was late, microseconds.
     pub late_us: u64,
 }
 
-/// How fast the cores of a trial were just before it and just after it, while its subject was idle.
+/// How fast the cores of a trial were just before and just after it, while its subject was idle.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SpeedFacts {
-    /// The gauge before it.
+    /// The reading before the trial.
     pub before: GaugeFacts,
-    /// The gauge after it.
+    /// The reading after the trial.
     pub after: GaugeFacts,
-    /// The subject's cores, whose speed counts; all that were gauged where the list is empty.
+    /// The subject's cores, whose speed counts; if the list is empty, all cores of the reading count.
     pub subject_cpus: Vec<u32>,
-    /// The speed that loads are counted at, turns a second: one for all trials that are compared.
+    /// The speed to which loads are scaled, turns per second. All trials that are compared have the same one.
     pub reference_turns_per_s: f64,
-    /// The load that was wanted at that speed, queries a second: what was played is as much more or less as the cores were
-    /// faster or slower. None in a closed loop.
+    /// The intended load at that speed, queries per second. The load that was played is larger or smaller by as much as the
+    /// cores were faster or slower. `None` in a closed loop.
     pub wanted_qps: Option<f64>,
 }
 
 impl SpeedFacts {
-    /// The speed of the subject's cores as a multiple of the reference: the mean of before and after. None where they were
+    /// The speed of the subject's cores as a multiple of the reference: the mean of before and after. `None` if they were
     /// not gauged.
     pub fn speed(&self) -> Option<f64> {
         let (before, after) = self.around()?;
@@ -81,7 +82,7 @@ impl SpeedFacts {
         (speed.is_finite() && speed > 0.0).then_some(speed)
     }
 
-    /// By which share the speed changed from before to after, of the lesser one.
+    /// The change of speed from before to after, as a share of the lower speed. `None` if they were not gauged.
     pub fn shift(&self) -> Option<f64> {
         let (before, after) = self.around()?;
         Some(before.max(after) / before.min(after) - 1.0)
@@ -94,8 +95,8 @@ impl SpeedFacts {
 }
 
 impl GaugeFacts {
-    /// Mean turns a second of these cores, or of all that were gauged where the list is empty; each counts as often as it
-    /// is named. None where one of them was not gauged.
+    /// Mean turns per second of these cores, or of all cores in the reading if the list is empty. Each core counts as often
+    /// as it is listed. `None` if one of them was not gauged.
     pub fn of(&self, cpus: &[u32]) -> Option<f64> {
         let all: Vec<u32> = self.cores.iter().map(|core| core.cpu).collect();
         let named = if cpus.is_empty() { &all } else { cpus };
@@ -104,7 +105,7 @@ impl GaugeFacts {
         (!speeds.is_empty()).then(|| speeds.iter().sum::<f64>() / speeds.len() as f64)
     }
 
-    /// The longest time that one of the cores stood still in the reading, seconds; 0 without cores.
+    /// The longest time that any core stood still in the reading, seconds; 0 without cores.
     pub fn stalled_s(&self) -> f64 {
         self.cores.iter().map(|core| core.stalled_s).fold(0.0, f64::max)
     }
@@ -114,7 +115,7 @@ impl StallFacts {
     /// The most stalls that are kept.
     pub const STALLS_MOST: usize = 1000;
 
-    /// Keeps the longest of these, and counts them all.
+    /// Keeps the longest of these stalls. `seen` is how many there were in all.
     pub fn keep(&mut self, mut stalls: Vec<Stall>, seen: u64) {
         stalls.sort_unstable_by_key(|stall| std::cmp::Reverse(stall.late_us));
         stalls.truncate(Self::STALLS_MOST);
@@ -122,25 +123,24 @@ impl StallFacts {
         (self.stalls, self.seen) = (stalls, seen);
     }
 
-    /// How long a core may have stood still at most in one piece within a span, seconds: from one wake to the late next one.
-    /// 0 where none was late.
+    /// The longest time that a core may have stood still at once within a span, seconds: from one wake to the next, late
+    /// one. 0 if no wake was late.
     pub fn longest_s(&self, span: &Range<u64>) -> f64 {
         let longest_us = self.within(span).iter().map(|stall| stall.late_us + self.period_us).max();
         longest_us.unwrap_or(0) as f64 / 1e6
     }
 
-    /// Seconds within a span that cores stood still for certain, all of them added.
+    /// Seconds within a span for which cores certainly stood still, summed over all cores.
     pub fn stood_s(&self, span: &Range<u64>) -> f64 {
         self.within(span).iter().map(|stall| stall.late_us).sum::<u64>() as f64 / 1e6
     }
 
-    /// Whether it watched all of a span.
+    /// Whether the witness watched for all of a span.
     pub fn covers(&self, span: &Range<u64>) -> bool {
         self.began_ns <= span.start && span.end <= self.ended_ns
     }
 
-    /// What fell into a span: stalls that reach beyond it with the part that lies within, and those that lie outside not
-    /// at all. A stall that was not kept is missing.
+    /// The stalls within a span, each reduced to the part that lies within it. Stalls that were not kept are missing.
     pub fn within(&self, span: &Range<u64>) -> Vec<Stall> {
         self.stalls.iter().filter_map(|stall| stall.within(span)).collect()
     }
@@ -152,7 +152,7 @@ impl Stall {
         self.at_ns + self.late_us * 1000
     }
 
-    /// The part of it that lies in a span; none where that is less than a microsecond.
+    /// The part of the stall within a span; `None` if it is shorter than a microsecond.
     fn within(&self, span: &Range<u64>) -> Option<Self> {
         let at_ns = self.at_ns.max(span.start);
         let late_us = self.end_ns().min(span.end).saturating_sub(at_ns) / 1000;
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn the_longest_are_kept_by_moment_and_all_are_counted() {
         let mut facts = StallFacts::default();
-        // The later, the longer, and told backwards: the first 500 are the shortest.
+        // The later stalls are longer, and come first: the first 500 in time are the shortest.
         facts.keep((0..1500).rev().map(|number| stall(number * 10, 300 + number)).collect(), 2000);
         assert_eq!((facts.stalls.len(), facts.seen), (StallFacts::STALLS_MOST, 2000));
         assert_eq!(facts.stalls[0], stall(5000, 800));

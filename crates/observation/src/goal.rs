@@ -1,8 +1,8 @@
-//! What a rate search was told to look for, in numbers: what a name stands for may change from version to version.
+//! The goal of a rate search, in numbers, since the meaning of a goal's name may change from version to version.
 
 use serde::{Deserialize, Serialize};
 
-/// A search's goal; its name is the run's.
+/// The goal of a search. Its name is in the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GoalFacts {
     /// Seconds that a trial must last to be full-length.
@@ -11,15 +11,15 @@ pub struct GoalFacts {
     pub sum_s: f64,
     /// The greatest bad ratio of a good trial, 0 to 1.
     pub loss: f64,
-    /// Share of the duration sum that bad trials may take at a lower bound, 0 to 1.
+    /// Share of the duration sum that bad trials may have at a lower bound, 0 to 1.
     pub exceed: f64,
-    /// How far apart the bounds may end, a share of the upper one, 0 to 1.
+    /// How far apart the bounds may be at the end, as a share of the upper one, 0 to 1.
     pub width: f64,
-    /// The smallest load, queries a second.
+    /// The smallest load, queries per second.
     pub min_qps: f64,
-    /// The largest load, queries a second.
+    /// The largest load, queries per second.
     pub max_qps: f64,
-    /// Seconds after which the search only makes sure of a lower bound.
+    /// Seconds after which the search only confirms a lower bound.
     pub limit_s: f64,
     /// A trial with more than 1 % of its latencies above this is bad too, microseconds.
     #[serde(default)]

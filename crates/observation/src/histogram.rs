@@ -1,15 +1,15 @@
-//! Times in a high dynamic range histogram: 1 µs to 60 s at 3 significant digits. Histograms merge by
-//! adding; quantiles are never averaged.
+//! Times in a high dynamic range histogram: 1 µs to 60 s at 3 significant digits. Histograms are merged by
+//! adding them. Quantiles are never averaged.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
-/// The longest time that is told apart, in microseconds (60 s). What is longer is counted there.
+/// The longest time that a histogram distinguishes, in microseconds (60 s). Longer times count as this.
 pub const LONGEST_US: u64 = 60_000_000;
 
-/// A quantile is told only when at least this many samples lie beyond it.
+/// A quantile is reported only if at least this many samples lie beyond it.
 pub const SAMPLES_BEYOND: f64 = 100.0;
 
 /// Times in microseconds.
@@ -23,7 +23,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Records one time; below 1 µs counts as 0, above 60 s as 60 s.
+    /// Records one time. Less than 1 µs counts as 0, more than 60 s as 60 s.
     #[inline]
     pub fn record_us(&mut self, time_us: u64) {
         self.0.saturating_record(time_us);
@@ -34,25 +34,25 @@ impl Histogram {
         self.0.saturating_record_n(time_us.min(LONGEST_US), count);
     }
 
-    /// Adds another histogram's samples.
+    /// Adds the samples of another histogram.
     pub fn add(&mut self, other: &Self) {
         self.0.add(&other.0).expect("all histograms have the same bounds");
     }
 
-    /// How many samples it holds.
+    /// The number of samples.
     pub fn len(&self) -> u64 {
         self.0.len()
     }
 
-    /// Whether it holds no sample.
+    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The time at a quantile from 0 to 1, or none when fewer than [`SAMPLES_BEYOND`] samples lie beyond it.
+    /// The time at a quantile from 0 to 1; `None` if fewer than [`SAMPLES_BEYOND`] samples lie beyond it.
     pub fn quantile_us(&self, quantile: f64) -> Option<u64> {
         let beyond = self.0.len() as f64 * (1.0 - quantile).min(quantile);
-        // A hair below, so that 10,000 samples do tell p99 in spite of the binary fraction.
+        // Slightly less, so that 10,000 samples give a p99 despite the binary fraction.
         (beyond > SAMPLES_BEYOND - 1e-6).then(|| self.0.value_at_quantile(quantile))
     }
 
@@ -65,7 +65,7 @@ impl Histogram {
         (self.0.len() - within) as f64 / self.0.len() as f64
     }
 
-    /// The figures that a trial's record carries.
+    /// The figures for a trial's record.
     pub fn quantiles(&self) -> Quantiles {
         if self.0.is_empty() {
             return Quantiles::default();
@@ -90,7 +90,7 @@ impl Histogram {
         BASE64.encode(bytes)
     }
 
-    /// Reads what [`Self::encode`] wrote; none when the text is something else.
+    /// Reads what [`Self::encode`] wrote; `None` if the text is something else.
     pub fn decode(text: &str) -> Option<Self> {
         let bytes = BASE64.decode(text).ok()?;
         let read = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
@@ -100,8 +100,8 @@ impl Histogram {
     }
 }
 
-/// Figures of a histogram of times in microseconds. A quantile is none when too few samples lie beyond it;
-/// everything is none when nothing was recorded.
+/// Figures of a histogram of times in microseconds. A quantile is `None` if too few samples lie beyond it.
+/// Every figure is `None` if nothing was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names say it
 pub struct Quantiles {

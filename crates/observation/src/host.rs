@@ -11,29 +11,29 @@ use crate::network::NetworkFacts;
 pub struct HostFacts {
     /// Seconds between the two readings.
     pub wall_s: f64,
-    /// How every core spent that time.
+    /// How each core spent that time.
     pub cpus: Vec<CpuFacts>,
     /// UDP counters of the player's network namespace, both address families. Other traffic moves them too.
     pub udp: UdpFacts,
-    /// The player's network namespace in full.
+    /// All counters of the player's network namespace.
     #[serde(default)]
     pub network: NetworkFacts,
     /// Packets that the kernel's backlog refused (`softnet_stat`, column 2).
     pub softnet_dropped: u64,
-    /// Times the backlog ran out of budget (`softnet_stat`, column 3).
+    /// Times that the backlog ran out of budget (`softnet_stat`, column 3).
     pub softnet_squeezed: u64,
-    /// The kernel's reason → IP packets that it dropped for it on the whole host (tracepoint `skb:kfree_skb`);
-    /// `NOT_SPECIFIED` where it gave none. None when they were not counted.
+    /// The kernel's reason → IP packets that it dropped for that reason on the whole host (tracepoint
+    /// `skb:kfree_skb`). `NOT_SPECIFIED` counts drops without a reason. `None` if reasons were not counted.
     #[serde(default)]
     pub drop_reasons: Option<BTreeMap<String, u64>>,
-    /// CPU seconds on the used cores of processes that are neither player nor subject; all cores are used where either
-    /// of them is not pinned. None when it could not be told.
+    /// CPU seconds on the used cores of processes other than player and subject. If one of them is not pinned, all
+    /// cores are used. `None` if it is not known.
     pub foreign_cpu_s: Option<f64>,
     /// What could not be read, and why.
     pub unreadable: BTreeMap<String, String>,
 }
 
-/// How one core spent a trial; shares from 0 to 1 that add up to about 1.
+/// How one core spent a trial. The shares are 0 to 1 and add up to about 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names are those of /proc/stat
 pub struct CpuFacts {
@@ -44,7 +44,7 @@ pub struct CpuFacts {
     pub softirq: f64,
     pub steal: f64,
     pub idle: f64,
-    /// Its clock in MHz when the last query was sent, from `scaling_cur_freq`; none where the kernel does not
+    /// Its frequency in MHz when the last query was sent, from `scaling_cur_freq`. `None` if the kernel does not
     /// control it, as in most virtual machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frequency_mhz: Option<f64>,

@@ -1,4 +1,4 @@
-//! Where the lost packets went: `docs/METHOD.md`, "The drop ledger".
+//! Where packets were lost: `docs/METHOD.md`, "The drop ledger".
 
 use serde::{Deserialize, Serialize};
 
@@ -34,72 +34,73 @@ pub enum FoundBy {
 /// Packets lost at one place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// How many packets.
+    /// The number of packets.
     pub count: u64,
-    /// How it was found.
+    /// How the loss was found.
     pub by: FoundBy,
     /// Whether other traffic on this host moves the same counter.
     pub shared: bool,
 }
 
-/// What queries and their replies pass, in order.
+/// The stages that queries and their replies pass, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StageName {
-    /// The schedule called for it.
+    /// The schedule called for the query.
     Intended,
     /// The player's kernel took it.
     Sent,
     /// It reached IP on the subject's side.
     SubjectReceived,
-    /// It passed the filters there, and was given to UDP.
+    /// It passed the filters there, and IP passed it to UDP.
     SubjectDelivered,
     /// The subject read it from its socket.
     SubjectRead,
-    /// The subject's reply was given to IP.
+    /// The subject's kernel passed the reply to IP.
     SubjectReplied,
     /// The reply passed the filters there.
     SubjectTransmitted,
     /// The reply reached IP on the player's side.
     PlayerReceived,
-    /// It passed the filters there, and was given to UDP.
+    /// It passed the filters there, and IP passed it to UDP.
     PlayerDelivered,
     /// The player read it.
     Answered,
 }
 
-/// How many queries, or replies to them, passed a stage.
+/// How many queries or replies passed a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stage {
-    /// Which.
+    /// The stage.
     pub name: StageName,
-    /// How many passed. May be a little off where `shared`.
+    /// How many passed. The count may be slightly wrong if `shared` is true.
     pub count: u64,
     /// Whether other traffic on this host moves the same counter.
     pub shared: bool,
 }
 
-/// Places that could not be told apart.
+/// Places whose losses could not be separated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Merged {
-    /// In order.
+    /// The places, in the order in which packets pass them.
     pub places: Vec<Place>,
-    /// Why not, in a sentence without its full stop.
+    /// The reason, in a sentence without its full stop.
     pub reason: String,
 }
 
-/// All losses of a trial, placed. `bad = Σ places + unexplained`, where bad is what was intended and has no
-/// reply at all: unsent, refused by the kernel, or lost.
+/// All losses of a trial by place. `bad = Σ places + unexplained`, where bad counts queries that were
+/// intended and have no reply at all: unsent, refused by the kernel, or lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
-    /// In the order of [`Place`]; only places that lost something. A place has two entries where counters of
-    /// drops account for a part only.
+    /// In the order of [`Place`], without places that lost nothing. A place has two entries if counters of
+    /// drops account for only a part of its loss.
     pub places: Vec<Placed>,
-    /// What nothing explains; negative when the counters explain more than was lost.
+    /// Losses that nothing explains; negative if the counters explain more than was lost.
     pub unexplained: i64,
-    /// What passed, from intended to answered: the stages that could be counted by themselves.
+    /// How many passed each stage from intended to answered, for the stages that could be counted by
+    /// themselves.
     #[serde(default)]
     pub stages: Vec<Stage>,
     /// Places between which no stage could be counted.

@@ -1,10 +1,10 @@
-//! What was seen: the records that measuring writes and judging reads.
+//! Observations: the records that measuring writes and judging reads.
 //!
-//! For: the trial, the run, the histogram, readings of cores and the store, each versioned. Not for: deciding what a record
-//! means (`verdict`), nor for how it looks (`report`).
+//! For: the trial, the run, the histogram, readings of cores and the store, each with a version. Not for: deciding what a
+//! record means (`verdict`), nor for how it looks (`report`).
 //!
-//! Invariant: facts only. A record holds what was counted and timed, and the reason where something could
-//! not be read; measuring and judging meet only here.
+//! Invariant: facts only. A record holds what was counted and timed, and the reason if something could not be read.
+//! Measuring and judging meet only here.
 
 pub mod accounts;
 pub mod fingerprint;

@@ -1,25 +1,26 @@
-//! What a study asks, and what others found: all that a report needs of a study's file.
+//! The question of a study and the figures that others published: everything that a report needs from a
+//! study's file.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What a study asks.
+/// The question of a study.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// A headline.
+    /// The headline of the report.
     pub title: String,
     /// The question, in a sentence or two.
     pub question: String,
-    /// Who published the figures that are laid beside ours, and when; empty where there are none.
+    /// Who published the figures that the report compares with ours, and when; empty if there are none.
     pub source: String,
-    /// What queries and replies travel over.
+    /// The path of queries and replies.
     pub path: Path,
     /// The experiments, in the order of the study's file.
     pub experiments: Vec<Experiment>,
 }
 
-/// What queries and replies travel over.
+/// The path of queries and replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Path {
@@ -30,69 +31,69 @@ pub enum Path {
     Veth,
 }
 
-/// A matrix of cells, and how it is shown.
+/// A matrix of cells, and how to show it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
-    /// Its name, as in [`crate::Cell::experiment`].
+    /// The experiment's name, as in [`crate::Cell::experiment`].
     pub name: String,
-    /// A headline.
+    /// The headline of its section.
     pub title: String,
-    /// What it varies, in a sentence; may be empty.
+    /// A sentence about what it varies; may be empty.
     pub about: String,
     /// The factors that it varies, and their values, in the order of the study's file.
     pub factors: Vec<Factor>,
-    /// Tables wanted.
+    /// The tables to show.
     pub tables: Vec<Table>,
-    /// Charts wanted.
+    /// The charts to show.
     pub charts: Vec<Chart>,
-    /// Charts of rates by the size of replies wanted.
+    /// The charts of rates by the size of replies to show.
     #[serde(default)]
     pub links: Vec<LinkChart>,
-    /// What others found.
+    /// The figures that others published.
     pub published: Vec<Published>,
 }
 
-/// A factor: a key of [`crate::Cell::factors`], and the values that it takes.
+/// A factor: a key of [`crate::Cell::factors`], and its values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Factor {
-    /// `io`, `processes`, `player.sockets`, …
+    /// The key: `io`, `processes`, `player.sockets`, …
     pub name: String,
-    /// Its values as words.
+    /// The values as text.
     pub values: Vec<String>,
 }
 
 /// A table of one figure: factors down, one factor across.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
-    /// A headline.
+    /// The headline of the table.
     pub title: String,
     /// Factors whose values make the rows.
     pub rows: Vec<String>,
     /// The factor whose values make the columns; empty for one column.
     pub columns: String,
-    /// What the cells show.
+    /// The figures in its cells.
     pub show: Vec<Figure>,
 }
 
 /// A chart of the answered rate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chart {
-    /// A headline.
+    /// The headline of the chart.
     pub title: String,
     /// The factor along the axis.
     pub x: String,
-    /// Factors whose combinations are drawn beside each other.
+    /// Factors whose combinations make the series.
     pub series: Vec<String>,
-    /// What is drawn.
+    /// The figures that it draws.
     pub show: Vec<Figure>,
 }
 
-/// A chart of rates by the size of replies, beside what links carry.
+/// A chart of rates by the size of replies, compared with the capacity of links.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkChart {
-    /// A headline.
+    /// The headline of the chart.
     pub title: String,
-    /// The links, gigabits a second.
+    /// The links, gigabits per second.
     pub gbit_per_s: Vec<f64>,
 }
 
@@ -100,12 +101,12 @@ pub struct LinkChart {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
-    /// Median of the starts with its order-statistic interval, queries a second.
+    /// Median of the starts with its order-statistic interval, queries per second.
     #[default]
     Median,
-    /// Mean, minimum and maximum of the starts, queries a second.
+    /// Mean, minimum and maximum of the starts, queries per second.
     MeanMinMax,
-    /// What others found, queries a second.
+    /// The rate that others published, queries per second.
     Published,
     /// Rate at n workers, divided by n times the rate at one.
     Efficiency,
@@ -113,11 +114,12 @@ pub enum Figure {
     CeilingShare,
     /// CPU seconds of the subject per million answers.
     Cpu,
-    /// The same of each kind of its threads: of a front, which part is its own and which the servers'.
+    /// CPU seconds per million answers of each kind of the subject's threads. For a front, this separates its
+    /// own share from the servers'.
     CpuByThread,
-    /// Memory of the subject (proportional where it can be read), bytes.
+    /// Memory of the subject (proportional if it can be read), bytes.
     Memory,
-    /// Memory of the subject divided by the records that its zones have, bytes.
+    /// Memory of the subject divided by the number of records in its zones, bytes.
     MemoryPerRecord,
     /// Time from the start of the subject until it answers, seconds.
     LoadTime,
@@ -125,25 +127,25 @@ pub enum Figure {
     ReplySize,
     /// p99 of latency at half load, microseconds.
     P99AtHalf,
-    /// Mean of latency at the rate of the figure, microseconds.
+    /// Mean latency at the cell's rate, microseconds.
     LatencyMean,
-    /// p99 of latency at the rate of the figure, microseconds.
+    /// p99 of latency at the cell's rate, microseconds.
     LatencyP99,
-    /// Share of the queries sent, at the rate of the figure, that nothing came back for.
+    /// Share of the sent queries without a reply, at the cell's rate.
     Lost,
 }
 
-/// A figure that others found.
+/// A figure that others published.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Published {
-    /// The values of factors that single out its cells.
+    /// The values of factors that select its cells.
     pub factors: BTreeMap<String, String>,
-    /// Queries a second.
+    /// Queries per second.
     pub rate_qps: f64,
-    /// Whether it is the best of all cells that the factors single out, and not the figure of each.
+    /// Whether this is the best of all selected cells, rather than the figure of each.
     #[serde(default)]
     pub best: bool,
-    /// What is to be known about it; may be empty.
+    /// A remark for the reader; may be empty.
     #[serde(default)]
     pub note: String,
 }

@@ -1,4 +1,4 @@
-//! A run: one execution of a study, its cells and its trials.
+//! A run: one execution of a study, with its cells and its trials.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,41 +10,42 @@ use crate::goal::GoalFacts;
 use crate::question::Question;
 use crate::trial::Trial;
 
-/// One execution of a study, as the store gives it back.
+/// One execution of a study, as the store returns it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// [`crate::SCHEMA`].
+    /// The version of the record, [`crate::SCHEMA`].
     pub schema: u32,
     /// The study's name.
     pub study: String,
-    /// What was typed, word by word, so that it can be repeated.
+    /// The command line, word by word, so that it can be repeated.
     pub command: Vec<String>,
-    /// When it began, milliseconds since 1970.
+    /// When the run began, milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// When its last cell was done; none while it is unfinished.
+    /// When its last cell was done, milliseconds since 1970; `None` while it is unfinished.
     pub finished_unix_ms: Option<u64>,
     /// The version of kqps that made it.
     pub kqps_version: String,
-    /// The time it was given, seconds; none where it may take what it takes.
+    /// The time that it was given, seconds; `None` without a limit.
     pub budget_s: Option<f64>,
     /// The preset of the rate search (`quick`, `default`, …).
     pub goal: String,
-    /// What that came to; none where nothing was searched, and in runs of older versions.
+    /// The preset in numbers; `None` if nothing was searched, and in runs of older versions.
     #[serde(default)]
     pub goal_facts: Option<GoalFacts>,
-    /// How many times every cell is started.
+    /// How many times each cell is started.
     pub blocks: u32,
     /// The seed of every random choice.
     pub seed: u64,
-    /// What the study asks; none for the default study.
+    /// The question of the study; `None` for the default study.
     #[serde(default)]
     pub question: Option<Question>,
-    /// The host.
+    /// The facts of the host.
     pub fingerprint: Fingerprint,
-    /// What was left out, and why (`echo uring`: the kernel forbids `io_uring`). A key names cells by values of their
-    /// factors, of one experiment where its name and a colon come first: `udp: io=uring; workers=4`, or `uring`.
+    /// What was left out, and why (`echo uring`: the kernel forbids `io_uring`). A key selects cells by values of
+    /// their factors. A name and a colon at its beginning limit it to one experiment: `udp: io=uring; workers=4`, or
+    /// `uring`.
     pub skipped: BTreeMap<String, String>,
-    /// The configurations measured.
+    /// The measured configurations.
     pub cells: Vec<Cell>,
     /// Every trial, in the order in which they were committed.
     pub trials: Vec<RunTrial>,
@@ -55,21 +56,21 @@ pub struct Run {
 pub struct Cell {
     /// Unique in its run and short: `echo mmsg`, `nsd`.
     pub name: String,
-    /// What the cell is for.
+    /// The purpose of the cell.
     pub role: Role,
-    /// The experiment of its study that it belongs to; empty where there is only one.
+    /// The experiment of its study to which it belongs; empty if there is only one.
     #[serde(default)]
     pub experiment: String,
-    /// How it is loaded, if its role leaves that open.
+    /// How it is loaded, if its role does not decide that.
     #[serde(default)]
     pub load: CellLoad,
     /// The subject's name, as in `subjects/NAME.toml`, or `echo`.
     pub subject: String,
-    /// The subject's version as it told it.
+    /// The version that the subject reported.
     pub version: Option<String>,
-    /// The subject's own I/O model, or the echo's model that comes nearest to it: which echo is its ceiling.
+    /// The subject's own I/O model, or the echo's nearest model. It selects the echo that is the subject's ceiling.
     pub io: String,
-    /// Workers that answer queries.
+    /// The number of workers that answer queries.
     pub workers: u32,
     /// Cores of the player.
     pub player_cpus: Vec<u32>,
@@ -77,25 +78,25 @@ pub struct Cell {
     pub subject_cpus: Vec<u32>,
     /// Further factors and their values.
     pub factors: BTreeMap<String, String>,
-    /// Where a subject answers that was running before; none for one that the run starts.
+    /// The address of a subject that was already running; `None` if the run starts the subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
 }
 
-/// A server that runs already: the run plays at it, and neither starts nor stops it.
+/// A server that already runs. The run plays at it, and neither starts nor stops it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// Where it answers.
+    /// The address on which it answers.
     pub address: SocketAddr,
-    /// Whether it is on the host that plays.
+    /// Whether it is on the player's host.
     pub on_this_host: bool,
 }
 
-/// The factors that say how the player was set up begin with one of these.
+/// The factors that describe the player's setup begin with one of these.
 const OF_PLAYER: [&str; 2] = ["player.", "player_"];
 
 impl Cell {
-    /// How the player was set up, by factor: what must agree where one cell is the player's ceiling of another.
+    /// The factors of the player's setup. They must agree if one cell is the player's ceiling of another.
     pub fn player_factors(&self) -> impl Iterator<Item = (&String, &String)> {
         self.factors.iter().filter(|(name, _)| OF_PLAYER.iter().any(|head| name.starts_with(head)))
     }
@@ -106,7 +107,7 @@ impl Cell {
     }
 }
 
-/// What a cell is for.
+/// The purpose of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -114,10 +115,11 @@ pub enum Role {
     PlayerCeiling,
     /// The echo under one I/O model: ceiling (b) of METHOD.
     EchoCeiling,
-    /// What the study is about.
+    /// A subject of the study.
     #[default]
     Subject,
-    /// The echo at a fixed rate, every few trials: a shift of it casts doubt on what was measured since.
+    /// The echo at a fixed rate, every few trials. If its figure shifts, everything measured since the last one is in
+    /// doubt.
     Canary,
 }
 
@@ -132,7 +134,7 @@ pub enum CellLoad {
     Closed(f64),
     /// By one trial at each of these rates.
     Rates {
-        /// Queries a second.
+        /// Queries per second.
         rates_qps: Vec<f64>,
         /// Seconds of each trial.
         duration_s: f64,
@@ -148,15 +150,16 @@ pub struct RunTrial {
     pub cell: u32,
     /// The block, from 0.
     pub block: u32,
-    /// The start of the subject that it ran in, counted over the whole run from 1. The unit of repetition.
+    /// The start of the subject in which it ran, counted over the whole run from 1. Starts are the unit of
+    /// repetition.
     pub start: u64,
-    /// Why it was made.
+    /// The purpose of the trial.
     pub purpose: Purpose,
-    /// What came of it.
+    /// The result of the trial.
     pub outcome: Outcome,
 }
 
-/// Why a trial was made.
+/// The purpose of a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
@@ -167,9 +170,9 @@ pub enum Purpose {
     /// A step of the rate search.
     #[default]
     Search,
-    /// The lower bound once more, at the end of a search.
+    /// A repetition of the lower bound, at the end of a search.
     Retest,
-    /// A load near the one that a search found, for a closer estimate; it bears on no bound.
+    /// A load near the one that a search found, for a closer estimate. It does not change the bounds.
     Refine,
     /// A part of the rate found, for latency by load.
     Latency,
@@ -177,10 +180,10 @@ pub enum Purpose {
     Closed,
     /// One of the fixed rates that a cell asks for.
     Rate,
-    /// The canary.
+    /// A trial of the canary.
     Canary,
-    /// A trial that lost queries once more, with the kernel's reasons counted. What it measures is disturbed by
-    /// that, and judged by nobody.
+    /// A repetition of a trial that lost queries, with the kernel's drop reasons counted. Counting them disturbs the
+    /// trial, so nothing judges it.
     Reasons {
         /// The number of the trial that it repeats.
         of: u64,
@@ -188,7 +191,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Whether the trial of a subject is a part of its rate search, the overload that it begins with included.
+    /// Whether the trial of a subject belongs to its rate search, including the overload at the beginning.
     pub fn is_of_search(self) -> bool {
         matches!(self, Self::Ceiling | Self::Search | Self::Retest)
     }
@@ -199,13 +202,13 @@ impl Purpose {
     }
 }
 
-/// What came of a trial.
+/// The result of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It was measured.
+    /// The trial was measured.
     Measured(Box<Trial>),
-    /// It could not be measured: the subject died, or the player could not run.
+    /// The trial could not be measured: the subject died, or the player could not run.
     Failed {
         /// What happened, in one sentence.
         reason: String,
@@ -215,14 +218,14 @@ pub enum Outcome {
 }
 
 impl Run {
-    /// The trials of a cell that say something of it: all but those that counting the reasons of drops disturbed.
+    /// The trials of a cell that count for its figures: all except those that counting drop reasons disturbed.
     pub fn trials_of(&self, cell: usize) -> impl Iterator<Item = &RunTrial> {
         self.trials.iter().filter(move |one| one.cell as usize == cell && !one.purpose.is_for_reasons())
     }
 }
 
 impl RunTrial {
-    /// The record, if it was measured.
+    /// The record, if the trial was measured.
     pub fn measured(&self) -> Option<&Trial> {
         match &self.outcome {
             Outcome::Measured(trial) => Some(trial),
@@ -230,7 +233,7 @@ impl RunTrial {
         }
     }
 
-    /// Why it could not be measured, if so.
+    /// The reason why it could not be measured, if so.
     pub fn failure(&self) -> Option<&str> {
         match &self.outcome {
             Outcome::Measured(_) => None,

@@ -1,6 +1,6 @@
-//! One file that holds a run: SQLite with a write-ahead log, one row and one transaction per trial, every row
-//! a JSON record with its schema version. A trial that was acknowledged survives the death of the process and
-//! of the machine; a trial that was not is either whole or absent.
+//! One file that holds a run: SQLite with a write-ahead log, one row and one transaction per trial. Every row
+//! is a JSON record with its schema version. A trial whose commit returned survives the death of the process
+//! and of the machine. Any other trial is either whole or absent.
 
 mod claim;
 mod error;
@@ -20,7 +20,7 @@ use crate::run::{Run, RunTrial};
 use claim::Lock;
 use record::{Table, read_records, write_record};
 
-/// Marks an SQLite file as ours: "kqps" in ASCII. <https://www.sqlite.org/pragma.html#pragma_application_id>
+/// Marks an SQLite file as a store: "kqps" in ASCII. <https://www.sqlite.org/pragma.html#pragma_application_id>
 const APPLICATION_ID: i32 = 0x6b71_7073;
 
 /// The version of the tables below, apart from the schema of the records in them.
@@ -45,7 +45,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Makes a new store of a run and its cells, where [`Claim::new`] finds room for one.
+    /// Makes a new store of a run and its cells, if [`Claim::new`] can claim the path.
     pub fn create(path: &Path, run: &Run) -> Result<Self, StoreError> {
         Claim::new(path)?.create(run)
     }
@@ -53,14 +53,15 @@ impl Store {
     fn create_in(path: PathBuf, folder: Lock, run: &Run) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let connection = connect(&path, flags)?;
-        // With a journal beside it, reading rolls back what was cut off: it is empty again if that was all.
+        // If there is a journal, this query rolls back an interrupted transaction. The file is empty again if
+        // nothing else was in it.
         let tables =
             connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, u32>(0));
         if !matches!(tables, Ok(0)) {
             return Err(StoreError::Exists { path });
         }
         let store = Self { path, connection, cells: run.cells.len() as u32, _folder: folder };
-        // Before there is a log, so that whoever is killed in here leaves an empty file.
+        // Before there is a log, so that a process killed in here leaves an empty file.
         store.transact(|transaction| {
             transaction.execute_batch(TABLES)?;
             transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
@@ -76,7 +77,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a store to go on with its run.
+    /// Opens a store to continue its run. Fails if another kqps writes it, or if it is not a store.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         must_be_a_file(path)?;
         let folder = Lock::new(path)?;
@@ -91,14 +92,13 @@ impl Store {
         Ok(store)
     }
 
-    /// Reads a run that may be finished, unfinished, or just being written by another process. Needs no right
-    /// to write.
+    /// Reads a run that is finished, unfinished, or being written by another process. Needs no right to write.
     pub fn read(path: &Path) -> Result<Run, StoreError> {
         must_be_a_file(path)?;
         let connection = match connect_to_read(path, "mode=ro") {
             Ok(connection) => connection,
-            // A log that cannot be opened for want of the right to write the folder, or of room there; without
-            // anything in a log the file itself is whole.
+            // SQLite cannot open a log without the right to write the folder, or without room there. If the log
+            // is empty, the file itself is whole.
             Err(error) if beside(path, "-wal").metadata().is_ok_and(|log| log.len() > 0) => {
                 return Err(error);
             }
@@ -107,7 +107,7 @@ impl Store {
         read_run(path, &connection)
     }
 
-    /// Commits one trial. When this returns `Ok`, the trial is on disk; on any error nothing has changed and
+    /// Commits one trial. When this returns `Ok`, the trial is on disk. On any error nothing has changed, and
     /// the store can still be used.
     pub fn commit(&self, trial: &RunTrial) -> Result<(), StoreError> {
         if trial.cell >= self.cells {
@@ -121,18 +121,18 @@ impl Store {
             .map_err(|error| error.or_duplicate(trial.number))
     }
 
-    /// The number that the next trial is to have: one more than the last committed, 1 in a new run.
+    /// The number of the next trial: one more than that of the last committed trial, 1 in a new run.
     pub fn next_number(&self) -> Result<u64, StoreError> {
         self.one_more_than("SELECT coalesce(max(number), 0) FROM trials")
     }
 
-    /// The number of the subject's next start, counted like [`Self::next_number`]. A start that was cut short
-    /// keeps its number, since the trials it has were made in it.
+    /// The number of the subject's next start, counted like [`Self::next_number`]. An interrupted start keeps
+    /// its number, since its trials were made in it.
     pub fn next_start(&self) -> Result<u64, StoreError> {
         self.one_more_than("SELECT coalesce(max(json_extract(record, '$.start')), 0) FROM trials")
     }
 
-    /// Adds something that was left out, and why.
+    /// Records that something was left out, and why.
     pub fn add_skipped(&self, what: &str, reason: &str) -> Result<(), StoreError> {
         self.transact(|transaction| {
             record::change(transaction, Table::Runs, THE_RUN, |run: &mut Run| {
@@ -141,7 +141,7 @@ impl Store {
         })
     }
 
-    /// Takes back that something was left out.
+    /// Removes an entry of [`Self::add_skipped`].
     pub fn remove_skipped(&self, what: &str) -> Result<(), StoreError> {
         self.transact(|transaction| {
             record::change(transaction, Table::Runs, THE_RUN, |run: &mut Run| {
@@ -150,7 +150,7 @@ impl Store {
         })
     }
 
-    /// Changes how many blocks the run is to have.
+    /// Changes the number of blocks of the run.
     pub fn set_blocks(&self, blocks: u32) -> Result<(), StoreError> {
         self.transact(|transaction| {
             record::change(transaction, Table::Runs, THE_RUN, |run: &mut Run| {
@@ -168,25 +168,25 @@ impl Store {
         })
     }
 
-    /// Marks the run as finished and folds the log into the file, so that the one file can be moved or put
-    /// where nothing can be written.
+    /// Marks the run as finished and merges the log into the file, so that the file can be moved alone, or to a
+    /// read-only place.
     pub fn finish(&self, unix_ms: u64) -> Result<(), StoreError> {
         self.transact(|transaction| {
             record::change(transaction, Table::Runs, THE_RUN, |run: &mut Run| {
                 run.finished_unix_ms = Some(unix_ms);
             })
         })?;
-        // A reader that is busy with the log keeps it alive: then it stays, and is as good.
+        // A reader that is using the log keeps it. The store is then as good with it.
         self.connection.pragma_update(None, "journal_mode", "DELETE").ok();
         Ok(())
     }
 
-    /// The whole run, with every trial that was committed, in the order of their numbers.
+    /// The whole run, with every committed trial, in the order of their numbers.
     pub fn run(&self) -> Result<Run, StoreError> {
         read_run(&self.path, &self.connection)
     }
 
-    /// The file.
+    /// The path of the store's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -198,14 +198,14 @@ impl Store {
             .map_err(|error| StoreError::of(&self.path, error))
     }
 
-    /// All of `work` or nothing of it.
+    /// Commits all of `work` or nothing.
     fn transact(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<(), record::Refused>,
     ) -> Result<(), StoreError> {
         let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
             .map_err(|error| StoreError::of(&self.path, error))?;
-        // Dropped without a commit, the transaction is rolled back.
+        // Dropping the transaction without a commit rolls it back.
         work(&transaction).map_err(|refused| refused.at(&self.path))?;
         transaction.commit().map_err(|error| StoreError::of(&self.path, error))
     }
@@ -220,7 +220,7 @@ impl Store {
 }
 
 fn read_run(path: &Path, connection: &Connection) -> Result<Run, StoreError> {
-    // One transaction, so that cells and trials are of one moment while another process writes.
+    // One transaction, so that cells and trials are of the same moment while another process writes.
     let moment = connection.unchecked_transaction().map_err(|error| StoreError::of(path, error))?;
     let runs: Vec<Run> = read_records(path, &moment, Table::Runs)?;
     let Some(run) = runs.into_iter().next() else {
@@ -244,8 +244,8 @@ fn connect_to_read(path: &Path, how: &str) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// A path within a file's URI, where `%`, `?` and `#` have a meaning, and a byte that is no UTF-8 would be lost
-/// (<https://www.sqlite.org/uri.html>).
+/// Encodes a path for a file's URI, in which `%`, `?` and `#` have a meaning, and bytes that are not UTF-8
+/// would be lost (<https://www.sqlite.org/uri.html>).
 fn percent_encoded(path: &Path) -> String {
     let encoded = |&byte: &u8| match byte {
         b'%' | b'?' | b'#' | 0x80.. => format!("%{byte:02x}"),
@@ -295,7 +295,7 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let [begun, cut] = ["begun", "cut"].map(|name| folder.path().join(name));
         let connection = Connection::open(&begun).unwrap();
-        // Without a cache its pages are written before it is committed.
+        // Without a cache, SQLite writes the pages before the commit.
         connection.execute_batch("PRAGMA cache_size = 1; BEGIN; CREATE TABLE runs (text TEXT);").unwrap();
         for _ in 0..50 {
             connection.execute("INSERT INTO runs VALUES (?)", ["x".repeat(10_000)]).unwrap();
@@ -307,7 +307,7 @@ mod tests {
 
         drop(Store::create(&folder.path().join("empty"), &Run::default()).unwrap());
         assert!(matches!(Claim::new(&folder.path().join("empty")), Err(StoreError::Exists { .. })));
-        // What somebody else has there stays.
+        // Another program's database stays as it is.
         let other = folder.path().join("other");
         Connection::open(&other).unwrap().execute_batch("CREATE TABLE mine (text TEXT);").unwrap();
         assert!(matches!(Store::create(&other, &Run::default()), Err(StoreError::Exists { .. })));

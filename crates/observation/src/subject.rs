@@ -4,25 +4,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::network::NetworkFacts;
 
-/// The subject over one trial: all of its processes together, and each thread.
+/// The subject over one trial: all its processes together, and each thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SubjectFacts {
-    /// The process that was named or found; its descendants are counted too.
+    /// The process that was named or found. Its descendants count too.
     pub pid: u32,
-    /// Further processes that were found, each with its descendants: where several that do not descend from each other
-    /// share the address.
+    /// Further processes that were found, each with its descendants, if several that do not descend from each other share
+    /// the address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_pids: Vec<u32>,
-    /// The program that the process runs; empty where it could not be read, and in older records.
+    /// The program that the process runs; empty if it could not be read, and in older records.
     #[serde(default)]
     pub program: String,
-    /// The cores that its threads may run on, all threads together, at the end; empty where that could not be read, and
-    /// in older records.
+    /// The cores that any of its threads may run on, at the end; empty if they could not be read, and in older records.
     #[serde(default)]
     pub cpus: Vec<u32>,
-    /// Whether those processes still lived when the trial ended, all of them.
+    /// Whether all those processes still lived when the trial ended.
     pub alive: bool,
-    /// How many processes.
+    /// The number of processes.
     pub processes: u32,
     /// User CPU seconds of all processes.
     pub cpu_user_s: f64,
@@ -32,17 +31,17 @@ pub struct SubjectFacts {
     pub voluntary_switches: u64,
     /// Involuntary context switches.
     pub involuntary_switches: u64,
-    /// Resident memory at the end, shared pages counted in each process.
+    /// Resident memory at the end, bytes. Shared pages count in each process.
     pub rss_bytes: u64,
-    /// Proportional memory at the end, where it could be read.
+    /// Proportional memory at the end, bytes, if it could be read.
     pub pss_bytes: Option<u64>,
-    /// Datagrams that the subject's own UDP sockets dropped (full receive buffer or bad checksum), where its
-    /// sockets could be found.
+    /// Datagrams that the subject's own UDP sockets dropped (full receive buffer or bad checksum), if its sockets could be
+    /// found.
     pub socket_drops: Option<u64>,
-    /// The subject's network namespace; none where it is the player's, or could not be read.
+    /// The subject's network namespace; `None` if it is the player's, or could not be read.
     #[serde(default)]
     pub network: Option<NetworkFacts>,
-    /// Seconds from its start until it answered; none where it was started by somebody else.
+    /// Seconds from its start until it answered; `None` if kqps did not start it.
     #[serde(default)]
     pub ready_s: Option<f64>,
     /// Threads that used CPU, busiest first.
@@ -50,7 +49,7 @@ pub struct SubjectFacts {
 }
 
 impl SubjectFacts {
-    /// Whether anything is known of what it did: of one that ended before the end nobody can read that.
+    /// Whether there are any facts of what it did. If it ended before the trial did, its counters cannot be read.
     pub fn was_seen(&self) -> bool {
         self.alive || !self.threads.is_empty()
     }
@@ -59,32 +58,33 @@ impl SubjectFacts {
 /// One thread over one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ThreadFacts {
-    /// Its process.
+    /// The thread's process.
     pub pid: u32,
-    /// Its thread ID.
+    /// The thread ID.
     pub tid: u32,
-    /// Its name, as the kernel knows it.
+    /// The thread's name, as the kernel reports it.
     pub name: String,
     /// CPU seconds, user and system.
     pub cpu_s: f64,
-    /// User CPU seconds of them; none where the kernel's ticks do not tell, and in older records.
+    /// User CPU seconds; `None` if the kernel's ticks are too few to show them, and in older records.
     #[serde(default)]
     pub cpu_user_s: Option<f64>,
-    /// System CPU seconds of them.
+    /// System CPU seconds; `None` as for `cpu_user_s`.
     #[serde(default)]
     pub cpu_system_s: Option<f64>,
-    /// CPU seconds of them in which it had nothing to do and stayed awake, since a sleeper comes late. Only the player's
-    /// threads do so that have a core of their own.
+    /// CPU seconds in which the thread spun with nothing to do, because a sleeping thread wakes late. Only the player's
+    /// threads with a core of their own do so.
     #[serde(default)]
     pub awake_s: f64,
-    /// Seconds in which its core was withheld from it and from all others there, counted where that was more than a
-    /// millisecond in one piece: it was awake with nothing to do and did not go on, or it was to be woken before all others
-    /// and was not. A hypervisor does that, not always telling it as stolen time. Only of an open loop's threads that have a
-    /// core of their own; what was withheld while they had something to do is not in it.
+    /// Seconds in which its core was withheld from this thread and from all others on it, counted if the core was withheld
+    /// for more than a millisecond at once. The thread then spun with nothing to do and did not go on, or it should have
+    /// been woken before all others and was not. A hypervisor withholds cores, and does not always report it as stolen
+    /// time. Counted only for an open loop's threads with a core of their own. Time withheld while they had something to do
+    /// is not included.
     #[serde(default)]
     pub withheld_s: f64,
-    /// CPU seconds divided by wall seconds, 0 to 1, without those in which it had nothing to do.
+    /// CPU seconds divided by wall seconds, 0 to 1, without those in which the thread had nothing to do.
     pub busy: f64,
-    /// The core it last ran on.
+    /// The core on which it last ran.
     pub cpu: u32,
 }

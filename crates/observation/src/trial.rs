@@ -12,38 +12,37 @@ use crate::host::HostFacts;
 use crate::ledger::{Ledger, Place};
 use crate::subject::{SubjectFacts, ThreadFacts};
 
-/// One measurement. What `kqps load --json` prints, less the warnings, which are a judgement.
+/// One measurement: the output of `kqps load --json` without the warnings, since warnings are a judgement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// [`crate::SCHEMA`].
+    /// The version of the record, [`crate::SCHEMA`].
     pub schema: u32,
-    /// `"trial"`.
+    /// Always `"trial"`.
     pub kind: String,
-    /// Whether a signal ended it early.
+    /// Whether a signal ended the trial early.
     pub interrupted: bool,
-    /// Whether watching it changed it: the reasons of drops were counted, which makes each one dearer. Such a
-    /// trial tells why packets were dropped, and is in no figure.
+    /// Whether watching changed the trial: the kernel's drop reasons were counted, which makes each drop slower. Such a
+    /// trial shows why packets were dropped, and is in no figure.
     #[serde(default)]
     pub disturbed: bool,
-    /// When it began, milliseconds since 1970.
+    /// When the trial began, milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// The start from which all due times count, nanoseconds on this host's monotonic clock (`CLOCK_MONOTONIC`):
-    /// what lets another program on the host date the same packets. 0 in records older than the field.
+    /// The start from which all due times count, nanoseconds on this host's monotonic clock (`CLOCK_MONOTONIC`). With it
+    /// another program on the host can date the same packets. 0 in records older than the field.
     #[serde(default)]
     pub started_monotonic_ns: u64,
-    /// What was asked, as `ADDR:PORT`; the first of `targets`.
+    /// The target, as `ADDR:PORT`; the first of `targets`.
     pub target: String,
-    /// All that were asked, in the order in which sockets take turns over them. Empty in older records, which
-    /// have one.
+    /// All targets, in the order in which sockets take turns over them. Empty in older records, which have one.
     #[serde(default)]
     pub targets: Vec<String>,
-    /// What was played.
+    /// The facts of the dataset.
     pub dataset: DatasetFacts,
-    /// How it was played.
+    /// The load that was played.
     pub load: Load,
-    /// What became of every query.
+    /// The fate of every query.
     pub accounts: Accounts,
-    /// Cause → unsent queries: [`UNSENT_LATE`], [`UNSENT_WINDOW`] or [`UNSENT_IDS`]. Sums to `accounts.unsent`; empty in
+    /// Cause → unsent queries: [`UNSENT_LATE`], [`UNSENT_WINDOW`] or [`UNSENT_IDS`]. Sums to `accounts.unsent`. Empty in
     /// older records.
     #[serde(default)]
     pub unsent_causes: BTreeMap<String, u64>,
@@ -54,58 +53,60 @@ pub struct Trial {
     /// `expected NXDOMAIN, got NOERROR` → replies of the cause `rcode`, to which they sum. Empty in older records.
     #[serde(default)]
     pub wrong_rcodes: BTreeMap<String, u64>,
-    /// What was expected → lost queries: an rcode, `NODATA` or `referral` where the expected answer says so, or
-    /// `unknown`. Sums to `accounts.lost`. Empty in records older than the field.
+    /// Expected reply → lost queries: an rcode, or `NODATA` or `referral` if the expected answer shows it, or `unknown`.
+    /// Sums to `accounts.lost`. Empty in records older than the field.
     #[serde(default)]
     pub lost_expected: BTreeMap<String, u64>,
     /// Replies with REFUSED to queries that were answered at other times. 0 in records older than the field.
     #[serde(default)]
     pub refused_at_times: u64,
-    /// Rcode → replies with it that came in time and match ID and question, whether it was expected or not. Sums
-    /// to the correct ones and the wrong ones of the cause `rcode`; in older records to the correct ones.
+    /// Rcode → replies with it that came in time and match ID and question, whether it was expected or not. Sums to the
+    /// correct replies and the wrong replies of the cause `rcode`; in older records, to the correct replies.
     pub response_rcodes: BTreeMap<String, u64>,
-    /// Mean size of a sent query's DNS message; none when nothing was sent.
+    /// Mean size of a sent query's DNS message, bytes; `None` if nothing was sent.
     pub request_bytes_mean: Option<f64>,
-    /// Mean size of a correct reply's DNS message; none when there was none.
+    /// Mean size of a correct reply's DNS message, bytes; `None` if there was none.
     pub response_bytes_mean: Option<f64>,
-    /// Intended send time to the reply's arrival, of correct and late replies; a lost query enters at the
+    /// Time from the intended send to the reply's arrival, of correct and late replies. A lost query counts with the
     /// timeout.
     pub latency_us: Quantiles,
-    /// The time at which the kernel had taken a query, minus its intended send time.
+    /// The time at which the kernel took a query, minus its intended send time.
     pub lag_us: Quantiles,
     /// Time between a thread's successive sends to the kernel.
     pub gap_us: Quantiles,
-    /// The histograms behind the three figures above (`latency`, `lag`, `gap`), encoded.
+    /// The histograms behind the three figures above (`latency`, `lag`, `gap`), as [`crate::Histogram::encode`] writes
+    /// them.
     pub histograms: BTreeMap<String, String>,
-    /// The player.
+    /// The facts of the player.
     pub player: PlayerFacts,
-    /// The subject, where its process is known.
+    /// The facts of the subject, if its process is known.
     pub subject: Option<SubjectFacts>,
-    /// The host.
+    /// The facts of the host.
     pub host: HostFacts,
-    /// Where the lost packets went.
+    /// Where packets were lost.
     pub ledger: Ledger,
-    /// How fast the cores were around it. None where that was not gauged, and in records older than the field.
+    /// How fast the cores were around the trial. `None` if they were not gauged, and in records older than the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<SpeedFacts>,
-    /// When the subject's cores stood still in it. None where nothing witnessed that, and in records older than the field.
+    /// When the subject's cores stood still in the trial. `None` if no witness watched them, and in records older than the
+    /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls: Option<StallFacts>,
-    /// What other subjects did that were running, and had to be idle while this one was measured. Empty where there were none,
-    /// and in records older than the field.
+    /// What other running subjects did, which had to be idle during the trial. Empty if there were none, and in records
+    /// older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<Beside>,
-    /// The hundredths of a second in which queries that were due had no correct reply in time, or left late. Of the first
-    /// minute; empty in records older than the field.
+    /// The bins of 10 ms in which due queries had no correct reply in time, or left late. Only of the first minute; empty
+    /// in records older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mishaps: Vec<Mishap>,
-    /// One-second bins: of queries by when they were sent, of correct replies by when they arrived.
+    /// One-second bins: queries by the time of their send, correct replies by the time of their arrival.
     pub intervals: Vec<Interval>,
     /// Queries sent in each 100 ms bin.
     pub sent_per_100ms: Vec<u64>,
 }
 
-/// A cause of unsent queries: the player came to them later than it may lag.
+/// A cause of unsent queries: the player reached them later than the allowed lag.
 pub const UNSENT_LATE: &str = "late";
 /// A cause of unsent queries: as many were outstanding as the load allows.
 pub const UNSENT_WINDOW: &str = "window";
@@ -113,23 +114,23 @@ pub const UNSENT_WINDOW: &str = "window";
 pub const UNSENT_IDS: &str = "ids";
 
 impl Trial {
-    /// When queries were sent, nanoseconds of the host's monotonic clock.
+    /// The span in which queries were sent, nanoseconds of the host's monotonic clock.
     pub fn sending_ns(&self) -> Range<u64> {
         let began_ns = self.started_monotonic_ns;
         began_ns..began_ns + (self.load.duration_s * 1e9) as u64
     }
 
-    /// Queries that the full window of an open loop kept back. They say nothing of the player.
+    /// Queries that an open loop did not send because its window was full. They show nothing about the player.
     pub fn held_back(&self) -> u64 {
         self.unsent_causes.get(UNSENT_WINDOW).copied().unwrap_or(0)
     }
 
-    /// How many of the lost queries were answered, and their replies dropped by the player's own socket buffers.
+    /// How many of the lost queries were answered, with the reply dropped by the player's own socket buffers.
     pub fn lost_by_player(&self) -> u64 {
         self.ledger.at(Place::PlayerSocketBuffer).min(self.accounts.lost)
     }
 
-    /// Causes of wrong replies with their counts, and unexpected rcodes by their pairs where the record has them.
+    /// Causes of wrong replies with their counts. Unexpected rcodes are listed in pairs if the record has them.
     pub fn wrong_in_words(&self) -> impl Iterator<Item = (&str, u64)> {
         let is_told = |cause: &String| cause != "rcode" || self.wrong_rcodes.is_empty();
         let causes = self.wrong_causes.iter().filter(move |(cause, _)| is_told(cause));
@@ -137,16 +138,16 @@ impl Trial {
     }
 }
 
-/// A hundredth of a second in which something went wrong, of queries by when they were due.
+/// A bin of 10 ms in which something went wrong, by the time at which queries were due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mishap {
-    /// Which one, from 0.
+    /// The number of the bin, from 0.
     pub at_10ms: u32,
     /// Queries that were due in it.
     pub intended: u32,
-    /// Those of them that had no correct reply in time.
+    /// How many of them had no correct reply in time.
     pub bad: u32,
-    /// By how much the latest of them left late, microseconds.
+    /// The largest lag of them, microseconds.
     pub lag_us: u32,
 }
 
@@ -155,18 +156,18 @@ pub struct Mishap {
 pub struct Beside {
     /// The name of its cell.
     pub name: String,
-    /// CPU seconds that it took, with all its processes, from the beginning of the player to its end.
+    /// CPU seconds that all its processes used, from the beginning of the player to its end.
     pub cpu_s: f64,
 }
 
 /// The dataset of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatasetFacts {
-    /// The file it was read from.
+    /// The path of its source file.
     pub path: String,
     /// BLAKE3 of that file's content, in hex.
     pub hash: String,
-    /// How many queries it holds.
+    /// The number of its queries.
     pub queries: u64,
     /// Bad lines or messages that were left out.
     #[serde(default)]
@@ -174,47 +175,47 @@ pub struct DatasetFacts {
     /// What was wrong with them → how many. Sums to `skipped`. Empty in records older than the field.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub skipped_causes: BTreeMap<String, u64>,
-    /// To what of its expectations answers were held: `off`, `rcode` or `answers`. Older records, which do not
-    /// say it, were made with `rcode`, or `off` for an echo.
+    /// How answers were checked: `off`, `rcode` or `answers`. Older records, which do not have it, were made with `rcode`,
+    /// or `off` for an echo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
 }
 
-/// How a trial was loaded.
+/// The load of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Open or closed loop.
     pub mode: LoadMode,
     /// The arrivals of an open loop: `even` or `poisson`.
     pub arrivals: Option<String>,
-    /// The window: queries outstanding at most. None in an open loop without one.
+    /// The window: the most outstanding queries. `None` in an open loop without one.
     pub outstanding: Option<u64>,
-    /// Queries that were outstanding on average, by Little's law: each counts from its intended send time to
-    /// its reply, or to the timeout. None in older records.
+    /// The mean number of outstanding queries, by Little's law. Each query counts from its intended send time to its reply,
+    /// or to the timeout. `None` in older records.
     #[serde(default)]
     pub outstanding_mean: Option<f64>,
-    /// Queries a second that the schedule called for; none for a closed loop.
+    /// Queries per second that the schedule called for; `None` for a closed loop.
     pub intended_qps: Option<f64>,
-    /// Queries a second that were sent.
+    /// Queries per second that were sent.
     pub offered_qps: f64,
-    /// Correct replies, divided by the time in which queries were sent; of a closed loop only those that came in that time.
+    /// Correct replies per second of `duration_s`. In a closed loop, only those that came in that time.
     pub answered_qps: f64,
-    /// Correct replies that came while queries were sent. None in records of earlier versions.
+    /// Correct replies that came while queries were sent. `None` in records of earlier versions.
     #[serde(default)]
     pub correct_in_time: Option<u64>,
     /// Seconds in which queries were sent.
     pub duration_s: f64,
     /// Seconds after which a reply is late.
     pub timeout_s: f64,
-    /// Seconds that the player listened after the last send.
+    /// Seconds for which the player waited for replies after the last send.
     pub drain_s: f64,
-    /// Queries in one burst at most.
+    /// The most queries in one burst.
     pub burst: u32,
-    /// Microseconds that a query which is due may wait for others to leave with it. None in older records, as
-    /// are the two below.
+    /// Microseconds for which a due query may wait for others to leave with it. `None` in older records, as are the two
+    /// fields below.
     #[serde(default)]
     pub coalesce_us: Option<f64>,
-    /// Microseconds after which a query that could not be sent is given up.
+    /// Microseconds after which the player gives up a query that it could not send.
     #[serde(default)]
     pub lag_allowed_us: Option<f64>,
     /// The seed of random arrivals.
@@ -222,23 +223,23 @@ pub struct Load {
     pub seed: Option<u64>,
 }
 
-/// Who decides when the next query leaves.
+/// What decides when the next query leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LoadMode {
-    /// A schedule does, whatever the subject answers.
+    /// A schedule, whatever the subject answers.
     #[default]
     Open,
-    /// The subject's replies do.
+    /// The subject's replies.
     Closed,
 }
 
 /// The player over one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlayerFacts {
-    /// The I/O that was really used: `plain`, `mmsg`, `gso`, `uring`.
+    /// The I/O model that was used: `plain`, `mmsg`, `gso`, `uring`.
     pub io: String,
-    /// What could not be used as asked, and why (a socket that fell back from segmentation, say).
+    /// Options that could not be met as asked, and why (a socket that fell back from segmentation, say).
     pub notes: Vec<String>,
     /// Sending threads.
     pub threads: u32,
@@ -246,12 +247,12 @@ pub struct PlayerFacts {
     pub sockets: u32,
     /// CPU seconds of the whole process while queries were sent.
     pub cpu_s: f64,
-    /// The cores its threads were pinned to; empty when they were not.
+    /// The cores to which its threads were pinned; empty if they were not.
     pub cpus: Vec<u32>,
-    /// Whether they ran before all others on those cores (`SCHED_FIFO`), for as long as they were not busy.
+    /// Whether the threads ran before all others on those cores (`SCHED_FIFO`), as long as they were not busy.
     #[serde(default)]
     pub real_time: bool,
-    /// Whether the host's cores were kept from sleeping so deeply that waking up takes time.
+    /// Whether the host's cores were kept from deep sleep states, from which waking up takes time.
     #[serde(default)]
     pub cores_awake: bool,
     /// Datagrams that the player's own sockets dropped because their buffer was full.

@@ -1,6 +1,6 @@
-//! Text from outside, made safe to look at: names, versions and last words of programs, quoted files, host facts. A
-//! terminal obeys control characters, and characters that turn the direction of writing make a reader see another text
-//! than there is. Whatever prints passes its text through here, so each such character shows as its number.
+//! Makes text from outside safe to print: names, versions and output of programs, quoted files, host facts. A terminal
+//! obeys control characters. Characters that change the direction of writing make a reader see other text than there is.
+//! All code that prints passes such text through here, which shows each such character as its number.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -14,8 +14,8 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// The same for text that is to stay one line: a name from outside may hold a line feed, and must not make what is printed
-/// look like two lines of the program's own.
+/// The same as [`visible`] for text that must stay one line. A name from outside may hold a line feed, and must not look
+/// like a second line of the program's output.
 pub fn visible_line(text: &str) -> Cow<'_, str> {
     match visible(text) {
         safe if safe.contains('\n') => Cow::Owned(safe.replace('\n', "\\x0a")),
@@ -23,7 +23,8 @@ pub fn visible_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The same for JSON: such characters stand only within its strings, where `\u001b` means the same as the character.
+/// The same as [`visible`] for JSON. Such characters stand only within its strings, where `\u001b` means the same as the
+/// character.
 pub fn visible_json(json: &str) -> Cow<'_, str> {
     escaped(json, |safe, c| write!(safe, "\\u{:04x}", u32::from(c)))
 }
@@ -43,8 +44,8 @@ fn escaped(text: &str, write: impl Fn(&mut String, char) -> std::fmt::Result) ->
     Cow::Owned(safe)
 }
 
-/// Whether a character does something instead of being seen: the controls C0, DEL and C1, separators of lines and
-/// paragraphs, and what changes the direction of writing (Unicode Standard Annex 9, section 2).
+/// Whether a character has an effect instead of a shape: the controls C0, DEL and C1, separators of lines and paragraphs,
+/// and characters that change the direction of writing (Unicode Standard Annex 9, section 2).
 fn acts(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
@@ -57,7 +58,7 @@ fn acts(c: char) -> bool {
 mod tests {
     use super::*;
 
-    /// What acts, and how it shows in text and in JSON.
+    /// Characters with an effect, and how they show in text and in JSON.
     const ACTING: [(&str, &str, &str); 9] = [
         ("\x1b[31m", r"\x1b[31m", r"\u001b[31m"),
         ("\0", r"\x00", r"\u0000"),

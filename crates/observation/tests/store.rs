@@ -65,7 +65,7 @@ fn what_was_committed_is_read_as_it_was() {
     store.remove_skipped("uring").unwrap();
     assert!(store.run().unwrap().skipped.is_empty());
     store.add_skipped("uring", "the kernel forbids it").unwrap();
-    // While it is being written, others may read.
+    // Others may read the store while it is being written.
     assert_eq!(Store::read(&path).unwrap(), wanted);
     drop(store);
 
@@ -119,7 +119,8 @@ fn one_writer_in_a_folder() {
     Store::open(&path).unwrap();
 }
 
-/// As what a killed kqps was about to start does, which has its descriptors until it begins its program.
+/// The lock of a killed kqps ends late if it was just starting a program, which holds the descriptors until
+/// it begins.
 #[test]
 fn a_lock_that_is_about_to_end_is_waited_for() {
     let folder = TempDir::new().unwrap();
@@ -135,7 +136,7 @@ fn a_lock_that_is_about_to_end_is_waited_for() {
     holder.join().unwrap();
 }
 
-/// The error of opening a path, to write and to read, which must be the same.
+/// The error of opening a path, which must be the same for writing and for reading.
 fn refused(path: &Path) -> StoreError {
     let error = Store::open(path).unwrap_err();
     assert_eq!(Store::read(path).unwrap_err().to_string(), error.to_string());
@@ -199,7 +200,7 @@ fn records_of_the_first_schema_stay_readable() {
     rusqlite::Connection::open(&path).unwrap().execute_batch(dump).unwrap();
     let run = Store::read(&path).unwrap();
     assert_eq!((run.study.as_str(), run.cells.len(), run.trials.len()), ("default", 2, 3));
-    // What later versions store besides is not there.
+    // Facts that later versions store are absent.
     assert_eq!(run.goal_facts, None);
     assert_eq!(run.fingerprint.sysctls["net.core.rmem_max"], "212992");
     let trial = run.trials[1].measured().unwrap();

@@ -1,5 +1,5 @@
-//! A disk that fills up: the commit that does not fit is refused by name, everything before it is intact, and
-//! the run goes on once there is room.
+//! A disk that fills up. The commit that does not fit returns an error for this case, everything before it is
+//! intact, and the run goes on once there is room.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ fn a_run() -> Run {
     Run { cells: vec![Cell::default()], ..Run::default() }
 }
 
-/// About 20 kB, as a trial with its histograms has.
+/// About 20 kB, like a trial with its histograms.
 fn a_trial(number: u64) -> RunTrial {
     let output = (0..200).map(|line| format!("{number} {line:0100}")).collect();
     let outcome = Outcome::Failed { reason: "it is only a test".into(), output };
@@ -49,7 +49,7 @@ fn fill(folder: &Path) {
 
 const FOLDER: &str = "KQPS_TEST_SMALL_DISK";
 
-/// Run again by the test below, within a mount namespace where [`FOLDER`] is a disk of 1 MiB.
+/// The test below runs this test again, within a mount namespace where [`FOLDER`] is a disk of 1 MiB.
 #[test]
 fn on_a_small_disk() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
@@ -60,7 +60,7 @@ fn on_a_small_disk() {
 #[test]
 fn a_full_disk_loses_nothing() {
     let folder = TempDir::new().unwrap();
-    // The mount is seen by this child alone and goes with it.
+    // Only this child sees the mount, and the mount ends with it.
     let script =
         r#"mount -t tmpfs -o size=1M none "$1" || exit 77; exec "$2" --exact on_a_small_disk --nocapture"#;
     let child = Command::new("unshare")

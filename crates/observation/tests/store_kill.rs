@@ -1,4 +1,4 @@
-//! `kill -9` at random moments: every trial that was acknowledged is there, whole and once.
+//! `kill -9` at random moments: every trial whose commit returned is there, whole and once.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,14 +13,14 @@ const PATH: &str = "KQPS_TEST_STORE";
 const ACKNOWLEDGED: &str = "acknowledged ";
 const KILLS: u32 = 25;
 
-/// Everything in it follows from its number, and its size varies.
+/// All its content follows from its number, and its size varies.
 fn a_trial(number: u64) -> RunTrial {
     let output = (0..number * 7919 % 300).map(|line| format!("{number} {line:060}")).collect();
     let outcome = Outcome::Failed { reason: format!("{number}"), output };
     RunTrial { number, cell: 0, block: 0, start: number, purpose: Purpose::Search, outcome }
 }
 
-/// Run again as a child by the test below: resumes and commits until it is killed.
+/// The test below runs this test again as a child. It resumes the run and commits until it is killed.
 #[test]
 fn committer() {
     let Some(path) = std::env::var_os(PATH) else { return };
@@ -38,8 +38,8 @@ fn committer() {
     }
 }
 
-/// Lets a committer acknowledge some trials, kills it a random moment later, and tells the last number that
-/// was acknowledged.
+/// Waits until a committer has acknowledged some trials, kills it a random moment later, and returns the last
+/// number that it acknowledged.
 fn commit_and_kill(path: &Path, random: &mut fastrand::Rng) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "committer", "--nocapture"])
@@ -49,7 +49,7 @@ fn commit_and_kill(path: &Path, random: &mut fastrand::Rng) -> u64 {
         .unwrap();
     let mut last = 0;
     let mut acknowledge = |line: &str| {
-        // The test harness may have begun the line with its own words.
+        // The test harness may have printed its own words at the beginning of the line.
         let number = line.rsplit_once(ACKNOWLEDGED).map(|(_, number)| number.parse().unwrap());
         last = number.unwrap_or(last);
         number.is_some()
@@ -63,7 +63,7 @@ fn commit_and_kill(path: &Path, random: &mut fastrand::Rng) -> u64 {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // What it wrote before it died was acknowledged, too; a last line may be cut.
+    // The lines that the committer wrote before it died count too. The last line may be cut.
     for line in lines {
         if line.rsplit_once(ACKNOWLEDGED).is_some_and(|(_, number)| !number.is_empty()) {
             acknowledge(&line);
@@ -83,7 +83,7 @@ fn an_acknowledged_trial_survives_kill_9() {
         let trials = Store::open(&path).unwrap().run().unwrap().trials;
         assert_eq!(as_left.trials, trials);
         let stored = trials.len() as u64;
-        // The one after may have been stored and not yet been acknowledged.
+        // The next trial may have been stored but not acknowledged.
         assert!(
             (acknowledged..=acknowledged + 1).contains(&stored),
             "{acknowledged} acknowledged, {stored} stored"

@@ -1,18 +1,17 @@
-//! What became of queries by when they were due, a hundredth of a second at a time: it shows when in a trial something went
-//! wrong, so that what a host did in one moment need not spoil all others.
+//! The fates of queries by due time, in bins of 10 ms. They show when in a trial something went wrong, so one bad moment of
+//! the host need not spoil the whole trial.
 
 use kqps_observation::trial::Mishap;
 
-/// Nanoseconds in a bin.
 const BIN_NS: u64 = 10_000_000;
 
-/// What is due after the first minute is in no bin, for a long trial would have too many.
+/// Queries due after the first minute have no bin, because a long trial would have too many.
 const BINS_MOST: usize = 6_000;
 
-/// A query that leaves this late shows that the player stood still, microseconds.
+/// A query that leaves at least this late shows that the player stood still, microseconds.
 const LATE_US: u64 = 500;
 
-/// One thread's queries.
+/// The bins of one thread's queries.
 #[derive(Debug, Default)]
 pub struct Course {
     bins: Vec<Bin>,
@@ -26,7 +25,7 @@ struct Bin {
 }
 
 impl Course {
-    /// So many queries were due.
+    /// Counts `count` queries that were due at `due_ns`.
     #[inline]
     pub fn intended(&mut self, due_ns: u64, count: u64) {
         if let Some(bin) = self.bin(due_ns) {
@@ -34,7 +33,7 @@ impl Course {
         }
     }
 
-    /// One that was due then left so late.
+    /// Records the lag of a query that was due at `due_ns`. A bin keeps the largest lag, in microseconds.
     #[inline]
     pub fn sent(&mut self, due_ns: u64, lag_us: u64) {
         if let Some(bin) = self.bin(due_ns) {
@@ -42,7 +41,7 @@ impl Course {
         }
     }
 
-    /// One that was due then had a correct reply in time.
+    /// Counts a correct reply in time to a query that was due at `due_ns`.
     #[inline]
     pub fn correct(&mut self, due_ns: u64) {
         if let Some(bin) = self.bin(due_ns) {
@@ -59,7 +58,7 @@ impl Course {
         self.bins.get_mut(index)
     }
 
-    /// Adds another thread's queries.
+    /// Adds the bins of another thread.
     pub fn add(&mut self, other: &Self) {
         self.bins.resize(self.bins.len().max(other.bins.len()), Bin::default());
         for (ours, theirs) in self.bins.iter_mut().zip(&other.bins) {
@@ -69,7 +68,7 @@ impl Course {
         }
     }
 
-    /// The bins in which queries had no correct reply, or left late.
+    /// Returns the bins in which queries had no correct reply or left late.
     pub fn mishaps(&self) -> Vec<Mishap> {
         let mishap = |(at, bin): (usize, &Bin)| Mishap {
             at_10ms: at as u32,

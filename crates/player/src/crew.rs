@@ -1,5 +1,5 @@
-//! Plays a plan: has the sockets bound, starts the threads together, watches both sides while queries are
-//! sent, and joins what the threads counted into one record.
+//! Plays a plan: binds the sockets, starts the threads together, watches both sides while the threads send, and
+//! joins the threads' counts into one record.
 
 use std::cell::Cell;
 use std::panic::resume_unwind;
@@ -26,43 +26,43 @@ use crate::record::{self, Heard, Played};
 use crate::schedule::Schedule;
 use crate::sockets::{Sockets, capacity, part_of, too_many};
 
-/// From the last thread's readiness to the common start.
+/// Time between the last thread's readiness and the common start, nanoseconds.
 const LEAD_NS: u64 = 2_000_000;
 
-/// What the caller holds while a trial runs.
+/// The caller's handle on a running trial.
 #[derive(Clone)]
 pub struct Control {
-    /// Ends the trial early: asked once, queries under way are still heard; asked again, they are lost.
+    /// Ends the trial early. After the first request, the player still waits for outstanding replies. After the
+    /// second, outstanding queries are lost.
     pub stop: Interrupts,
     /// Counts for a progress bar.
     pub live: Arc<Live>,
 }
 
 impl Control {
-    /// A control for a plan with so many threads.
+    /// A control for a plan with `threads` threads.
     pub fn new(threads: usize) -> Self {
         Self { stop: Interrupts::default(), live: Arc::new(Live::new(threads)) }
     }
 }
 
-/// What a thread tells the crew, twice: that it is ready or gone, and that it sent its last query.
+/// What a thread reports to the crew. Each thread reports twice: that it is ready or gone, and that it sent its
+/// last query.
 enum Told {
-    /// It is ready to start: its thread ID.
+    /// The thread is ready to start; its thread ID.
     Ready(u32),
-    /// It ended before it was ready.
+    /// The thread ended before it was ready.
     Gone,
-    /// It sent its last query.
     Sent,
 }
 
-/// What the threads wait for.
 #[derive(Default)]
 struct Gate {
-    /// The common start on the monotonic clock; none when the trial is called off.
+    /// The common start on the monotonic clock; `None` if the trial is called off.
     start_ns: OnceLock<Option<u64>>,
-    /// The threads' times were read: they may end.
+    /// The crew has read the threads' CPU times, so the threads may end.
     watched: OnceLock<()>,
-    /// A thread failed: there will be no trial, and the others end at once.
+    /// A thread failed. There is no trial, and the other threads end at once.
     broken: AtomicBool,
 }
 
@@ -81,7 +81,7 @@ impl Gate {
     }
 }
 
-/// Everything that threads share.
+/// What the threads share.
 #[derive(Clone, Copy)]
 struct World<'a> {
     plan: &'a Plan,
@@ -91,7 +91,7 @@ struct World<'a> {
     gate: &'a Gate,
 }
 
-/// What is watched while the threads with these IDs play.
+/// What to watch while the threads with these IDs play.
 fn watched(plan: &Plan, player_threads: Vec<u32>) -> Watched {
     let are_pinned = !plan.cpus.is_empty() && !plan.subject_cpus.is_empty();
     Watched {
@@ -104,7 +104,7 @@ fn watched(plan: &Plan, player_threads: Vec<u32>) -> Watched {
     }
 }
 
-/// Plays one trial.
+/// Plays one trial, and returns its record.
 pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, PlayError> {
     let chosen = Chosen::choose(plan)?;
     let Sockets { all: sockets, notes } = Sockets::bind(plan, chosen)?;
@@ -117,7 +117,7 @@ pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, 
         let tids: Vec<u32> = told.iter().take(plan.threads).filter_map(Told::ready).collect();
         if tids.len() < plan.threads {
             gate.call_off();
-            // One of them says why.
+            // The error of one thread gives the reason.
             joined(&mut threads)?;
         }
         let mut watch = Watch::begin(&watched(plan, tids));
@@ -151,7 +151,8 @@ pub fn play(plan: &Plan, dataset: &Dataset, control: &Control) -> Result<Trial, 
 
 type Thread<'scope> = std::thread::ScopedJoinHandle<'scope, Result<Option<Heard>, PlayError>>;
 
-/// Starts the threads, and hands out the sockets among them. When one cannot be started, the trial is called off.
+/// Starts the threads and distributes the sockets among them. If a thread cannot be started, the trial is called
+/// off.
 fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     world: World<'scope>,
@@ -167,7 +168,7 @@ fn start<'scope>(
         let teller = Teller::new(tell.clone(), &gate.broken);
         let play = move || {
             let heard = one_thread(world, number, &own, numbers.start as usize, teller);
-            // A thread that is gone has no times left to read.
+            // The crew must read the thread's CPU time before the thread ends.
             gate.watched.wait();
             heard
         };
@@ -183,7 +184,7 @@ fn start<'scope>(
     Ok(threads)
 }
 
-/// What the threads bring back, or the first error of one.
+/// The results of all threads, or the first error.
 fn joined(threads: &mut Vec<Thread<'_>>) -> Result<Vec<Heard>, PlayError> {
     let ended: Vec<_> =
         threads.drain(..).map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect();
@@ -199,8 +200,8 @@ impl Told {
     }
 }
 
-/// A thread's voice. It tells both things in the end, also of a thread that fails or panics, so that nobody
-/// waits in vain; and of such a thread that the trial is broken.
+/// Sends a thread's reports to the crew. If the thread fails or panics, dropping this value sends the missing
+/// reports, so the crew does not wait forever, and marks the trial as broken.
 struct Teller<'a> {
     tell: mpsc::Sender<Told>,
     broken: &'a AtomicBool,
@@ -224,7 +225,7 @@ impl<'a> Teller<'a> {
         let _ = self.tell.send(Told::Sent);
     }
 
-    /// The thread did its part to the end.
+    /// Marks the thread's part as complete.
     fn done(&self) {
         self.done.set(true);
     }
@@ -235,7 +236,7 @@ impl Drop for Teller<'_> {
         if !self.done.get() {
             self.broken.store(true, Relaxed);
         }
-        // The crew listens for as long as it waits for anything.
+        // The crew holds the receiver for as long as it waits for a report.
         if !self.ready.get() {
             let _ = self.tell.send(Told::Gone);
         }
@@ -245,9 +246,9 @@ impl Drop for Teller<'_> {
     }
 }
 
-/// One thread's part of the trial, with its sockets, of which the first is number `first` of all. None when
-/// the trial was called off.
-#[allow(clippy::needless_pass_by_value)] // the teller tells when it is dropped
+/// One thread's part of the trial. `first` is the number, among all sockets, of the first in `sockets`. Returns
+/// `None` if the trial was called off.
+#[allow(clippy::needless_pass_by_value)] // dropping the teller sends reports
 fn one_thread(
     world: World<'_>,
     number: usize,
@@ -259,7 +260,8 @@ fn one_thread(
     if let Some(&cpu) = plan.cpus.get(number % plan.cpus.len().max(1)) {
         affinity::pin_thread(cpu).map_err(|error| PlayError::Pin { cpu, error })?;
     }
-    // Without it the kernel wakes a sleeper up to 50 µs late; that it was refused shows as lag.
+    // Without this, the kernel wakes a sleeping thread up to 50 µs late. If the kernel refuses it, the delay
+    // shows as lag.
     let _ = clock::set_timer_slack_ns(1);
     let deck = Deck::new(setting(world, number, sockets.len()));
     let ready = || {
@@ -293,7 +295,6 @@ fn one_thread(
     }))
 }
 
-/// One thread's share of the plan.
 fn setting(world: World<'_>, number: usize, sockets: usize) -> Setting<'_> {
     let World { plan, dataset, control, .. } = world;
     let threads = plan.threads;

@@ -1,10 +1,11 @@
-//! Replies that a subject held back: cut to the header (TC=1 and no record) though the answer would have fitted, or
-//! REFUSED to a query that it answers at other times. Both are how servers limit their responses.
+//! Replies that a subject held back. Either the reply was cut to the header (TC=1 and no record) although the answer would
+//! have fitted, or it was REFUSED for a query that the subject answers at other times. Servers limit their response rate in
+//! both ways.
 //!
-//! Size alone cuts a reply too, but always that of the same query. So a cut reply counts as held back where its query
-//! was answered whole at another time of the trial. Where it never was, like is compared with like: a negative answer
-//! holds what all negative answers to its type do, and a query for an address that was asked once is taken to have an
-//! answer like the others, if those need no more than half of the room.
+//! A server also cuts a reply that is too large, but then it cuts every reply to that query. So a cut reply counts as held
+//! back if the same query had a whole answer at another time of the trial. If it never had one, the player compares similar
+//! replies. A negative answer holds what all negative answers to its type hold. A query for an address that was asked once
+//! is assumed to have an answer like the others, if those need at most half of the room.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,27 +13,27 @@ use kqps_dataset::{Dataset, Position, Query};
 use kqps_message::header::HEADER_BYTES;
 use kqps_message::{edns, rcode, rtype};
 
-/// The most queries that are remembered one by one, in units of the dataset: 16 MiB of marks.
+/// Queries that are marked one by one at most, in units of the dataset: 16 MiB of marks.
 const MARKS_MOST: usize = 1 << 27;
 
-/// The most queries whose second and further cut replies are counted.
+/// Queries whose second and further cut replies are counted, at most.
 const AGAIN_MOST: usize = 1 << 14;
 
-/// Types are told apart by so many of their lower bits.
+/// Types are distinguished by their lower 6 bits.
 const TYPES: usize = 64;
 
-/// A reply without OPT record fits in this (RFC 1035, section 4.2.1).
+/// A reply without an OPT record fits in this many bytes (RFC 1035, section 4.2.1).
 const ROOM_LEAST: usize = 512;
 
-/// The most that servers send in a datagram by their defaults, whatever the query offers.
+/// The longest datagram that servers send by default, whatever size the query offers.
 const ROOM_MOST: usize = edns::UDP_PAYLOAD_BYTES as usize;
 
-/// What one thread saw. Nothing here is allocated for a reply.
+/// The cut and whole replies that one thread saw. Counting a reply allocates nothing.
 #[derive(Debug, Default)]
 pub struct Cuts {
-    /// Queries that were answered whole.
+    /// Queries that had a whole answer.
     whole: Marks,
-    /// The longest whole reply by type, without header and question: of negative answers, and of others.
+    /// The longest whole reply by type, without header and question: negative answers, then other answers.
     longest_negative: Longest,
     longest_positive: Longest,
     negative: Cut,
@@ -40,24 +41,24 @@ pub struct Cuts {
     refused: Cut,
 }
 
-/// What the replies that were held back add up to.
+/// The number of replies that the subject held back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldBack {
-    /// Cut to the header though the answer would have fitted.
+    /// Replies cut to the header although the answer would have fitted.
     pub slipped: u64,
-    /// REFUSED, though the query was answered at other times.
+    /// REFUSED replies to queries that were answered at other times.
     pub refused: u64,
 }
 
 impl Cuts {
-    /// With room for the queries of a dataset.
+    /// No replies yet, with room for the queries of a dataset.
     pub fn of(dataset: &Dataset) -> Self {
         let marks = || Marks::new(dataset);
         let cut = || Cut { first: marks(), again: HashMap::with_capacity(AGAIN_MOST) };
         Self { whole: marks(), negative: cut(), positive: cut(), refused: cut(), ..Self::default() }
     }
 
-    /// A whole reply of so many bytes came.
+    /// Counts a whole reply of `bytes` bytes.
     #[inline]
     pub fn whole(&mut self, position: Position, query: &Query<'_>, rcode: u16, bytes: usize) {
         match rcode {
@@ -75,19 +76,19 @@ impl Cuts {
         }
     }
 
-    /// A reply with TC and no record came.
+    /// Counts a reply with TC and no record.
     #[inline]
     pub fn bare(&mut self, position: Position, rcode: u16) {
         if rcode == rcode::NXDOMAIN { self.negative.note(position) } else { self.positive.note(position) }
     }
 
-    /// A reply with REFUSED came, which was not expected.
+    /// Counts a REFUSED reply that the dataset does not expect.
     #[inline]
     pub fn refused(&mut self, position: Position) {
         self.refused.note(position);
     }
 
-    /// Adds what another thread saw.
+    /// Adds the counts of another thread.
     pub fn add(&mut self, other: &Self) {
         self.whole.add(&other.whole);
         self.longest_negative.add(&other.longest_negative);
@@ -97,8 +98,8 @@ impl Cuts {
         self.refused.add(&other.refused);
     }
 
-    /// How many replies were held back, by what all threads saw. A question may stand in the dataset more than once, so that
-    /// where any reply was cut all queries that were answered whole are looked through.
+    /// Returns how many replies were held back, from the counts of all threads. A question may stand in the dataset more
+    /// than once. So if any reply was cut, this searches all queries that had a whole answer.
     pub fn held_back(&self, dataset: &Dataset) -> HeldBack {
         let [negative, positive, refused] =
             [&self.negative, &self.positive, &self.refused].map(|cut| cut.by_message(dataset));
@@ -126,19 +127,19 @@ impl Cuts {
     }
 }
 
-/// What was cut of the replies to one question.
+/// The cut replies to one question.
 struct OfMessage {
-    /// A place where it stands.
+    /// One of the question's positions in the dataset.
     first: Position,
     count: u64,
 }
 
-/// The data of these types have one length.
+/// Whether the data of this type have one fixed length.
 fn is_address(qtype: u16) -> bool {
     matches!(qtype, rtype::A | rtype::AAAA)
 }
 
-/// The type that a query asks for; 0 of one without a question.
+/// The query's type; 0 if it has no question.
 #[inline]
 fn qtype(query: &Query<'_>) -> u16 {
     if query.question_bytes < 4 {
@@ -148,17 +149,17 @@ fn qtype(query: &Query<'_>) -> u16 {
     u16::from_be_bytes([query.message[at], query.message[at + 1]])
 }
 
-/// The longest reply that a query has room for.
+/// The longest reply that the query has room for, in bytes.
 fn room(query: &Query<'_>) -> usize {
     let offered = edns::find(query.message).ok().flatten().map_or(0, |opt| usize::from(opt.class));
     offered.clamp(ROOM_LEAST, ROOM_MOST)
 }
 
-/// Replies of one kind that were held back, by query.
+/// The replies of one kind that were held back, by query.
 #[derive(Debug, Default)]
 struct Cut {
     first: Marks,
-    /// How many came after the first.
+    /// The number of cut replies after the first.
     again: HashMap<Position, u64>,
 }
 
@@ -186,7 +187,7 @@ impl Cut {
         }
     }
 
-    /// The same by the bytes of the query.
+    /// The same counts by the bytes of the query.
     fn by_message<'a>(&self, dataset: &'a Dataset) -> HashMap<&'a [u8], OfMessage> {
         let mut by_message: HashMap<&[u8], OfMessage> = HashMap::new();
         for (first, count) in self.counts() {
@@ -196,13 +197,13 @@ impl Cut {
         by_message
     }
 
-    /// Every query with one, and how many.
+    /// Each query with a cut reply, and the number of cut replies.
     fn counts(&self) -> impl Iterator<Item = (Position, u64)> {
         self.first.all().map(|position| (position, 1 + self.again.get(&position).copied().unwrap_or(0)))
     }
 }
 
-/// A mark for each query of a dataset, or of its beginning where it is very long.
+/// A mark for each query of a dataset, or for the first [`MARKS_MOST`] units of a very long one.
 #[derive(Debug, Default)]
 struct Marks(Vec<u64>);
 
@@ -212,7 +213,7 @@ impl Marks {
         Self(vec![0; units.div_ceil(64)])
     }
 
-    /// Sets a mark; whether it was set before.
+    /// Sets a mark. Returns whether it was already set.
     #[inline]
     fn set(&mut self, position: Position) -> bool {
         let number = position.number() as usize;
@@ -223,7 +224,7 @@ impl Marks {
         was_set
     }
 
-    /// Makes room for all that another one can mark.
+    /// Grows to the length of `other`.
     fn make_room_as(&mut self, other: &Self) {
         self.0.resize(self.0.len().max(other.0.len()), 0);
     }
@@ -244,7 +245,7 @@ impl Marks {
     }
 }
 
-/// The longest whole reply by type, without header and question, in bytes; none where none came.
+/// The longest whole reply by type, without header and question, in bytes; `None` if there was none.
 #[derive(Debug)]
 struct Longest([Option<u16>; TYPES]);
 
@@ -261,7 +262,7 @@ impl Longest {
         *longest = (*longest).max(Some(bytes as u16));
     }
 
-    /// Whether so many times the longest fits a reply to this query; not where none came.
+    /// Whether `times` times the longest reply fits in a reply to this query; `false` if there was no whole reply.
     fn fits(&self, query: &Query<'_>, times: usize) -> bool {
         let longest = self.0[usize::from(qtype(query)) % TYPES];
         longest.is_some_and(|bytes| {
@@ -281,7 +282,7 @@ mod tests {
     use super::*;
     use kqps_dataset::{Dataset, Options};
 
-    /// The queries of a file, and where they stand.
+    /// The dataset of a query file with this text, and the position of each query.
     fn queries(text: &str) -> (Dataset, Vec<Position>, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("queries");
@@ -292,7 +293,7 @@ mod tests {
         (dataset, positions, folder)
     }
 
-    /// What a reply says of the query with this number: whole with so many bytes, or cut, or REFUSED.
+    /// A reply to a query: whole, with its rcode and length in bytes; cut, with its rcode; or REFUSED.
     enum Said {
         Whole(u16, usize),
         Bare(u16),
@@ -302,7 +303,7 @@ mod tests {
     fn held_back(text: &str, replies: &[(usize, Said)]) -> (u64, u64) {
         let (dataset, positions, _folder) = queries(text);
         let mut all = Cuts::default();
-        // Two threads, of which each saw a half.
+        // Two threads, each with half of the replies.
         for half in replies.chunks(replies.len().div_ceil(2)) {
             let mut cuts = Cuts::of(&dataset);
             for (number, said) in half {
@@ -325,7 +326,7 @@ mod tests {
     fn what_came_whole_at_another_time_was_held_back() {
         use Said::{Bare, Whole};
         let text = "a.test TXT\nb.test TXT\n";
-        // The second name's answer never came whole: its size may be why.
+        // The second name never had a whole answer, so its size may be the reason.
         let replies =
             [(0, Bare(0)), (1, Bare(0)), (0, Bare(0)), (1, Bare(0)), (0, Whole(0, 60)), (0, Bare(0))];
         assert_eq!(held_back(text, &replies), (3, 0));
@@ -339,7 +340,7 @@ mod tests {
         assert_eq!(held_back(text, &[(0, Bare(0)), (0, Bare(0)), (1, Whole(0, 60))]), (2, 0));
         assert_eq!(held_back(text, &[(0, Bare(0)), (2, Whole(0, 60))]), (0, 0), "EDNS gives more room");
         assert_eq!(held_back(text, &[(0, Refused), (1, Whole(0, 60))]), (0, 1));
-        // Asked twice, on two lines, and cut each time.
+        // One question on two lines, cut each time.
         assert_eq!(held_back(text, &[(3, Bare(0)), (4, Bare(0)), (5, Whole(0, 40))]), (0, 0));
     }
 
@@ -348,7 +349,7 @@ mod tests {
         use Said::{Bare, Whole};
         let text = "a.test A\nb.test A\nc.test AAAA\n";
         assert_eq!(held_back(text, &[(0, Whole(3, 100)), (1, Bare(3)), (1, Bare(3))]), (2, 0));
-        // Nothing is known of the third one's type; and what fills the room is cut by size.
+        // There is no whole answer to the third query's type. A reply that fills the room is cut for its size.
         assert_eq!(held_back(text, &[(0, Whole(3, 100)), (2, Bare(3))]), (0, 0));
         assert_eq!(held_back("a.test A\nlonger.test A\n", &[(0, Whole(3, 510)), (1, Bare(3))]), (0, 0));
     }
@@ -361,7 +362,7 @@ mod tests {
         assert_eq!(held_back(text, &[(0, Whole(0, 40)), (1, Bare(0)), (1, Bare(0))]), (0, 0), "each time");
         assert_eq!(held_back(text, &[(0, Whole(0, 300)), (1, Bare(0))]), (0, 0));
         assert_eq!(held_back(text, &[(2, Whole(0, 40)), (3, Bare(0))]), (0, 0), "a text may be long");
-        // With EDNS there is room for 1232 bytes.
+        // With EDNS there are 1232 bytes of room.
         assert_eq!(held_back("a.test A E\nb.test A E\n", &[(0, Whole(0, 300)), (1, Bare(0))]), (1, 0));
     }
 

@@ -1,6 +1,6 @@
-//! What a sending thread works on, whatever its I/O: the queries that are due, the sockets' outstanding
-//! queries, the counts. A loop of [`crate::io`] asks it what to send and through which socket, tells it what the kernel
-//! did and what arrived, and asks it how long it may sleep.
+//! The state of a sending thread, for all I/O models: the queries that are due, the outstanding queries of its sockets, and
+//! the counts. A loop of [`crate::io`] asks the deck what to send and through which socket. It passes on what the kernel
+//! sent and received, and asks how long it may sleep.
 //!
 //! All times are nanoseconds since the trial's common start, on the monotonic clock.
 
@@ -21,102 +21,101 @@ pub(crate) mod tests;
 
 use hearing::{Round, TICK_NS};
 
-/// Room for the longest record of a reply in canonical form: its owner, type and class, and its data, in which
-/// names may have been compressed.
+/// Room for the longest record of a reply in canonical form, in bytes: owner, type, class and data, with all compressed
+/// names expanded.
 const SCRATCH_BYTES: usize = 1 << 17;
 
-/// One thread's state.
+/// The state of one sending thread: queries, outstanding queries and counts.
 pub struct Deck<'a> {
     dataset: &'a Dataset,
-    /// This thread's part of the dataset, and where it stands in it.
+    /// This thread's walk through the dataset.
     part: Part,
     pace: Pace,
-    /// When to stop sending.
     stop_at_ns: u64,
-    /// A signal came: nothing more is sent.
+    /// A signal came: the thread sends nothing more.
     stopped: bool,
-    /// For how long queries were sent, and when the last of them was done with.
+    /// For how long the thread sent, how many correct replies came in that time, and when it finished sending.
     played_ns: u64,
     correct_in_time: Option<u64>,
     all_sent_ns: Option<u64>,
     timeout_ns: u64,
-    /// After this, a query that was not answered is lost, and its ID may be used again.
+    /// A query without a reply is lost this long after it was due. Its ID may then be used again.
     settle_ns: u64,
     lag_allowed_ns: u64,
-    /// Added to the monotonic clock to make times since the start.
+    /// The start on the monotonic clock. Subtracted from its readings to get times since the start.
     start_ns: u64,
     realtime_offset_ns: i64,
     next_tick_ns: u64,
-    /// The round of looks that is under way, and how many were begun.
+    /// The round of looks under way, and the number of rounds begun.
     round: Option<Round>,
     rounds: u64,
-    /// Nothing more is heard after the next look: every socket is to be looked at.
+    /// The next look is the last, and covers every socket.
     last_look: bool,
-    /// Replies until the last tick, and the mean time between two of them before it.
+    /// The number of replies at the last tick, and the mean time between two replies in the tick before it.
     replies_at_tick: u64,
     reply_gap_ns: u64,
     sockets: Box<[Flow]>,
     next_socket: usize,
     last_send_ns: u64,
-    /// Queries of all sockets whose timeout has not gone by.
+    /// Queries of all sockets whose timeout has not passed.
     waiting: u64,
-    /// What checking a reply needs, so that none needs an allocation.
+    /// A buffer for checking replies, so that a check allocates nothing.
     scratch: Vec<u8>,
-    /// The counts.
+    /// The thread's counts. See [`Tally`].
     pub tally: Tally,
     live: &'a ThreadLive,
 }
 
-/// A socket's outstanding queries, and when it was last used.
+/// The outstanding queries of a socket, and when it was last used.
 struct Flow {
     inflight: Inflight,
     last_send_ns: u64,
-    /// When it was last known that no reply was there: that was looked for, or nothing was asked.
+    /// The last time at which the socket was known to hold no reply: it was read, or had no outstanding query.
     looked_ns: u64,
-    /// Until then nothing is lost here: a query left after its timeout, and its reply, late as it is, is waited for as long
-    /// as that of any other.
+    /// Until this time no query of this socket is lost. A query left later than its timeout, and the player waits for its
+    /// reply as long as for any other.
     held_until_ns: u64,
 }
 
-/// A query to be sent: where it stands, when it is due, and the ID and socket that it was given.
+/// A query to be sent, with its ID.
 #[derive(Clone, Copy, Debug)]
 pub struct Due {
-    /// Where it stands in the dataset.
+    /// Its position in the dataset.
     pub query: Position,
-    /// When it is due.
+    /// When it is due, nanoseconds since the start.
     pub due_ns: u64,
-    /// The ID to put into it.
+    /// The ID to write into it.
     pub id: u16,
     /// Its length in bytes.
     pub bytes: u16,
 }
 
-/// What a thread is given.
+/// What a thread needs to play its part.
 pub struct Setting<'a> {
-    /// What is played.
+    /// The queries to play.
     pub dataset: &'a Dataset,
-    /// Which part of it.
+    /// This thread's walk through the dataset.
     pub part: Part,
-    /// How fast.
+    /// The schedule or window of this thread.
     pub pace: Pace,
-    /// When to stop sending, after the start.
+    /// When to stop sending, nanoseconds since the start.
     pub stop_at_ns: u64,
-    /// A reply is late after this.
+    /// A reply that comes more than this after its query was due is late.
     pub timeout_ns: u64,
-    /// A query's fate is settled after this.
+    /// A query without a reply is lost after this time.
     pub settle_ns: u64,
-    /// A query is given up after this.
+    /// The thread gives up a query that is late by more than this.
     pub lag_allowed_ns: u64,
-    /// Outstanding queries that each socket has room for: a power of two.
+    /// Outstanding queries that each socket has room for; a power of two, up to 65,536.
     pub capacity: usize,
-    /// Sockets of this thread.
+    /// The number of this thread's sockets.
     pub sockets: usize,
-    /// Where progress is published.
+    /// The counters in which the thread publishes its progress.
     pub live: &'a ThreadLive,
 }
 
 impl<'a> Deck<'a> {
-    /// A deck before its start.
+    /// A deck that has not started.
     pub fn new(setting: Setting<'a>) -> Self {
         let flow = || Flow {
             inflight: Inflight::new(setting.capacity, fastrand::u16(..)),
@@ -154,57 +153,57 @@ impl<'a> Deck<'a> {
         }
     }
 
-    /// Begins at the common start, `start_ns` on the monotonic clock, and sleeps until then. Everything that
-    /// takes time, memory above all, is to be had before.
+    /// Begins at the common start, `start_ns` on the monotonic clock, and sleeps until then. Allocate everything before
+    /// this call.
     pub fn begin(&mut self, start_ns: u64) {
         self.start_ns = start_ns;
         self.sleep_until_ns(0);
     }
 
-    /// The time now.
+    /// The current time.
     #[inline]
     pub fn now_ns(&self) -> u64 {
         self.since_start_ns(clock::now_ns())
     }
 
-    /// A time since the start on the host's monotonic clock.
+    /// Converts a time since the start to the monotonic clock.
     #[inline]
     pub fn clock_ns(&self, at_ns: u64) -> u64 {
         self.start_ns + at_ns
     }
 
-    /// A time on the host's monotonic clock since the start; 0 for one before it.
+    /// Converts a time on the monotonic clock to a time since the start; 0 if it was before the start.
     #[inline]
     pub fn since_start_ns(&self, clock_ns: u64) -> u64 {
         clock_ns.saturating_sub(self.start_ns)
     }
 
-    /// Sleeps until a time since the start.
+    /// Sleeps until `at_ns` since the start.
     pub fn sleep_until_ns(&self, at_ns: u64) {
         clock::sleep_until_ns(self.clock_ns(at_ns));
     }
 
-    /// The query at a position.
+    /// The query at `position`.
     #[inline]
     pub fn query(&self, position: Position) -> Query<'a> {
         self.dataset.query(position)
     }
 
-    /// Whether nothing more is to be sent.
+    /// Whether nothing more will be sent.
     #[inline]
     pub fn is_played(&self, now_ns: u64) -> bool {
         self.stopped || self.part.is_over() || self.pace.is_played(now_ns, self.stop_at_ns)
     }
 
-    /// Stops sending at once, on a signal: what the thread has not come to by `now_ns` is not intended.
+    /// Stops sending at once, on a signal. Queries that the thread has not reached by `now_ns` are not intended.
     pub fn stop(&mut self, now_ns: u64) {
         self.stop_at_ns = self.stop_at_ns.min(now_ns);
         self.stopped = true;
     }
 
-    /// Notes that nothing more is to be sent, at `now_ns`. A schedule that was played to its end was played
-    /// for its whole time, even if the last query fell due a little earlier; one that ended with the queries
-    /// lasted until the next would have been due.
+    /// Records that nothing more will be sent, at `now_ns`. A schedule that ran to its end lasted for its whole time, even
+    /// if the last query was due a little earlier. A schedule that ended with the queries lasted until the next query would
+    /// have been due.
     pub fn played(&mut self, now_ns: u64) {
         self.all_sent_ns = Some(now_ns);
         self.correct_in_time = (!self.part.is_over()).then_some(self.tally.accounts.correct);
@@ -215,77 +214,77 @@ impl<'a> Deck<'a> {
         };
     }
 
-    /// For how long queries were sent.
+    /// For how long the thread sent queries, nanoseconds.
     pub fn played_ns(&self) -> u64 {
         self.played_ns
     }
 
-    /// Correct replies that came while queries were sent; all of them where the queries ended before the time did.
+    /// Correct replies that came while the thread sent; all of them if the queries ended before the time did.
     pub fn correct_in_time(&self) -> u64 {
         self.correct_in_time.unwrap_or(self.tally.accounts.correct)
     }
 
-    /// For how long replies were listened to since then.
+    /// For how long the thread has waited for replies after sending, nanoseconds.
     pub fn drain_ns(&self) -> u64 {
         self.all_sent_ns.map_or(0, |all_sent_ns| self.now_ns().saturating_sub(all_sent_ns))
     }
 
-    /// Whether a burst of at most `most` queries is to leave now.
+    /// Whether a burst of at most `most` queries should leave now.
     #[inline]
     pub fn is_due(&self, now_ns: u64, most: usize) -> bool {
         if self.is_held_back() {
-            // Nothing may leave, but what is due is given up.
+            // Nothing may leave, but the thread gives up what is due.
             return self.pace.is_due_before(now_ns + 1) && !self.is_played(now_ns);
         }
         let standing = Standing { now_ns, waiting: self.waiting, last_send_ns: self.last_send_ns };
         self.pace.is_due(standing, most) && !self.is_played(now_ns)
     }
 
-    /// When an open loop's next burst may leave, and when it is to; none in a closed loop.
+    /// The earliest and the intended time at which an open loop's next burst leaves; `None` in a closed loop.
     pub fn leaves_ns(&self, most: usize) -> Option<RangeInclusive<u64>> {
         self.pace.leaves_ns(most)
     }
 
-    /// When an open loop's burst after that is likely to leave, if the next one takes all that is due by `ns`.
+    /// When an open loop's second burst from now will probably leave, if the next burst takes all queries due by `ns`.
     pub fn leaves_after_ns(&self, ns: u64, most: usize) -> Option<u64> {
         self.pace.leaves_after_ns(ns, most)
     }
 
-    /// For how long a thread may sleep while the window is full: what falls due meanwhile must not seem late.
+    /// How long a thread may sleep while the window is full. A query that falls due in that time must not count as late.
     pub fn nap_most_ns(&self) -> u64 {
         self.lag_allowed_ns / 2
     }
 
-    /// Decides when an open loop's next burst is to leave: once its first query is due.
+    /// Decides when an open loop's next burst will leave, once its first query is due.
     pub fn leave_at(&mut self, at_ns: u64) {
         self.pace.leave_at(at_ns);
     }
 
-    /// In how long replies will have made room for a closed loop's next burst, at the pace of late; none in
-    /// an open loop, and none where any single reply makes room.
+    /// How long replies will take, at their recent rate, to make room for a closed loop's next burst. `None` in an open
+    /// loop, and if any single reply makes room.
     pub fn refill_ns(&self, most: usize) -> Option<u64> {
         let missing = self.pace.missing(self.waiting, most)?;
         Some(missing * self.reply_gap_ns)
     }
 
-    /// Whether a schedule decides when queries leave, and not the subject's replies.
+    /// Whether a schedule decides when queries leave, rather than the subject's replies.
     pub fn is_open(&self) -> bool {
         self.pace.is_open()
     }
 
-    /// Whether an open loop's window is full: nothing leaves before a reply or a timeout makes room, and what falls due
-    /// until then is given up.
+    /// Whether an open loop's window is full. Nothing then leaves before a reply or a timeout makes room, and the thread
+    /// gives up what falls due until then.
     #[inline]
     pub fn is_held_back(&self) -> bool {
         self.pace.is_held_back(self.waiting)
     }
 
-    /// Takes what is due, at most `most` queries, all through one socket, whose number it gives. The burst is
-    /// emptied first, and is empty when nothing is due.
+    /// Takes at most `most` due queries for one socket, and returns the number of the socket. Clears `burst` first, and
+    /// leaves it empty if nothing is due.
     #[inline]
     pub fn deal(&mut self, now_ns: u64, most: usize, burst: &mut Vec<Due>) -> usize {
         burst.clear();
-        // First what this thread comes to too late: that is its own fault, whatever the window would have said.
+        // First the queries that the thread reaches too late. They are the player's fault, whatever the window allowed.
         let too_late_ns = now_ns.saturating_sub(self.lag_allowed_ns);
         if self.pace.is_due_before(too_late_ns) {
             self.give_up(too_late_ns);
@@ -296,7 +295,7 @@ impl<'a> Deck<'a> {
         }
         let socket = self.socket_with_room();
         if self.sockets[socket].inflight.is_full() {
-            // In a closed loop replies will make room; an open one does not wait for them.
+            // In a closed loop replies will make room. An open loop does not wait for them.
             self.tally.unsent_for_ids += self.give_up(now_ns + 1);
             return socket;
         }
@@ -322,7 +321,7 @@ impl<'a> Deck<'a> {
         socket
     }
 
-    /// The socket whose turn it is, or the next one that has an ID left; one without when none has.
+    /// The next socket that has a free ID; a full socket if none has one.
     #[inline]
     fn socket_with_room(&mut self) -> usize {
         let count = self.sockets.len();
@@ -337,8 +336,8 @@ impl<'a> Deck<'a> {
         socket
     }
 
-    /// Gives up what was due before this time, all at once, since there can be millions of it after a stall;
-    /// how many. Of random arrivals it may leave some for the next time.
+    /// Gives up what was due before this time, and returns the number of queries. It does so all at once, since a stall can
+    /// leave millions. With random arrivals it may leave some for the next call.
     #[cold]
     fn give_up(&mut self, before_ns: u64) -> u64 {
         let count = self.pace.skip(before_ns.min(self.stop_at_ns), self.part.left());
@@ -351,7 +350,7 @@ impl<'a> Deck<'a> {
         count
     }
 
-    /// The kernel took these queries up at `now_ns`.
+    /// Records that the kernel accepted these queries at `now_ns`.
     #[inline]
     pub fn sent(&mut self, socket: usize, now_ns: u64, burst: &[Due]) {
         self.sockets[socket].last_send_ns = now_ns;
@@ -368,7 +367,7 @@ impl<'a> Deck<'a> {
         }
     }
 
-    /// The kernel refused these queries.
+    /// Records that the kernel refused these queries.
     pub fn refused(&mut self, socket: usize, errno: i32, burst: &[Due]) {
         for due in burst {
             self.sockets[socket].inflight.take_back(due.id);

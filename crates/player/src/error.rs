@@ -1,54 +1,55 @@
-//! Why a trial could not be played. What the system said is within the words, and no source beside them.
+//! Errors of a trial that could not be played. Each message includes the system's own, so no error has a
+//! `source` beside it.
 
 use std::io;
 use std::net::SocketAddr;
 
 use kqps_observation::IdentityViolated;
 
-/// Why a trial could not be played.
+/// The reason why a trial could not be played.
 #[derive(Debug, thiserror::Error)]
 pub enum PlayError {
     /// A socket could not be bound.
     #[error("cannot bind a socket at {address}: {error}")]
     Bind {
-        /// Where.
+        /// The address to which the socket should be bound.
         address: SocketAddr,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
-    /// This process may not open so many sockets.
+    /// The process may not open enough files for its sockets.
     #[error(
         "cannot open {wanted} sockets: this process may have {limit} open files (ulimit -Hn); use fewer sockets (-c) \
          or threads (-T)"
     )]
     TooManySockets {
-        /// How many were wanted.
+        /// The number of sockets that the plan needs.
         wanted: usize,
-        /// `RLIMIT_NOFILE`, which was raised as far as it goes.
+        /// `RLIMIT_NOFILE`, after it was raised as far as possible.
         limit: u64,
     },
     /// A thread could not be pinned.
     #[error("cannot pin a thread to core {cpu}: {error}")]
     Pin {
-        /// Where.
+        /// The core to which the thread should be pinned.
         cpu: u32,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
-    /// The I/O that was asked for does not work on this host.
+    /// The I/O model of the plan does not work on this host.
     #[error("--io {io} does not work on this host: {reason}")]
     Io {
-        /// What was asked for.
+        /// The I/O model's name in flags.
         io: &'static str,
-        /// Why not.
+        /// The reason, in words.
         reason: String,
     },
-    /// A loop ended on an error that is no single packet's.
+    /// A loop ended on an error that does not belong to a single packet.
     #[error("the player's {io} loop failed: {error}")]
     Loop {
-        /// Which.
+        /// The loop's name in flags.
         io: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// A thread could not be started.

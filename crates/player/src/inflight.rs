@@ -1,76 +1,74 @@
-//! What is outstanding on one socket: an array indexed by query ID.
+//! The outstanding queries of one socket: an array indexed by query ID.
 //!
-//! IDs are issued in order. A slot is a query's until its fate is settled: until a reply settles it, or until
-//! timeout and drain have both gone by, when it is lost. An ID whose slot is not settled is passed over, never
-//! reused. Where the array is smaller than 65,536, the upper bits of the ID count generations, so that a reply
-//! to an earlier holder of the slot is told from a reply to this one.
+//! IDs are issued in order. A query holds its slot until its fate is settled: until a reply settles it, or
+//! until timeout and drain have both passed, when it is lost. An ID whose slot is not settled is skipped,
+//! never reused. If the array has fewer than 65,536 slots, the upper bits of the ID count generations. They
+//! distinguish a reply to an earlier holder of the slot from a reply to the present holder.
 
 use std::collections::VecDeque;
 
 use kqps_dataset::Position;
 
-/// A query that was sent.
+/// A query that was sent, and its state.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
-    /// When it was due, nanoseconds since the trial's start.
+    /// When the query was due, nanoseconds since the trial's start.
     pub due_ns: u64,
-    /// Where it stands in the dataset.
+    /// The query's position in the dataset.
     pub query: Position,
-    /// The ID that it went out under, counted from the socket's first.
+    /// The ID in the sent query, counted from the socket's first ID.
     id: u16,
-    /// How often the IDs had gone round before it (modulo 256).
+    /// How often the IDs had wrapped around before this query, modulo 256.
     round: u8,
-    /// What is known of it.
+    /// The query's state.
     pub state: State,
 }
 
-/// What is known of the query that holds a slot.
+/// The state of the query that holds a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// No query yet.
+    /// The slot has held no query yet, or the kernel refused the query.
     Free,
-    /// Sent; its timeout has not gone by.
+    /// Sent; the timeout has not passed.
     Waiting,
-    /// Sent; its timeout has gone by, a reply would be late.
+    /// Sent; the timeout has passed, so a reply would be late.
     Overdue,
-    /// Answered: a further reply is a duplicate.
+    /// Answered; another reply is a duplicate.
     Settled,
-    /// Given up: a reply is nobody's any more.
+    /// Lost; a reply is unsolicited.
     Lost,
 }
 
-/// The outstanding queries of one socket.
+/// The outstanding queries of one socket. See the module.
 #[derive(Debug)]
 pub struct Inflight {
     slots: Box<[Slot]>,
     mask: u32,
-    /// Random, so that IDs of successive trials differ.
+    /// Random, so that the IDs of successive trials differ.
     first_id: u16,
-    /// Queries are numbered from 0; query `n` looks for its slot at `n & mask`. `head` is the next number.
+    /// The number of the next query. Queries are numbered from 0, and query `n` takes the slot `n & mask` if
+    /// it is free.
     head: u64,
-    /// All queries numbered below are settled, or stand in one of the two queues.
+    /// All queries with lower numbers are settled or in one of the two queues.
     tail: u64,
-    /// Numbers of queries whose slot the head came round to while they still waited, oldest first.
+    /// Numbers of queries that still waited when the head reached their slot again, oldest first.
     lapped: VecDeque<u64>,
-    /// Numbers of overdue queries, oldest first.
     overdue: VecDeque<u64>,
-    /// Queries in state `Waiting`.
     waiting: u32,
-    /// Queries in state `Waiting` or `Overdue`.
     unsettled: u32,
 }
 
-/// Fates that time alone decided, since the last call.
+/// The queries that timed out since the last call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expired {
-    /// Queries whose timeout went by: they leave the window of a closed loop.
+    /// Queries whose timeout passed. They leave the window of a closed loop.
     pub overdue: u64,
     /// Queries that are lost.
     pub lost: u64,
 }
 
 impl Inflight {
-    /// Room for `capacity` outstanding queries: a power of two up to 65,536.
+    /// A table without queries, with room for `capacity`: a power of two up to 65,536. Panics otherwise.
     pub fn new(capacity: usize, first_id: u16) -> Self {
         assert!(capacity.is_power_of_two() && capacity <= 1 << 16, "a power of two, at most 65,536");
         let free = Slot { due_ns: 0, query: Position::default(), id: 0, round: 0, state: State::Free };
@@ -87,13 +85,13 @@ impl Inflight {
         }
     }
 
-    /// Whether all slots are taken by queries whose fate is open.
+    /// Whether unsettled queries hold all slots.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.unsettled as usize == self.slots.len()
     }
 
-    /// Gives the query an ID and books it as waiting. Must not be called when [`Self::is_full`].
+    /// Gives the query an ID and records it as waiting. Panics if [`Self::is_full`].
     #[inline]
     pub fn issue(&mut self, due_ns: u64, query: Position) -> u16 {
         assert!(!self.is_full(), "no ID is free");
@@ -126,7 +124,7 @@ impl Inflight {
         }
     }
 
-    /// The slot of the query that went out under this ID; none when the ID is not that of the slot's query.
+    /// The slot of the query that was sent with this ID; `None` if the slot's query has another ID.
     #[inline]
     pub fn find(&mut self, id: u16) -> Option<&mut Slot> {
         let id = id.wrapping_sub(self.first_id);
@@ -134,7 +132,7 @@ impl Inflight {
         (slot.id == id && slot.state != State::Free).then_some(slot)
     }
 
-    /// Settles the query with this ID, which [`Self::find`] gave as waiting or overdue. Tells whether it
+    /// Settles the query with this ID, which [`Self::find`] returned as waiting or overdue. Returns whether it
     /// was still waiting.
     #[inline]
     pub fn settle(&mut self, id: u16) -> bool {
@@ -146,19 +144,19 @@ impl Inflight {
         was_waiting
     }
 
-    /// Queries whose timeout has not gone by.
+    /// The number of queries whose timeout has not passed.
     #[inline]
     pub fn waiting(&self) -> u32 {
         self.waiting
     }
 
-    /// Queries whose fate is open.
+    /// The number of unsettled queries.
     pub fn unsettled(&self) -> u32 {
         self.unsettled
     }
 
-    /// Lets time go by: what is due before `overdue_before_ns` and not answered is overdue, what is due before
-    /// `lost_before_ns` is lost. `each_lost` is called for each query that is.
+    /// Advances the time. Unanswered queries due before `overdue_before_ns` become overdue. Those due before
+    /// `lost_before_ns` are lost. Calls `each_lost` for each lost query.
     pub fn expire(
         &mut self,
         overdue_before_ns: u64,
@@ -196,13 +194,13 @@ impl Inflight {
         expired
     }
 
-    /// Ends the trial: what is not settled is lost.
+    /// Ends the trial: every unsettled query is lost. Returns how many were.
     pub fn end(&mut self, each_lost: impl FnMut(Position)) -> u64 {
         self.expire(u64::MAX, u64::MAX, each_lost).lost
     }
 
-    /// The head has come round to the tail: a query that still waits there is set aside, and its slot is
-    /// passed over.
+    /// The head has reached the tail's slot again. A query that still waits there moves to `lapped`, and the
+    /// head skips its slot.
     fn pass_tail(&mut self) {
         if self.waits_since(self.tail).is_some() {
             self.lapped.push_back(self.tail);
@@ -220,8 +218,8 @@ impl Inflight {
         }
     }
 
-    /// When query `number` was due, if it waits. Its slot may hold another one: an earlier one that was passed
-    /// over, or a later one since it was settled.
+    /// When query `number` was due, if it waits. Its slot may hold another query: an earlier one that still
+    /// waits, or a later one that was issued after this one was settled.
     fn waits_since(&mut self, number: u64) -> Option<u64> {
         let slot = self.slot_of(number);
         slot.is_in(number, State::Waiting).then_some(slot.due_ns)
@@ -234,7 +232,7 @@ impl Inflight {
 }
 
 impl Slot {
-    /// Whether it holds query `number`, in this state.
+    /// Whether the slot holds query `number` in this state.
     fn is_in(&self, number: u64, state: State) -> bool {
         self.state == state && self.id == number as u16 && self.round == (number >> 16) as u8
     }
@@ -272,17 +270,18 @@ mod tests {
         for id in [1, 2, 3] {
             inflight.settle(id);
         }
-        // Number 4 falls on the slot of query 0, which waits; number 5 is the next that is free.
+        // Number 4 would take the slot of query 0, which waits. The next free slot is that of number 5.
         assert_eq!(inflight.issue(5, query()), 5);
         assert_eq!(inflight.find(0).unwrap().state, State::Waiting);
         assert!(inflight.find(4).is_none());
-        assert!(inflight.find(1).is_none(), "the slot's earlier holder is told from the present one");
+        assert!(inflight.find(1).is_none(), "the slot's earlier holder differs from the present one");
         assert_eq!(inflight.expire(1, 0, |_| ()), Expired { overdue: 1, lost: 0 });
         assert_eq!(inflight.expire(100, 1, |_| ()), Expired { overdue: 1, lost: 1 });
         assert_eq!(inflight.end(|_| ()), 1);
     }
 
-    /// Random traffic against a model that keeps every query: nothing is lost, doubled or settled twice.
+    /// Compares random traffic with a model that keeps every query. No query may be lost, counted twice or
+    /// settled twice.
     #[test]
     fn it_agrees_with_a_model_over_many_rounds() {
         for (capacity, seed) in [(8, 1), (64, 2), (65_536, 3)] {

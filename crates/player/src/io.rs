@@ -1,6 +1,6 @@
-//! The I/O models. Each file owns its whole loop, because the loop is what a study compares; one `match`
-//! picks it, once per thread, before the trial begins. What a loop calls is shared: the [`Deck`] for what to
-//! send and what arrived, and [`Stage`] for when to rest and when to end.
+//! The I/O models. Each file holds one whole loop, because the loop is what a study compares. One `match`
+//! picks the loop, once per thread, before the trial begins. The loops share the [`Deck`], for what to send
+//! and what arrived, and [`Stage`], for when to sleep and when to end.
 
 mod gso;
 mod hear;
@@ -23,21 +23,22 @@ use crate::plan::{Io, Plan};
 pub use stage::{Signals, Stage};
 pub(crate) use wait::Wait;
 
-/// The I/O that is really used.
+/// The I/O model in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chosen {
     /// One call per packet.
     Plain,
     /// `sendmmsg`, `recvmmsg`.
     Mmsg,
-    /// The same with segmentation.
+    /// `sendmmsg` and `recvmmsg` with segmentation.
     Gso,
     /// `io_uring`.
     Uring,
 }
 
 impl Chosen {
-    /// What the plan asks for, or the best that the host offers.
+    /// The I/O model that the plan asks for, or the best that the host offers. Fails if the host does not
+    /// offer the one asked for.
     pub fn choose(plan: &Plan) -> Result<Self, PlayError> {
         let chosen = match plan.io {
             Io::Plain => Self::Plain,
@@ -60,7 +61,7 @@ impl Chosen {
         }
     }
 
-    /// Plays a thread's part from start to drained.
+    /// Plays a thread's part from the start to the end of the drain.
     pub(crate) fn play(self, stage: &mut Stage<'_>) -> io::Result<()> {
         match self {
             Self::Plain => plain::play(stage),
@@ -71,7 +72,7 @@ impl Chosen {
     }
 }
 
-/// Whether this host offers an I/O model, or why not.
+/// Whether this host offers an I/O model. The error is the reason why not.
 pub fn offers(io: Io) -> Result<(), String> {
     match io {
         Io::Auto | Io::Plain | Io::Mmsg => Ok(()),

@@ -1,15 +1,15 @@
 //! The player: plays a dataset at a target, on a schedule or with a window, and accounts for every query.
 //!
-//! For: one trial, exactly measured. Not for: choosing the load (`verdict` searches, `lab` obeys), nor for
-//! saying what a trial means.
+//! For: one trial, exactly measured. Not for: choosing the load (`verdict` searches, `lab` obeys), nor for saying what a
+//! trial means.
 //!
-//! Invariant: it never reads a study and never judges. Every query that its schedule calls for ends in exactly
-//! one bucket of [`kqps_observation::Accounts`], and a trial whose buckets do not add up is an error.
+//! Invariant: it never reads a study and never judges. Every query that its schedule calls for ends in exactly one bucket
+//! of [`kqps_observation::Accounts`], and a trial whose buckets do not add up is an error.
 //!
-//! A trial's way through this crate: [`plan`] says what is wanted; [`crew`] has the sockets bound, starts a
-//! thread per core and joins them; each thread runs one loop of [`io`] over a [`deck`], which takes queries of its [`part`]
-//! at its [`pace`] (a [`schedule`] or a window), books them [`inflight`] and counts their fates in a [`tally`], and what the subject held back in [`cuts`]; [`record`] turns the tallies
-//! into a [`kqps_observation::Trial`].
+//! The path of a trial through this crate: [`plan`] holds the options. [`crew`] binds the sockets, starts the threads and
+//! joins them. Each thread runs one loop of [`io`] over a [`deck`]. The deck takes queries of its [`part`] at its [`pace`]
+//! (a [`schedule`] or a window), books them [`inflight`] and counts their fates in a [`tally`] and the replies that the
+//! subject held back in [`cuts`]. [`record`] turns the tallies into a [`kqps_observation::Trial`].
 
 pub mod course;
 pub mod crew;

@@ -1,22 +1,22 @@
-//! What a progress bar may look at while a trial runs: each thread publishes its counts in atomics of its own,
-//! written by that thread alone and without order, so that looking costs the player nothing.
+//! Progress of a running trial. Each thread publishes its counts in its own atomics. Only that thread writes them,
+//! with relaxed ordering, so reading them costs the player nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Counts of all threads, published as they go.
+/// The published counts of all threads.
 #[derive(Debug)]
 pub struct Live {
     threads: Box<[ThreadLive]>,
 }
 
-/// One thread's published counts, on cache lines of its own.
+/// The published counts of one thread, on cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct ThreadLive {
     sent: AtomicU64,
     correct: AtomicU64,
     bad: AtomicU64,
-    /// Latencies of correct replies, by eighth of a power of two of microseconds.
+    /// Latencies of correct replies. Each bucket is an eighth of a power of two of microseconds.
     latency: [AtomicU64; BUCKETS],
 }
 
@@ -33,20 +33,20 @@ impl Default for ThreadLive {
 
 const BUCKETS: usize = 8 * 27;
 
-/// A look at a running trial. Counts grow from the trial's start.
+/// A snapshot of a running trial. Counts grow from the trial's start.
 #[derive(Clone, Debug)]
 pub struct Look {
     /// Queries sent.
     pub sent: u64,
     /// Correct replies.
     pub correct: u64,
-    /// Queries known to be bad by now: unsent, refused by the kernel, or without a right reply within the timeout.
+    /// Queries known to be bad by now: unsent, refused by the kernel, or without a correct reply within the timeout.
     pub bad: u64,
     latency: Vec<u64>,
 }
 
 impl Live {
-    /// Room for so many threads.
+    /// Counts of zero, with room for `threads` threads.
     pub fn new(threads: usize) -> Self {
         Self { threads: (0..threads).map(|_| ThreadLive::default()).collect() }
     }
@@ -55,7 +55,7 @@ impl Live {
         &self.threads[number]
     }
 
-    /// The counts of all threads by now.
+    /// The current counts of all threads.
     pub fn look(&self) -> Look {
         let sum = |field: fn(&ThreadLive) -> &AtomicU64| {
             self.threads.iter().map(|thread| field(thread).load(Relaxed)).sum::<u64>()
@@ -73,7 +73,7 @@ impl Live {
 }
 
 impl ThreadLive {
-    /// Publishes the thread's counts; `waiting` are queries that may still be answered in time.
+    /// Publishes the thread's counts. `waiting` are queries that may still be answered in time.
     #[inline]
     pub(crate) fn publish(&self, accounts: &kqps_observation::Accounts, waiting: u64) {
         self.sent.store(accounts.sent, Relaxed);
@@ -82,7 +82,7 @@ impl ThreadLive {
         self.bad.store(accounts.unsent + accounts.send_failed + unanswered, Relaxed);
     }
 
-    /// Counts a latency. Only this thread writes, so that load and store need not be one step.
+    /// Counts a latency. Only this thread writes, so load and store need not be one atomic step.
     #[inline]
     pub(crate) fn latency(&self, latency_ns: u64) {
         let bucket = &self.latency[bucket_of(latency_ns / 1000)];
@@ -91,7 +91,7 @@ impl ThreadLive {
 }
 
 impl Look {
-    /// What happened since an earlier look.
+    /// What happened since an earlier snapshot.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let latency = self.latency.iter().zip(&earlier.latency).map(|(now, then)| now - then).collect();
@@ -103,14 +103,14 @@ impl Look {
         }
     }
 
-    /// The share that is bad of those whose fate was found out, from 0 to 1; 0 where none was. What falls due has its
-    /// fate later, so it can be no share of that.
+    /// The share of bad queries, from 0 to 1, among those whose fate is known; 0 if there are none. Queries that fell
+    /// due but have no fate yet do not count.
     pub fn bad_share(&self) -> f64 {
         self.bad as f64 / (self.bad + self.correct).max(1) as f64
     }
 
-    /// The 99th percentile of latency in microseconds, to an eighth of a power of two; none below 10,000
-    /// replies, of which 100 are beyond it.
+    /// The 99th percentile of latency in microseconds, to an eighth of a power of two. `None` with fewer than 10,000
+    /// replies, since fewer than 100 would be beyond it.
     pub fn p99_us(&self) -> Option<u64> {
         let total: u64 = self.latency.iter().sum();
         if total < 10_000 {
@@ -127,7 +127,7 @@ impl Look {
     }
 }
 
-/// Below 8 µs a bucket per microsecond, then eight to each power of two.
+/// The bucket of a latency: one per microsecond below 8 µs, then eight to each power of two.
 #[inline]
 fn bucket_of(time_us: u64) -> usize {
     if time_us < 8 {
@@ -138,7 +138,7 @@ fn bucket_of(time_us: u64) -> usize {
     (((power - 2) * 8) as usize + eighth as usize).min(BUCKETS - 1)
 }
 
-/// The largest time that falls into a bucket.
+/// The longest latency of a bucket, in microseconds.
 fn upper_of(bucket: usize) -> u64 {
     if bucket < 8 {
         return bucket as u64;
@@ -161,7 +161,7 @@ mod tests {
         live.threads[0].publish(&accounts, 3);
         let began = live.look();
         assert_eq!((began.bad, began.bad_share()), (4, 4.0 / 7.0));
-        // Nothing falls due any more, one of the three waits in vain, and what was overdue is lost.
+        // Nothing falls due any more. One of the three gets no reply, and the overdue queries are lost.
         live.threads[0].publish(&Accounts { correct: 5, lost: 3, ..accounts }, 0);
         let then = live.look().since(&began);
         assert_eq!((then.bad, then.bad_share()), (1, 1.0 / 3.0));

@@ -1,5 +1,5 @@
-//! Who decides when the next query leaves: a schedule, or the subject's replies. And when several had better
-//! leave together: one query for each wake-up costs most.
+//! Decides when the next query leaves: by a schedule, or by the subject's replies. Also decides when several queries
+//! should leave together, since waking up for each query costs most.
 //!
 //! All times are nanoseconds since the trial's common start.
 
@@ -7,43 +7,43 @@ use std::ops::RangeInclusive;
 
 use crate::schedule::Schedule;
 
-/// A closed loop that sent nothing for so long does not wait for a larger part of its window.
+/// A closed loop that has sent nothing for this long stops waiting for a larger part of its window.
 const PATIENCE_NS: u64 = 200_000;
 
 /// The pace of one thread.
 #[derive(Debug)]
 pub enum Pace {
-    /// Open loop: a schedule, whatever the subject answers.
+    /// Open loop: a schedule decides, whatever the subject answers.
     Open {
         /// When queries are due.
         schedule: Schedule,
-        /// How long one that is due may wait for others to leave with it.
+        /// How long a due query may wait for others to leave with it.
         coalesce_ns: u64,
-        /// When the next burst is to leave, once that is decided. Past its use when the next query is due later.
+        /// When the next burst will leave, once that is decided. Obsolete if the next query is due later.
         leave_ns: Option<u64>,
-        /// Queries outstanding at most, where there is a limit.
+        /// The most outstanding queries; `None` without a limit.
         window: Option<u64>,
     },
-    /// Closed loop: so many outstanding queries at most.
+    /// Closed loop: the number of outstanding queries is limited.
     Closed {
-        /// The window.
+        /// The most outstanding queries.
         window: u64,
     },
 }
 
-/// What a pace has to know of its thread.
+/// The state of a thread, as far as its pace needs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Standing {
-    /// The time now.
+    /// The current time.
     pub now_ns: u64,
-    /// Queries whose timeout has not gone by.
+    /// Queries whose timeout has not passed.
     pub waiting: u64,
     /// When a burst left last.
     pub last_send_ns: u64,
 }
 
 impl Pace {
-    /// Whether nothing more is to be sent, if sending stops at `stop_at_ns`.
+    /// Whether nothing more will be sent, if sending stops at `stop_at_ns`.
     #[inline]
     pub fn is_played(&self, now_ns: u64, stop_at_ns: u64) -> bool {
         match self {
@@ -52,7 +52,7 @@ impl Pace {
         }
     }
 
-    /// Whether a schedule decides, and not the subject's replies.
+    /// Whether a schedule decides when queries leave, rather than the subject's replies.
     #[inline]
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Open { .. })
@@ -67,7 +67,7 @@ impl Pace {
         }
     }
 
-    /// Takes the next query, if one may leave at `now_ns`: when it is due.
+    /// Takes the next query if one may leave at `now_ns`, and returns when it is due.
     #[inline]
     pub fn take(&mut self, now_ns: u64) -> Option<u64> {
         match self {
@@ -76,8 +76,8 @@ impl Pace {
         }
     }
 
-    /// Takes the queries of an open loop that are due before `before_ns`, `most` at most: how many. It may leave
-    /// some for another call.
+    /// Takes at most `most` queries of an open loop that are due before `before_ns`, and returns how many. With random
+    /// arrivals it may leave some for another call.
     pub fn skip(&mut self, before_ns: u64, most: u64) -> u64 {
         match self {
             Self::Open { schedule, .. } => schedule.skip(before_ns, most),
@@ -85,7 +85,7 @@ impl Pace {
         }
     }
 
-    /// Whether a query is due before this time, in an open loop.
+    /// Whether a query of an open loop is due before this time.
     #[inline]
     pub fn is_due_before(&self, before_ns: u64) -> bool {
         match self {
@@ -94,7 +94,7 @@ impl Pace {
         }
     }
 
-    /// When a schedule that ends with the last query taken is over; none without one.
+    /// When a schedule that ends with the last query taken is over; `None` in a closed loop, and with random arrivals.
     pub fn end_ns(&self) -> Option<u64> {
         match self {
             Self::Open { schedule, .. } => schedule.end_ns(),
@@ -113,9 +113,9 @@ impl Pace {
         }
     }
 
-    /// Whether a burst of at most `most` queries is to leave now. In an open loop the first query that is due
-    /// waits a little for those that fall due meanwhile; in a closed loop a burst waits until an eighth of the
-    /// window is free, or until nothing left for a while.
+    /// Whether a burst of at most `most` queries should leave now. In an open loop, the first due query waits a little
+    /// for those that fall due next. In a closed loop, a burst waits until an eighth of the window is free, or until
+    /// nothing has left for 200 µs.
     #[inline]
     pub fn is_due(&self, standing: Standing, most: usize) -> bool {
         match self {
@@ -129,8 +129,8 @@ impl Pace {
         }
     }
 
-    /// How many replies a closed loop still waits for before a burst is worth sending; none in an open loop,
-    /// and none with a window so small that any reply is.
+    /// How many replies a closed loop still needs before a burst is worth sending. `None` in an open loop, and with a
+    /// window so small that any reply is enough.
     #[inline]
     pub fn missing(&self, waiting: u64, most: usize) -> Option<u64> {
         let Self::Closed { window } = *self else { return None };
@@ -138,7 +138,7 @@ impl Pace {
         (worth > 1).then(|| (waiting + worth).saturating_sub(window))
     }
 
-    /// When an open loop's next burst may leave, and when it is to; none in a closed loop.
+    /// The earliest and the intended time at which an open loop's next burst leaves; `None` in a closed loop.
     #[inline]
     pub fn leaves_ns(&self, most: usize) -> Option<RangeInclusive<u64>> {
         match self {
@@ -153,8 +153,8 @@ impl Pace {
         }
     }
 
-    /// When an open loop's burst after that is likely to leave, if the next one takes all that is due by `ns`; none when
-    /// that is pure chance.
+    /// When an open loop's second burst from now will probably leave, if the next burst takes all queries due by `ns`.
+    /// `None` if that is pure chance, and in a closed loop.
     pub fn leaves_after_ns(&self, ns: u64, most: usize) -> Option<u64> {
         match self {
             Self::Open { schedule, coalesce_ns, .. } => {
@@ -165,7 +165,7 @@ impl Pace {
         }
     }
 
-    /// Decides when an open loop's next burst is to leave: once its first query is due.
+    /// Decides when an open loop's next burst will leave, once its first query is due.
     pub fn leave_at(&mut self, at_ns: u64) {
         if let Self::Open { leave_ns, .. } = self {
             *leave_ns = Some(at_ns);
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn an_open_loop_waits_for_whole_periods_only() {
-        // At 100 kqps two more fall due within 25 µs; at 10 kqps none does, and waiting would be for nothing.
+        // At 100 kqps two more fall due within 25 µs. At 10 kqps none does, and waiting would gain nothing.
         assert_eq!(open(100_000.0).leaves_ns(32), Some(0..=20_000));
         assert_eq!(open(10_000.0).leaves_ns(32), Some(0..=0));
         assert_eq!(open(10_000_000.0).leaves_ns(32), Some(0..=3_100), "no longer than a burst takes");

@@ -1,42 +1,43 @@
-//! What a thread plays of a dataset. All threads walk through the whole file, again and again, each starting
-//! its own part of the file after the one before it: as long as they keep pace they never play the same query
-//! at the same time. Where the file is to be played a number of times, each thread stops after as many parts,
-//! and together they have then played every query that often: in any round the threads stand in different
-//! parts.
+//! A thread's walk through the dataset. Every thread walks through the whole file, again and again. Each
+//! thread starts where the part of the thread before it ends. As long as the threads keep pace, no two play
+//! the same query at the same time. If the file is to be played a number of times, each thread stops after
+//! that number of parts. The threads stand in different parts in any round, so together they have then played
+//! every query that often.
 
 use kqps_dataset::{Dataset, Position};
 
-/// A thread's walk through a dataset, and where it stands.
+/// A thread's walk through a dataset, and its position there.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
     /// The next query, and its index, counted from 0.
     next: Position,
     index: u64,
-    /// Queries left to play; `u64::MAX` without an end.
+    /// Queries left to play; `u64::MAX` for an endless walk.
     left: u64,
 }
 
 impl Part {
-    /// The walk of thread `thread` of `threads`, if the whole file is to be played so many times, or for ever.
+    /// The walk of thread `thread` of `threads`. The whole file is played `passes` times, or endlessly with
+    /// `None`.
     pub fn new(dataset: &Dataset, threads: usize, thread: usize, passes: Option<u64>) -> Self {
         let index = dataset.queries() * thread as u64 / threads as u64;
         let left = passes.map_or(u64::MAX, |passes| length(dataset.queries(), threads, thread, passes));
         Self { next: dataset.position(index), index, left }
     }
 
-    /// How many queries are left to play; `u64::MAX` without an end.
+    /// The number of queries left to play; `u64::MAX` for an endless walk.
     #[inline]
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// Whether it was played as often as was wanted.
+    /// Whether no query is left to play.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.left == 0
     }
 
-    /// Takes the next query, of those that are left.
+    /// Takes the next query. One must be left.
     #[inline]
     pub fn advance(&mut self, dataset: &Dataset) -> Position {
         let position = self.next;
@@ -53,7 +54,7 @@ impl Part {
         position
     }
 
-    /// Passes over `count` queries, of those that are left.
+    /// Skips `count` queries. As many must be left.
     pub fn skip(&mut self, dataset: &Dataset, count: u64) {
         self.index = (self.index + count % dataset.queries()) % dataset.queries();
         self.next = dataset.position(self.index);
@@ -63,8 +64,8 @@ impl Part {
     }
 }
 
-/// Where a thread's turn comes in an open loop: before all those that play fewer queries, so that the queries
-/// of all threads together fall due one by one, to the last.
+/// The turn of a thread in an open loop, from 0. It comes before all threads that play fewer queries, so that
+/// the queries of all threads together fall due one by one, to the last.
 pub fn turn(queries: u64, threads: usize, thread: usize, passes: Option<u64>) -> usize {
     let Some(passes) = passes else { return thread };
     let length = |thread: usize| length(queries, threads, thread, passes);
@@ -73,7 +74,7 @@ pub fn turn(queries: u64, threads: usize, thread: usize, passes: Option<u64>) ->
     (0..threads).filter(goes_first).count()
 }
 
-/// How many queries a thread plays: so many parts, beginning with its own.
+/// The number of queries that a thread plays: `passes` parts, beginning with its own.
 fn length(queries: u64, threads: usize, thread: usize, passes: u64) -> u64 {
     let upto = |part: u128| u128::from(queries) * part / threads as u128;
     let length = upto(thread as u128 + u128::from(passes)) - upto(thread as u128);
@@ -118,7 +119,7 @@ mod tests {
                 "{queries} {threads} {passes}: {played:?}"
             );
             assert!(lengths.iter().max().unwrap() - lengths.iter().min().unwrap() <= 1);
-            // Query i of all is the turn of thread i modulo threads, to the last one.
+            // Query `i` of all belongs to the thread whose turn is `i` modulo `threads`, to the last query.
             let total = queries as u64 * passes;
             for (thread, length) in lengths.iter().enumerate() {
                 let turn = turn(queries as u64, threads, thread, Some(passes)) as u64;

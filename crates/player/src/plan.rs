@@ -1,4 +1,4 @@
-//! What a trial is asked to do, as typed options, parsed once at the program's edge.
+//! The options of a trial, typed, and parsed once at the program's edge.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,51 +10,51 @@ use crate::sources::Sources;
 /// One trial, before it is played.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where the queries go: at least one address, all of one family. Socket *i* asks target *i* modulo their
+    /// The addresses that the queries go to: at least one, all of one family. Socket *i* sends to target *i* modulo their
     /// number.
     pub targets: Vec<SocketAddr>,
-    /// When they leave.
+    /// When the queries leave.
     pub load: LoadPlan,
     /// When to stop sending.
     pub stop: Stop,
-    /// A reply later than this after its query's intended time is late.
+    /// A reply that comes more than this after its query's intended time is late.
     pub timeout: Duration,
-    /// How long to listen after the last send; at least `timeout`.
+    /// How long to read replies after the last send; at least `timeout`.
     pub drain: Duration,
-    /// A query later than this is given up as unsent.
+    /// The player gives up a query that is later than this, as unsent.
     pub lag_allowed: Duration,
-    /// How long a query that is due may wait for others to leave with it: CPU time against lag. Where it is
-    /// more than [`AWAKE_COALESCE_MOST`], no thread stays awake.
+    /// How long a due query may wait for others to leave with it. A longer wait saves CPU time and adds lag. If it is more
+    /// than [`AWAKE_COALESCE_MOST`], no thread stays awake.
     pub coalesce: Duration,
-    /// Queries in one burst at most, 1 to [`BURST_MOST`].
+    /// The most queries in one burst, 1 to [`BURST_MOST`].
     pub burst: usize,
-    /// Sockets of all threads together; at least one per thread and per target is used.
+    /// Sockets of all threads together. At least one per thread and per target is used.
     pub sockets: usize,
     /// Sending threads, at least 1.
     pub threads: usize,
-    /// The core of each thread in turn; empty leaves them to the scheduler.
+    /// The core of each thread in turn; empty leaves the threads to the scheduler.
     pub cpus: Vec<u32>,
-    /// Whether nothing else needs those cores, of which there is one for each thread. Threads then run before all
-    /// others there, where the host permits it, and stay awake rather than sleep for a moment, unless CPU time is to be
-    /// saved. Without cores it means nothing.
+    /// Whether nothing else needs those cores; there is one for each thread. Threads then run before all others there, if
+    /// the host permits it. They also spin through short waits instead of sleeping, unless `coalesce` or a closed loop
+    /// prevents it. Has no effect if `cpus` is empty.
     pub own_cores: bool,
     /// How packets are sent and received.
     pub io: Io,
-    /// Bytes of each socket's receive and send buffer; none asks for [`BUFFER_BYTES`].
+    /// Bytes of each socket's receive and send buffer; `None` asks for [`BUFFER_BYTES`].
     pub buffer_bytes: Option<usize>,
-    /// The local addresses, over which sockets take turns; none lets the kernel choose.
+    /// The local addresses, which the sockets take in turn; `None` lets the kernel choose.
     pub local: Option<Sources>,
-    /// The first socket's local port, the others following; none lets the kernel choose.
+    /// The first socket's local port; the other sockets take the ports after it. `None` lets the kernel choose.
     pub local_port: Option<u16>,
     /// The seed of random arrivals.
     pub seed: u64,
-    /// The subject's processes, without those that descend from them; empty where it is elsewhere or not known.
+    /// The subject's processes, without their descendants; empty if the subject is elsewhere or not known.
     pub subject_pids: Vec<u32>,
-    /// Why they are not known, where they were looked for.
+    /// Why the subject's processes are not known, if they were searched for.
     pub subject_unknown: Option<String>,
-    /// The subject's cores, if they are known.
+    /// The subject's cores; empty if they are not known.
     pub subject_cpus: Vec<u32>,
-    /// Whether the kernel's reasons for dropping packets are counted, which disturbs the trial.
+    /// Whether to count the kernel's reasons for dropping packets, which disturbs the trial.
     pub drop_reasons: bool,
 }
 
@@ -69,13 +69,13 @@ impl Plan {
         matches!(self.load, LoadPlan::Open { .. })
     }
 
-    /// Whether threads stay awake rather than sleep for a moment. A closed loop does not wait for a moment but for replies,
-    /// and who lets queries wait for long wants to save CPU time.
+    /// Whether threads spin through short waits instead of sleeping. A closed loop waits for replies, not for a time. A
+    /// long `coalesce` is meant to save CPU time.
     pub fn stays_awake(&self) -> bool {
         self.has_own_cores() && self.is_open() && self.coalesce <= AWAKE_COALESCE_MOST
     }
 
-    /// How many sockets are used.
+    /// The number of sockets in use: at least one per thread and per target.
     pub fn sockets_in_fact(&self) -> usize {
         self.sockets.max(self.threads).max(self.targets.len())
     }
@@ -84,28 +84,28 @@ impl Plan {
 /// The largest burst: as many segments as the kernel takes in one send (`UDP_MAX_SEGMENTS` of older kernels).
 pub const BURST_MOST: usize = 64;
 
-/// The longest that queries may wait for each other where threads stay awake.
+/// The longest `coalesce` with which threads stay awake.
 pub const AWAKE_COALESCE_MOST: Duration = Duration::from_micros(20);
 
-/// The buffer that a socket asks for: room for the replies that arrive while the player sleeps.
+/// The buffer that a socket asks for, in bytes. It has room for the replies that arrive while the player sleeps.
 pub const BUFFER_BYTES: usize = 4 << 20;
 
-/// Who decides when the next query leaves.
+/// What decides when the next query leaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LoadPlan {
-    /// The schedule: so many queries a second, whatever the subject answers.
+    /// The schedule: a fixed rate, whatever the subject answers.
     Open {
-        /// Queries a second, all threads together; above 0.
+        /// Queries per second, all threads together; above 0.
         rate_qps: f64,
-        /// How they are spaced.
+        /// How the queries are spaced.
         arrivals: Arrivals,
-        /// Queries outstanding at most, all threads together, at least 1 per thread; none for any number. A query
-        /// that falls due while so many are outstanding is not sent.
+        /// The most outstanding queries, all threads together, at least 1 per thread; `None` for no limit. A query that
+        /// falls due while the window is full is not sent.
         window: Option<u64>,
     },
-    /// The subject's replies: so many outstanding at most, all threads together.
+    /// The subject's replies: a limited number of outstanding queries, all threads together.
     Closed {
-        /// The window, at least 1 per thread.
+        /// The most outstanding queries, at least 1 per thread.
         outstanding: u64,
     },
 }
@@ -116,7 +116,7 @@ pub enum Arrivals {
     /// Query *i* is due at `t0 + i / rate`.
     #[default]
     Even,
-    /// Gaps are drawn from an exponential distribution with that mean: independent clients.
+    /// Gaps have an exponential distribution with that mean, as from independent clients.
     Poisson,
 }
 
@@ -132,9 +132,9 @@ impl fmt::Display for Arrivals {
 /// What ends the sending, whichever comes first.
 #[derive(Clone, Copy, Debug)]
 pub struct Stop {
-    /// After this time.
+    /// The longest time to send; `None` for no limit.
     pub after: Option<Duration>,
-    /// After so many passes over the dataset.
+    /// The number of passes over the dataset; `None` for no limit.
     pub passes: Option<u64>,
 }
 
@@ -148,8 +148,8 @@ pub enum Io {
     Plain,
     /// Batches: `sendmmsg`, `recvmmsg`.
     Mmsg,
-    /// Batches, and segmentation: queries of equal length, and a shorter one after them, leave in one send
-    /// (`UDP_SEGMENT`), replies may arrive in one (`UDP_GRO`).
+    /// Batches and segmentation. Queries of equal length, and a shorter one after them, leave in one send (`UDP_SEGMENT`).
+    /// Replies may arrive in one message (`UDP_GRO`).
     Gso,
     /// Completion queues: `io_uring`.
     Uring,

@@ -1,30 +1,30 @@
-//! Running before all others of a core, without being stopped for it. The kernel stops a thread that runs first and
-//! takes 95 % of a second for the other 5 %, which would be 50 ms in one piece. So one that is busy becomes an ordinary
-//! thread, if the one that yields least; whoever seldom sleeps need not be woken before others.
+//! Running before all other threads of a core, without being throttled for it. The kernel stops a thread that runs
+//! first and takes more than 95 % of a second for the rest of the second, up to 50 ms at once. So a busy thread becomes
+//! an ordinary one, if the one with the highest priority. A thread that seldom sleeps gains nothing from waking before
+//! others.
 //!
 //! All times are nanoseconds since the trial's common start.
 
 use kqps_kernel::{clock, priority};
 
-/// How often a thread that runs first is asked whether it is busy.
+/// How often a thread that runs first checks whether it is busy.
 const LOOK_NS: u64 = 20_000_000;
 
-/// Busy is who took this share of the time since the last look.
+/// A thread is busy if it used more than this share of the time since the last check.
 const BUSY: f64 = 0.8;
 
-/// A thread's precedence.
 #[derive(Debug, Default)]
 pub(crate) struct Precedence {
-    /// Whether the host permitted it.
+    /// Whether the host permitted the thread to run first.
     granted: bool,
     runs_first: bool,
     looked_at_ns: u64,
-    /// The thread's CPU time by then.
+    /// The thread's CPU time at the last check.
     cpu_ns: u64,
 }
 
 impl Precedence {
-    /// Has the calling thread run first, if the host permits it.
+    /// Makes the calling thread run first, if the host permits it.
     pub(crate) fn ask() -> Self {
         let granted = priority::run_first().is_ok();
         Self { granted, runs_first: granted, looked_at_ns: 0, cpu_ns: clock::thread_cpu_ns() }
@@ -35,12 +35,11 @@ impl Precedence {
         self.granted
     }
 
-    /// Whether it runs first now.
     pub(crate) fn runs_first(&self) -> bool {
         self.runs_first
     }
 
-    /// Lets time go by.
+    /// Checks the thread, if the time for it has come. Call it often.
     #[inline]
     pub(crate) fn keep(&mut self, now_ns: u64) {
         if self.runs_first && now_ns >= self.looked_at_ns + LOOK_NS {
@@ -71,7 +70,7 @@ mod tests {
                 while clock::thread_cpu_ns() < LOOK_NS {}
                 precedence.cpu_ns = clock::thread_cpu_ns() - used_ns;
                 precedence.keep(LOOK_NS - 1);
-                assert_eq!(precedence.runs_first, precedence.is_granted(), "it is too early to tell");
+                assert_eq!(precedence.runs_first, precedence.is_granted(), "it is too early to know");
                 precedence.keep(LOOK_NS);
                 precedence.runs_first
             };

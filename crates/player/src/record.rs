@@ -1,4 +1,4 @@
-//! What the threads counted and what was seen around them, joined into one record.
+//! Joins the threads' counts and the observations around them into one record.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +18,14 @@ use crate::plan::{LoadPlan, Plan};
 use crate::reply::Cause;
 use crate::tally::{Tally, per_second};
 
-/// What a thread brings back.
+/// What a thread returns at its end.
 #[derive(Debug)]
 pub(crate) struct Heard {
-    /// Its thread ID.
     pub(crate) tid: u32,
     pub(crate) tally: Tally,
     /// For how long it sent.
     pub(crate) played_ns: u64,
-    /// For how long it listened after that.
+    /// For how long it waited for replies after sending.
     pub(crate) drain_ns: u64,
     /// Correct replies that came while it sent.
     pub(crate) correct_in_time: u64,
@@ -36,7 +35,7 @@ pub(crate) struct Heard {
     pub(crate) fallbacks: u32,
     /// Whether it ran before all others on its core.
     pub(crate) real_time: bool,
-    /// For how long it stayed awake with nothing to do.
+    /// For how long it spun with nothing to do.
     pub(crate) awake_ns: u64,
     /// For how long its core was withheld from it.
     pub(crate) withheld_ns: u64,
@@ -48,17 +47,16 @@ pub(crate) struct Played<'a> {
     pub(crate) dataset: &'a Dataset,
     pub(crate) chosen: Chosen,
     pub(crate) heard: Vec<Heard>,
-    /// Whether cores were kept from sleeping deeply.
+    /// Whether cores were kept from deep sleep states.
     pub(crate) cores_awake: bool,
     pub(crate) seen: Seen,
     pub(crate) started_unix_ms: u64,
     pub(crate) started_monotonic_ns: u64,
     pub(crate) interrupted: bool,
-    /// What could not be had as asked.
+    /// Options that could not be met as asked.
     pub(crate) notes: Vec<String>,
 }
 
-/// The record of a trial.
 pub(crate) fn trial(played: Played<'_>) -> Trial {
     let mut tally = Tally::default();
     for heard in &played.heard {
@@ -115,7 +113,7 @@ pub(crate) fn trial(played: Played<'_>) -> Trial {
         host: played.seen.host,
         intervals: intervals(&tally),
         sent_per_100ms: tally.sent_per_100ms,
-        // What cores were worth, who plays the trial in a run knows.
+        // The caller of the trial knows the speed of the cores.
         speed: None,
         stalls: None,
         beside: Vec::new(),
@@ -167,7 +165,7 @@ fn load(played: &Played<'_>, tally: &Tally) -> Load {
         LoadPlan::Closed { outstanding } => (LoadMode::Closed, None, Some(outstanding), None),
     };
     let correct_in_time = played.heard.iter().map(|heard| heard.correct_in_time).sum();
-    // The last window of a closed loop leaves without an answer making room for it.
+    // The replies to the last window of a closed loop make no room for another query.
     let answered = if mode == LoadMode::Closed { correct_in_time } else { tally.accounts.correct };
     Load {
         mode,
@@ -204,7 +202,7 @@ fn player(played: &Played<'_>, tally: &Tally, load: &Load, socket_drops: u64) ->
     let cut_short = if played.interrupted { tally.cut_short } else { 0 };
     note(
         cut_short,
-        "of the lost queries were given up before their timeout, for the second signal ended the drain",
+        "of the lost queries were given up before their timeout, because the second signal ended the drain",
     );
     note(tally.wrong_late, "replies were wrong and came after the timeout; they count as unsolicited");
     note(u64::from(segment_fallbacks), "sockets fell back from segmented to single sends");
@@ -224,7 +222,7 @@ fn player(played: &Played<'_>, tally: &Tally, load: &Load, socket_drops: u64) ->
     }
 }
 
-/// The threads. Those that stay awake rather than sleep for a moment are not busy meanwhile.
+/// The facts of each thread. A thread that spins through its waits is not busy meanwhile.
 fn per_thread(played: &Played<'_>) -> Vec<ThreadFacts> {
     let mut threads = played.seen.player_threads.clone();
     for thread in &mut threads {
@@ -237,8 +235,9 @@ fn per_thread(played: &Played<'_>) -> Vec<ThreadFacts> {
     threads
 }
 
-/// Little's law: what was outstanding on average is the rate times the time that a query was outstanding. A
-/// closed loop in which that is less than half of the window was not limited by the window.
+/// A note if the window did not limit a closed loop. By Little's law, the mean number of outstanding queries
+/// is the rate times the mean time that a query was outstanding. If it is less than half of the window, the
+/// window was not the limit.
 fn window_not_filled(load: &Load, sockets: usize) -> Option<String> {
     let window = load.outstanding.filter(|_| load.mode == LoadMode::Closed)?;
     let mean = load.outstanding_mean?;
@@ -268,7 +267,7 @@ fn intervals(tally: &Tally) -> Vec<Interval> {
         .collect()
 }
 
-/// Counts by name, without those that are 0.
+/// Counts by name, without zeros.
 fn by_name(counts: impl Iterator<Item = (String, u64)>) -> BTreeMap<String, u64> {
     counts.filter(|(_, count)| *count > 0).collect()
 }

@@ -1,62 +1,62 @@
-//! Whether a reply answers its query, decided on bytes alone.
+//! Checks whether a reply answers its query, from the bytes alone.
 
 use kqps_dataset::{Digest, Query};
 use kqps_message::header::{HEADER_BYTES, Header};
 use kqps_message::{edns, question, rcode as code};
 
-/// What a reply that carries the right ID says.
+/// The result of checking a reply with the right ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checked {
-    /// It agrees with the query and with the dataset's expectation.
+    /// The reply agrees with the query and with the dataset's expectation.
     Correct {
         /// The rcode, 0 to 4095.
         rcode: u16,
         /// How much of the answer came.
         extent: Extent,
     },
-    /// It does not.
+    /// The reply does not agree.
     Wrong(Cause),
 }
 
 /// How much of the answer a reply holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// All of it.
+    /// The whole answer.
     Whole,
     /// TC is set, and there are records.
     Partial,
-    /// TC is set, and there is no record but additional ones.
+    /// TC is set, and there are no records except additional ones.
     Bare,
 }
 
 /// Why a reply is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// QR is 0: a query came back as it was sent.
+    /// QR is 0: the datagram is a query.
     NotAResponse,
-    /// It carries another question.
+    /// The question is another one.
     Question,
-    /// Its rcode is not the one that the dataset expects.
+    /// The rcode is not the one that the dataset expects.
     Rcode {
-        /// What the dataset expects.
+        /// The rcode that the dataset expects.
         expected: u16,
-        /// What the reply says.
+        /// The rcode of the reply.
         got: u16,
     },
-    /// It is shorter than a header with the question.
+    /// The reply is shorter than a header with the question.
     Short,
-    /// Its rcode is right, but its answer is not the one that the dataset expects, or cannot be read.
+    /// The rcode is right, but the answer differs from the one that the dataset expects, or cannot be parsed.
     Answer {
-        /// The rcode.
+        /// The rcode, 0 to 4095.
         rcode: u16,
     },
 }
 
 impl Cause {
-    /// The names in records, in the order of their numbers.
+    /// The names in records, in the order of [`Self::number`].
     pub const NAMES: [&str; 5] = ["not-a-response", "question", "rcode", "short", "answer"];
 
-    /// The place of its name.
+    /// The index of the cause's name in [`Self::NAMES`].
     #[inline]
     pub fn number(self) -> usize {
         match self {
@@ -69,8 +69,8 @@ impl Cause {
     }
 }
 
-/// Checks a reply. `scratch` is a buffer that every reply may use. What follows the last record is not looked at, since no
-/// RFC forbids it.
+/// Checks a reply. `scratch` is a buffer that every call may reuse. Bytes after the last record are ignored, since no RFC
+/// forbids them.
 #[inline]
 pub fn check(query: &Query<'_>, reply: &[u8], scratch: &mut Vec<u8>) -> Checked {
     let Some(header) = Header::of(reply) else { return Checked::Wrong(Cause::Short) };
@@ -82,7 +82,7 @@ pub fn check(query: &Query<'_>, reply: &[u8], scratch: &mut Vec<u8>) -> Checked 
     let is_of_header = matches!(rcode, code::FORMERR | code::NOTIMP)
         || (query.expected_rcode == Some(rcode) && rcode != code::NOERROR);
     if header.questions() == 0 && is_of_header {
-        // A server that could not read the query, or does not know its kind, may answer with a header alone.
+        // A server that cannot parse the query, or does not support its kind, may answer with a header alone.
         return match query.expected_rcode {
             Some(expected) if expected != rcode => Checked::Wrong(Cause::Rcode { expected, got: rcode }),
             _ => correct(header, rcode),
@@ -101,8 +101,8 @@ pub fn check(query: &Query<'_>, reply: &[u8], scratch: &mut Vec<u8>) -> Checked 
     }
 }
 
-/// Whether the answer is the expected one, where one is. A truncated reply need not hold all of it, and none of
-/// what it holds can be told from that.
+/// Whether the answer is the expected one, if the dataset expects one. A truncated reply need not hold all of it, so its
+/// records show nothing.
 #[inline]
 fn has_answer(
     query: &Query<'_>,
@@ -115,9 +115,9 @@ fn has_answer(
     Digest::of_reply(reply, rcode, scratch) == Some(expected)
 }
 
-/// The reply's rcode. An OPT record may hold its upper eight bits (RFC 6891, section 6.1.3); it is looked for
-/// only where it can matter: when another rcode was expected, or when the reply has no records before it, as
-/// replies with such an rcode have none.
+/// The reply's rcode. An OPT record may hold its upper eight bits (RFC 6891, section 6.1.3). The OPT record is searched
+/// for only if it can matter: if another rcode was expected, or if the reply has no records before it, since replies with
+/// such an rcode have none.
 #[inline]
 fn rcode(expected: Option<u16>, header: Header<'_>, reply: &[u8]) -> u16 {
     let is_expected = expected.is_some_and(|expected| expected == header.rcode());
@@ -146,7 +146,7 @@ mod tests {
     const OPT: &[u8] = b"\0\x00\x29\x04\xd0\x01\x00\x00\x00\x00\x00";
     const RECORD: &[u8] = b"\0\x00\x01\x00\x01\x00\x00\x0e\x10\x00\x01x";
 
-    /// A message with these flags and counts, and what follows its header.
+    /// A message with these flags and counts, and `rest` after its header.
     fn message(flags: [u8; 2], counts: [u8; 4], rest: &[&[u8]]) -> Vec<u8> {
         let [qd, an, ns, ar] = counts;
         [&[0, 0, flags[0], flags[1], 0, qd, 0, an, 0, ns, 0, ar][..], &rest.concat()].concat()

@@ -1,5 +1,5 @@
-//! When queries leave. The open loop's schedule is arithmetic on the query's number, so that a stall moves
-//! nothing: what fell due while the player was away is due at its own time, and shows as lag.
+//! When queries leave. The open loop's schedule is computed from the query's number, so a stall moves nothing. What
+//! fell due while the player stalled is due at its own time, and shows as lag.
 //!
 //! All times are nanoseconds since the trial's common start.
 
@@ -10,23 +10,23 @@ use crate::plan::Arrivals;
 pub struct Schedule {
     /// Mean time between two queries of this thread.
     period_ns: f64,
-    /// This thread's shift, so that threads take turns.
+    /// This thread's offset, so that threads take turns.
     offset_ns: f64,
-    /// How many queries were taken.
+    /// The number of queries taken.
     taken: u64,
-    /// Random gaps, and the sum of those drawn so far.
+    /// The random gaps, and the sum of those drawn so far.
     poisson: Option<(fastrand::Rng, f64)>,
     next_due_ns: u64,
     /// Mean time between two queries of all threads.
     common_period_ns: f64,
 }
 
-/// Random gaps are drawn one by one: so many at most in one call of [`Schedule::skip`].
+/// The most random gaps that one call of [`Schedule::skip`] draws, since they must be drawn one by one.
 const SKIPPED_MOST: u64 = 1 << 16;
 
 impl Schedule {
-    /// The schedule of the thread whose turn is `turn` (from 0) of `threads`, which share `rate_qps` queries a
-    /// second.
+    /// The schedule of the thread whose turn is `turn` (from 0) of `threads`, which share a rate of `rate_qps` queries
+    /// per second.
     pub fn new(rate_qps: f64, threads: usize, turn: usize, arrivals: Arrivals, seed: u64) -> Self {
         let common_period_ns = 1e9 / rate_qps;
         let period_ns = common_period_ns * threads as f64;
@@ -40,7 +40,7 @@ impl Schedule {
         schedule
     }
 
-    /// Whether it is known when any query is due.
+    /// Whether the due time of every query is known in advance.
     pub fn is_even(&self) -> bool {
         self.poisson.is_none()
     }
@@ -51,7 +51,7 @@ impl Schedule {
         self.next_due_ns
     }
 
-    /// When the first query is due of those that are not by `ns`; with random arrivals as if gaps were even.
+    /// When the first query after `ns` is due. With random arrivals, computed as if gaps were even.
     pub fn due_after_ns(&self, ns: u64) -> u64 {
         if self.next_due_ns > ns {
             return self.next_due_ns;
@@ -63,7 +63,7 @@ impl Schedule {
         dues.find(|&due_ns| due_ns > ns).expect("queries are due for ever")
     }
 
-    /// Takes the next query off the schedule; its due time is what [`Self::next_due_ns`] said.
+    /// Takes the next query off the schedule, and returns its due time, the previous [`Self::next_due_ns`].
     #[inline]
     pub fn take(&mut self) -> u64 {
         let due_ns = self.next_due_ns;
@@ -72,8 +72,8 @@ impl Schedule {
         due_ns
     }
 
-    /// Takes queries that are due before `before_ns`, `most` at most, without looking at each: how many. Of
-    /// random arrivals it may leave some for another call.
+    /// Takes at most `most` queries that are due before `before_ns`, without computing each due time, and returns how
+    /// many. With random arrivals it may leave some for another call.
     pub fn skip(&mut self, before_ns: u64, most: u64) -> u64 {
         let mut count = 0;
         let mut limit = most;
@@ -93,8 +93,8 @@ impl Schedule {
         count
     }
 
-    /// When a schedule that ends with the query that was taken last is over: a period later, as if it went on.
-    /// None with random arrivals, whose time is over with the last of them.
+    /// When a schedule that ends with the last query taken is over: a period after it, as if the schedule went on.
+    /// `None` with random arrivals, which end with their last query.
     pub fn end_ns(&self) -> Option<u64> {
         let last = self.taken.checked_sub(1).filter(|_| self.poisson.is_none())?;
         Some((self.offset_ns + last as f64 * self.period_ns + self.common_period_ns) as u64)
@@ -113,8 +113,8 @@ impl Schedule {
         (self.offset_ns + number as f64 * self.period_ns) as u64
     }
 
-    /// How many queries of this thread are due before `ns`, or one or two fewer: rounded down, and one less, since the
-    /// quotient itself may be rounded up.
+    /// The number of this thread's queries that are due before `ns`, or one or two fewer. It is rounded down and
+    /// reduced by one, since the quotient itself may be rounded up.
     fn surely_even_due(&self, ns: u64) -> u64 {
         ((ns as f64 - self.offset_ns) / self.period_ns).max(1.0) as u64 - 1
     }
@@ -184,7 +184,7 @@ mod tests {
         }
         let mut schedule = Schedule::new(1_000.0, 1, 0, Arrivals::Even, 0);
         assert_eq!((schedule.skip(10_000_000, 4), schedule.next_due_ns()), (4, 4_000_000));
-        // Hours at the greatest rate are no work.
+        // Hours at the greatest rate cost nothing.
         let mut schedule = Schedule::new(1e8, 1, 0, Arrivals::Even, 0);
         assert_eq!(schedule.skip(36_000_000_000_000, u64::MAX), 3_600_000_000_000);
     }

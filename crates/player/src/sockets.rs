@@ -1,4 +1,4 @@
-//! The sockets of a trial: bound before its threads start, and handed out among them.
+//! The sockets of a trial. They are bound before its threads start, and distributed among them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,24 +12,23 @@ use crate::error::PlayError;
 use crate::io::Chosen;
 use crate::plan::{BUFFER_BYTES, LoadPlan, Plan};
 
-/// Room that a socket has for outstanding queries at least; small tables stay in the cache.
+/// The least room that a socket has for outstanding queries. Small tables stay in the cache.
 const CAPACITY_LEAST: usize = 1 << 10;
 
-/// "Too many open files".
+/// The error number of "Too many open files".
 const EMFILE: i32 = 24;
 
-/// The sockets of all threads.
 pub(crate) struct Sockets {
     /// In the order in which threads and targets take turns over them.
     pub(crate) all: Vec<UdpSocket>,
-    /// What could not be had as asked.
+    /// Options that could not be met as asked.
     pub(crate) notes: Vec<String>,
 }
 
 impl Sockets {
     /// Binds all sockets of a plan.
     pub(crate) fn bind(plan: &Plan, chosen: Chosen) -> Result<Self, PlayError> {
-        // What is refused here is refused again below, with a better reason.
+        // If this fails, binding fails below with a better reason.
         let _ = limits::raise_open_files();
         let local = plan.local.unwrap_or_else(|| any(plan.targets[0]).into());
         let bytes = plan.buffer_bytes.unwrap_or(BUFFER_BYTES);
@@ -54,7 +53,7 @@ impl Sockets {
     }
 }
 
-/// What opening something for a plan failed with: too many sockets, where that is it, or something else.
+/// The error of opening something for a plan: too many sockets, or what `otherwise` makes of it.
 pub(crate) fn too_many(
     plan: &Plan,
     error: io::Error,
@@ -67,21 +66,21 @@ pub(crate) fn too_many(
     PlayError::TooManySockets { wanted: plan.sockets_in_fact(), limit }
 }
 
-/// The address that lets the kernel choose one with which the target can be reached.
+/// The unspecified address, with which the kernel chooses one that reaches the target.
 fn any(target: SocketAddr) -> IpAddr {
     if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
 }
 
-/// Thread `number`'s part of `whole`, so that the parts add up and differ by 1 at most.
+/// Thread `number`'s part of `whole`. The parts add up to `whole` and differ by 1 at most.
 pub(crate) fn part_of(whole: u64, threads: usize, number: usize) -> Range<u64> {
     let upto = |thread: usize| (u128::from(whole) * thread as u128 / threads as u128) as u64;
     upto(number)..upto(number + 1)
 }
 
-/// Slots of each socket: enough for what leaves through it until fates are settled, if nothing is answered.
-/// `sockets` are those of all threads.
+/// Slots of each socket: enough for everything that leaves through it until its fate is settled, if nothing
+/// is answered. `sockets` is the number of sockets of all threads.
 pub(crate) fn capacity(load: LoadPlan, timeout: Duration, settle: Duration, sockets: usize) -> usize {
-    // A window is refilled once a timeout.
+    // A window is refilled once per timeout.
     let of_window = |window: u64| window as f64 * (settle.as_secs_f64() / timeout.as_secs_f64()).ceil();
     let unsettled = match load {
         LoadPlan::Open { rate_qps, window, .. } => {

@@ -1,5 +1,5 @@
-//! Where queries come from: one address, or the addresses of a prefix in turn, so that a receiver that spreads
-//! packets by their source has something to spread.
+//! The addresses that queries come from: one address, or the addresses of a prefix in turn. A receiver that spreads
+//! packets by their source address then uses all its queues.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -8,17 +8,17 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sources {
     first: IpAddr,
-    /// How many there are from the first on, at least 1.
+    /// The number of addresses from the first on, at least 1.
     count: u128,
 }
 
-/// What is no address and no prefix.
+/// The text is neither an address nor a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected an address of this host, or a prefix of such addresses as 127.1.0.0/16")]
 pub struct NoSources;
 
 impl Sources {
-    /// The address of a socket by its number: after the last of the addresses comes the first again.
+    /// The address of socket `number`. After the last address comes the first again.
     pub fn of_socket(&self, number: usize) -> IpAddr {
         let step = number as u128 % self.count;
         match self.first {
@@ -27,7 +27,7 @@ impl Sources {
         }
     }
 
-    /// Whether they are IPv4 addresses.
+    /// Whether the addresses are IPv4.
     pub fn is_ipv4(&self) -> bool {
         self.first.is_ipv4()
     }
@@ -42,8 +42,8 @@ impl From<IpAddr> for Sources {
 impl FromStr for Sources {
     type Err = NoSources;
 
-    /// An address stands for itself. Of a prefix the first and the last address are left out where it has more than
-    /// two, since they may mean the network itself and all of its hosts (RFC 1122, section 3.2.1.3).
+    /// Parses an address, or a prefix. If a prefix has more than two addresses, the first and the last are left
+    /// out, since they may mean the network itself and all its hosts (RFC 1122, section 3.2.1.3).
     fn from_str(text: &str) -> Result<Self, NoSources> {
         let Some((address, prefix)) = text.split_once('/') else {
             return Ok(Self::from(text.parse::<IpAddr>().map_err(|_| NoSources)?));

@@ -1,4 +1,4 @@
-//! What one thread counts. Plain numbers, no lock: every thread has its own, and they are added up at the end.
+//! What one thread counts. Plain numbers without a lock: every thread has its own, and they are added up at the end.
 
 use std::collections::BTreeMap;
 
@@ -9,44 +9,42 @@ use crate::course::Course;
 use crate::cuts::Cuts;
 use crate::reply::Cause;
 
-/// Nanoseconds in a bin of [`Tally::sent_per_100ms`].
 const BIN_NS: u64 = 100_000_000;
 
-/// Bins in one second.
 const BINS_IN_1S: usize = 10;
 
 /// One thread's counts.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Every query's bucket. `lost` is booked as time goes by, the identities hold at the end.
+    /// The bucket of every query. `lost` grows as time passes, so the identities hold only at the end.
     pub accounts: Accounts,
-    /// By [`Cause`].
+    /// Wrong replies by [`Cause::number`].
     pub wrong_causes: [u64; Cause::NAMES.len()],
-    /// Replies in time to the right ID and question, by rcode, below 16.
+    /// Replies in time with the right ID and question, by rcode, below 16.
     pub rcodes: [u64; 16],
-    /// Those whose rcode takes an OPT record to say.
+    /// The same replies by rcode from 16 on, for which an OPT record is needed.
     pub extended_rcodes: BTreeMap<u16, u64>,
-    /// Replies in time whose rcode was not the expected one: expected, then got, both below 16.
+    /// Replies in time with an unexpected rcode: by expected, then received rcode, both below 16.
     pub wrong_rcodes: [[u64; 16]; 16],
-    /// Those where one of the two takes an OPT record to say.
+    /// The same replies, if one of the two rcodes is 16 or more: (expected, received) → count.
     pub extended_wrong_rcodes: BTreeMap<(u16, u16), u64>,
-    /// Lost queries by what was expected.
+    /// Lost queries by the expected reply.
     pub lost_expected: BTreeMap<Expected, u64>,
-    /// What the subject held back.
+    /// The replies that the subject held back.
     pub cuts: Cuts,
     /// How many of `accounts.unsent` were given up because every ID of every socket was outstanding.
     pub unsent_for_ids: u64,
     /// How many of `accounts.unsent` were given up because the window of an open loop was full.
     pub unsent_for_window: u64,
-    /// How many of `accounts.lost` could still have been answered in time when the trial was ended.
+    /// How many of `accounts.lost` could still have been answered in time when the trial ended.
     pub cut_short: u64,
-    /// Messages that the kernel took; with segmentation one holds several queries.
+    /// Messages that the kernel took. With segmentation one message holds several queries.
     pub messages_sent: u64,
-    /// Messages that were read; one may hold several replies.
+    /// Messages that were read. One message may hold several replies.
     pub messages_heard: u64,
     /// How many of `accounts.unsolicited` were wrong replies after the timeout.
     pub wrong_late: u64,
-    /// For how long queries were outstanding, microseconds of all together, each until its timeout at most.
+    /// The sum of the times for which queries were outstanding, microseconds; each at most until its timeout.
     pub outstanding_us: u64,
     /// The kernel's error number → queries that it refused.
     pub send_errors: BTreeMap<i32, u64>,
@@ -54,13 +52,13 @@ pub struct Tally {
     pub request_bytes: u64,
     /// DNS bytes of correct replies.
     pub response_bytes: u64,
-    /// Intended send time to arrival, of correct and late replies; lost queries at the timeout.
+    /// Time from intended send to arrival, of correct and late replies. A lost query counts with the timeout.
     pub latency: Histogram,
-    /// Time at which the kernel had taken a query minus the time at which it was due.
+    /// The time at which the kernel took a query, minus the time at which it was due.
     pub lag: Histogram,
     /// Time between successive sends.
     pub gap: Histogram,
-    /// When something went wrong.
+    /// The times at which something went wrong.
     pub course: Course,
     /// Queries sent, by 100 ms.
     pub sent_per_100ms: Vec<u64>,
@@ -70,19 +68,19 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Without a count, for the queries of a dataset.
+    /// Counts of zero, with room for the queries of a dataset.
     pub fn of(dataset: &Dataset) -> Self {
         Self { cuts: Cuts::of(dataset), ..Self::default() }
     }
 
-    /// `count` queries were handed to the kernel at `now_ns`.
+    /// Counts `count` queries that the kernel took at `now_ns`.
     #[inline]
     pub fn sent(&mut self, now_ns: u64, count: u64) {
         self.accounts.sent += count;
         add(&mut self.sent_per_100ms, now_ns, count);
     }
 
-    /// A send to the kernel began at `now_ns`.
+    /// Records that a send began at `now_ns`.
     #[inline]
     pub fn send_began(&mut self, now_ns: u64) {
         if let Some(last_ns) = self.last_send_ns {
@@ -91,13 +89,13 @@ impl Tally {
         self.last_send_ns = Some(now_ns);
     }
 
-    /// The kernel refused `count` queries.
+    /// Counts `count` queries that the kernel refused with `errno`.
     pub fn refused(&mut self, errno: i32, count: u64) {
         self.accounts.send_failed += count;
         *self.send_errors.entry(errno).or_default() += count;
     }
 
-    /// A correct reply of `bytes` arrived at `at_ns`.
+    /// Counts a correct reply of `bytes` bytes that arrived at `at_ns`.
     #[inline]
     pub fn correct(&mut self, at_ns: u64, latency_ns: u64, rcode: u16, truncated: bool, bytes: usize) {
         self.accounts.correct += 1;
@@ -109,7 +107,7 @@ impl Tally {
         add(&mut self.correct_per_100ms, at_ns, 1);
     }
 
-    /// A reply came in time and was wrong.
+    /// Counts a wrong reply that came in time.
     #[inline]
     pub fn wrong(&mut self, cause: Cause) {
         self.accounts.wrong += 1;
@@ -138,7 +136,7 @@ impl Tally {
         }
     }
 
-    /// Every pair of rcodes, expected and got, with its count; most are 0.
+    /// Every pair of an expected and a received rcode, with its count; most counts are 0.
     pub fn wrong_rcodes(&self) -> impl Iterator<Item = ((u16, u16), u64)> {
         let rows = (0..).zip(&self.wrong_rcodes);
         let pairs = rows
@@ -146,7 +144,7 @@ impl Tally {
         pairs.chain(self.extended_wrong_rcodes.iter().map(|(pair, count)| (*pair, *count)))
     }
 
-    /// `count` queries were lost: censored samples at the timeout.
+    /// Counts `count` lost queries, as censored samples at the timeout.
     pub fn lost(&mut self, timeout_ns: u64, count: u64) {
         self.accounts.lost += count;
         if count > 0 {
@@ -155,7 +153,7 @@ impl Tally {
         }
     }
 
-    /// One of the lost queries is known by what was expected.
+    /// Counts one of the lost queries by its expected reply.
     pub fn lost_one(&mut self, expected: Expected) {
         *self.lost_expected.entry(expected).or_default() += 1;
     }
@@ -204,13 +202,13 @@ impl Tally {
     }
 }
 
-/// One-second sums of 100 ms bins.
+/// Sums 100 ms bins to seconds.
 pub fn per_second(per_100ms: &[u64]) -> Vec<u64> {
     per_100ms.chunks(BINS_IN_1S).map(|second| second.iter().sum()).collect()
 }
 
-/// Adds to the bin of `at_ns`, making room for it. That is near: `at_ns` is when something was sent, or a reply to it came
-/// within the timeout.
+/// Adds to the bin of `at_ns`, and makes room for it. The bin is near the end, since `at_ns` is the time of a send or of a
+/// reply within the timeout.
 #[inline]
 fn add(bins: &mut Vec<u64>, at_ns: u64, count: u64) {
     let index = (at_ns / BIN_NS) as usize;

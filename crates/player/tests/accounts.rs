@@ -1,5 +1,5 @@
-//! Known answers for the accounts: a subject that treats every query in a way that its name tells, so that
-//! each bucket is known to the last query, under every I/O model and both loops.
+//! Known answers for the accounts. The subject treats every query as its name says, so the right count of each bucket
+//! is known exactly, for every I/O model and both loops.
 
 mod support;
 
@@ -16,7 +16,6 @@ use support::Queries;
 /// Longer than a busy host keeps the subject from its core.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What the subject does to a query.
 #[derive(Clone, Copy, PartialEq)]
 enum Fate {
     Answer,
@@ -49,7 +48,7 @@ const FATES: [(&str, Fate); 12] = [
     ("late", Fate::Late),
 ];
 
-/// How many queries of each fate a pass has: different numbers, so that no two buckets can be mistaken.
+/// The number of queries of each fate in a pass. All numbers differ, so that no two buckets can be confused.
 fn copies(index: usize) -> u64 {
     3 + index as u64
 }
@@ -60,7 +59,7 @@ fn passes_of(fate: Fate) -> u64 {
 
 const PASSES: u64 = 5;
 
-/// Serves until told to stop; late replies leave after one and a half timeouts.
+/// Serves until `stop` is set. Late replies leave after one and a half timeouts.
 fn subject(socket: &UdpSocket, stop: &AtomicBool) {
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut later: Vec<(Instant, Vec<u8>, SocketAddr)> = Vec::new();
@@ -92,7 +91,7 @@ fn subject(socket: &UdpSocket, stop: &AtomicBool) {
             }
             Fate::Double => assert_eq!(socket.send_to(&reply, from).unwrap(), reply.len()),
             Fate::Truncate => reply[2] |= 0x02,
-            // The player counts IDs upwards: half of all IDs away, none is outstanding.
+            // The player counts IDs upwards, so half of all IDs away none is outstanding.
             Fate::WrongId => reply[0] ^= 0x80,
             Fate::OtherQuestion => reply[14] ^= 0x01,
             Fate::CaseChanged => reply[14] ^= 0x20,
@@ -109,7 +108,7 @@ fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
     Plan {
         stop: Stop { after: None, passes: Some(PASSES) },
         timeout: TIMEOUT,
-        // Late replies come long before it ends, too.
+        // Late replies come long before the drain ends, too.
         drain: TIMEOUT * 4,
         lag_allowed: Duration::from_secs(5),
         coalesce: Duration::from_micros(25),
@@ -154,7 +153,7 @@ fn check(trial: &Trial) {
         late: passes_of(Fate::Late),
         lost: [Fate::Drop, Fate::WrongId, Fate::OtherPort].map(passes_of).iter().sum(),
         truncated: passes_of(Fate::Truncate),
-        // Each of them each time: their size may be why.
+        // Every reply to these queries is cut, so their size may be the reason.
         slipped: 0,
         duplicate: passes_of(Fate::Double),
         unsolicited: passes_of(Fate::WrongId) + passes_of(Fate::OtherPort),
@@ -175,7 +174,7 @@ fn check(trial: &Trial) {
     assert_eq!(trial.intervals.iter().map(|interval| interval.correct).sum::<u64>(), correct);
 }
 
-/// Every I/O model, all at the same time, since a trial mostly waits; one that this host lacks is told with its reason.
+/// Runs every I/O model, all at the same time, since a trial mostly waits. Prints the reason if this host lacks one.
 fn every_io(load: LoadPlan) {
     std::thread::scope(|scope| {
         for io in [Io::Plain, Io::Mmsg, Io::Gso, Io::Uring] {
@@ -202,7 +201,7 @@ fn a_closed_loop_accounts_for_every_query() {
     every_io(LoadPlan::Closed { outstanding: 40 });
 }
 
-/// The last window is answered when no query leaves any more: that is no part of the rate.
+/// The last window is answered when no query leaves any more. It is not part of the rate.
 #[test]
 fn a_closed_loop_is_as_fast_as_what_was_answered_while_it_lasted() {
     let queries = Queries::of("answer.example A\n", Format::Auto);

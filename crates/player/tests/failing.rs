@@ -1,4 +1,5 @@
-//! A thread that fails while the trial is under way ends it. The only test of its process, for whose limits it changes.
+//! A thread that fails during the trial ends it. This test is alone in its process, because it changes the process's
+//! limits.
 
 mod support;
 
@@ -11,7 +12,7 @@ use kqps_kernel::limits::raise_open_files;
 use kqps_player::{Control, Io, LoadPlan, Plan, PlayError, Stop, play};
 use support::{Queries, plan};
 
-/// Lets this process have one open file from now on. Those that it has stay open.
+/// Limits this process to one open file. Files that are already open stay open.
 fn limit_open_files() {
     let process = std::process::id().to_string();
     let done = Command::new("prlimit").args(["--pid", &process, "--nofile=1:"]).status().unwrap();
@@ -22,7 +23,7 @@ fn limit_open_files() {
 fn a_thread_that_fails_in_mid_trial_ends_it_with_its_error() {
     let queries = Queries::of("a.test A\n", Format::Auto);
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    // An hour, which nobody waits for.
+    // An hour; the trial ends long before.
     let hour = Duration::from_hours(1);
     let load = LoadPlan::Closed { outstanding: 2 };
     let plan = Plan {
@@ -40,8 +41,8 @@ fn a_thread_that_fails_in_mid_trial_ends_it_with_its_error() {
             for _ in 0..2 {
                 silent.recv_from(&mut [0; 512]).unwrap();
             }
-            // More files than a process may have open cannot be polled (poll(2), EINVAL): the thread with two sockets
-            // fails, and the one with one does not.
+            // A process cannot poll more files than it may have open (poll(2), EINVAL). So the thread with two sockets
+            // fails, and the thread with one socket does not.
             limit_open_files();
         });
         play(&plan, &queries.dataset, &Control::new(2)).unwrap_err()

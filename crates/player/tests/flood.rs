@@ -1,4 +1,5 @@
-//! Somebody floods the player's socket, faster than it can be read: the trial goes on, and ends when it is to.
+//! Another program floods the player's socket faster than the player can read it. The trial goes on, and ends
+//! on time.
 
 mod support;
 
@@ -15,7 +16,7 @@ use support::{Queries, plan};
 
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Floods whoever sends to this socket first, for as long as it is not over.
+/// Floods the first sender to this socket until `is_over` is set.
 fn flood(subject: &UdpSocket, is_over: &AtomicBool) {
     let (_, player) = subject.recv_from(&mut [0; 512]).unwrap();
     let sender = Sender::bind(([127, 0, 0, 1], 0).into(), &UdpOptions::default()).unwrap();
@@ -26,7 +27,7 @@ fn flood(subject: &UdpSocket, is_over: &AtomicBool) {
     let began = Instant::now();
     while !is_over.load(Relaxed) {
         assert!(began.elapsed() < Duration::from_mins(1), "the trial does not end");
-        // The player is gone at the end, and what was sent meanwhile comes back as an error.
+        // At the end the player is gone, and the kernel returns errors for what was sent to it.
         let _ = batch.send(&sender, 0);
     }
 }
@@ -50,7 +51,7 @@ fn flooded(load: LoadPlan, io: Io) -> Trial {
     })
 }
 
-/// Were a look at a socket without end, the trial would be as well: the flood ends after it.
+/// The flood ends after the trial. If a look at a socket had no end, the trial would not end either.
 #[test]
 fn a_trial_ends_though_its_socket_is_never_empty() {
     let open = LoadPlan::Open { rate_qps: 1_000.0, arrivals: Arrivals::Even, window: None };

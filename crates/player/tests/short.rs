@@ -1,4 +1,5 @@
-//! Replies that are no whole answer, or no answer at all, under every I/O model: how each of them is booked.
+//! Replies that are not a whole answer, or no answer at all, under every I/O model: how the player books each
+//! of them.
 
 mod support;
 
@@ -14,10 +15,9 @@ use support::Queries;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Queries in a trial.
 const QUERIES: u64 = 60;
 
-/// Plays against a subject that makes of each query what `answer` does.
+/// Plays against a subject that turns each query into a reply with `answer`.
 fn played(io: Io, answer: impl Fn(&mut Vec<u8>) + Sync) -> Trial {
     let text = (0..QUERIES).fold(String::new(), |text, number| text + &format!("n{number}.example.test A\n"));
     let queries = Queries::of(text, Format::Text);
@@ -63,7 +63,7 @@ fn offered_io() -> impl Iterator<Item = Io> {
     })
 }
 
-/// Correct, wrong, lost and unsolicited, and the one cause of what was wrong.
+/// The counts of correct, wrong, lost and unsolicited, and the only cause of wrong replies.
 fn booked(trial: &Trial) -> ([u64; 4], Option<&str>) {
     let accounts = &trial.accounts;
     assert!(trial.wrong_causes.len() <= 1, "{:?}", trial.wrong_causes);
@@ -122,7 +122,7 @@ fn what_follows_a_reply_does_not_matter() {
 
 #[test]
 fn replies_that_were_cut_at_times_are_counted() {
-    // Each is asked once, and the others show that an answer about an address fits.
+    // Each query is asked once, and the other replies show that an address fits.
     for io in offered_io() {
         let number = std::sync::atomic::AtomicU64::new(0);
         let trial = played(io, |reply| {

@@ -1,5 +1,5 @@
-//! What the kernel refuses, and threads that cannot start: every query is still accounted for, and nobody
-//! waits in vain.
+//! Sends that the kernel refuses, and threads that cannot start. Every query is still accounted for, and no thread waits
+//! forever.
 
 mod support;
 
@@ -22,7 +22,7 @@ fn plan(target: SocketAddr, io: Io) -> Plan {
     Plan { timeout: TIMEOUT, drain: TIMEOUT, sockets: 2, ..support::plan(target, load, io) }
 }
 
-/// `count` messages with these lengths, in turn: a query of the root, and zeros after it.
+/// `count` messages with these lengths, in turn: a query for the root, followed by zeros.
 fn queries_of(count: usize, lengths: &[usize]) -> Queries {
     let mut bytes = Vec::new();
     for length in lengths.iter().cycle().take(count) {
@@ -34,13 +34,13 @@ fn queries_of(count: usize, lengths: &[usize]) -> Queries {
     Queries::of(bytes, Format::Binary)
 }
 
-/// Plays against a subject that answers everything.
+/// Plays against a subject that answers every query.
 fn answered(queries: &Queries, io: Io) -> Trial {
     answered_as(queries, io, 0, |_, _| ())
 }
 
-/// Plays against a subject that answers everything. It does something else before, and puts zeros behind each reply that
-/// make it at least so long.
+/// Plays against a subject that calls `before` and then answers every query. Each reply is padded with zeros to at least
+/// `bytes_least` bytes.
 fn answered_as(
     queries: &Queries,
     io: Io,
@@ -83,7 +83,7 @@ fn offered_io() -> impl Iterator<Item = Io> {
     })
 }
 
-/// Does something in a network of its own, set up by these lines of shell; where the host allows that.
+/// Calls `act` in a new network namespace that these lines of shell set up, if the host allows it.
 fn in_own_network(setup: &str, act: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let done = scope.spawn(|| {
@@ -101,7 +101,7 @@ fn in_own_network(setup: &str, act: impl FnOnce() + Send) {
 
 #[test]
 fn a_query_that_the_kernel_refuses_is_booked_with_the_reason() {
-    // A datagram over IPv4 holds 65,507 bytes: every third query is longer.
+    // A datagram over IPv4 holds 65,507 bytes. Every third query is longer.
     let queries = queries_of(90, &[40, 65_520, 50]);
     for io in offered_io() {
         let trial = answered(&queries, io);
@@ -115,7 +115,7 @@ fn a_query_that_the_kernel_refuses_is_booked_with_the_reason() {
 
 #[test]
 fn a_long_reply_is_read_whole() {
-    // Loopback takes packets of 64 KiB; a datagram over IPv4 holds 65,507 bytes.
+    // Loopback takes packets of 64 KiB. A datagram over IPv4 holds 65,507 bytes.
     for bytes in [20_000, 65_507] {
         for io in offered_io() {
             let trial = answered_as(&queries_of(50, &[40]), io, bytes, |_, _| ());
@@ -128,7 +128,7 @@ fn a_long_reply_is_read_whole() {
 #[test]
 fn what_may_not_leave_in_one_send_leaves_one_by_one() {
     in_own_network("ip link set lo mtu 1280", || {
-        // Longer than a frame: the kernel makes fragments of a datagram, but not of a segment.
+        // Longer than a frame: the kernel fragments a datagram, but not a segment.
         let queries = queries_of(500, &[1400]);
         let trial = answered(&queries, Io::Gso);
         assert_eq!((trial.accounts.sent, trial.accounts.correct), (500, 500));
@@ -139,7 +139,8 @@ fn what_may_not_leave_in_one_send_leaves_one_by_one() {
 
 #[test]
 fn what_a_filter_drops_is_refused_and_no_reason_to_send_one_by_one() {
-    // Of packets with a query, whose QR bit is 0, every fourth. One that is not the first of its call is tried again.
+    // Drop every fourth packet with a query, whose QR bit is 0. A message that is not the first of its call is tried
+    // again.
     let setup = "ip link set lo up; nft 'add table ip drops; \
                  add chain ip drops out { type filter hook output priority 0; }; \
                  add rule ip drops out meta l4proto udp @th,80,1 0 numgen inc mod 4 0 drop'";
@@ -191,7 +192,7 @@ fn a_thread_that_fails_before_the_start_calls_the_trial_off() {
     let queries = queries_of(1, &[40]);
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut plan = plan(silent.local_addr().unwrap(), Io::Auto);
-    // An hour, which nobody waits for: there is no core 4000.
+    // An hour; the trial ends at once, since there is no core 4000.
     plan.stop = Stop { after: Some(Duration::from_hours(1)), passes: None };
     (plan.threads, plan.cpus) = (2, vec![0, 4000]);
     let error = play(&plan, &queries.dataset, &Control::new(2)).unwrap_err();

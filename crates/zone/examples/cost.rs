@@ -1,6 +1,6 @@
-//! What a zone of A records costs: `cargo run --release -p kqps-zone --example cost [RECORDS [THREADS]]` prints
-//! how long it took to compile, how much memory it holds, and how long a reply takes for names that exist and for
-//! names that do not, in random order.
+//! Measures the cost of a zone of A records. `cargo run --release -p kqps-zone --example cost [RECORDS
+//! [THREADS]]` prints how long the zone takes to compile, how much memory it uses, and how long a reply takes,
+//! for names that exist and for names that do not, in random order.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ const APEX: &[u8] = b"\x07example\0";
 const BATCH_RECORDS: usize = 20_000;
 const QUERIES: usize = 1_000_000;
 const BATCH_QUERIES: usize = 50;
-/// The quickest of them counts: what else the machine does can only add to it.
+/// Only the fastest pass counts, since other work of the machine can only make a pass slower.
 const PASSES: usize = 5;
 
 fn main() {
@@ -42,7 +42,6 @@ fn main() {
     ask("names that do not exist", &zones, |number| name(records + scattered(number) % records));
 }
 
-/// A name of 20 bytes.
 fn name(number: usize) -> Vec<u8> {
     let label = format!("{:010x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15) as u64 >> 24);
     [&[10][..], label.as_bytes(), APEX].concat()
@@ -73,7 +72,8 @@ fn resident_bytes() -> usize {
     pages * 4096
 }
 
-/// Prints how long replies take, and how long it takes to make such queries and do nothing with them.
+/// Prints how long a reply takes, alone and with its batch foreseen. The time to copy the queries is
+/// subtracted.
 fn ask(what: &str, zones: &Zones, name: impl Fn(usize) -> Vec<u8>) {
     let queries: Vec<Vec<u8>> = (0..QUERIES.min(200_000))
         .map(|number| [b"\0\0\x01\0\0\x01\0\0\0\0\0\0", &name(number)[..], b"\0\x01\0\x01"].concat())

@@ -1,5 +1,5 @@
-//! Records on their way from a master file to a compiled zone: many of them in one piece of memory, so that
-//! threads can hand them on without an allocation for each.
+//! Records on their way from a master file to a compiled zone. Many of them share one piece of memory, so threads can
+//! pass them on without an allocation for each.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// One record of a zone. Its class is IN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Its owner in wire form, uncompressed, 1 to 255 bytes, letters in the case in which they were written.
+    /// Its owner in wire form, uncompressed, 1 to 255 bytes, in the case of the file.
     pub owner: &'a [u8],
     /// Its type.
     pub rtype: u16,
@@ -22,54 +22,53 @@ pub struct Record<'a> {
 /// The bytes before a record's owner: line, TTL, type, length of the data, length of the owner.
 const FIXED_BYTES: usize = 13;
 
-/// No TTL, which has 31 bits (RFC 2181, section 8), but the mark of one that is not known yet.
+/// Marks a TTL that is not known yet. A TTL has 31 bits (RFC 2181, section 8).
 pub(crate) const TTL_OPEN: u32 = u32::MAX;
 
-/// Records of one file, in the order in which they were read.
+/// Records of one file, in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     bytes: Vec<u8>,
     records: usize,
     last_line: u32,
-    /// Lines with the column at which their record begins, of those that do not begin with their record.
+    /// Lines that do not begin with their record, each with the column at which the record begins.
     indented: Vec<(u32, u32)>,
     file: Option<Arc<Path>>,
 }
 
 impl Batch {
-    /// A batch with room for so many bytes before it has to grow.
+    /// An empty batch with room for `bytes` bytes before it has to grow.
     pub fn with_capacity(bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes), ..Self::default() }
     }
 
-    /// The same records, of a file that the zone's own one includes.
+    /// The same records, from a file that the zone's own file includes.
     pub(crate) fn included_from(self, file: Arc<Path>) -> Self {
         Self { file: Some(file), ..self }
     }
 
-    /// The file that they are in, where it is included by the zone's own one.
+    /// The file of the records, if the zone's own file includes it; `None` for the zone's own file.
     pub fn file(&self) -> Option<&Arc<Path>> {
         self.file.as_ref()
     }
 
-    /// The lines of the first and the last record; none where there is no record.
+    /// The lines of the first and the last record; `None` without records.
     pub(crate) fn lines(&self) -> Option<(u32, u32)> {
         let (first, _) = self.at(0)?;
         Some((first.line, self.last_line))
     }
 
-    /// How many records it holds.
+    /// The number of records.
     pub fn len(&self) -> usize {
         self.records
     }
 
-    /// Whether it holds none.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.records == 0
     }
 
-    /// Appends a record. One that is too long for its lengths would be no record of DNS; it is not appended,
-    /// and the answer is false.
+    /// Appends a record. Returns false, and appends nothing, if its owner or data are too long for DNS.
     #[must_use]
     pub fn push(&mut self, record: &Record<'_>) -> bool {
         let (Ok(owner), Ok(data)) = (u8::try_from(record.owner.len()), u16::try_from(record.data.len()))
@@ -88,18 +87,18 @@ impl Batch {
         true
     }
 
-    /// Says that the record on this line begins at this column, counted from 1. Records of which nothing is said begin
-    /// with their line.
+    /// Records that the record on this line begins at this column, counted from 1. Other records begin at the first
+    /// column.
     pub(crate) fn indent(&mut self, line: u32, column: u32) {
         self.indented.push((line, column));
     }
 
-    /// The lines that do not begin with their record, each with the column at which that does; they are gone then.
+    /// Takes the lines that do not begin with their record, each with the column of the record.
     pub(crate) fn take_indented(&mut self) -> Vec<(u32, u32)> {
         std::mem::take(&mut self.indented)
     }
 
-    /// The record that begins at this position, which [`Records`] told; and the position of the next.
+    /// The record at this position, which comes from [`Records`], and the position of the next.
     pub fn at(&self, position: usize) -> Option<(Record<'_>, usize)> {
         let (fixed, rest) = self.bytes.get(position..)?.split_first_chunk::<FIXED_BYTES>()?;
         let [l0, l1, l2, l3, s0, s1, s2, s3, t0, t1, d0, d1, owner_bytes] = *fixed;
@@ -126,7 +125,7 @@ impl Batch {
         }
     }
 
-    /// Adds this to the line of each record, modulo 2^32.
+    /// Adds `shift` to the line of each record, modulo 2^32.
     pub(crate) fn shift_lines(&mut self, shift: u32) {
         let mut position = 0;
         while let Some((record, next)) = self.at(position) {

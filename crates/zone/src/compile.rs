@@ -1,6 +1,6 @@
-//! From records to a zone. Every step runs on all threads: records are scattered over parts by the hash of their
-//! owner ([`scatter`]), each part is gathered into nodes ([`gather`]), and where there are delegations
-//! or signatures the nodes learn what that means for them ([`occlusion`], [`chain`]).
+//! Compiles records to a zone. Every step runs on all threads. First, records are distributed over parts by the
+//! hash of their owner ([`scatter`]). Then each part is built as nodes ([`gather`]). If there are delegations or
+//! signatures, the nodes are marked accordingly ([`occlusion`], [`chain`]).
 
 mod chain;
 mod fault;
@@ -24,12 +24,12 @@ use gather::{Gathered, Ground};
 use lines::Lines;
 use scatter::{Apex, Entry, Scattered};
 
-/// A part has about so many records: their entries fit into a core's own cache.
+/// The approximate number of records in a part, so that their entries fit into a core's own cache.
 const PART_RECORDS: usize = 32_768;
-/// At most so many bits of a hash tell the part.
+/// The most bits of a hash that select the part.
 const PART_BITS_MAX: u32 = 12;
 
-/// Takes the records of one zone and makes a [`Zone`] of them.
+/// Collects the records of one zone, and compiles them to a [`Zone`].
 #[derive(Debug)]
 pub struct Builder {
     origin: Box<[u8]>,
@@ -37,21 +37,21 @@ pub struct Builder {
     lines: Lines,
 }
 
-/// What became of a zone's records.
+/// The result of compiling a zone.
 #[derive(Debug)]
 pub struct Compiled {
-    /// The zone, if nothing was wrong that makes it unfit to be served.
+    /// The zone; `None` if an error prevents serving it.
     pub zone: Option<Zone>,
-    /// What was wrong, by line; at most the first 20 errors and 20 warnings.
+    /// What is wrong, by line; at most the first 20 errors and 20 warnings.
     pub faults: Vec<Fault>,
-    /// How many more errors there were.
+    /// The number of further errors.
     pub more_errors: u64,
-    /// How many more warnings there were.
+    /// The number of further warnings.
     pub more_warnings: u64,
 }
 
 impl Builder {
-    /// A zone whose apex is `origin`, in wire form.
+    /// A builder without records, for a zone whose apex is `origin`, in wire form.
     pub fn new(origin: &[u8]) -> Self {
         Self { origin: origin.into(), batches: Vec::new(), lines: Lines::default() }
     }
@@ -64,7 +64,7 @@ impl Builder {
         }
     }
 
-    /// How many records were added.
+    /// The number of records added.
     pub fn records(&self) -> usize {
         self.batches.iter().map(Batch::len).sum()
     }
@@ -145,7 +145,7 @@ impl Builder {
     }
 }
 
-/// The entries of every part, by batch, and those of NSEC3 records.
+/// The entries of every part, by batch, and the entries of NSEC3 records.
 fn joined(
     scattered: Vec<Scattered>,
     part_bits: u32,
@@ -163,8 +163,8 @@ fn joined(
     (parts, nsec3)
 }
 
-/// The names with NSEC records in canonical order. Files of signed zones mostly have that order, so it is nearly
-/// free to sort from the order of the file.
+/// The names with NSEC records in canonical order. Files of signed zones mostly have that order, and sorting
+/// from it is nearly free.
 fn nsec(zone: &Zone, gathered: &[Gathered]) -> Denial {
     let mut names: Vec<(u64, NodeRef)> = Vec::new();
     for (part, gathered) in gathered.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! The hash of a name, built label by label from the root, so that one pass over a name gives the hashes of
-//! all its ancestors: the apex, the closest encloser and the wildcard are then found without another pass.
-//! ASCII case does not count (RFC 4343). Names that stand in a zone are its operator's, so the hash has no
-//! secret; whoever finds a name by it compares the name.
+//! The hash of a name, built label by label from the root. One pass over a name gives the hashes of all its
+//! ancestors, so the apex, the closest encloser and the wildcard are found without another pass. ASCII case
+//! does not matter (RFC 4343). The hash has no secret, since the zone's operator chooses the names in a zone.
+//! The caller must compare the names it finds.
 
 /// The hash of the root.
 pub(crate) const ROOT: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -23,14 +23,15 @@ pub(crate) fn child(parent: u64, bytes: &[u8], at: usize) -> u64 {
     hash
 }
 
-/// Both halves of a product, so that every bit of the factor reaches the high and the low bits of the hash.
+/// Combines both halves of a product, so that every bit of the factor reaches the high and the low bits of
+/// the hash.
 #[inline]
 fn folded(factor: u64) -> u64 {
     let product = u128::from(factor) * u128::from(MULTIPLIER);
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// Up to eight bytes from `at`, of which `length` count and the others are zero.
+/// Up to eight bytes from `at`. The first `length` are taken, and the others are zero.
 #[inline]
 fn load(bytes: &[u8], at: usize, length: usize) -> u64 {
     let word = if let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
@@ -44,7 +45,7 @@ fn load(bytes: &[u8], at: usize, length: usize) -> u64 {
     if length >= 8 { word } else { word & ((1 << (8 * length)) - 1) }
 }
 
-/// Eight bytes with their ASCII capitals made small.
+/// Converts eight bytes of ASCII to lower case.
 #[inline]
 fn lower(word: u64) -> u64 {
     let seven_bits = word & (BYTES * 0x7f);

@@ -1,10 +1,10 @@
-//! Zones: read from master files, compiled to wire bytes, answered from.
+//! Zones: reads them from master files, compiles them to wire bytes, and answers from them.
 //!
 //! For: loading big zones fast into little memory, and turning a query into an authoritative reply in the
-//! buffer that it came in. Not for: sockets, reloading on a signal, recursion, or signing.
+//! query's buffer. Not for: sockets, reloading on a signal, recursion, or signing.
 //!
-//! Invariant: an answer is a function of the zones and the query's bytes; no socket, no clock. What is
-//! neither (the client's address, the time of a cookie) is given with the query.
+//! Invariant: an answer is a function of the zones and the query's bytes. There is no socket and no clock.
+//! Other inputs (the client's address, the time of a cookie) are passed with the query.
 
 pub mod batch;
 pub mod compile;

@@ -1,6 +1,6 @@
-//! From files to zones: many zones side by side, one on each thread, and big ones one after another on all
-//! threads. A zone whose file is not right is not served in part: a server that has an older one keeps it, and
-//! otherwise answers SERVFAIL.
+//! From files to zones. Small zones are loaded side by side, one on each thread; big ones one after another on
+//! all threads. A zone with an error in its file is not served in part. If the server has an older version, it
+//! keeps that one; otherwise it answers SERVFAIL.
 
 mod assembly;
 mod remark;
@@ -20,92 +20,93 @@ use assembly::Assembly;
 
 pub use remark::LoadRemark;
 
-/// How zones are loaded.
+/// How to load zones.
 #[derive(Clone, Copy)]
 pub struct LoadOptions<'a> {
-    /// Threads that work on it.
+    /// The number of threads that load.
     pub threads: usize,
-    /// Is told now and then how far it has come, from any of the threads.
+    /// Called from time to time with the progress, from any of the threads.
     pub progress: &'a (dyn Fn(Progress) + Sync),
 }
 
-/// How far loading has come.
+/// The progress of loading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Zones that are done, be it for better or worse.
+    /// Zones that are done, whether they loaded or not.
     pub zones_done: usize,
-    /// All zones.
+    /// The number of all zones.
     pub zones: usize,
-    /// Bytes of master files that were read, included ones not counted.
+    /// Bytes of master files read so far, without included files.
     pub bytes_done: u64,
-    /// The bytes of all master files. None where there are so many of them that to ask would take long.
+    /// The bytes of all master files; `None` for more than 10,000 files, whose sizes would take long to read.
     pub bytes: Option<u64>,
 }
 
-/// What came of loading.
+/// The result of loading.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The zones to be served from now on.
+    /// The zones to serve from now on.
     pub zones: Zones,
-    /// What is to be said of zones, in the order of their sources; nothing of those in which all is well.
+    /// Reports on zones, in the order of their sources. Zones without errors and warnings have none.
     pub reports: Vec<Report>,
-    /// How the zones differ from those that were served before.
+    /// How the zones differ from the previous ones.
     pub changes: Changes,
 }
 
-/// How many zones of which the file was right differ from those that were served before, and how.
+/// How the zones with good files differ from the zones that were served before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Zones that were not served before.
     pub added: usize,
-    /// Zones whose records are others now.
+    /// Zones with changed records.
     pub changed: usize,
-    /// Zones whose records are the same.
+    /// Zones with the same records.
     pub unchanged: usize,
-    /// Zones that were served before, or answered with SERVFAIL, and are named no longer.
+    /// Zones that were served before, or answered with SERVFAIL, and are no longer among the sources.
     pub removed: usize,
 }
 
-/// What is to be said of one zone.
+/// The report on one zone.
 #[derive(Debug)]
 pub struct Report {
     /// Its master file.
     pub path: PathBuf,
-    /// Its name in wire form, where that is known.
+    /// Its name in wire form, if that is known.
     pub apex: Option<Box<[u8]>>,
-    /// What is served of it.
+    /// Which version of it is served.
     pub served: Served,
-    /// What is wrong, at most 20 of it.
+    /// The errors, at most 20.
     pub errors: Vec<LoadRemark>,
-    /// How many more errors there are.
+    /// The number of further errors.
     pub more_errors: u64,
-    /// Whether reading the file ended before its end, since there were so many errors.
+    /// Whether reading stopped before the end of the file because of too many errors.
     pub gave_up: bool,
-    /// What does not keep it from being served, at most 20 of either kind.
+    /// The warnings, which do not prevent serving the zone; at most 20 of the file's text and 20 of the zone's
+    /// records.
     pub warnings: Vec<LoadRemark>,
-    /// How many more warnings there are.
+    /// The number of further warnings.
     pub more_warnings: u64,
 }
 
-/// What is served of a zone.
+/// Which version of a zone is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served {
-    /// What its file says now.
+    /// The present content of its file.
     New,
-    /// What was served before, since its file is not right.
+    /// The version that was served before, since its file now has an error.
     Old,
-    /// Nothing: queries for it get SERVFAIL.
+    /// None: queries for it get SERVFAIL.
     Nothing,
-    /// What another file says, which was named before.
+    /// The content of another file, which came before it in the sources.
     Other,
 }
 
 /// A file of this size is read on all threads.
 const BIG_BYTES: u64 = 8 << 20;
-/// The sizes of so many files are looked up for the progress.
+/// The most files whose sizes are looked up for the progress.
 const SIZED_MAX: usize = 10_000;
 
-/// Loads zones. `old` are those that were served before.
+/// Loads zones. `old` are the zones that were served before.
 pub fn load(sources: &[Source], old: Option<&Zones>, options: &LoadOptions<'_>) -> Loaded {
     let work = Work::new(sources, old, options);
     let mut outcomes = work.small();
@@ -114,7 +115,7 @@ pub fn load(sources: &[Source], old: Option<&Zones>, options: &LoadOptions<'_>) 
     Assembly::new(old, outcomes.collect()).finish()
 }
 
-/// The content of a file; none where it has this size or more.
+/// The content of a file; `None` if it has `bytes_max` bytes or more.
 fn read(path: &Path, bytes_max: Option<u64>) -> io::Result<Option<Vec<u8>>> {
     let file = File::open(path)?;
     let bytes = file.metadata()?.len();
@@ -122,12 +123,12 @@ fn read(path: &Path, bytes_max: Option<u64>) -> io::Result<Option<Vec<u8>>> {
         return Ok(None);
     }
     let mut text = Vec::with_capacity(bytes as usize + 1);
-    // Through `take`, since a file itself would ask for its size again, and for its position.
+    // Through `take`, since reading a file directly would ask for its size again, and for its position.
     file.take(u64::MAX).read_to_end(&mut text)?;
     Ok(Some(text))
 }
 
-/// What came of one source.
+/// The result for one source.
 struct Outcome {
     apex: Option<Box<[u8]>>,
     zone: Option<Zone>,
@@ -156,7 +157,7 @@ impl<'a> Work<'a> {
         Self { sources, old, options, zones_done, bytes_done, bytes }
     }
 
-    /// Loads the small zones, one on each thread at a time. What is left are big ones.
+    /// Loads the small zones, one on each thread at a time. The remaining ones are big.
     fn small(&self) -> Vec<Option<Outcome>> {
         let next = AtomicUsize::new(0);
         let done = Mutex::new(Vec::new());
@@ -184,14 +185,14 @@ impl<'a> Work<'a> {
         outcomes
     }
 
-    /// Loads the zones that are left, each on all threads.
+    /// Loads the remaining zones, each on all threads.
     fn big(&self, outcomes: &mut [Option<Outcome>]) {
         for (source, outcome) in self.sources.iter().zip(outcomes).filter(|(_, outcome)| outcome.is_none()) {
             *outcome = self.load(source, None, self.options.threads);
         }
     }
 
-    /// Loads a zone, unless its file has this size or more.
+    /// Loads a zone, unless its file has `bytes_max` bytes or more.
     fn load(&self, source: &Source, bytes_max: Option<u64>, threads: usize) -> Option<Outcome> {
         let mut outcome = Outcome {
             apex: source.apex.clone(),
@@ -215,7 +216,8 @@ impl<'a> Work<'a> {
         Some(outcome)
     }
 
-    /// The zone of a file that does not tell it: the one that it told before, or the one that it is named for.
+    /// The zone of a file that does not name it: the zone that it named before, or the one for which the file
+    /// is named.
     fn supposed(&self, source: &Source) -> Option<Box<[u8]>> {
         let before = self.old.and_then(|old| old.told_by(&source.path));
         before.map(Box::from).or_else(|| source.file_name())

@@ -1,4 +1,4 @@
-//! A name in wire form taken apart: where its labels begin, and the hash of every suffix.
+//! A name in wire form, split into labels: the position of each label, and the hash of every suffix.
 
 use std::cmp::Ordering;
 
@@ -6,11 +6,11 @@ use kqps_message::name::NAME_BYTES_MAX;
 
 use crate::hash;
 
-/// A name has at most so many labels, the root's not counted.
+/// The most labels of a name, without the root's.
 const LABELS_MAX: usize = 127;
 
-/// A name, and room to take the next one apart in the same place. Its suffix `n` is what is left without the
-/// first `n` labels; its suffix [`Name::labels`] is the root.
+/// A name, with room to split the next one in the same place. Suffix `n` is the name without its first `n`
+/// labels; suffix [`Name::labels`] is the root.
 #[derive(Clone, Debug)]
 pub(crate) struct Name {
     bytes: [u8; NAME_BYTES_MAX],
@@ -32,14 +32,15 @@ impl Name {
         }
     }
 
-    /// Becomes the uncompressed name at the front of `wire`, unless it is that already, as [`Name::set`] does.
+    /// Becomes the uncompressed name at the front of `wire`, as with [`Name::set`]. Does nothing if it is that
+    /// name already.
     #[inline]
     pub(crate) fn turn_to(&mut self, wire: &[u8]) -> bool {
         self.length > 0 && wire.starts_with(self.wire()) || self.set(wire)
     }
 
-    /// Takes the uncompressed name at the front of `wire`, and tells whether there is one. Where there is not,
-    /// this name is of no use until the next one is set.
+    /// Becomes the uncompressed name at the front of `wire`. Returns whether there is one. If there is none,
+    /// this name must be set again before it is used.
     #[inline]
     pub(crate) fn set(&mut self, wire: &[u8]) -> bool {
         self.length = 0;
@@ -69,19 +70,19 @@ impl Name {
         true
     }
 
-    /// How many labels it has, the root's not counted.
+    /// The number of labels, without the root's.
     #[inline]
     pub(crate) fn labels(&self) -> usize {
         self.labels
     }
 
-    /// Its wire form.
+    /// The wire form.
     #[inline]
     pub(crate) fn wire(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
-    /// Where the suffix without the first `labels` labels begins.
+    /// The position of the suffix without the first `labels` labels.
     #[inline]
     pub(crate) fn start(&self, labels: usize) -> usize {
         usize::from(self.starts[labels])
@@ -99,22 +100,22 @@ impl Name {
         self.hashes[labels]
     }
 
-    /// How many of its first labels come before the ancestor `apex`, which has `apex_labels` labels; none where
-    /// that is no ancestor.
+    /// The number of labels before the ancestor `apex`, which has `apex_labels` labels; `None` if it is not an
+    /// ancestor.
     pub(crate) fn above(&self, apex: &[u8], apex_labels: usize) -> Option<usize> {
         let above = self.labels.checked_sub(apex_labels)?;
         same(self.suffix(above), apex).then_some(above)
     }
 }
 
-/// Whether two names in wire form are one. Lengths of labels are below the letters, so that they can be
+/// Whether two names in wire form are equal. The lengths of labels are below the letters, so they can be
 /// compared like the rest.
 #[inline]
 pub(crate) fn same(one: &[u8], other: &[u8]) -> bool {
     one == other || one.eq_ignore_ascii_case(other)
 }
 
-/// How many labels the name in wire form has, the root's not counted.
+/// The number of labels of a name in wire form, without the root's.
 pub(crate) fn labels(wire: &[u8]) -> usize {
     label_starts(wire).count()
 }
@@ -129,8 +130,8 @@ fn label_starts(wire: &[u8]) -> impl Iterator<Item = usize> + '_ {
     })
 }
 
-/// The canonical order of names (RFC 4034, section 6.1): by labels from the root, case not counted. Both names
-/// may lack the same suffix.
+/// The canonical order of names (RFC 4034, section 6.1): by labels from the root, ignoring case. Both names may
+/// lack the same suffix.
 pub(crate) fn canonical(one: &[u8], other: &[u8]) -> Ordering {
     let (one_starts, one_labels) = starts(one);
     let (other_starts, other_labels) = starts(other);

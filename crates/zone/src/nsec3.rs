@@ -6,8 +6,8 @@ use crate::zone::denial::HASH_BYTES;
 
 const LETTERS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
-/// The hash of a name in wire form: SHA-1 over its small letters and the salt, and `iterations` times more over
-/// that and the salt.
+/// The hash of a name in wire form: SHA-1 over the name in lower case and the salt, and `iterations` times more
+/// over the hash and the salt.
 pub(crate) fn hash(name: &[u8], salt: &[u8], iterations: u16) -> [u8; HASH_BYTES] {
     let mut small = [0; 255];
     let small = &mut small[..name.len().min(255)];
@@ -20,7 +20,7 @@ pub(crate) fn hash(name: &[u8], salt: &[u8], iterations: u16) -> [u8; HASH_BYTES
     digest
 }
 
-/// A hash in letters, small ones.
+/// A hash in lower-case letters.
 pub(crate) fn letters(hash: &[u8; HASH_BYTES]) -> [u8; 32] {
     let mut letters = [0; 32];
     for (five, eight) in hash.chunks_exact(5).zip(letters.chunks_exact_mut(8)) {
@@ -38,7 +38,7 @@ pub(crate) fn is_hash(letters: &[u8]) -> bool {
         && letters.iter().all(|letter| matches!(letter, b'0'..=b'9' | b'a'..=b'v' | b'A'..=b'V'))
 }
 
-/// The hash that letters of either case stand for; none where they are no hash.
+/// Parses a hash from letters of either case; `None` if they are not a hash.
 pub(crate) fn parse(letters: &[u8]) -> Option<[u8; HASH_BYTES]> {
     let mut hash = [0; HASH_BYTES];
     if letters.len() != 32 {

@@ -1,9 +1,9 @@
-//! Where something stands, as people read it: in which file, on which line, at which byte of it.
+//! Positions as people read them: file, line, and byte of the line.
 
 use std::fmt::{self, Write as _};
 use std::path::Path;
 
-/// A path as a message shows it. It may come from a file, and is printed on a terminal: control characters are escaped.
+/// A path for a message. It may come from a file and be printed on a terminal, so control characters are escaped.
 pub(crate) struct Shown<'a>(pub(crate) &'a Path);
 
 impl fmt::Display for Shown<'_> {
@@ -15,7 +15,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// The line of a byte, and its place on that line, both counted from 1; at most the text's end.
+/// The line of a byte and its place on that line, both counted from 1; at most the end of the text.
 pub(crate) fn line_and_column(text: &[u8], at: usize) -> (usize, usize) {
     let before = &text[..at.min(text.len())];
     let line_start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);

@@ -1,5 +1,5 @@
-//! A query in, its reply out, in the same buffer. Nothing is allocated on the way, whatever the bytes are, but for
-//! the transfer of a zone.
+//! Turns a query into its reply in the same buffer. This allocates nothing, whatever the bytes are, except for the
+//! transfer of a zone.
 
 mod answer;
 mod chaos;
@@ -40,21 +40,21 @@ use writer::{Owner, Writer};
 const CLASS_ANY: u16 = 255;
 const OPCODE_NOTIFY: u8 = 4;
 const BADCOOKIE: u16 = 23;
-/// What a message over TCP can hold.
+/// The longest message over TCP.
 const TCP_BYTES_MAX: usize = 65_535;
 
-/// How a server presents itself.
+/// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The largest message over UDP that it sends and takes, bytes; 512 if it is less.
+    /// The largest message over UDP that it sends and receives, in bytes; values below 512 count as 512.
     pub udp_payload_bytes: u16,
-    /// What it calls itself for those who ask by NSID (RFC 5001); at most 128 bytes are safe over UDP.
+    /// Its answer to NSID (RFC 5001); at most 128 bytes are safe over UDP.
     pub nsid: Option<Box<[u8]>>,
-    /// What it answers to `version.bind` and `version.server` in class CH; at most 255 bytes.
+    /// Its answer to `version.bind` and `version.server` in class CH; at most 255 bytes.
     pub version: Option<Box<[u8]>>,
-    /// What it answers to `id.server` and `hostname.bind` in class CH; at most 255 bytes.
+    /// Its answer to `id.server` and `hostname.bind` in class CH; at most 255 bytes.
     pub identity: Option<Box<[u8]>>,
-    /// The secret of its cookies (RFC 9018). Without one it takes no notice of cookies.
+    /// The secret of its cookies (RFC 9018); with `None` it ignores cookies.
     pub cookie_secret: Option<[u8; 16]>,
     /// Whether a query over UDP with a cookie gets an answer only if the cookie is good (RFC 7873, section 5.2.3).
     pub must_cookie_be_good: bool,
@@ -76,32 +76,32 @@ impl Default for Settings {
     }
 }
 
-/// What a query came over.
+/// The transport of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// Datagrams, which have a size.
+    /// UDP, whose messages have a size limit.
     Udp,
-    /// A stream.
+    /// TCP, a stream.
     Tcp,
 }
 
-/// Who asks, over what and when.
+/// The client of a query, its transport, and the time.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker {
     /// The address that the query came from.
     pub address: IpAddr,
-    /// What it came over.
+    /// The transport that it came over.
     pub transport: Transport,
-    /// The time, in seconds since 1970, for cookies; it wraps round.
+    /// The time for cookies, in seconds since 1970, modulo 2^32.
     pub now_s: u32,
 }
 
-/// What becomes of a query.
+/// The result of a query.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The reply's length; it stands at the front of the buffer.
+    /// A reply of this length, at the front of the buffer.
     Reply(usize),
-    /// Many messages, to be taken one by one.
+    /// A reply of many messages, which the caller takes one by one.
     Transfer(Box<Transfer>),
     /// No reply.
     Silence(Silence),
@@ -110,9 +110,9 @@ pub enum Outcome {
 /// Why a message gets no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silence {
-    /// It is shorter than a header.
+    /// The message is shorter than a header.
     TooShort,
-    /// It is a reply itself; two servers that answered replies would never end.
+    /// The message is itself a reply. If two servers answered each other's replies, they would never stop.
     IsReply,
 }
 
@@ -128,7 +128,7 @@ pub struct Responder {
     rcode: u16,
 }
 
-/// What a reply says but for its records.
+/// The header of a reply, without the counts of its records.
 #[derive(Clone, Copy, Debug, Default)]
 struct Verdict {
     rcode: u16,
@@ -143,7 +143,7 @@ impl Verdict {
 }
 
 impl Responder {
-    /// One for a server with these settings.
+    /// A responder with these settings.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -155,13 +155,13 @@ impl Responder {
         }
     }
 
-    /// The rcode of the last reply, with the bits that stand in its OPT record.
+    /// The rcode of the last reply, including the bits in its OPT record.
     pub fn rcode(&self) -> u16 {
         self.rcode
     }
 
-    /// Answers the query in the first `query_bytes` bytes of `buffer`. The reply is written over it and may be as
-    /// long as the buffer, which should have 65,535 bytes for a stream.
+    /// Answers the query in the first `query_bytes` bytes of `buffer`. The reply overwrites it and may be as long
+    /// as the buffer, which should have 65,535 bytes for a stream.
     #[inline]
     pub fn respond(
         &mut self,
@@ -199,7 +199,7 @@ impl Responder {
             .and_then(|edns| Opt::new(&self.settings, &edns, cookie.map(|cookie| cookie.reply), room));
         let room = room - opt.map_or(0, |opt| opt.bytes());
         let objection = objection(&self.settings, &query, opcode, asker.transport, cookie);
-        // A signature has an answer if nothing else is wrong with the query.
+        // A signature gets an answer if nothing else is wrong with the query.
         let tsig = query.tsig_at.filter(|_| objection == Some(NOTAUTH));
         let tsig = tsig.and_then(|at| tsig::read(message, at)).filter(|tsig| tsig.bytes() <= room);
         if objection.is_none()
@@ -241,19 +241,19 @@ impl Responder {
     }
 }
 
-/// The zone that a query for a transfer is to be sent, if that is all there is to answer.
+/// The zone to send to a query for a transfer, if there is nothing else to answer.
 fn transfer(settings: &Settings, zones: &Zones, name: &Name, query: &Query) -> Option<Arc<Zone>> {
     let entry = zones.find(name, 0)?;
     let Entry::Loaded(zone) = entry else { return None };
     let is_apex = zone.apex.len() == name.wire().len();
-    // Who has this serial or a later one (RFC 1982) gets the SOA record alone (RFC 1995, section 2).
+    // A client with this serial or a later one (RFC 1982) gets only the SOA record (RFC 1995, section 2).
     let is_behind = query.serial.is_some_and(|serial| (serial.wrapping_sub(zone.serial()) as i32) < 0);
     let allowed = settings.transfers && query.qclass == CLASS_IN;
     let is_wanted = query.qtype == rtype::AXFR || is_behind;
     (allowed && is_apex && is_wanted).then(|| Arc::clone(zone))
 }
 
-/// The rcode that a query gets before anything is looked for, if any.
+/// The rcode for a query that is rejected before any lookup, if it is.
 #[inline]
 fn objection(
     settings: &Settings,
@@ -264,7 +264,7 @@ fn objection(
 ) -> Option<u16> {
     match opcode {
         0 => {}
-        // No server is a master of ours (RFC 1996, section 3.10).
+        // This server has no masters (RFC 1996, section 3.10).
         OPCODE_NOTIFY if query.rcode == rcode::NOERROR && query.has_question() => return Some(NOTAUTH),
         OPCODE_NOTIFY => return Some(rcode::FORMERR),
         _ => return Some(rcode::NOTIMP),
@@ -299,7 +299,7 @@ fn objection(
     None
 }
 
-/// Looks for the answer and writes it.
+/// Looks up the answer and writes it.
 #[inline]
 fn assemble(
     settings: &Settings,
@@ -325,7 +325,7 @@ fn assemble(
         return refused(rcode::NOTIMP, writer);
     }
     let entry = answer::for_name(zones, name, query.qtype);
-    // What is no zone here cannot be transferred (RFC 5936, section 2.2.1).
+    // Only a zone of this server can be transferred (RFC 5936, section 2.2.1).
     let is_apex = entry.is_some_and(|entry| entry.apex().len() == name.wire().len());
     if matches!(query.qtype, rtype::AXFR | rtype::IXFR) && !is_apex {
         return refused(NOTAUTH, writer);
@@ -360,7 +360,7 @@ fn assemble(
     reply.answer(zone);
     let verdict = Verdict {
         rcode: reply.rcode,
-        // What is asked for in any class is never authoritative (RFC 1035, section 6.2).
+        // An answer for class ANY is never authoritative (RFC 1035, section 6.2).
         is_authoritative: reply.is_authoritative && query.qclass == CLASS_IN,
         is_truncated: reply.is_truncated,
     };
@@ -370,7 +370,7 @@ fn assemble(
 /// Types from here on ask for something other than records of that type.
 const FIRST_META: u16 = 249;
 
-/// Answers a query whose type is no type of records, but for ANY.
+/// Answers a query whose type is not a type of records, except ANY.
 #[cold]
 fn meta(
     settings: &Settings,
@@ -400,7 +400,7 @@ fn put_header(buffer: &mut [u8], query: &Query, verdict: Verdict, counts: [u16; 
     let authoritative = if verdict.is_authoritative { AA } else { 0 };
     let truncated = if verdict.is_truncated { TC } else { 0 };
     buffer[2] = QR | buffer[2] & (OPCODE | RD) | authoritative | truncated;
-    // CD is for those who validate: it is cleared here (RFC 4035, section 3.1.6).
+    // CD is for validating servers, so it is cleared (RFC 4035, section 3.1.6).
     buffer[3] = (verdict.rcode & 0x0f) as u8;
     buffer[4..6].copy_from_slice(&u16::from(query.has_question()).to_be_bytes());
     for (count, place) in counts.iter().zip(buffer[6..HEADER_BYTES].chunks_exact_mut(2)) {

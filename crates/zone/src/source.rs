@@ -1,5 +1,4 @@
-//! Which zones there are, and the files they are in, as a user says it: one file, a directory of them, a list,
-//! or a configuration of BIND.
+//! The zones and their files as a user gives them: one file, a directory of files, a list, or a configuration of BIND.
 
 mod catalogue;
 mod list;
@@ -19,38 +18,38 @@ use crate::position::{Shown, line_and_column};
 /// A zone and its master file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The zone's name in wire form. None: the file tells it. Then the zone is the owner of the file's first
-    /// record, a SOA record; where that is relative to no `$ORIGIN`, it is relative to [`Source::file_name`],
-    /// so that `@` means the file's name.
+    /// The zone's name in wire form. With `None`, the file gives the name: it is the owner of the file's first record,
+    /// a SOA record. If that is relative and there is no `$ORIGIN`, it is relative to [`Source::file_name`], so `@`
+    /// means the file's name.
     pub apex: Option<Box<[u8]>>,
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
 }
 
-/// Zones that were named together.
+/// The zones of one argument.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
-    /// The zones, in the order in which they are named; those of a directory by file name.
+    /// The zones in the order of the list; those of a directory by file name.
     pub zones: Vec<Source>,
-    /// Zones of a configuration that have no master file of their own: secondary zones, hints and the like.
+    /// Zones of a configuration without a master file of their own: secondary zones, hints and the like.
     pub left_out: usize,
 }
 
-/// Why it cannot be told which zones there are.
+/// The reason why the zones cannot be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// A file or directory cannot be read.
     #[error("cannot read {}: {error}", Shown(path))]
     Read {
-        /// Which one.
+        /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         error: io::Error,
     },
-    /// A list or a configuration is not as it should be.
+    /// A list or a configuration has an error.
     #[error("{}:{line}:{column}: {what}", Shown(path))]
     Line {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
@@ -59,21 +58,21 @@ pub enum SourceError {
         /// What is wrong there.
         what: String,
     },
-    /// Several files that a configuration includes cannot be.
+    /// Several files that a configuration includes cannot be read.
     #[error("{} included files cannot be read:{}", .0.len(), indented(.0))]
     Includes(Vec<Self>),
-    /// What stands before the equals sign of an argument is no name.
-    #[error("{text:?} is no name of a zone: {fault}; write NAME=FILE, or only FILE")]
+    /// The text before the equals sign of an argument is not a name.
+    #[error("{text:?} is not the name of a zone: {fault}; write NAME=FILE, or only FILE")]
     Name {
-        /// What stands there.
+        /// That text.
         text: String,
-        /// Why it is none.
+        /// What is wrong with it.
         fault: NameFault,
     },
-    /// There are no zones.
+    /// A directory or list has no zones.
     #[error("{} has no zones; each of its files NAME.zone or NAME would be one", Shown(.0))]
     None(PathBuf),
-    /// A configuration has no zones that a server could have.
+    /// A configuration has no primary zone of class IN.
     #[error("{} has no primary zone of class IN", Shown(.0))]
     NonePrimary(PathBuf),
 }
@@ -84,7 +83,7 @@ fn indented(errors: &[SourceError]) -> String {
 }
 
 impl Source {
-    /// The zone of an argument `[NAME=]FILE`. Nothing before an equals sign that has a slash is a name.
+    /// The zone of an argument `[NAME=]FILE`. Text with a slash before an equals sign is not a name.
     pub fn of_argument(argument: &Path) -> Result<Self, SourceError> {
         let bytes = argument.as_os_str().as_bytes();
         let equals = memchr::memchr(b'=', bytes).filter(|&at| !bytes[..at].contains(&b'/'));
@@ -97,7 +96,7 @@ impl Source {
         Ok(Self { apex: Some(apex), path: PathBuf::from(std::ffi::OsStr::from_bytes(&bytes[equals + 1..])) })
     }
 
-    /// The name that the file's own name is, without a final `.zone`; in wire form. None where it is no name.
+    /// The name of the file as a zone's name, without a final `.zone`, in wire form. `None` if it is not a valid name.
     pub fn file_name(&self) -> Option<Box<[u8]>> {
         let name = self.path.file_name()?.as_bytes();
         apex(name.strip_suffix(b".zone").unwrap_or(name)).ok()
@@ -107,14 +106,14 @@ impl Source {
 impl Sources {
     /// The zones of an argument `DIRECTORY|LIST`.
     ///
-    /// In a directory every file is a zone, by the name `NAME.zone` or `NAME`. Left alone are directories,
-    /// hidden files, and what editors, signers and servers put beside zones (`~`, `.bak`, `.jnl`, `.key`,
-    /// `.private`, `.state`, `dsset-…`, `keyset-…`).
+    /// In a directory every file is a zone, with the name `NAME.zone` or `NAME`. Directories, hidden files, and the
+    /// files that editors, signers and servers put beside zones (`~`, `.bak`, `.jnl`, `.key`, `.private`, `.state`,
+    /// `dsset-…`, `keyset-…`) are left out.
     ///
-    /// A list has a line `NAME FILE` for each zone; a `#` or `;` at its start or after a blank begins a comment. What
-    /// begins with a statement of a configuration of BIND is one: its primary zones are taken, also from its
-    /// `view`s and `include`d files, of which one pattern can name several, with the `directory` of its options. Files
-    /// are relative to the list.
+    /// A list has a line `NAME FILE` for each zone. A `#` or `;` at its start or after a blank begins a comment. A
+    /// file that begins with a statement of a configuration of BIND is such a configuration. Its primary zones are
+    /// taken, including those of its `view`s and `include`d files, and the `directory` of its options applies. One
+    /// `include` pattern can name several files. Files are relative to the list.
     pub fn of(path: &Path) -> Result<Self, SourceError> {
         let failed = |error| SourceError::Read { path: path.to_owned(), error };
         if fs::metadata(path).map_err(failed)?.is_dir() {
@@ -131,7 +130,7 @@ fn text_of<'f>(path: &Path, file: &'f [u8]) -> Result<&'f [u8], SourceError> {
     without_mark(file).map_err(|encoding| wrong(path, file, 0, &encoding.to_string()))
 }
 
-/// Something wrong at a byte of a list or a configuration.
+/// An error at a byte of a list or a configuration.
 fn wrong(path: &Path, text: &[u8], at: usize, what: &str) -> SourceError {
     let (line, column) = line_and_column(text, at);
     SourceError::Line { path: path.to_owned(), line, column, what: what.to_owned() }
@@ -155,7 +154,7 @@ fn directory(path: &Path) -> Result<Vec<Source>, SourceError> {
     if zones.is_empty() {
         return Err(SourceError::None(path.to_owned()));
     }
-    // By their bytes: paths compare part by part, which takes a while for 100,000 of them.
+    // By their bytes, since comparing paths part by part takes a while for 100,000 of them.
     zones.sort_unstable_by(|one, other| one.path.as_os_str().cmp(other.path.as_os_str()));
     Ok(zones)
 }

@@ -15,56 +15,55 @@ use denial::{Chain, Denial};
 use node::{CUT, DNAME, Node, OCCLUDED};
 use part::Part;
 
-/// One zone, ready to be answered from. It does not change once it is compiled. Two are equal if they have the same
-/// records, in the same order where they are of one name.
+/// One zone, ready to be served. It never changes. Two zones are equal if they have the same records; records of
+/// one name must also be in the same order.
 #[derive(PartialEq)]
 pub struct Zone {
     pub(crate) apex: Box<[u8]>,
     pub(crate) apex_labels: u8,
-    /// How many bits of a hash tell the part.
+    /// How many bits of a hash select the part.
     pub(crate) part_bits: u32,
     pub(crate) parts: Box<[Part]>,
-    /// Where the apex is.
+    /// The apex.
     pub(crate) top: NodeRef,
     pub(crate) denial: Denial,
-    /// NSEC3 records of a zone that denies by NSEC since its apex announces no chain of them: a signer is building
-    /// it, or has given it up (RFC 5155, sections 10.4 and 10.5). They are only transferred.
+    /// NSEC3 records of a zone that denies by NSEC, since its apex does not announce their chain. A signer is
+    /// building or has abandoned the chain (RFC 5155, sections 10.4 and 10.5). They are only transferred.
     pub(crate) idle_nsec3: Option<Box<Chain>>,
     /// Whether a name begins with the label `*`.
     pub(crate) has_wildcards: bool,
     pub(crate) records: u64,
 }
 
-/// Where a node is.
+/// The place of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NodeRef {
-    /// In which part.
     pub part: u32,
-    /// Its position there, divided by [`node::ALIGNMENT`].
+    /// Its position in the part, divided by [`node::ALIGNMENT`].
     pub place: u32,
 }
 
 impl NodeRef {
-    /// The node at this position in memory in a part.
+    /// The node at this position in the memory of a part.
     pub(crate) fn new(part: usize, at: usize) -> Self {
         Self { part: part as u32, place: (at / node::ALIGNMENT) as u32 }
     }
 }
 
-/// What a zone has for a name (RFC 1034, section 4.3.2, step 3). "Labels" is how many of the name's first
-/// labels come before that.
+/// What a zone has for a name (RFC 1034, section 4.3.2, step 3). The number is that of the name's labels before the
+/// place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'z> {
-    /// The name itself.
+    /// The name exists, with this node.
     Here(Node<'z>),
-    /// The name is at or below this cut, which stands after so many labels.
+    /// The name is at or below this cut.
     Cut(Node<'z>, usize),
-    /// The name is below this DNAME record's owner, which stands after so many labels.
+    /// The name is below the owner of this DNAME record.
     Dname(Node<'z>, usize),
-    /// The name does not exist, but this wildcard below its closest encloser (after so many labels) is its
-    /// source of synthesis (RFC 4592, section 3.3.1).
+    /// The name does not exist, but this wildcard directly below its closest encloser is its source of synthesis
+    /// (RFC 4592, section 3.3.1). The number is that of the labels before the encloser.
     Wildcard(Node<'z>, usize),
-    /// The name does not exist; its closest encloser stands after so many labels.
+    /// The name does not exist. The number is that of the labels before its closest encloser.
     Nowhere(usize),
 }
 
@@ -81,12 +80,12 @@ impl Zone {
         soa.get(numbers..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_be_bytes(*bytes))
     }
 
-    /// How many records it has.
+    /// The number of records in the zone.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// How much memory it holds, bytes.
+    /// The memory that it uses, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let denial = match &self.denial {
             Denial::None => 0,
@@ -124,14 +123,14 @@ impl Zone {
         Some(self.node(self.find_place(name, labels)?))
     }
 
-    /// Where that node is.
+    /// The place of that node.
     #[inline]
     pub(crate) fn find_place(&self, name: &Name, labels: usize) -> Option<NodeRef> {
         let suffix = name.suffix(labels);
         self.of_hash(name.hash(labels), |node| same(node.name(), suffix))
     }
 
-    /// The node of the wildcard just below that suffix.
+    /// The node of the wildcard directly below that suffix.
     pub(crate) fn wildcard(&self, name: &Name, labels: usize) -> Option<Node<'_>> {
         if !self.has_wildcards {
             return None;
@@ -150,19 +149,19 @@ impl Zone {
         Some(NodeRef { part: part as u32, place })
     }
 
-    /// The place of a node whose hash is this one, or part of it: mostly the one.
+    /// The place of a node with this hash, or with the same first bits. It is usually the right node.
     #[inline]
     pub(crate) fn first_of(&self, hash: u64) -> Option<NodeRef> {
         self.of_hash(hash, |_| true)
     }
 
-    /// How many labels of a name come before the apex. The name is the apex or below it.
+    /// The number of labels of a name before the apex. The name must be the apex or below it.
     #[inline]
     pub(crate) fn above(&self, name: &Name) -> usize {
         name.labels().saturating_sub(usize::from(self.apex_labels))
     }
 
-    /// What there is for a name, which is the apex or below it, if `qtype` is asked.
+    /// What the zone has for a name and `qtype`. The name must be the apex or below it.
     #[inline]
     pub(crate) fn locate(&self, name: &Name, qtype: u16) -> Place<'_> {
         let Some(node) = self.find(name, 0) else { return self.without(name) };
@@ -175,7 +174,7 @@ impl Zone {
         self.occluder(name).unwrap_or(Place::Here(node))
     }
 
-    /// What there is for a name that the zone does not have.
+    /// What the zone has for a name that does not exist.
     fn without(&self, name: &Name) -> Place<'_> {
         let (encloser, labels) = self.closest_encloser(name);
         if encloser.is(CUT | DNAME | OCCLUDED) {
@@ -190,8 +189,8 @@ impl Zone {
         self.wildcard(name, labels).map_or(Place::Nowhere(labels), |node| Place::Wildcard(node, labels))
     }
 
-    /// The nearest ancestor of a name that exists, and how many labels come before it. An ancestor of what
-    /// exists does so too, if only as an empty non-terminal, so the range can be halved.
+    /// The nearest existing ancestor of a name, and the number of labels before it. The ancestors of an existing
+    /// name exist too, if only as empty non-terminals, so a binary search finds it.
     pub(crate) fn closest_encloser(&self, name: &Name) -> (Node<'_>, usize) {
         let (mut low, mut high) = (1, self.above(name));
         let mut found = self.top();
@@ -205,7 +204,7 @@ impl Zone {
         (found, high)
     }
 
-    /// The topmost cut or DNAME record that a name is below.
+    /// The topmost cut or DNAME record above a name.
     fn occluder(&self, name: &Name) -> Option<Place<'_>> {
         (1..=self.above(name)).rev().find_map(|labels| {
             let node = self.find(name, labels).filter(|node| node.is(CUT | DNAME))?;

@@ -1,4 +1,4 @@
-//! Which of many zones answers for a name: the one whose apex is the name's nearest ancestor.
+//! Finds the zone that answers for a name: the zone whose apex is the name's nearest ancestor.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::name::{Name, same};
 use crate::zone::Zone;
 use crate::zone::index::Index;
 
-/// A zone that the server is to answer for.
+/// A zone for which the server answers.
 #[derive(Clone, Debug)]
 pub enum Entry {
     /// A zone that was loaded.
@@ -27,20 +27,20 @@ impl Entry {
     }
 }
 
-/// All zones of a server. They do not change; a reload makes new ones, which may share what stayed as it was.
+/// All zones of a server. They do not change. A reload makes new ones, which may share unchanged zones.
 #[derive(Debug, Default)]
 pub struct Zones {
     entries: Box<[Entry]>,
     index: Index,
     /// A bit for every number of labels that an apex has.
     depths: u128,
-    /// The zones, in wire form, of files that tell another one than their own name does. A reload needs to know
-    /// them once such a file tells nothing any more.
+    /// The zones, in wire form, of files whose content names another zone than the file's name does. A reload
+    /// needs them if such a file no longer names a zone.
     told: HashMap<PathBuf, Box<[u8]>>,
 }
 
 impl Zones {
-    /// Zones for a server. Of several with one apex the last is taken; an apex that is no name is left out.
+    /// Zones for a server. Of several with one apex the last is used. An apex that is not a name is left out.
     pub fn build(entries: impl Iterator<Item = Entry>) -> Self {
         let mut name = Name::root();
         let mut depths = 0;
@@ -68,22 +68,22 @@ impl Zones {
         Self { entries, index, depths, told: HashMap::new() }
     }
 
-    /// The same zones, which keep in mind what these files told.
+    /// The same zones, with the names that these files gave.
     pub(crate) fn remembering(self, told: HashMap<PathBuf, Box<[u8]>>) -> Self {
         Self { told, ..self }
     }
 
-    /// The zone that this file told, in wire form, where that was another one than its name tells.
+    /// The zone that this file named, in wire form, if it was another one than that of the file's name.
     pub(crate) fn told_by(&self, path: &Path) -> Option<&[u8]> {
         self.told.get(path).map(|apex| &**apex)
     }
 
-    /// How many zones there are.
+    /// The number of zones.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no zones.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -93,7 +93,7 @@ impl Zones {
         self.entries.iter()
     }
 
-    /// The zone whose apex this is, in wire form.
+    /// The zone with this apex, in wire form.
     pub fn get(&self, apex: &[u8]) -> Option<&Entry> {
         let mut name = Name::root();
         if !name.set(apex) || name.wire().len() != apex.len() {
@@ -102,8 +102,8 @@ impl Zones {
         self.at(&name, 0)
     }
 
-    /// The zone whose apex is the nearest ancestor of the name's suffix without its first `labels` labels, or
-    /// that suffix itself.
+    /// The zone whose apex is the name's suffix without its first `labels` labels, or the nearest ancestor of
+    /// that suffix.
     #[inline]
     pub(crate) fn find(&self, name: &Name, labels: usize) -> Option<&Entry> {
         let mut depths = self.depths & (u128::MAX >> (127 - (name.labels() - labels)));
@@ -127,7 +127,7 @@ impl Zones {
         self.entries.get(place as usize)
     }
 
-    /// How much memory the zones and what finds them hold, bytes.
+    /// The memory that the zones and their index use, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let zones: usize = self
             .entries

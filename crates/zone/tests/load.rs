@@ -1,4 +1,4 @@
-//! Files in, zones out: real files, many zones and big ones, right and wrong.
+//! Files in, zones out: real files, many zones and big ones, with and without errors.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -22,7 +22,7 @@ fn wire(text: &str) -> Vec<u8> {
     wire
 }
 
-/// The serial number of a zone; None where queries for it get SERVFAIL.
+/// The serial number of a zone; `None` if queries for it get SERVFAIL.
 #[track_caller]
 fn serial(zones: &Zones, apex: &str) -> Option<u32> {
     match zones.get(&wire(apex)).expect("the zone is known") {
@@ -40,7 +40,7 @@ fn zone(serial: u32) -> String {
     format!("$TTL 60\n@ SOA ns host {serial} 1 1 1 1\n@ NS ns\nns A 192.0.2.1\n")
 }
 
-/// What is said of each zone: what is served of it, and its errors and warnings.
+/// The report on each zone: what is served of it, and its errors and warnings.
 fn told(folder: &Path, loaded: &Loaded) -> Vec<(Served, Vec<String>)> {
     let prefix = format!("{}/", folder.display());
     let reports = loaded.reports.iter();
@@ -84,7 +84,7 @@ fn a_broken_file_keeps_the_old_zone_or_breaks_it() {
 
     fs::write(at("a.example"), zone(2) + "x A 192.0.2\ny A 192.0.2.2 z\n").unwrap();
     fs::write(at("b.example"), zone(2)).unwrap();
-    // A new one whose records make no zone, one without a file, and one that there is already.
+    // A new zone whose records make no zone, one without a file, and a second file of an existing zone.
     fs::write(at("c.example"), "$TTL 60\n@ SOA ns host 2 1 1 1 1\nx CNAME y\nx A 192.0.2.1\n").unwrap();
     fs::write(at("again"), "B.EXAMPLE. 60 SOA . . 9 1 1 1 1\n").unwrap();
     for file in ["c.example", "none.example", "again"] {
@@ -127,7 +127,7 @@ fn a_broken_file_keeps_the_old_zone_or_breaks_it() {
     );
 }
 
-/// The names of these files are not those of their zones, or are no names.
+/// The names of these files are not those of their zones, or are not valid names.
 #[test]
 fn a_file_that_tells_no_zone_any_more_keeps_the_one_that_it_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ fn a_file_that_tells_no_zone_any_more_keeps_the_one_that_it_told() {
         String::new(),
         "$ORIGIN a..b\n".to_owned() + &zone(2),
         told("a", 2).replace("host 2", "host"),
-        // Nor is one believed that tells another zone and is wrong after that.
+        // A file that names another zone and has an error after that is not believed either.
         told("other", 2) + "x A y\n",
     ] {
         for file in ["db.a", "x..y.zone", "named.zone"] {
@@ -145,7 +145,7 @@ fn a_file_that_tells_no_zone_any_more_keeps_the_one_that_it_told() {
             let sources = [Source { apex: None, path: at(file) }];
             let mut zones = load_all(&sources, None).zones;
             fs::write(at(file), &broken).unwrap();
-            // What is kept is not forgotten when it is kept once more.
+            // A zone that was kept once is kept again.
             for _ in 0..2 {
                 let again = load_all(&sources, Some(&zones));
                 assert_eq!(
@@ -282,7 +282,7 @@ fn many_zones_and_big_ones_are_loaded_side_by_side() {
     let bytes = seen.iter().map(|progress| progress.bytes_done).max().unwrap();
     let all = Progress { zones_done: 301, zones: 301, bytes_done: bytes, bytes: Some(bytes) };
     assert!(seen.contains(&all), "{:?}", seen.last());
-    assert!(seen.len() > 301 + 8, "a big file is told of in pieces");
+    assert!(seen.len() > 301 + 8, "a big file reports its progress in pieces");
 }
 
 /// The answer to a question about `a.`, as TTL and data of each record.
@@ -334,7 +334,7 @@ fn a_set_has_the_least_of_its_ttls_wherever_its_records_are() {
     }
 }
 
-/// The records of the sets stand megabytes apart, so that different threads read them.
+/// The records of the sets are megabytes apart, so different threads read them.
 #[test]
 fn records_far_apart_are_of_one_set() {
     let folder = tempfile::tempdir().unwrap();
@@ -348,7 +348,7 @@ fn records_far_apart_are_of_one_set() {
     let loaded = load_all(&[Source { apex: None, path }], None);
     let differ = "a.zone:150006:1: the TTLs of M.a. MX differ; the least, 60, is used for all".to_owned();
     assert_eq!(told(folder.path(), &loaded), [(Served::New, vec![differ])]);
-    // Of three that are the same the first is kept.
+    // Of three equal records the first is kept.
     let answer = answer(&loaded.zones, "m.a", 15);
     let kept: Vec<(u32, u8)> = answer.iter().map(|(ttl_s, data)| (*ttl_s, data[1])).collect();
     assert_eq!((kept, answer[0].1.get(2..7)), (vec![(60, 10), (60, 20)], Some(&b"\x04Mail"[..])));
@@ -364,8 +364,8 @@ fn what_became_of_zones_is_counted() {
     fs::write(at("wrong"), "x").unwrap();
     let first = load_all(&Sources::of(folder.path()).unwrap().zones, None);
     assert_eq!(first.changes, Changes { added: 4, ..Changes::default() });
-    // Another order of names is the same zone, another address is not, be the serial what it may. What was never served is
-    // not removed.
+    // A zone with its names in another order is unchanged; one with another address is changed, whatever the serial. A
+    // zone that was never served is not removed.
     fs::write(at("same"), "$TTL 60\n@ NS ns\nns A 192.0.2.1\n@ SOA ns host 1 1 1 1 1\n").unwrap();
     fs::write(at("other"), zone(1).replace("192.0.2.1", "192.0.2.2")).unwrap();
     fs::write(at("broken"), zone(2) + "x A y\n").unwrap();
@@ -387,7 +387,7 @@ fn what_became_of_zones_is_counted() {
     assert!(Arc::ptr_eq(&same(&first.zones), &same(&second.zones)), "its memory is kept");
 }
 
-/// A byte order mark is no letter of a name (RFC 3629, section 6), and CRLF ends lines as LF does.
+/// A byte order mark is not part of a name (RFC 3629, section 6), and CRLF ends lines as LF does.
 #[test]
 fn files_as_editors_leave_them_are_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -401,7 +401,7 @@ fn files_as_editors_leave_them_are_read() {
     for name in ["marked.a", "marked.sub.a"] {
         assert_eq!(answer(&loaded.zones, name, 1), [(60, vec![192, 0, 2, 9])]);
     }
-    // A mark within a file is none.
+    // Inside a file it is not a byte order mark.
     assert_eq!(answer(&loaded.zones, "\\239\\187\\191inside.a", 1).len(), 1);
     assert_eq!(answer(&loaded.zones, "text.a", 16), [(60, b"\x01a\x01b".to_vec())]);
 

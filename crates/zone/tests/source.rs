@@ -1,4 +1,4 @@
-//! Which zones there are, as users say it: real files in real directories.
+//! The zones that a user gives: real files in real directories.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn an_argument_is_a_file_perhaps_with_a_name() {
     assert_eq!(of("./a=b").unwrap(), (None, "./a=b".to_owned()));
     assert_eq!(
         of("a..b=c").unwrap_err().to_string(),
-        "\"a..b\" is no name of a zone: a label is empty; write NAME=FILE, or only FILE"
+        "\"a..b\" is not the name of a zone: a label is empty; write NAME=FILE, or only FILE"
     );
 }
 
@@ -192,7 +192,7 @@ fn what_is_wrong_in_a_configuration_has_its_place() {
     }
 }
 
-/// As `named-checkconf -p` of BIND 9.18 has it, but for the order of the files, which BIND does not care for.
+/// As in `named-checkconf -p` of BIND 9.18, except for the order of the files, which does not matter to BIND.
 #[test]
 fn a_configuration_may_include_by_pattern_and_within_blocks() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! The recipes that the program carries, so that it works in any folder.
+//! The built-in recipes, with which the program works in any folder.
 
-/// Their files, each named for its recipe.
+/// The recipes' files, each named for its recipe.
 const RECIPES: [(&str, &str); 7] = [
     ("recipes/tiny.toml", include_str!("../../../../recipes/tiny.toml")),
     ("recipes/root.toml", include_str!("../../../../recipes/root.toml")),
@@ -11,12 +11,12 @@ const RECIPES: [(&str, &str); 7] = [
     ("recipes/attack.toml", include_str!("../../../../recipes/attack.toml")),
 ];
 
-/// The names of the recipes that are built in.
+/// The names of the built-in recipes.
 pub fn names() -> Vec<&'static str> {
     RECIPES.iter().map(|(file, _)| name_of(file)).collect()
 }
 
-/// The file's name and text of a recipe that is built in.
+/// The file name and the text of a built-in recipe; `None` if there is no such recipe.
 pub fn text(name: &str) -> Option<(&'static str, &'static str)> {
     RECIPES.iter().find(|(file, _)| name_of(file) == name).copied()
 }

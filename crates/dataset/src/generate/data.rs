@@ -1,5 +1,5 @@
-//! The data of records: for each type one description, which is written as text for a zone file and at once on the
-//! wire for the digest of an answer.
+//! The data of records. Each type has one description, which writes both text for a zone file and wire form for
+//! the digest of an answer.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,30 +10,28 @@ use super::layout::Kind;
 use super::name::Name;
 use super::plan::{Plan, Target, Zone};
 
-/// The TTL of every record, in seconds, which is also how long absence may be believed.
+/// The TTL of every record, in seconds, and the TTL of negative answers.
 pub(super) const TTL_S: u32 = 3600;
-/// Addresses are taken in turn from 198.18.0.0/15, which is set apart for benchmarks (RFC 2544).
+/// Addresses are taken in turn from 198.18.0.0/15, which is reserved for benchmarks (RFC 2544).
 const ADDRESSES: u64 = 1 << 17;
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([198, 18, 0, 0]);
 /// The same for IPv6: `2001:2::/48` (RFC 5180).
 const FIRST_ADDRESS_6: u128 = 0x2001_0002 << 96;
-/// Addresses of neighbouring zones are so far from one another.
+/// The distance between the addresses of neighbouring zones.
 const ZONE_STRIDE: u64 = 7919;
-/// The zone's own servers.
+/// The zone's own name servers.
 pub(super) const SERVERS: [(&[u8], u64); 2] = [(b"ns-a", 1), (b"ns-b", 2)];
 
-/// The data of one record.
 #[derive(Default)]
 pub(super) struct Data {
-    /// As in a zone file whose origin is the zone's.
+    /// As in a zone file with the zone's origin.
     pub(super) text: Vec<u8>,
-    /// In wire form, letters of names in lower case.
+    /// In wire form, with letters of names in lower case.
     pub(super) wire: Vec<u8>,
     name: Name,
 }
 
 impl Data {
-    /// Empties it.
     pub(super) fn clear(&mut self) {
         self.text.clear();
         self.wire.clear();
@@ -55,7 +53,7 @@ impl Data {
         self.wire.extend_from_slice(&number.to_be_bytes());
     }
 
-    /// A name below a zone.
+    /// Appends a name below a zone.
     fn name(&mut self, zone: &Zone, write: impl FnOnce(&mut Name)) {
         self.name.clear();
         write(&mut self.name);
@@ -78,23 +76,23 @@ impl Data {
         self.wire.extend_from_slice(&address.octets());
     }
 
-    /// The address of one of the zone's own name servers: all zones have the same servers.
+    /// Appends the address of one of the zone's own name servers. All zones have the same servers.
     pub(super) fn server_address(&mut self, number: u64) {
         self.v4(Ipv4Addr::from(FIRST_ADDRESS + number as u32));
     }
 
-    /// The address of an entry.
+    /// Appends the address of an entry.
     pub(super) fn address(&mut self, zone: &Zone, number: u64) {
         self.v4(address(zone, number));
     }
 
-    /// The same for IPv6.
+    /// Appends the IPv6 address of an entry.
     pub(super) fn address_6(&mut self, zone: &Zone, number: u64) {
         let host = u128::from(zone.number & 0xffff_ffff) << 32 | u128::from(number & 0xffff_ffff);
         self.v6(Ipv6Addr::from(FIRST_ADDRESS_6 | host));
     }
 
-    /// The zone's SOA.
+    /// Appends the zone's SOA.
     pub(super) fn soa(&mut self, zone: &Zone) {
         self.name(zone, |name| name.label(SERVERS[0].0));
         self.text.push(b' ');
@@ -104,12 +102,12 @@ impl Data {
         }
     }
 
-    /// One of the zone's own name servers.
+    /// Appends the name of one of the zone's own name servers.
     pub(super) fn server(&mut self, zone: &Zone, label: &[u8]) {
         self.name(zone, |name| name.label(label));
     }
 
-    /// What an entry's record of this type has.
+    /// Appends the data of an entry's record of this type.
     pub(super) fn of_entry(&mut self, plan: &Plan<'_>, zone: &Zone, kind: Kind, number: u64) {
         match kind {
             Kind::Alias => self.target(plan, zone, plan.target(number)),
@@ -159,7 +157,7 @@ impl Data {
         }
     }
 
-    /// A DS record: no key has it, which no server asks about.
+    /// Appends a DS record. No key matches it, but no server checks that.
     pub(super) fn ds(&mut self, zone: &Zone, number: u64) {
         let mut stream = zone.stream_of(number);
         self.u16((stream.next() >> 48) as u16);

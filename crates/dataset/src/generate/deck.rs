@@ -1,4 +1,4 @@
-//! Shares that are met exactly: how often each choice comes is settled first, and the order is drawn.
+//! Exact shares in random order: the number of each choice is fixed first, and the order is drawn.
 
 use super::apportion::apportion;
 use super::draw::Stream;
@@ -10,7 +10,7 @@ pub(super) struct Deck {
 }
 
 impl Deck {
-    /// So many in all, by weights, of which one at least is above 0.
+    /// A deck of `count` choices, divided by weights. At least one weight must be above 0.
     pub(super) fn new(count: u64, weights: &[f64]) -> Self {
         let left = apportion(count, weights);
         Self { all: left.iter().sum(), left }
@@ -21,7 +21,7 @@ impl Deck {
         self.left[choice]
     }
 
-    /// Deals the next, where one waits: any of those that do is as likely.
+    /// Deals the next choice, if one waits. Each waiting one is equally likely.
     #[inline]
     pub(super) fn deal(&mut self, stream: &mut Stream) -> Option<usize> {
         let mut place = stream.below(self.all);
@@ -48,7 +48,7 @@ mod tests {
         let dealt: Vec<usize> = std::iter::from_fn(|| deck.deal(&mut stream)).collect();
         let among = |dealt: &[usize], choice| dealt.iter().filter(|&&found| found == choice).count();
         assert_eq!([0, 1, 2, 3].map(|choice| among(&dealt, choice)), [600, 0, 350, 50]);
-        // Five standard deviations of draws without return: a half has its share, too.
+        // Within five standard deviations of draws without replacement, so each half has its share, too.
         assert!(among(&dealt[..500], 0).abs_diff(300) <= 39, "{}", among(&dealt[..500], 0));
     }
 }

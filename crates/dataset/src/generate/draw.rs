@@ -1,7 +1,7 @@
 //! Random draws that stay the same in later versions: a stream of numbers, and choices by weight.
 
-/// `SplitMix64` (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014). It is written out
-/// here, because what a seed gives must never change, which libraries do not promise.
+/// `SplitMix64` (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014). It is implemented
+/// here because the numbers of a seed must never change, and libraries do not promise that.
 #[derive(Clone, Debug)]
 pub(super) struct Stream(u64);
 
@@ -10,7 +10,7 @@ impl Stream {
         Self(seed)
     }
 
-    /// The stream that belongs to one number under a seed.
+    /// The stream of one number under a seed.
     pub(super) fn of(seed: u64, number: u64) -> Self {
         Self(Self(seed).next() ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93))
     }
@@ -23,7 +23,7 @@ impl Stream {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`, each as likely but for a bias below `end` / 2^64.
+    /// A number below `end`. All are equally likely, except for a bias below `end` / 2^64.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
@@ -34,10 +34,9 @@ impl Stream {
     }
 }
 
-/// Draws of an index.
 #[derive(Clone, Debug)]
 pub(super) enum Draws {
-    /// Each below this as likely.
+    /// Every index below this is equally likely.
     Uniform(u64),
     /// By weight, in constant time: the alias method (Walker 1977, built as by Vose 1991). A slot holds the
     /// chance that its own index is drawn, and the index that is drawn otherwise.
@@ -45,7 +44,7 @@ pub(super) enum Draws {
 }
 
 impl Draws {
-    /// Draws by weight. There are weights, fewer than 2^32, each finite and none negative, and not all are 0.
+    /// Draws by weight. There must be 1 to 2^32 - 1 weights, all finite and not negative, and not all 0.
     pub(super) fn weighted(weights: &[f64]) -> Self {
         let mean = weights.iter().sum::<f64>() / weights.len() as f64;
         let mut slots: Vec<(f64, u32)> =
@@ -61,7 +60,7 @@ impl Draws {
                 poor.push(giver);
             }
         }
-        // Whatever is left over is 1 but for rounding, and is its own alias.
+        // The remaining chances are 1 except for rounding, and each such slot is its own alias.
         Self::Alias(slots)
     }
 
@@ -81,7 +80,7 @@ impl Draws {
 mod tests {
     use super::*;
 
-    /// How often each index comes in a million draws, and how often it should.
+    /// Compares how often each index comes in a million draws with how often it should.
     fn compare(draws: &Draws, weights: &[f64]) {
         const COUNT: u64 = 1_000_000;
         let mut stream = Stream::new(7);

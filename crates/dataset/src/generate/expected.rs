@@ -1,4 +1,4 @@
-//! The digest of a right answer, which is known without asking anybody, because the zone is known.
+//! The digest of a right answer. It follows from the zone, without asking any server.
 
 use kqps_message::query::CLASS_IN;
 use kqps_message::{rcode, rtype};
@@ -9,11 +9,11 @@ use super::name::Name;
 use super::plan::{Plan, Target, Zone};
 use crate::answer::Digest;
 
-/// Makes digests, if they are asked for.
+/// Makes digests, if the recipe asks for them.
 pub(super) struct Answers<'a> {
     plan: &'a Plan<'a>,
     asked: bool,
-    /// What one digest takes, kept for the next.
+    /// Buffers of one digest, kept for the next.
     owner: Name,
     data: Data,
     record: Vec<u8>,
@@ -24,13 +24,14 @@ impl<'a> Answers<'a> {
         Self { plan, asked, owner: Name::default(), data: Data::default(), record: Vec::new() }
     }
 
-    /// An answer without records.
+    /// The digest of an answer without records.
     #[inline]
     pub(super) fn none(&self, rcode: u16, authoritative: bool) -> Option<Digest> {
         self.asked.then(|| Digest::of_none(rcode, authoritative))
     }
 
-    /// What the apex of a zone has of a type: SOA, NS; what else there is, nobody knows before it is signed.
+    /// The digest of the apex's records of a type, SOA or NS; `None` for other types, which the apex may get
+    /// when the zone is signed.
     pub(super) fn of_apex(&mut self, zone: &Zone, qtype: u16) -> Option<Digest> {
         let digest = self.none(rcode::NOERROR, true)?;
         match qtype {
@@ -42,7 +43,7 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// What an entry of a zone has of a type that it has, asked for by this name.
+    /// The digest of an entry's records of a type that the entry has, for a query with this name.
     pub(super) fn of_entry(
         &mut self,
         zone: &Zone,
@@ -60,7 +61,7 @@ impl<'a> Answers<'a> {
         })
     }
 
-    /// A chain of CNAMEs, and the address at its end.
+    /// The digest of a chain of CNAMEs and the address at its end.
     fn of_chain(&mut self, mut digest: Digest, zone: &Zone, first: u64, name: &Name) -> Digest {
         let plan = self.plan;
         let mut owner = std::mem::take(&mut self.owner);

@@ -1,4 +1,4 @@
-//! Many zones: a file each, and lists of them for the servers that are to load them.
+//! Many zones: a file each, and lists of them for the servers that load them.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 use super::plan::{Plan, Zone};
 use super::{output, zone};
 
-/// A folder with more files than this has one level of sub-folders.
+/// A folder with more files than this has one level of subfolders.
 const FILES_FLAT_MAX: u64 = 10_000;
 
-/// The list that the zones of a folder stand in, `zone file` a line, each file relative to the folder.
+/// The list of a folder's zones: a line `zone file` for each, with the file relative to the folder.
 pub const LIST: &str = "zones.list";
 
-/// The catalogues for servers: file, what stands at its head, and what a zone looks like there. `{zone}` and `{file}` stand for its origin and
-/// its file's absolute path.
+/// The catalogues for servers: file, its heading, and an entry. `{zone}` and `{file}` stand for a zone's origin and its
+/// file's absolute path.
 const CATALOGUES: [(&str, &str, &str); 3] = [
     ("named.zones", "", "zone \"{zone}\" { type primary; file \"{file}\"; check-names ignore; };\n"),
     ("nsd.zones", "", "zone:\n    name: \"{zone}\"\n    zonefile: \"{file}\"\n"),
     ("knot.zones", "zone:\n", "  - domain: \"{zone}\"\n    file: \"{file}\"\n"),
 ];
 
-/// Writes all zones of a plan into a folder, which appears whole or not at all: it must not be there, or be empty.
-/// Every file of a zone that loads is handed to `finish`.
+/// Writes all zones of a plan into a folder, which appears whole or not at all. The folder must be absent or empty. Calls
+/// `finish` with the origin and the file of every zone that loads.
 pub(super) fn write(
     plan: &Plan<'_>,
     folder: &Path,
@@ -53,7 +53,7 @@ pub(super) fn write(
 
 /// The lists while they grow.
 struct Lists<'a> {
-    /// Where the folder is being made, and where it will be.
+    /// The path of the folder while it is made, and its final path.
     unfinished: &'a Path,
     folder: &'a Path,
     hashed: bool,
@@ -75,10 +75,10 @@ impl<'a> Lists<'a> {
         Ok(Self { unfinished, folder, hashed, list: create(LIST)?, catalogues })
     }
 
-    /// Where a zone's file lies, relative to the folder; its own folder is made.
+    /// The path of a zone's file, relative to the folder. Makes the file's own folder.
     fn file_of(&self, zone: &Zone) -> io::Result<PathBuf> {
         let name = String::from_utf8_lossy(zone.origin.relative()).into_owned();
-        // Of an origin with escapes only what is no path, and no pattern for a server, stays.
+        // Replace letters of an origin with escapes that mean something in a path or a server's pattern.
         let plain =
             name.replace(|letter: char| !letter.is_ascii_alphanumeric() && !"-_.".contains(letter), "_");
         let plain = if plain.trim_matches('_').is_empty() { "root".to_owned() } else { plain };

@@ -1,36 +1,35 @@
-//! The labels of generated names: letters that can be spoken, and the record's number, which makes each label
-//! different from all others.
+//! The labels of generated names: pronounceable letters, and the record's number, which makes each label unique.
 
 use serde::Deserialize;
 
 use super::draw::Stream;
 use super::recipe::RecipeFault;
 
-/// How generated names look.
+/// The form of generated names.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Labels {
-    /// The length of every name's first label, 63 at most. Where none is given, labels are as different as those of
-    /// hosts are: 2 to 18 letters before the number, 7 on average.
+    /// The length of every name's first label, at most 63. With `None`, lengths vary like those of host names: 2 to
+    /// 18 letters before the number, 7 on average.
     pub label_bytes: Option<u8>,
-    /// Which letters they have.
+    /// The letters of a label.
     pub shape: Shape,
-    /// How many names have 1 label below the zone, 2, 3 and so on, by weight; all have 1 where nothing is said.
+    /// Weights of names with 1, 2, 3 and more labels below the zone; if empty, all have 1.
     pub depth: Vec<f64>,
 }
 
-/// Which letters labels have before the number.
+/// The letters of labels before the number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shape {
-    /// Syllables that can be spoken.
+    /// Pronounceable syllables.
     #[default]
     Spoken,
     /// Any letters, as in the names of machines.
     Random,
 }
 
-/// How many letters stand before the number; each entry is as likely.
+/// Lengths of the letters before the number. Each entry is equally likely.
 const SPREAD: [u8; 16] = [2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 8, 9, 10, 12, 14, 18];
 const CONSONANTS: &[u8; 16] = b"bcdfghklmnprstvz";
 const VOWELS: &[u8; 4] = b"aeio";
@@ -42,14 +41,14 @@ impl Labels {
         let digits = (number_end - 1).checked_ilog10().unwrap_or(0) as u8 + 1;
         match self.label_bytes {
             None => Ok(usize::from(SPREAD[SPREAD.len() - 1] + digits)),
-            // One letter at least: a label of digits alone would look like an address.
+            // At least one letter, since a label of digits alone would look like an address.
             Some(found) if (digits + 1..=63).contains(&found) => Ok(usize::from(found)),
             Some(found) => Err(RecipeFault::LabelBytes { found, least: digits + 1 }),
         }
     }
 
     /// Appends the label of `number`. The digits at its end are the number, and nothing before them is a digit, so
-    /// that no two numbers share a label.
+    /// no two numbers share a label.
     #[inline]
     pub(super) fn append(&self, seed: u64, number: u64, out: &mut Vec<u8>) {
         let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
@@ -70,7 +69,7 @@ impl Labels {
 fn syllables(stream: &mut Stream, letters: usize, out: &mut Vec<u8>) {
     let mut random = 0;
     for at in 0..letters {
-        // A number has bits for ten syllables.
+        // A random number has bits for ten syllables.
         if at % 20 == 0 {
             random = stream.next();
         }
@@ -84,11 +83,11 @@ fn syllables(stream: &mut Stream, letters: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends so many random letters.
+/// Appends `letters` random letters.
 pub(super) fn append_letters(stream: &mut Stream, letters: usize, out: &mut Vec<u8>) {
     let mut random = 0;
     for at in 0..letters {
-        // A number has bits for twelve letters.
+        // A random number has bits for twelve letters.
         if at % 12 == 0 {
             random = stream.next();
         }

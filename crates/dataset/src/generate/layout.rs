@@ -1,5 +1,5 @@
-//! What lies where in a zone: its entries are numbered, and each kind of them has a range of numbers, so that shares
-//! are exact and any entry can be told from its number alone.
+//! The layout of a zone. Its entries are numbered, and each kind of entry has a range of numbers. So shares are
+//! exact, and an entry's number determines its kind.
 
 use std::ops::Range;
 
@@ -8,25 +8,23 @@ use kqps_message::rtype;
 use super::apportion::apportion;
 use super::recipe::Recipe;
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A record of this type.
     Data(u16),
-    /// A CNAME.
     Alias,
-    /// An A record below which every name has it.
+    /// An A record at a wildcard.
     Wildcard,
-    /// A delegation.
     Delegation,
 }
 
-/// The ranges of a zone's entries; all zones of a recipe have the same.
+/// The ranges of a zone's entries. All zones of a recipe have the same.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
-    /// Every kind that has entries, with their numbers, in ascending order.
+    /// Every kind that has entries, with its range of numbers, in ascending order.
     pub(super) parts: Vec<(Kind, Range<u64>)>,
-    /// Delegations with a DS record: the first ones.
+    /// Delegations with a DS record. They come first among the delegations.
     pub(super) secure: Range<u64>,
 }
 
@@ -56,7 +54,7 @@ impl Layout {
         layout
     }
 
-    /// The entries of one kind; an empty range where there are none.
+    /// The entries of one kind; an empty range if there are none.
     pub(super) fn range(&self, kind: Kind) -> Range<u64> {
         self.parts.iter().find(|(known, _)| *known == kind).map_or(0..0, |(_, range)| range.clone())
     }

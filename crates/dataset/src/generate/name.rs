@@ -1,15 +1,15 @@
-//! Names as they are put together: from the first label on, as text and at once on the wire, because a zone file
-//! and a query file want the one, and the digest of an answer the other.
+//! Names, composed from the first label on, both as text and in wire form. A zone file and a query file need the
+//! text, and the digest of an answer the wire form.
 
 use super::draw::Stream;
 use super::label::{Labels, append_decimal, append_letters};
 
-/// A name, or the labels that begin one.
+/// A name, or the first labels of one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Name {
-    /// Every label with a dot behind it; nothing for the root.
+    /// Every label with a dot after it; empty for the root.
     pub(super) text: Vec<u8>,
-    /// In wire form and lower case, without the root label where it is not finished.
+    /// In wire form and lower case, without the root label until it is finished.
     pub(super) wire: Vec<u8>,
 }
 
@@ -31,7 +31,8 @@ impl Name {
         self.add(|text| labels.append(seed, number, text));
     }
 
-    /// Adds a label of a word, a hyphen and a number: none that [`Self::numbered`] gives has a hyphen.
+    /// Adds a label of a word, a hyphen and a number. It differs from all labels of [`Self::numbered`], which
+    /// have no hyphen.
     #[inline]
     pub(super) fn counted(&mut self, word: &[u8], number: u64) {
         self.add(|text| {
@@ -41,7 +42,7 @@ impl Name {
         });
     }
 
-    /// Adds a label of random letters: none that [`Self::numbered`] gives is without digits.
+    /// Adds a label of random letters. It differs from all labels of [`Self::numbered`], which have digits.
     #[inline]
     pub(super) fn random(&mut self, stream: &mut Stream, letters: usize) {
         self.add(|text| append_letters(stream, letters, text));
@@ -56,27 +57,27 @@ impl Name {
         self.text.push(b'.');
     }
 
-    /// Adds the labels of another name, which ends this one if it ends that one.
+    /// Adds the labels of another name. This name is finished if the other one is.
     #[inline]
     pub(super) fn append(&mut self, rest: &Self) {
         self.text.extend_from_slice(&rest.text);
         self.wire.extend_from_slice(&rest.wire);
     }
 
-    /// Takes the first label away.
+    /// Removes the first label.
     pub(super) fn drop_first(&mut self) {
         let label_bytes = usize::from(self.wire.first().copied().unwrap_or(0));
         self.wire.drain(..=label_bytes);
         self.text.drain(..=label_bytes);
     }
 
-    /// As a name relative to an origin: without the last dot, `@` where there is no label.
+    /// The name relative to an origin: without the last dot, or `@` if there is no label.
     #[inline]
     pub(super) fn relative(&self) -> &[u8] {
         self.text.split_last().map_or(&b"@"[..], |(_, labels)| labels)
     }
 
-    /// As an absolute name.
+    /// The absolute name.
     #[inline]
     pub(super) fn absolute(&self) -> &[u8] {
         if self.text.is_empty() { b"." } else { &self.text }

@@ -7,33 +7,33 @@ use std::path::{Path, PathBuf};
 
 use crate::unfinished::Unfinished;
 
-/// The file that one written to `path` replaces: where `path` is a link, the file that it leads to, or else a link such as
-/// `/dev/stdout` would be gone. What is there and no regular file is an error.
+/// The file that a write to `path` replaces. If `path` is a link, it is the target of the link, since otherwise a link
+/// such as `/dev/stdout` would be replaced. An existing path that is not a regular file is an error.
 pub fn replaced_by(path: &Path) -> io::Result<PathBuf> {
     match fs::metadata(path) {
         Ok(facts) if !facts.is_file() => {
-            Err(io::Error::new(io::ErrorKind::AlreadyExists, "it exists and is no regular file"))
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "it exists and is not a regular file"))
         }
         Ok(_) if path.is_symlink() => path.canonicalize(),
         _ => Ok(path.to_owned()),
     }
 }
 
-/// Writes a file under another name beside `path` and renames it when it is whole. A file that is there is
-/// replaced; a device, a pipe or a directory is left alone, with an error.
+/// Writes a file under another name beside `path`, and renames it when it is whole. Replaces an existing file. A device, a
+/// pipe or a directory is left alone, with an error.
 pub(super) fn whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let target = replaced_by(path)?;
     let path = target.as_path();
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Servers that run as another user read these files: the umask decides, as for any file.
+    // Servers that run as another user read these files, so the umask decides, as for any file.
     let permissions = Permissions::from_mode(0o666);
     fs::metadata(directory)?;
     let mut name = tempfile::Builder::new();
     name.prefix(".unfinished-").permissions(permissions);
     let made = Unfinished::made(|| name.tempfile_in(directory));
-    // What it says names the other file, which the user never heard of.
+    // The error names the temporary file, which the user does not know.
     let (file, _unfinished) = made.map_err(|error| io::Error::from(error.kind()))?;
-    // Through the file itself: errors of its handle name the other file as well.
+    // Through the file itself, since errors of its handle name the temporary file, too.
     let mut out = BufWriter::with_capacity(1 << 18, file.as_file());
     write(&mut out)?;
     out.flush()?;
@@ -42,15 +42,15 @@ pub(super) fn whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resul
     Ok(())
 }
 
-/// Makes a folder under another name beside `path` and renames it when it is whole. `write` is told where it is
-/// being made, and the absolute path that it will have. A folder that is there must be empty.
+/// Makes a folder under another name beside `path`, and renames it when it is whole. `write` gets the path at which the
+/// folder is being made, and its final absolute path. If the folder exists, it must be empty.
 pub(super) fn whole_folder(
     path: &Path,
     write: impl FnOnce(&Path, &Path) -> io::Result<()>,
 ) -> io::Result<()> {
     let refused = |what| Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
     match fs::metadata(path) {
-        Ok(facts) if !facts.is_dir() => return refused("it exists and is no folder"),
+        Ok(facts) if !facts.is_dir() => return refused("it exists and is not a folder"),
         Ok(_) if fs::read_dir(path)?.next().is_some() => return refused("it exists and is not empty"),
         _ => {}
     }
@@ -64,7 +64,7 @@ pub(super) fn whole_folder(
     let (folder, _unfinished) = made.map_err(|error| io::Error::from(error.kind()))?;
     write(folder.path(), &absolute)?;
     fs::rename(folder.path(), path)?;
-    // It has another name now, under which it stays.
+    // The folder now has its final name, and stays.
     let _ = folder.keep();
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A recipe that can be followed: what is in its zones, as functions of the seed and an entry's number.
+//! A recipe that was checked: the content of its zones, as functions of the seed and an entry's number.
 
 use kqps_message::name::{self, NAME_BYTES_MAX, Shown};
 use kqps_message::rtype;
@@ -8,59 +8,58 @@ use super::layout::{Kind, Layout};
 use super::name::Name;
 use super::recipe::{Recipe, RecipeFault};
 
-/// Kept apart from the seeds of entries, so that zones do not look like them.
+/// These differ from the seeds of entries, so that zones do not look like entries.
 const ZONE_NAMES: u64 = 0x7a6f_6e65_2d6e_616d;
 const ZONE_SEEDS: u64 = 0x7a6f_6e65_2d73_6565;
 const DEPTHS: u64 = 0x6465_7074_6873_0000;
 const GLUE: u64 = 0x676c_7565_0000_0000;
 
-/// Where names lie that are in none of the zones.
+/// Candidates for the parent of names that are in none of the zones.
 const ELSEWHERE: [&str; 2] = ["elsewhere.test", "elsewhere.invalid"];
 
-/// Entries that share their second label, as a power of 2, and of these groups those that share the third.
+/// Entries that share their second label, as a power of 2. As many of these groups share the third label.
 const GROUP_BITS: u32 = 4;
 
-/// What follows from a recipe.
+/// A checked recipe, and what follows from it.
 pub(super) struct Plan<'a> {
     pub(super) recipe: &'a Recipe,
     pub(super) layout: Layout,
-    /// How many labels names have below their zone, but one; none where all have one.
+    /// The number of labels of names below their zone, minus one; `None` if all have one label.
     depths: Option<Draws>,
     origin: Name,
-    /// A name in none of the zones, where there is one.
+    /// A name in none of the zones.
     elsewhere: Name,
 }
 
-/// A zone, as far as its names go.
+/// The number and the name of a zone.
 #[derive(Clone, Debug)]
 pub(super) struct Zone {
-    /// Its number: those that load come first, then those that do not, then those that are not configured.
+    /// Zones that load come first, then zones that do not, then zones that are not configured.
     pub(super) number: u64,
     seed: u64,
-    /// Its origin.
     pub(super) origin: Name,
 }
 
 impl Zone {
-    /// Numbers for one entry, which nothing else is made of.
+    /// A stream of random numbers for one entry, used for nothing else.
     pub(super) fn stream_of(&self, number: u64) -> Stream {
         Stream::of(!self.seed, number)
     }
 }
 
-/// To what a CNAME leads.
+/// The target of a CNAME.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// The CNAME of this number.
     Alias(u64),
     /// The A record of this number.
     Address(u64),
-    /// The zone's own name server, where it has no A records else.
+    /// The zone's own name server, if the zone has no other A records.
     Server,
 }
 
 impl<'a> Plan<'a> {
-    /// A plan, if everything is as it must be.
+    /// Checks a recipe, and makes a plan of it.
     pub(super) fn new(recipe: &'a Recipe) -> Result<Self, RecipeFault> {
         recipe.check()?;
         let origin = wire(&recipe.origin)?;
@@ -97,14 +96,14 @@ impl<'a> Plan<'a> {
         if found > NAME_BYTES_MAX { Err(RecipeFault::NameTooLong { found }) } else { Ok(()) }
     }
 
-    /// A zone by its number.
+    /// The zone with this number.
     pub(super) fn zone(&self, number: u64) -> Zone {
         let mut zone = Zone { number: u64::MAX, seed: 0, origin: Name::default() };
         self.turn_to(&mut zone, number);
         zone
     }
 
-    /// Makes of a zone another one.
+    /// Turns a zone into the one with this number.
     #[inline]
     pub(super) fn turn_to(&self, zone: &mut Zone, number: u64) {
         if zone.number == number {
@@ -120,18 +119,19 @@ impl<'a> Plan<'a> {
         zone.origin.append(&self.origin);
     }
 
-    /// The number of a zone that is not configured, or none where one zone is all there is.
+    /// The number of a random zone that is not configured; `None` if the recipe has only one zone.
     pub(super) fn unknown_zone(&self, stream: &mut Stream) -> Option<u64> {
         let configured = self.recipe.zones + self.recipe.broken;
         (!self.recipe.is_one_zone()).then(|| configured + stream.below(UNKNOWN_ZONES))
     }
 
-    /// A name in none of the zones, above the one that is made.
+    /// The parent of names that are in none of the zones.
     pub(super) fn elsewhere(&self) -> &Name {
         &self.elsewhere
     }
 
-    /// Appends the labels of an entry's name below its zone. Entries beyond the last one are not there.
+    /// Appends the labels of an entry's name below its zone. Names of numbers beyond the last entry do not
+    /// exist in the zone.
     #[inline]
     pub(super) fn append_owner(&self, zone: &Zone, kind: Kind, number: u64, name: &mut Name) {
         match kind {
@@ -150,20 +150,22 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Appends the first label of an entry's name: where a delegation is, and what a wildcard is below.
+    /// Appends the first label of an entry's name, which is the name of a delegation or the parent of a
+    /// wildcard.
     #[inline]
     pub(super) fn append_label(&self, zone: &Zone, number: u64, name: &mut Name) {
         name.numbered(&self.recipe.names, zone.seed, number);
     }
 
-    /// How many labels a name has below its zone beside its first; only names of records have any.
+    /// The number of labels that a name has below its zone, without its first. Only names of records have
+    /// more than one.
     #[inline]
     pub(super) fn depth(&self, zone: &Zone, number: u64) -> u32 {
         let depth = |draws: &Draws| draws.draw(&mut Stream::of(zone.seed ^ DEPTHS, number)) as u32;
         self.depths.as_ref().map_or(0, depth)
     }
 
-    /// Where the CNAME of this number leads.
+    /// The target of the CNAME with this number.
     #[inline]
     pub(super) fn target(&self, number: u64) -> Target {
         let aliases = self.layout.range(Kind::Alias);
@@ -174,7 +176,7 @@ impl<'a> Plan<'a> {
         self.address(place)
     }
 
-    /// An A record of a zone that anything can lead to.
+    /// An A record of a zone as a target.
     #[inline]
     pub(super) fn address(&self, place: u64) -> Target {
         let addresses = self.layout.range(Kind::Data(rtype::A));
@@ -200,10 +202,10 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Zones that are asked for and not configured.
+/// The number of zones that are queried but not configured.
 const UNKNOWN_ZONES: u64 = 1000;
 
-/// A name of its presentation form.
+/// Encodes a name from its presentation form.
 fn wire(text: &str) -> Result<Name, RecipeFault> {
     let mut wire = Vec::new();
     name::encode(text.as_bytes(), &mut wire)

@@ -1,4 +1,4 @@
-//! Which names are asked how often.
+//! How often each name is asked for.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,27 +13,27 @@ use super::GenerateError;
 use super::draw::Draws;
 use super::recipe::RecipeFault;
 
-/// Names at most that are drawn by rank: each takes 16 bytes of memory while queries are written.
+/// The most names that are drawn by rank. Each takes 16 bytes of memory while queries are written.
 pub(super) const RANKS_MAX: u64 = 100_000_000;
 
-/// Which names are asked how often.
+/// How often each name is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Popularity {
-    /// All alike.
+    /// All names equally often.
     #[default]
     Uniform,
     /// The *n*-th name 1 / *n*^*s* as often as the first. *s* is 0 to 10, about 1 for real traffic.
     Zipf(f64),
-    /// The *n*-th name in proportion to the number that begins line *n* of this file, as of `sort | uniq -c | sort
-    /// -rn`. Names after its last line are not asked; its lines after the last name do not count.
+    /// The *n*-th name in proportion to the number at the beginning of line *n* of this file, as written by `sort
+    /// | uniq -c | sort -rn`. Names after the last line are not asked for. Lines after the last name are ignored.
     Ranks(PathBuf),
 }
 
 /// Draws by popularity among any number of names.
 pub(super) struct Popularities<'a> {
     popularity: &'a Popularity,
-    /// What the file of ranks says.
+    /// The numbers in the file of ranks.
     weights: Vec<f64>,
     made: BTreeMap<u64, Rc<Draws>>,
 }
@@ -49,7 +49,7 @@ impl<'a> Popularities<'a> {
         Ok(Self { popularity, weights, made: BTreeMap::new() })
     }
 
-    /// Draws among so many names, at least 1, the most popular first.
+    /// Draws among `names` names, at least 1, the most popular first.
     pub(super) fn among(&mut self, names: u64) -> Result<Rc<Draws>, GenerateError> {
         if let Some(made) = self.made.get(&names) {
             return Ok(Rc::clone(made));
@@ -70,7 +70,7 @@ impl<'a> Popularities<'a> {
     }
 }
 
-/// The number that begins each line of a file.
+/// The number at the beginning of each line of a file.
 fn read_ranks(path: &Path) -> Result<Vec<f64>, GenerateError> {
     let unread = |error| GenerateError::Unreadable { path: path.to_owned(), error };
     let mut weights = Vec::new();

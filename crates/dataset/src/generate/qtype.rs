@@ -7,11 +7,12 @@ use serde::de::{Deserialize, Deserializer, Error};
 
 use crate::toml_file::{did_you_mean, nearest};
 
-/// A record type that can be asked for.
+/// A record type that a query can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Type(pub u16);
 
-/// Types that ask for something else than data: OPT, and all from TKEY to ANY but ANY itself, which has an answer.
+/// Whether a query for this type asks for data. OPT does not, nor do the types from TKEY to ANY, except ANY
+/// itself, which has an answer.
 fn is_of_data(rtype: u16) -> bool {
     rtype != rtype::OPT && !(249..rtype::ANY).contains(&rtype)
 }
@@ -28,7 +29,7 @@ impl std::str::FromStr for Type {
     fn from_str(text: &str) -> Result<Self, String> {
         match rtype::parse(text.as_bytes()) {
             Some(rtype) if is_of_data(rtype) => Ok(Self(rtype)),
-            Some(_) => Err(format!("{text} is no type of data")),
+            Some(_) => Err(format!("{text} is not a type of data")),
             None => {
                 let known: Vec<&str> = rtype::TYPES.iter().map(|(name, _)| *name).collect();
                 let near = did_you_mean(nearest(&text.to_ascii_uppercase(), &known));

@@ -1,4 +1,4 @@
-//! Writing a query file: `name type` a line, and behind them what is asked in which way and expected.
+//! Writes a query file: lines of `name type`, with columns for EDNS and the expected answer.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use super::recipe::{Asked, Expect};
 
 const FLUSHED_BYTES: usize = 1 << 16;
 
-/// Writes all queries that there are to be.
+/// Writes all queries.
 pub(super) fn write(questions: &mut Questions<'_>, asked: &Asked, out: &mut dyn Write) -> io::Result<()> {
     let types: Vec<String> =
         questions.types.iter().map(|qtype| format!(" {}", rtype::Shown(*qtype))).collect();
@@ -56,7 +56,7 @@ fn append_digest(digest: u64, line: &mut Vec<u8>) {
     line.extend((0..16).rev().map(|place| DIGITS[(digest >> (4 * place) & 15) as usize]));
 }
 
-/// Gives every letter a random case (as resolvers do that hide a few bits there, "0x20").
+/// Gives every letter a random case, as some resolvers do to hide a few random bits in the name ("0x20").
 fn mix_case(stream: &mut Stream, name: &mut [u8]) {
     let mut random = 0;
     for (place, letter) in name.iter_mut().filter(|letter| letter.is_ascii_alphabetic()).enumerate() {

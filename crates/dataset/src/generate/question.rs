@@ -1,5 +1,5 @@
-//! Making up a query: what comes of it, which type it asks for, and a name of which that is true by construction.
-//! Outcomes, and types by outcome, have their shares exactly.
+//! Makes queries: an outcome, a type, and a name with which the query has that outcome by construction. Outcomes have
+//! their exact shares, and so have types within an outcome.
 
 use std::rc::Rc;
 
@@ -17,13 +17,13 @@ use super::recipe::Expect;
 use super::source::{Source, Sources};
 use crate::answer::Digest;
 
-/// Tries to find an empty non-terminal before a query asks for something else.
+/// Tries to find an empty non-terminal before the query asks for something else.
 const TRIES: u32 = 64;
 
 /// Letters of a label in place of a wildcard's asterisk.
 const WILDCARD_LETTERS: usize = 8;
 
-/// What comes of a query.
+/// The outcome of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Positive,
@@ -34,7 +34,7 @@ enum Outcome {
     Unknown,
 }
 
-/// In the order in which a recipe tells their weights.
+/// In the order of a recipe's weights.
 const OUTCOMES: [Outcome; 6] = [
     Outcome::Positive,
     Outcome::Absent,
@@ -44,28 +44,26 @@ const OUTCOMES: [Outcome; 6] = [
     Outcome::Unknown,
 ];
 
-/// A query.
 #[derive(Default)]
 pub(super) struct Question {
-    /// Its name.
     pub(super) name: Name,
-    /// The place of its type among [`Questions::types`].
+    /// The index of its type in [`Questions::types`].
     pub(super) qtype: usize,
     /// The rcode of a right answer.
     pub(super) rcode: u16,
-    /// The digest of a right answer, where it is asked for and known.
+    /// The digest of a right answer, if the recipe asks for it and it is known.
     pub(super) answer: Option<Digest>,
 }
 
 /// The queries of a plan.
 pub(super) struct Questions<'a> {
     plan: &'a Plan<'a>,
-    /// Types that are asked, behind them those of queries with an answer, and last A, which an attack asks for.
+    /// The types of queries, then the types of queries with an answer, and last A, for an attack.
     pub(super) types: Vec<u16>,
     positive_from: usize,
-    /// What comes of them: outcomes, and behind those an attack.
+    /// How many queries of each outcome are left, and of an attack after those.
     fates: Deck,
-    /// Which types those of each outcome ask for.
+    /// How many queries of each type are left, by outcome.
     asked: [Deck; OUTCOMES.len()],
     sources: Sources,
     zones: Rc<Draws>,
@@ -106,7 +104,7 @@ impl<'a> Questions<'a> {
         })
     }
 
-    /// Makes up the next query; whether there was one left.
+    /// Makes the next query. Returns whether one was left.
     #[inline]
     pub(super) fn next(&mut self, stream: &mut Stream, question: &mut Question) -> bool {
         question.name.clear();
@@ -137,7 +135,7 @@ impl<'a> Questions<'a> {
             Outcome::Broken => self.broken(stream, question),
             Outcome::Unknown => self.unknown(stream, question),
         }
-        // A referral is another zone's to answer.
+        // A referral is not authoritative.
         self.expect_nothing(outcome != Outcome::Referral, question);
     }
 
@@ -182,7 +180,7 @@ impl<'a> Questions<'a> {
                 question.name.append(&self.zone.origin);
                 question.answer = self.answers.of_apex(&self.zone, qtype);
             }
-            // Also where a small zone got none of the aliases or wildcards.
+            // Also if a small zone got no aliases or wildcards.
             Source::Nothing => {
                 self.no_data(stream, question);
                 self.expect_nothing(true, question);
@@ -190,7 +188,7 @@ impl<'a> Questions<'a> {
         }
     }
 
-    /// A name that exists, and has not what it is asked for.
+    /// Makes a name that exists, but does not have the type.
     fn no_data(&mut self, stream: &mut Stream, question: &mut Question) {
         let empty = self.plan.recipe.queries.empty;
         if empty > 0.0 && stream.unit() < empty && self.empty(stream, question) {
@@ -210,7 +208,7 @@ impl<'a> Questions<'a> {
         question.name.append(&self.zone.origin);
     }
 
-    /// The name above one that has several labels, if one is found.
+    /// Makes the parent of a name with several labels, if one is found.
     fn empty(&mut self, stream: &mut Stream, question: &mut Question) -> bool {
         for _ in 0..TRIES {
             let Some(entries) = self.sources.any(stream) else { return false };
@@ -229,7 +227,7 @@ impl<'a> Questions<'a> {
         let Source::At(entries) = &self.sources.delegations else { return };
         let number = entries.draw(self.plan, &mut self.zone, stream);
         let qtype = self.types[question.qtype];
-        // What the parent itself answers at a delegation is asked for below it.
+        // At a delegation the parent itself answers these types, so the query asks for a name below it.
         if qtype == rtype::DS || is_of_any_name(qtype) || stream.next() & 1 == 0 {
             question.name.label(b"www");
         }
@@ -239,7 +237,7 @@ impl<'a> Questions<'a> {
 
     fn absent(&mut self, stream: &mut Stream, question: &mut Question) {
         let zone = self.zones.draw(stream);
-        // The entries' numbers end where those of absent names begin.
+        // The numbers of absent names begin after those of the entries.
         let number = self.plan.recipe.records + stream.below(self.plan.recipe.records);
         self.host(zone, number, question);
     }
@@ -260,7 +258,7 @@ impl<'a> Questions<'a> {
         }
     }
 
-    /// The name of a host in a zone, which may have it or not.
+    /// Makes the name of a host in a zone, which may exist or not.
     fn host(&mut self, zone: u64, number: u64, question: &mut Question) {
         self.plan.turn_to(&mut self.zone, zone);
         self.plan.append_owner(&self.zone, Kind::Data(rtype::A), number, &mut question.name);
@@ -274,7 +272,8 @@ impl<'a> Questions<'a> {
     }
 }
 
-/// Types that every name of a zone may have, if it is signed or by the server's taste: what is answered is not known.
+/// Whether any name of a zone may have this type, if it is signed or the server chooses so. The answer is then not
+/// known.
 fn is_of_any_name(qtype: u16) -> bool {
     matches!(qtype, rtype::ANY | rtype::RRSIG | rtype::NSEC)
 }

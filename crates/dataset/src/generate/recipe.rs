@@ -1,5 +1,5 @@
-//! A recipe: what zones there are and what is asked of them, as a TOML file says it. Shares are weights: they need
-//! not add up to 1.
+//! A recipe: the zones and the queries, as described in a TOML file. Shares are weights, so they need not have the
+//! sum 1.
 
 mod check;
 mod fault;
@@ -16,42 +16,41 @@ use super::label::Labels;
 use super::popularity::Popularity;
 use super::qtype::Type;
 
-/// What is generated. Each field is a key of the file; docs/DATASETS.md tells them.
+/// The description of what to generate. Each field is a key of the file; see docs/DATASETS.md.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Recipe {
-    /// A sentence for whoever looks for a recipe.
+    /// A sentence that describes the recipe.
     pub about: String,
-    /// The zone's origin, or where there are several the name above them; a final dot may be missing.
+    /// The zone's origin. If there are several zones, the name above them. A final dot is optional.
     pub origin: String,
-    /// How many zones load, at least 1.
+    /// The number of zones that load, at least 1.
     pub zones: u64,
-    /// How many more are configured, and have a file that does not load.
+    /// The number of further zones that are configured with a file that does not load.
     pub broken: u64,
-    /// Entries of each zone, 1 to [`super::RECORDS_MAX`]: a name with a record, or a delegation with all that it
-    /// takes. What the apex holds comes on top.
+    /// Entries of each zone, 1 to [`super::RECORDS_MAX`]. An entry is a name with a record, or a delegation with
+    /// all its records. The records of the apex are not counted.
     pub records: u64,
-    /// What names and data are made from.
+    /// The seed of names and data.
     pub seed: u64,
     /// The longest chain of CNAMEs, 1 to [`CHAIN_MAX`].
     pub chain: u64,
-    /// How names look.
+    /// The form of names.
     pub names: Labels,
-    /// What the entries are, by weight.
+    /// The kinds of entries, by weight.
     pub contents: Contents,
-    /// What delegations hold.
+    /// The records of delegations.
     pub delegations: Delegations,
-    /// How zones are signed; none leaves them unsigned.
+    /// How zones are signed; `None` leaves them unsigned.
     pub signing: Option<Signing>,
-    /// What is asked.
+    /// The queries.
     pub queries: Asked,
 }
 
-/// CNAMEs in a chain at most: some servers follow no more than eleven.
+/// The most CNAMEs in a chain, since some servers follow no more than eleven.
 pub const CHAIN_MAX: u64 = 8;
 
-/// What the entries of a zone are, by weight. Where all weights are 0, as they are when nothing is said, they are
-/// A records.
+/// The kinds of a zone's entries, by weight. If all weights are 0, as by default, all entries are A records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs)] // each is a record of its type at a name of its own
@@ -76,18 +75,18 @@ pub struct Contents {
     pub https: f64,
     /// An A record at `*` below a name.
     pub wildcard: f64,
-    /// Two NS records, and what [`Delegations`] adds.
+    /// Two NS records, and the records of [`Delegations`].
     pub delegation: f64,
 }
 
-/// What delegations hold beside their two NS records.
+/// The records of delegations besides their two NS records.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Delegations {
-    /// The share whose name servers are below the delegation, with A and AAAA glue for both; those of the others
-    /// are elsewhere. 0 to 1.
+    /// The share, 0 to 1, of delegations whose name servers are below the delegation, with A and AAAA glue for
+    /// both. The name servers of the others are elsewhere.
     pub glue: f64,
-    /// The share with a DS record, 0 to 1.
+    /// The share of delegations with a DS record, 0 to 1.
     #[serde(rename = "DS")]
     pub ds: f64,
 }
@@ -102,7 +101,7 @@ impl Default for Delegations {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Signing {
-    /// The mnemonic of the algorithm, as `ECDSAP256SHA256`.
+    /// The mnemonic of the algorithm, such as `ECDSAP256SHA256`.
     #[serde(default = "Signing::usual")]
     pub algorithm: String,
     /// How absence is proved.
@@ -125,39 +124,39 @@ pub enum Denial {
     Nsec,
     /// With hashed names, without salt or further iterations (RFC 5155, RFC 9276).
     Nsec3,
-    /// The same, and delegations without DS have no record of their own.
+    /// With hashed names, and no NSEC3 record for delegations without DS.
     Nsec3OptOut,
 }
 
-/// What is asked.
+/// The queries of a recipe.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Asked {
-    /// What the queries are drawn from.
+    /// The seed of the queries.
     pub seed: u64,
-    /// Types, by weight. The zones have no data of types that are none of their contents.
+    /// Types, by weight. If a type is not in the zones' contents, no zone has data of it.
     pub types: IndexMap<Type, f64>,
-    /// Types of queries that find what they ask for; the same as the others where there are none.
+    /// Types of queries with an answer; if empty, `types`.
     pub positive_types: IndexMap<Type, f64>,
-    /// What comes of the queries, by weight.
+    /// The outcomes of queries, by weight.
     pub outcomes: Outcomes,
-    /// The share of A queries with an answer that are asked at a CNAME.
+    /// The share of A queries with an answer that ask for a CNAME's name, 0 to 1.
     pub alias: f64,
-    /// The share of A queries with an answer that are asked below a wildcard.
+    /// The share of A queries with an answer that ask for a name below a wildcard, 0 to 1.
     pub wildcard: f64,
-    /// The share of queries without data that are asked at an empty non-terminal.
+    /// The share of queries without data that ask for an empty non-terminal, 0 to 1.
     pub empty: f64,
-    /// Which names are asked how often.
+    /// How often each name is asked for.
     pub popularity: Popularity,
-    /// The share with EDNS, those with DO included.
+    /// The share of queries with EDNS, including those with DO, 0 to 1.
     pub edns: f64,
-    /// The share with DO.
+    /// The share of queries with DO, 0 to 1.
     pub dnssec: f64,
-    /// The share whose letters are of random case.
+    /// The share of queries whose letters have random case, 0 to 1.
     pub mixed_case: f64,
-    /// What is told of the right answer.
+    /// What the query file says about the right answer.
     pub expect: Expect,
-    /// The share that is an attack, and what it asks for.
+    /// The attack among the queries.
     pub attack: Attack,
 }
 
@@ -181,11 +180,11 @@ impl Default for Asked {
     }
 }
 
-/// What comes of the queries, by weight. Where all weights are 0, as they are when nothing is said, it is NOERROR.
+/// The outcomes of queries, by weight. If all weights are 0, as by default, all queries have an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Outcomes {
-    /// An answer: at names that have the type, or none where the zones have none of it.
+    /// An answer: from names that have the type, or without records if the zones have none of the type.
     #[serde(rename = "NOERROR")]
     pub noerror: f64,
     /// A name that does not exist.
@@ -194,9 +193,9 @@ pub struct Outcomes {
     /// A name that exists and does not have the type.
     #[serde(rename = "NODATA")]
     pub nodata: f64,
-    /// A name at a delegation or below.
+    /// A name at a delegation or below it.
     pub referral: f64,
-    /// A name in a zone whose file did not load.
+    /// A name in a zone whose file does not load.
     #[serde(rename = "SERVFAIL")]
     pub servfail: f64,
     /// A name in no zone.
@@ -204,7 +203,7 @@ pub struct Outcomes {
     pub refused: f64,
 }
 
-/// What is told of the right answer.
+/// What the query file says about the right answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expect {
@@ -213,19 +212,19 @@ pub enum Expect {
     /// The rcode.
     #[default]
     Rcode,
-    /// The rcode and the digest of the answer, where it is known.
+    /// The rcode and the digest of the answer, if it is known.
     Answers,
 }
 
-/// A random-subdomain attack: A queries for names that nobody asked before.
+/// A random-subdomain attack: A queries for names that were never asked for before.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Attack {
-    /// Its share of all queries, 0 to 1.
+    /// The share of the attack among all queries, 0 to 1.
     pub share: f64,
-    /// How many zones are attacked, the first ones.
+    /// The number of zones under attack, from the first.
     pub zones: u64,
-    /// The length of the random labels, letters only; 8 to 63.
+    /// The length of the random labels, which have letters only; 8 to 63.
     pub label_bytes: u8,
 }
 
@@ -255,12 +254,13 @@ impl Default for Recipe {
 }
 
 impl Recipe {
-    /// Whether there is one zone only, which then has the origin for its name. Several have a label each below it.
+    /// Whether there is only one zone. Its name is then the origin. Several zones have a label each below the
+    /// origin.
     pub fn is_one_zone(&self) -> bool {
         self.zones == 1 && self.broken == 0
     }
 
-    /// What the zones are, in hexadecimal digits that are the same for the same zones, whatever is asked of them.
+    /// A hash of the zones, in hexadecimal digits. It does not depend on the queries.
     pub fn zones_hash(&self) -> String {
         let zones = Self { about: String::new(), queries: Asked::default(), ..self.clone() };
         let mut hasher = blake3::Hasher::new();

@@ -1,4 +1,4 @@
-//! Where queries find their names: for each type the entries that have it, and those that have not.
+//! The names that queries ask for: for each type, the entries that have it, and those that do not.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    /// Those of a kind, if there are any.
+    /// The entries of a kind, if there are any.
     fn of(
         plan: &Plan<'_>,
         kind: Kind,
@@ -36,7 +36,7 @@ impl Entries {
         Ok(Source::At(Self { kind, first: range.start, zones, draws }))
     }
 
-    /// Turns to a zone and returns the number of one of its entries.
+    /// Turns to a zone, and returns the number of one of its entries.
     #[inline]
     pub(super) fn draw(&self, plan: &Plan<'_>, zone: &mut Zone, stream: &mut Stream) -> u64 {
         let place = self.draws.draw(stream);
@@ -50,15 +50,13 @@ impl Entries {
 /// Where a type is found.
 #[derive(Clone)]
 pub(super) enum Source {
-    /// Nowhere.
     Nothing,
     /// At the apex of every zone.
     Apex,
-    /// At these entries.
     At(Entries),
 }
 
-/// Entries that lack a type, by kind, and how many of each there are.
+/// Entries that lack a type, by kind, and their weights.
 struct Others {
     kinds: Vec<Entries>,
     draws: Option<Draws>,
@@ -80,7 +78,7 @@ impl Others {
 
 /// Where the queries of a plan find their names.
 pub(super) struct Sources {
-    /// By the places of types.
+    /// By the index of the type.
     positive: Vec<Source>,
     without: Vec<Others>,
     any: Others,
@@ -128,13 +126,13 @@ impl Sources {
         })
     }
 
-    /// Where the type at a place is found.
+    /// Where the type with this index is found.
     #[inline]
     pub(super) fn of(&self, place: usize) -> &Source {
         &self.positive[place]
     }
 
-    /// Entries that have a record, but not of the type at a place; none where there are none.
+    /// Entries that have a record, but not of the type with this index; `None` if there are none.
     pub(super) fn without(&self, place: usize, stream: &mut Stream) -> Option<&Entries> {
         self.without[place].draw(stream)
     }

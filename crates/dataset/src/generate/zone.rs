@@ -1,4 +1,4 @@
-//! Writing a zone's master file (RFC 1035, section 5), an entry at a time.
+//! Writes a zone's master file (RFC 1035, section 5), an entry at a time.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,6 @@ use super::layout::Kind;
 use super::name::Name;
 use super::plan::{Plan, Zone};
 
-/// Writes the master file of a zone.
 pub(super) fn write(plan: &Plan<'_>, zone: &Zone, out: &mut dyn Write) -> io::Result<()> {
     let mut writer = Writer { plan, zone, owner: Name::default(), data: Data::default(), lines: Vec::new() };
     writer.apex();
@@ -23,7 +22,8 @@ pub(super) fn write(plan: &Plan<'_>, zone: &Zone, out: &mut dyn Write) -> io::Re
     out.write_all(&writer.lines)
 }
 
-/// The file of a zone that no server loads: it has no SOA record, and ends in a line that is no record.
+/// Writes the file of a zone that no server loads: it has no SOA record, and ends in a line that is not a
+/// record.
 pub(super) fn write_broken(zone: &Zone, out: &mut dyn Write) -> io::Result<()> {
     let origin = String::from_utf8_lossy(zone.origin.absolute());
     writeln!(out, "; This file is broken by intent: the zone is configured, and does not load.")?;
@@ -41,8 +41,8 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The head of the file, and what is at the apex. No generated label is without digits, so these names stand
-    /// alone.
+    /// Writes the head of the file and the records of the apex. Every generated label has digits, so no other
+    /// name equals one of these.
     fn apex(&mut self) {
         self.lines.extend_from_slice(b"$ORIGIN ");
         self.lines.extend_from_slice(self.zone.origin.absolute());
@@ -111,7 +111,7 @@ impl Writer<'_> {
     }
 }
 
-/// How a type is written; only those that entries can have.
+/// The mnemonic of a type that entries can have.
 fn mnemonic(rtype: u16) -> &'static [u8] {
     let known = kqps_message::rtype::TYPES.iter().find(|(_, number)| *number == rtype);
     known.map_or("A", |(name, _)| name).as_bytes()

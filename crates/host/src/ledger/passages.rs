@@ -1,8 +1,7 @@
-//! How many queries, and replies to them, passed each stage of the way: as many stages as can be counted in
-//! queries.
+//! How many queries and replies passed each stage of the way, for all stages that can be counted in queries.
 //!
-//! The kernel counts packets as it carries them. Datagrams that travel together (segmentation offload, on
-//! either side) are one packet to most counters, so where some did, stages that count packets are left out.
+//! The kernel counts packets as it carries them. Datagrams that travel together (segmentation offload, on either
+//! side) are one packet to most counters. So if any did, the stages that count packets are left out.
 
 use kqps_observation::host::UdpFacts;
 use kqps_observation::ledger::{Merged, Stage, StageName};
@@ -24,7 +23,7 @@ pub(super) const WAY: [StageName; 9] = [
     StageName::Answered,
 ];
 
-/// What passed, stage by stage.
+/// The counts of what passed, by stage.
 #[derive(Clone, Debug)]
 pub(super) struct Passages {
     intended: u64,
@@ -34,7 +33,8 @@ pub(super) struct Passages {
     shared: bool,
     /// Why some stages have no count.
     reason: &'static str,
-    /// Whether IP took in packets on the subject's side that it did not deliver: a filter is at work.
+    /// Whether IP on the subject's side received packets that it did not deliver, which shows that a filter is at
+    /// work.
     pub(super) filtered: bool,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn count(evidence: &Evidence<'_>) -> Passages {
     passages
 }
 
-/// Player and subject each have a namespace of their own: every stage stands alone.
+/// Counts with player and subject each in a namespace of its own: every stage has its own counters.
 fn two_sided(
     evidence: &Evidence<'_>,
     there: &kqps_observation::NetworkFacts,
@@ -84,7 +84,7 @@ fn two_sided(
     let read = taken(udp, udp.in_datagrams);
     let replied = without_retries(replies(ip.out_requests, ip.icmp_out), left, read);
     let (queries_together, replies_together) = (come_together(ip), come_together(back));
-    // Who answers more than it reads reads several at once.
+    // A subject that sent more replies than it read messages read several queries in one message.
     let reads_together = replies_together && queries_together || read < left;
     passages.counts = [
         None,
@@ -102,7 +102,8 @@ fn two_sided(
     passages
 }
 
-/// Both are in one namespace. What the player sent and read is known, and taken off what was counted.
+/// Counts with both in one namespace. What the player itself sent and read is known, and subtracted from the
+/// counters.
 fn here(evidence: &Evidence<'_>, mut passages: Passages) -> Passages {
     let (ip, udp) = evidence.host.network.family(evidence.ipv6);
     let accounts = evidence.accounts;
@@ -119,7 +120,8 @@ fn here(evidence: &Evidence<'_>, mut passages: Passages) -> Passages {
     let replied = without_retries(ip.out_requests.saturating_sub(out + refused), left, read);
     let together = come_together(ip);
     let queries_together = accounts.sent > evidence.messages_sent;
-    // More travelled together than the player sent together, or more was answered than left one by one.
+    // More travelled together than the player sent together, or there were more answers than datagrams sent one
+    // by one.
     let replies_together = together
         && (ip.in_segments - ip.in_receives > accounts.sent.saturating_sub(evidence.messages_sent)
             || left < answered);
@@ -149,19 +151,19 @@ fn here(evidence: &Evidence<'_>, mut passages: Passages) -> Passages {
     passages
 }
 
-/// Datagrams that the subject's side took in: those that were read, and those for ports at which nobody listened,
-/// which no buffer dropped and nobody answered either.
+/// Datagrams that the subject's side received: those that were read, and those for ports without a listener. No
+/// buffer dropped the latter, and nobody answered them.
 fn taken(udp: &UdpFacts, read: u64) -> u64 {
     read + udp.no_ports
 }
 
-/// Replies that were given to IP. A filter makes a subject's send fail, and some send again: then more was
-/// given than queries were read, and each reply counts once.
+/// Replies that the subject passed to IP. A filter makes a subject's send fail, and some subjects send again. IP
+/// then has more replies than the subject read queries, and each reply counts once.
 fn without_retries(requests: u64, left: u64, read: u64) -> u64 {
     if left < requests { requests.min(read).max(left) } else { requests }
 }
 
-/// Replies beyond the first to a query, and packets that answer none. They passed all stages on the way back.
+/// Replies after the first to a query, and packets that answer none. They passed all stages on the way back.
 fn surplus(evidence: &Evidence<'_>) -> u64 {
     evidence.accounts.duplicate + evidence.accounts.unsolicited
 }
@@ -172,14 +174,14 @@ fn come_together(ip: &IpFacts) -> bool {
 }
 
 impl Passages {
-    /// The stages that have a count, as numbers into [`WAY`], with what passed them. The first and the last
-    /// always have one.
+    /// The stages with a count, as indices into [`WAY`], and the count. The first and the last always have one.
     pub(super) fn known(&self) -> Vec<(usize, u64)> {
         (0..).zip(self.counts).filter_map(|(stage, count)| Some((stage, count?))).collect()
     }
 
-    /// Whether more left a stage than came to it: then other traffic is in the counts, or what travelled
-    /// together was not seen to. A few packets more (a reply to an earlier trial's query, say) do not matter.
+    /// Whether more packets left a stage than came to it. Then the counts include other traffic, or it was not
+    /// noticed that datagrams travelled together. A few packets more (a reply to an earlier trial's query, say)
+    /// do not matter.
     pub(super) fn are_disturbed(&self) -> bool {
         let known = self.known();
         let gained: u64 = known.windows(2).map(|pair| pair[1].1.saturating_sub(pair[0].1)).sum();

@@ -1,5 +1,5 @@
-//! The stretches of the way between two stages, which places lie on each, and how what was lost on one is
-//! divided among them.
+//! The stretches of the way between two stages, the places on each, and how the losses of a stretch are
+//! divided among its places.
 
 use kqps_observation::ledger::FoundBy;
 use kqps_observation::network::DeviceFacts;
@@ -8,7 +8,8 @@ use kqps_observation::{NetworkFacts, Place, Placed};
 use super::passages::{Passages, WAY};
 use super::{Evidence, SubjectSide, placed};
 
-/// The places between a stage of [`WAY`] and the next; the last one takes what no counter of drops explains.
+/// The places between a stage of [`WAY`] and the next. The last place takes the losses that no counter of
+/// drops explains.
 const STRETCHES: [&[Place]; WAY.len() - 1] = [
     &[Place::Softnet, Place::NicIn, Place::NicOut, Place::PathOut],
     &[Place::FilterIn],
@@ -28,12 +29,12 @@ pub(super) fn places_between(from: usize, to: usize) -> Vec<Place> {
     places
 }
 
-/// What the counters of drops say.
+/// The counters of drops.
 #[derive(Clone, Debug)]
 pub(super) struct Drops {
-    /// Place → count, and whether other traffic moves the counter. A place's count is used up as it is placed.
+    /// Place → count, and whether other traffic moves the counter. Placing drops reduces the count.
     counters: Vec<(Place, u64, bool)>,
-    /// Places whose counters nobody else moves: believed whatever the passages say.
+    /// Places whose counters no other traffic moves. They count whatever the passages show.
     exact: Vec<Place>,
 }
 
@@ -76,8 +77,8 @@ impl Drops {
         Self { counters, exact }
     }
 
-    /// The ledger by drops alone, for when passages do not help. What an interface dropped need not have been
-    /// this trial's, and is left out.
+    /// The ledger from drops alone, for when passages do not help. The drops of interfaces are left out, since
+    /// they need not belong to this trial.
     pub(super) fn alone(self) -> Vec<Placed> {
         const TOLD: [Place; 5] = [
             Place::Softnet,
@@ -94,7 +95,7 @@ impl Drops {
         self.counters.iter().filter(|(at, ..)| *at == place).map(|(_, count, _)| count).sum()
     }
 
-    /// Uses up to `most` drops of a place; all of them where they are exact.
+    /// Takes up to `most` drops of a place, or all if the place is exact.
     fn take(&mut self, place: Place, most: u64) -> Option<Placed> {
         let exact = self.exact.contains(&place);
         let (_, left, shared) = self.counters.iter_mut().find(|(at, ..)| *at == place)?;
@@ -112,14 +113,14 @@ fn arriving(device: &DeviceFacts) -> u64 {
     device.rx_dropped + device.rx_errors
 }
 
-/// Places what was lost on every stretch.
+/// Places the losses of every stretch.
 pub(super) fn place_all(passages: &Passages, mut drops: Drops) -> Vec<Placed> {
     let known = passages.known();
     let mut all = Vec::new();
     for pair in known.windows(2) {
         let [(from, before), (to, after)] = [pair[0], pair[1]];
         let mut rest = before.saturating_sub(after);
-        // Before drops are used up: whose counters moved at all.
+        // Before drops are used up, see which counters moved at all.
         let rest_is_at = remainder(passages, &drops, from, to);
         for place in STRETCHES[from..to].concat() {
             if let Some(placed) = drops.take(place, rest) {
@@ -134,7 +135,7 @@ pub(super) fn place_all(passages: &Passages, mut drops: Drops) -> Vec<Placed> {
     all
 }
 
-/// Where on a stretch everything was lost that no counter of drops explains; none when that cannot be said.
+/// The place on a stretch that lost everything that no counter of drops explains; `None` if that is not known.
 fn remainder(passages: &Passages, drops: &Drops, from: usize, to: usize) -> Option<Place> {
     let last = |stretch: usize| STRETCHES[stretch].last().copied();
     match (from, to) {
@@ -146,7 +147,7 @@ fn remainder(passages: &Passages, drops: &Drops, from: usize, to: usize) -> Opti
         (5, 7) => Some(Place::PathBack),
         _ if !passages.are_together() => None,
         _ => {
-            // Where a single counter moved, it is the one that counted several datagrams as one packet.
+            // If only one counter moved, it counted several datagrams as one packet.
             let mut moved = places_between(from, to);
             moved.retain(|place| drops.at(*place) > 0);
             if let [only] = moved[..] { Some(only) } else { None }

@@ -13,13 +13,13 @@ fn by_passages(place: Place, count: u64, shared: bool) -> Placed {
     Placed { by: FoundBy::Passages, ..by_drops(place, count, shared) }
 }
 
-/// A trial as the network saw it: how much was lost where.
+/// A trial as the network saw it: how many packets were lost at each place.
 #[derive(Clone, Copy, Default)]
 struct Story {
     path_out: u64,
     filter_in: u64,
     subject_buffer: u64,
-    /// They came to a port at which nobody listened.
+    /// These came to a port without a listener.
     unheard: u64,
     unanswered: u64,
     filter_out: u64,
@@ -32,7 +32,7 @@ struct Story {
 
 const SENT: u64 = 12_800;
 
-/// What everybody counted of a story.
+/// The counters of all sides after a story.
 struct Counted {
     accounts: Accounts,
     host: HostFacts,
@@ -62,7 +62,7 @@ impl Counted {
 }
 
 impl Story {
-    /// Two namespaces, and what each counts.
+    /// The counters of two namespaces.
     fn sides(self) -> (NetworkFacts, NetworkFacts, u64) {
         let together = self.together.max(1);
         let received = SENT - self.path_out;
@@ -133,7 +133,7 @@ impl Story {
         }
     }
 
-    /// The same on loopback: one namespace counts for both.
+    /// The counters on loopback: one namespace counts for both.
     fn one_sided(self) -> Counted {
         let mut counted = self.two_sided();
         let there = counted.subject.network.take().unwrap();
@@ -215,7 +215,7 @@ fn on_loopback_directions_are_told_apart_by_what_the_player_knows() {
     let out: &[Place] = &[Place::PathOut, Place::NicOut, Place::NicIn, Place::Softnet, Place::FilterIn];
     assert_eq!(merged[0], out);
     assert!(ledger.merged[0].reason.contains("both directions"));
-    // A filter that catches replies is seen by what the player did not hear.
+    // The replies that the player did not receive show a filter that drops replies.
     let back = Story { filter_back: 9, filter_out: 4, ..Story::default() }.one_sided().ledger();
     let wanted = [by_passages(Place::FilterOut, 4, false), by_passages(Place::PathBack, 9, false)];
     assert_eq!(back.places, wanted);
@@ -263,7 +263,8 @@ fn queries_that_travel_together_are_counted_one_by_one() {
 #[test]
 fn a_subject_that_reads_and_replies_in_segments_leaves_one_stretch() {
     let mut counted = Story { subject_buffer: 640, together: 64, ..Story::default() }.one_sided();
-    // Its socket dropped ten packets of 64 queries; it read, and replied to, what came together, together.
+    // The subject's socket dropped ten packets of 64 queries. It read queries, and replied to them, in groups
+    // of 64.
     let answered = counted.accounts.correct;
     counted.subject.socket_drops = Some(10);
     counted.host.network.udp4.in_datagrams = answered / 64 + answered / 64;

@@ -96,7 +96,7 @@ fn bad_usage_is_told_and_leaves_nothing() {
         (&["queries", "--popularity", "zipf:11", "-o", "out"], 2, "a Zipf exponent of 11; expected 0 to 10"),
         (&["queries", "-n", "0", "-o", "out"], 2, "no queries are asked for"),
         (&["zone", "-o", "missing/out"], 1, "cannot write missing/out: No such file or directory"),
-        (&["zone", "-o", "/dev/null"], 1, "cannot write /dev/null: it exists and is no regular file"),
+        (&["zone", "-o", "/dev/null"], 1, "cannot write /dev/null: it exists and is not a regular file"),
     ] {
         let output = generate(directory.path(), args);
         assert_eq!(output.status.code(), Some(status), "{args:?}: {}", told(&output));

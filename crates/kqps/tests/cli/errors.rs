@@ -64,7 +64,7 @@ fn no_clause_comes_twice_and_the_status_tells_whose_fault_it_is() {
             "gen queries -n 1 -o /nonexist/q".to_owned(),
             "cannot write /nonexist/q: No such file or directory",
         ),
-        (1, "gen queries -n 1 -o empty".to_owned(), "it exists and is no regular file"),
+        (1, "gen queries -n 1 -o empty".to_owned(), "it exists and is not a regular file"),
     ];
     for (status, arguments, wanted) in cases {
         let (code, error) = refused(folder, &arguments);

@@ -227,7 +227,7 @@ fn a_device_is_no_place_for_a_file_and_stays_one() {
         let output = command.output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{command:?}: {error}");
-        assert!(error.contains(device) && error.contains("it exists and is no regular file"), "{error}");
+        assert!(error.contains(device) && error.contains("it exists and is not a regular file"), "{error}");
         assert!(fs::metadata(device).unwrap().file_type().is_char_device());
     }
     // A link to a file stays, and the file that it leads to is replaced.

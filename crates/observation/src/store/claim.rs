@@ -1,4 +1,4 @@
-//! Whose a folder is: the lock of the one kqps that writes there, which it can have before there is a store.
+//! The lock on a store's folder. Only one kqps at a time writes there. It takes the lock before the store exists.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -8,30 +8,30 @@ use std::time::{Duration, Instant};
 use super::{Store, StoreError, beside};
 use crate::run::Run;
 
-/// How long a folder's lock is waited for. What a kqps was about to start when it was killed has the lock, too, until
-/// its program begins, and on a busy core that takes its time.
+/// How long to wait for a folder's lock. If kqps is killed while it starts a program, the new process holds the lock
+/// until it begins that program. On a busy core that takes a while.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether a lock is free.
+/// The pause between two tries to take the lock.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A folder that is locked for a store which is still to be made, so that what a run needs can be written there first.
+/// A locked folder in which a store is still to be made, so that a run can first write its other files there.
 #[derive(Debug)]
 pub struct Claim {
     path: PathBuf,
     lock: Lock,
 }
 
-/// The lock on a store's folder. It ends when it is dropped.
+/// The lock on a store's folder. Dropping this value releases it.
 #[derive(Debug)]
 pub(super) struct Lock {
     _folder: File,
 }
 
 impl Claim {
-    /// Locks the folder in which a store is to be made, and leaves an empty file in the store's place: what is written
-    /// beside it from then on is a run's. Refuses to where something lies already, unless that is empty: a run that was
-    /// killed before it began.
+    /// Locks the folder of a new store, and leaves an empty file in the store's place. Files written beside it from
+    /// then on belong to the run. Fails if a file is already there, unless it is empty: a run that was killed before it
+    /// began.
     pub fn new(path: &Path) -> Result<Self, StoreError> {
         let lock = Lock::new(path)?;
         match path.metadata() {
@@ -44,14 +44,14 @@ impl Claim {
         }
     }
 
-    /// Makes the store of a run and its cells. The run's trials are left out: they are committed one by one.
+    /// Makes the store of a run and its cells. The run's trials are left out, since they are committed one by one.
     pub fn create(self, run: &Run) -> Result<Store, StoreError> {
         Store::create_in(self.path, self.lock, run)
     }
 }
 
 impl Lock {
-    /// A lock on the folder, and not on the file, needs no file of its own; SQLite's own locks lie on the file.
+    /// The lock is on the folder, so it needs no file of its own, and SQLite's locks are on the store's file.
     pub(super) fn new(path: &Path) -> Result<Self, StoreError> {
         let folder = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -71,8 +71,8 @@ impl Lock {
     }
 }
 
-/// Whether something lies there already. A file that is empty, or has the journal of a transaction beside it that was
-/// cut off, may be that of a run that was killed before it began: opening it finds out.
+/// Whether a file is already there. An empty file, or a file with the journal of an interrupted transaction, may belong
+/// to a run that was killed before it began. Opening it shows whether it does.
 fn is_taken(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.len() > 0) && !beside(path, "-journal").exists()
 }

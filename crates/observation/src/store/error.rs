@@ -1,11 +1,11 @@
-//! What can go wrong with a store, told so that a user knows what to do.
+//! Errors of a store, in words that say what a user can do.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ffi;
 
-/// Why a store could not be made, opened, read or written.
+/// The reason why a store could not be made, opened, read or written.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say it
 pub enum StoreError {
@@ -28,7 +28,7 @@ pub enum StoreError {
     Duplicate { path: PathBuf, number: u64 },
     #[error("{path}: there is no cell {cell}, the run has {cells}", path = path.display())]
     NoSuchCell { path: PathBuf, cell: u32, cells: u32 },
-    /// Nothing is stored that could not be read again (a rate that is not a number, say).
+    /// The record could not be read again if it were stored (it holds a rate that is not a number, say).
     #[error("{path}: {record} cannot be stored: {reason}", path = path.display())]
     Unwritable { path: PathBuf, record: String, reason: String },
     #[error("{path}: {record} cannot be read: {reason}", path = path.display())]
@@ -44,10 +44,10 @@ impl StoreError {
     pub(super) fn of(path: &Path, error: rusqlite::Error) -> Self {
         let path = path.into();
         match error.sqlite_error().map(|failure| (failure.code, failure.extended_code)) {
-            // The log's index is given its size in advance; a full disk refuses that with a code of its own.
+            // The log's index is extended in advance. A full disk refuses that with a code of its own.
             Some((ffi::ErrorCode::DiskFull, _) | (_, ffi::SQLITE_IOERR_SHMSIZE)) => Self::Full { path },
             Some((ffi::ErrorCode::NotADatabase, _)) => {
-                Self::NotAStore { path, reason: "it is no SQLite database".into() }
+                Self::NotAStore { path, reason: "it is not an SQLite database".into() }
             }
             Some((ffi::ErrorCode::DatabaseCorrupt, _)) => {
                 Self::Damaged { path, record: "the database".into(), reason: error.to_string() }
@@ -56,7 +56,7 @@ impl StoreError {
         }
     }
 
-    /// The same error, said of the file instead of what it was opened as.
+    /// The same error, with the file's own path instead of the one under which it was opened.
     pub(super) fn named(self, path: &Path) -> Self {
         match self {
             Self::Database { error, .. } => Self::Database { path: path.into(), error },
@@ -64,7 +64,7 @@ impl StoreError {
         }
     }
 
-    /// The same error, or [`Self::Duplicate`] where a row of that number was in the way.
+    /// The same error, or [`Self::Duplicate`] if a row with that number exists.
     pub(super) fn or_duplicate(self, number: u64) -> Self {
         match self {
             Self::Database { path, error }

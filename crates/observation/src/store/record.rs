@@ -1,4 +1,4 @@
-//! Rows: a number, a schema version, and a JSON record. Every kind of record goes in and out through here.
+//! Rows of a number, a schema version and a JSON record. Every kind of record is read and written here.
 
 use std::fmt;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::StoreError;
 use crate::SCHEMA;
 
-/// The three tables, which are alike.
+/// The three tables, which have the same columns.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Table {
     Runs,
@@ -36,7 +36,7 @@ impl Table {
     }
 }
 
-/// Why a row was not written; the path is added by whoever knows it.
+/// Why a row was not written. The caller adds the path.
 pub(super) enum Refused {
     Record { row: String, reason: String },
     Database(rusqlite::Error),
@@ -61,8 +61,8 @@ impl From<rusqlite::Error> for Refused {
     }
 }
 
-/// Adds a row. What is written is read back first: a figure that is not a number would be stored as `null`,
-/// which no reader takes for a figure.
+/// Adds a row. This first reads back what it will write: a figure that is not a number would be stored as
+/// `null`, which no reader accepts as a figure.
 pub(super) fn write_record<T: Serialize + DeserializeOwned>(
     transaction: &Transaction<'_>,
     table: Table,
@@ -99,8 +99,8 @@ fn encode<T: Serialize + DeserializeOwned>(table: Table, number: u64, record: &T
     Ok(text)
 }
 
-/// All rows of a table in the order of their numbers. A row of a newer schema, or one that does not parse, is
-/// an error: a run with a hole in it would be judged wrongly.
+/// All rows of a table in the order of their numbers. A row of a newer schema, or one that cannot be parsed,
+/// is an error, since a run with a missing row would be judged wrongly.
 pub(super) fn read_records<T: DeserializeOwned>(
     path: &Path,
     connection: &Connection,

@@ -1,6 +1,6 @@
-//! The half of the deck that hears: what arrived is held against what is outstanding, and time settles the
-//! rest. Time never runs out for a query before its socket was read: a reply that waits there since a stall of
-//! the player carries the kernel's time of arrival, and may have come in time.
+//! The receiving half of the deck. It matches replies to outstanding queries, and settles the rest by time. A query never
+//! times out before the player has read its socket. A reply that waited there while the player stalled carries the kernel's
+//! time of arrival, and may be in time.
 
 use kqps_dataset::{Position, Query};
 use kqps_kernel::clock;
@@ -10,35 +10,36 @@ use super::Deck;
 use crate::inflight::State;
 use crate::reply::{Cause, Checked, Extent, check};
 
-/// How often time is let go by: timeouts, the wall clock's offset, a look at every socket.
+/// The interval of ticks, nanoseconds. Each tick handles timeouts, updates the wall clock's offset, and starts a round of
+/// looks at the sockets.
 pub(super) const TICK_NS: u64 = 1_000_000;
 
-/// At every so many rounds the sockets without outstanding queries are looked at too: a duplicate or a
-/// stranger's reply may lie there.
+/// Every 64th round also looks at the sockets without outstanding queries. They may hold a duplicate or a datagram from a
+/// stranger.
 const ROUNDS_PER_WHOLE: u64 = 64;
 
-/// Sockets that an open loop looks at in one go. With hundreds of them, and a subject that takes a while to answer, a
-/// whole round takes longer than a query may be late.
+/// Sockets that an open loop reads before it sends again. With hundreds of sockets and a slow subject, a whole round takes
+/// longer than a query may be late.
 const LOOKS_MOST: usize = 4;
 
-/// A socket that sent within this time is looked at between ticks too, in an open loop only this often: each look costs,
-/// and finds more replies if it comes later. Replies carry the kernel's time of arrival, so that looking later costs no
-/// accuracy.
+/// The player also looks between ticks at a socket that sent within `FRESH_NS`. An open loop does so only every `LOOK_NS`,
+/// since each look costs CPU time and a later look finds more replies. Replies carry the kernel's time of arrival, so a
+/// later look costs no accuracy.
 const FRESH_NS: u64 = 2_000_000;
 const LOOK_NS: u64 = 250_000;
 
-/// A round of looks at all sockets, begun at a tick.
+/// A round of looks at the sockets, begun at a tick.
 pub(super) struct Round {
-    /// The socket that is next.
     next: usize,
-    /// Sockets that were looked at later than this need not be looked at.
+    /// The round skips sockets that were looked at after this time.
     since_ns: u64,
-    /// Whether those without outstanding queries are looked at too.
+    /// Whether the round includes sockets without outstanding queries.
     everywhere: bool,
 }
 
 impl Deck<'_> {
-    /// When a datagram arrived: at `realtime_ns` by the kernel's stamp, or else, as far as is known, at `now_ns`.
+    /// When a datagram arrived, since the start: `realtime_ns`, the kernel's timestamp, if there is one; otherwise
+    /// `now_ns`.
     #[inline]
     pub fn arrival_ns(&self, realtime_ns: Option<u64>, now_ns: u64) -> u64 {
         let Some(realtime_ns) = realtime_ns else { return now_ns };
@@ -46,7 +47,7 @@ impl Deck<'_> {
         (monotonic_ns - self.start_ns as i64).max(0) as u64
     }
 
-    /// A datagram arrived from the target at `at_ns`.
+    /// Books a datagram that arrived from the target at `at_ns`.
     #[inline]
     pub fn arrived(&mut self, socket: usize, reply: &[u8], at_ns: u64) {
         let Some(id) = header::id(reply) else {
@@ -74,7 +75,7 @@ impl Deck<'_> {
         let latency_ns = at_ns.saturating_sub(slot.due_ns);
         let checked = check(&query, reply, &mut self.scratch);
         if latency_ns > self.timeout_ns && matches!(checked, Checked::Wrong(_)) {
-            // It is no answer to what was asked, and too late to be a wrong one: the query stays open.
+            // The reply answers another question, and is too late to count as wrong. The query stays open.
             self.tally.accounts.unsolicited += 1;
             self.tally.wrong_late += 1;
             return;
@@ -88,7 +89,7 @@ impl Deck<'_> {
         self.book(checked, at_ns, latency_ns, reply.len());
     }
 
-    /// Notes what a reply in time shows of answers that the subject holds back.
+    /// Records what a reply in time shows about answers that the subject holds back.
     #[inline]
     fn note(&mut self, checked: Checked, position: Position, query: &Query<'_>, bytes: usize) {
         let cuts = &mut self.tally.cuts;
@@ -100,7 +101,7 @@ impl Deck<'_> {
         }
     }
 
-    /// Datagrams arrived that answer nothing: from an address that was not asked, or without a byte.
+    /// Counts datagrams that answer nothing: those from another address than the target, and empty ones.
     pub fn answers_nothing(&mut self, count: u64) {
         self.tally.accounts.unsolicited += count;
     }
@@ -121,12 +122,13 @@ impl Deck<'_> {
         }
     }
 
-    /// Looks through `look`, which reads at least what has arrived by then, at sockets that may hold replies now: those that
-    /// sent lately and wait for replies; at a tick, all that have anything outstanding and were not just looked at. An open
-    /// loop looks at a few of them in one go, and goes on when it has sent what fell due meanwhile.
+    /// Calls `look` for each socket that may hold replies now; `look` must read at least what has arrived so far. Those are
+    /// the sockets that sent recently and wait for replies. At a tick, they are all sockets with outstanding queries that
+    /// were not just looked at. An open loop reads a few sockets, sends what fell due meanwhile, and continues with the
+    /// rest.
     #[inline]
     pub fn for_each_awaited(&mut self, now_ns: u64, mut look: impl FnMut(&mut Self, usize)) {
-        // Where each reply makes room, no look is too soon.
+        // If each reply makes room, no look is too soon.
         let is_open = self.is_open() && !self.is_held_back();
         let looked_since_ns = if is_open { now_ns.saturating_sub(LOOK_NS) } else { now_ns };
         let mut looks_left = if is_open && self.all_sent_ns.is_none() { LOOKS_MOST } else { usize::MAX };
@@ -150,7 +152,7 @@ impl Deck<'_> {
                     look(self, socket);
                 }
             }
-            // Every socket was looked at since then.
+            // Every socket was read since then.
             self.expire(round.since_ns);
             return;
         }
@@ -169,13 +171,13 @@ impl Deck<'_> {
         }
     }
 
-    /// Whether a round of looks is to be gone on with.
+    /// Whether a polling round is unfinished.
     pub fn is_looking(&self) -> bool {
         self.round.is_some()
     }
 
-    /// Lets the clock go on; whether this was a tick. At a tick every socket with anything outstanding is to have been
-    /// read, and [`Self::expire`] called after that with the time since when that is so.
+    /// Advances to `now_ns`, and returns whether this is a tick. At a tick the caller must read every socket with
+    /// outstanding queries, and then call [`Self::expire`] with the time since which all were read.
     #[inline]
     pub fn tick(&mut self, now_ns: u64) -> bool {
         if now_ns < self.next_tick_ns && !self.last_look {
@@ -192,7 +194,7 @@ impl Deck<'_> {
         true
     }
 
-    /// Settles by time what was not answered by `read_ns`, since when every socket was read.
+    /// Settles unanswered queries by time. Every socket was read at `read_ns` or later.
     pub fn expire(&mut self, read_ns: u64) {
         let (overdue, lost) =
             (read_ns.saturating_sub(self.timeout_ns), read_ns.saturating_sub(self.settle_ns));
@@ -205,17 +207,17 @@ impl Deck<'_> {
         }
     }
 
-    /// Whether every query's fate is settled.
+    /// Whether the fate of every query is settled.
     pub fn is_settled(&self) -> bool {
         self.sockets.iter().all(|flow| flow.inflight.unsettled() == 0)
     }
 
-    /// The next look is the last one, and at every socket.
+    /// Makes the next look the last one, at every socket.
     pub fn look_for_the_last_time(&mut self) {
         self.last_look = true;
     }
 
-    /// Ends the trial: what is not settled is lost.
+    /// Ends the trial: every unsettled query is lost.
     pub fn end(&mut self) {
         self.tally.cut_short += self.waiting;
         for flow in &mut self.sockets {

@@ -1,4 +1,5 @@
-//! The deck without sockets: what it deals, gives up and books at times that the tests choose.
+//! Tests of the deck without sockets, at times that the tests choose: which queries it deals, gives up and
+//! books.
 
 use kqps_dataset::{Dataset, Options};
 
@@ -9,7 +10,7 @@ use crate::schedule::Schedule;
 
 const TIMEOUT_NS: u64 = 1_000_000_000;
 
-/// A dataset of one query, and where a thread publishes.
+/// A dataset of one query, and the counters in which a thread publishes.
 pub(crate) struct Desk {
     dataset: Dataset,
     live: Live,
@@ -25,7 +26,7 @@ impl Desk {
         Self { dataset: Dataset::open(&file, &options).unwrap(), live: Live::new(1), _folder: folder }
     }
 
-    /// A deck with an open loop of a query every millisecond for 100 s.
+    /// A deck with an open loop: one query every millisecond for 100 s.
     pub(crate) fn deck(
         &self,
         sockets: usize,
@@ -60,7 +61,7 @@ impl Desk {
     }
 }
 
-/// A right reply to the query of this ID.
+/// A correct reply to the query with this ID.
 fn reply(deck: &Deck<'_>, due: &Due) -> Vec<u8> {
     let mut reply = deck.query(due.query).message.to_vec();
     reply[..2].copy_from_slice(&due.id.to_be_bytes());
@@ -74,7 +75,7 @@ fn a_query_that_left_after_its_time_is_late_and_not_lost_before_its_reply_comes(
     let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
     let mut burst = Vec::new();
     let socket = deck.deal(0, 1, &mut burst);
-    // What dealt it stood still on the way to the kernel.
+    // The thread stood still between dealing the query and sending it.
     let sent_ns = 3 * TIMEOUT_NS;
     deck.sent(socket, sent_ns, &burst);
     deck.expire(sent_ns + 1);
@@ -105,14 +106,14 @@ fn when_a_socket_has_no_id_left_the_next_one_has_its_turn() {
     let mut deck = desk.deck(2, 4, u64::MAX, Arrivals::Even);
     let mut burst = Vec::new();
     let mut dealt = Vec::new();
-    // 12 queries are due; each socket has IDs for 4. When the first one's turn comes again it has none left.
+    // 12 queries are due, and each socket has 4 IDs. At its second turn the first socket has none left.
     for most in [4, 1, 3] {
         let socket = deck.deal(11_000_000, most, &mut burst);
         deck.sent(socket, 11_000_000, &burst);
         dealt.push((socket, burst.len()));
     }
     assert_eq!(dealt, [(0, 4), (1, 1), (1, 3)]);
-    // All are taken: what is due has no ID, and is given up at once rather than late.
+    // All IDs are taken. The deck gives up what is due at once.
     deck.deal(11_000_000, 3, &mut burst);
     assert!(burst.is_empty());
     let accounts = deck.tally.accounts;
@@ -141,7 +142,7 @@ fn what_a_stall_left_behind_is_given_up_at_once() {
         assert!(burst.iter().all(|due| due.due_ns >= 89_990_000_000));
         let expected = 89_990..=90_001;
         assert!(arrivals == Arrivals::Poisson || expected.contains(&accounts.intended), "{accounts:?}");
-        // Beyond the schedule nothing is intended, however long ago it ended.
+        // After its end the schedule intends nothing, however long ago that was.
         deck.deal(500_000_000_000, 64, &mut burst);
         assert!(burst.is_empty());
         assert!(arrivals == Arrivals::Poisson || deck.tally.accounts.intended == 100_000);
@@ -155,7 +156,7 @@ fn time_runs_out_for_a_query_only_after_its_socket_was_read() {
     let mut deck = desk.deck(1, 16, u64::MAX, Arrivals::Even);
     let (socket, due) = burst_of(&mut deck, 0).unwrap();
     let right = reply(&deck, &due);
-    // The player stood still for an hour; the reply came after half of the timeout.
+    // The player stood still for an hour. The reply came after half of the timeout.
     let hour_ns = 3_600_000_000_000;
     let mut looks = 0;
     deck.for_each_awaited(hour_ns, |deck, looked_at| {
@@ -187,7 +188,7 @@ fn a_wrong_reply_after_the_timeout_settles_nothing() {
     accounts.check().unwrap();
 }
 
-/// Which sockets are looked at.
+/// The sockets that the deck looks at.
 fn look(deck: &mut Deck<'_>, now_ns: u64) -> Vec<usize> {
     let mut seen = Vec::new();
     deck.for_each_awaited(now_ns, |_, socket| seen.push(socket));
@@ -205,7 +206,7 @@ fn between_ticks_a_socket_that_waits_is_looked_at_every_so_often() {
     assert!(look(&mut deck, 5_400_000).is_empty());
     assert_eq!(burst_of(&mut deck, 5_450_000).unwrap().0, 1);
     assert_eq!(look(&mut deck, 5_600_000), [0]);
-    // However often a socket sends.
+    // The socket sent again, which changes nothing.
     assert_eq!(burst_of(&mut deck, 5_650_000).unwrap().0, 0);
     assert_eq!(look(&mut deck, 5_700_000), [1]);
     assert_eq!(look(&mut deck, 5_850_000), [0]);
@@ -231,7 +232,7 @@ fn a_round_is_made_in_parts_so_that_what_falls_due_meanwhile_leaves() {
     assert_eq!(parts.concat(), (0..20).collect::<Vec<_>>());
     assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [4; 5]);
     assert!(!deck.is_looking());
-    // Time runs out only when all were looked at, here a second and a tick later.
+    // Queries time out only when all sockets were looked at, here a second and a tick later.
     let late_ns = 25_000_000 + 2 * TIMEOUT_NS + TICK_NS;
     for turn in 0..4 {
         assert_eq!((look(&mut deck, late_ns + turn).len(), deck.tally.accounts.lost), (4, 0));
@@ -251,7 +252,7 @@ fn when_all_is_sent_a_round_is_made_in_one_go() {
     assert_eq!(look(&mut deck, 26_000_002).len(), 16, "and it is gone on with");
 }
 
-/// Deals all that may leave now, and notes it as sent.
+/// Deals all queries that may leave now, and records them as sent.
 fn deal_all(deck: &mut Deck<'_>, now_ns: u64) -> Vec<Due> {
     let (mut burst, mut all) = (Vec::new(), Vec::new());
     while deck.is_due(now_ns, 32) {
@@ -269,7 +270,7 @@ fn deal_all(deck: &mut Deck<'_>, now_ns: u64) -> Vec<Due> {
 fn what_falls_due_while_the_window_is_full_is_not_sent() {
     const MS: u64 = 1_000_000;
     let desk = Desk::new();
-    // A query every millisecond, 5 outstanding at most.
+    // A query every millisecond, at most 5 outstanding.
     let mut deck = desk.deck_with_window(1, 64, u64::MAX, Arrivals::Even, Some(5));
     let first = deal_all(&mut deck, 3 * MS);
     assert_eq!(first.len(), 4);
@@ -283,7 +284,7 @@ fn what_falls_due_while_the_window_is_full_is_not_sent() {
     assert_eq!(deal_all(&mut deck, 11 * MS).len(), 1, "of the two that are due");
     let accounts = deck.tally.accounts;
     assert_eq!((accounts.intended, accounts.sent, accounts.unsent), (12, 6, 6));
-    // When the timeouts of the others have gone by, the window is empty again.
+    // When the other queries' timeouts have passed, the window is empty again.
     deck.expire(2 * TIMEOUT_NS);
     assert!(!deck.is_held_back());
     deck.end();
@@ -297,14 +298,14 @@ fn what_falls_due_while_the_window_is_full_is_not_sent() {
 fn what_a_player_that_stood_still_comes_to_too_late_is_not_the_windows() {
     const MS: u64 = 1_000_000;
     let desk = Desk::new();
-    // It may lag by 10 ms.
+    // The lag allowed is 10 ms.
     let mut deck = desk.deck_with_window(1, 64, 10 * MS, Arrivals::Even, Some(5));
     assert_eq!(deal_all(&mut deck, 4 * MS).len(), 5);
     assert!(deck.is_held_back());
     assert_eq!(deal_all(&mut deck, 9 * MS).len(), 0);
     assert_eq!(deck.tally.unsent_for_window, 5, "those of 5 to 9 ms");
     assert_eq!(deal_all(&mut deck, 209 * MS).len(), 0);
-    // Of the 200 that fell due meanwhile 11 are no later than they may be.
+    // Of the 200 that fell due meanwhile, 11 are within the lag allowed.
     assert_eq!((deck.tally.unsent_for_window, deck.tally.accounts.unsent), (16, 205));
 }
 

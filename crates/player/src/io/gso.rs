@@ -1,7 +1,7 @@
-//! Batches with segmentation: the queries of a burst are ordered by length, the longest first, and those of equal
-//! length leave in one send that the kernel cuts into datagrams (`UDP_SEGMENT`), with one that is shorter as the last;
-//! replies that left the subject that way arrive that way (`UDP_GRO`). A socket whose device refuses segmented sends
-//! falls back to single ones.
+//! Batches with segmentation. The loop orders the queries of a burst by length, the longest first. Queries of equal length,
+//! and a shorter one after them, leave in one send that the kernel cuts into datagrams (`UDP_SEGMENT`). Replies that the
+//! subject sent in segments arrive as one message (`UDP_GRO`). A socket whose device refuses segmented sends falls back to
+//! single sends.
 
 use std::cmp::Reverse;
 use std::io;
@@ -16,7 +16,7 @@ use super::stage::write_query;
 use crate::deck::Due;
 use crate::plan::BURST_MOST;
 
-/// Messages that one receiving call takes.
+/// Messages that one receiving call takes at most.
 const REPLIES: usize = 32;
 
 pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
@@ -39,7 +39,6 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     stage.drain(|stage, now_ns| hear(stage, &mut replies, now_ns))
 }
 
-/// What sending takes.
 struct Sender {
     burst: Vec<Due>,
     runs: Vec<Range<usize>>,
@@ -58,7 +57,7 @@ impl Sender {
         }
     }
 
-    /// Sends what is due. Tells whether anything was.
+    /// Sends the due queries. Returns whether it sent any.
     #[inline]
     fn send_due(&mut self, stage: &mut Stage<'_>) -> bool {
         let Self { burst, runs, queries, segments } = self;
@@ -74,8 +73,8 @@ impl Sender {
     }
 }
 
-/// Sends a burst, each run in one message. A run that the kernel cannot cut is sent again query by query. Where that helps,
-/// everything later on this socket is sent so.
+/// Sends a burst, each run in one message. If the kernel cannot cut a run, its queries are sent again one by one. If that
+/// succeeds, the socket sends only single queries from then on.
 fn send(
     stage: &mut Stage<'_>,
     socket: usize,
@@ -120,7 +119,7 @@ fn send(
     }
 }
 
-/// Orders a burst by length, the longest first, unless all are equal, as they often are.
+/// Orders a burst by length, the longest first. Often all lengths are equal, and nothing moves.
 #[inline]
 fn order_by_length(burst: &mut [Due]) {
     if burst.iter().any(|due| due.bytes != burst[0].bytes) {
@@ -128,7 +127,7 @@ fn order_by_length(burst: &mut [Due]) {
     }
 }
 
-/// Cuts a burst, the longest first, into runs of at most `most` queries, each of which makes one message.
+/// Cuts a burst, ordered from the longest query, into runs of at most `most` queries. Each run makes one message.
 #[inline]
 fn cut_into_runs(burst: &[Due], most: usize, runs: &mut Vec<Range<usize>>) {
     runs.clear();
@@ -146,7 +145,7 @@ mod tests {
     use crate::deck::tests::Desk;
     use crate::plan::Arrivals;
 
-    /// The lengths of each run that a burst of queries of these lengths is cut into.
+    /// The lengths of the runs into which queries of these lengths are cut.
     fn cut(lengths: &[u16], most: usize) -> Vec<Vec<u16>> {
         let desk = Desk::new();
         let mut burst = Vec::new();

@@ -1,4 +1,4 @@
-//! Hearing in batches, for the loops that receive with `recvmmsg`: with segmentation a message may hold many
+//! Receiving in batches, for the loops that use `recvmmsg`. With segmentation a message may hold many
 //! replies.
 
 use std::io;
@@ -8,7 +8,7 @@ use kqps_kernel::batch::{RecvBatch, Wait};
 use super::Stage;
 use super::look::Look;
 
-/// Reads what has arrived on the sockets that are awaited now. Tells whether anything did.
+/// Reads what has arrived on the sockets that are due for a look. Returns whether anything did.
 #[inline]
 pub(super) fn hear(stage: &mut Stage<'_>, batch: &mut RecvBatch, now_ns: u64) -> io::Result<bool> {
     let (sockets, targets, most) = (stage.sockets, &stage.targets, stage.messages_most);
@@ -33,7 +33,7 @@ pub(super) fn hear(stage: &mut Stage<'_>, batch: &mut RecvBatch, now_ns: u64) ->
                 let message = batch.message(index);
                 last_ns = deck.arrival_ns(message.arrived_ns, now_ns);
                 let segments = message.bytes.chunks(message.segment_bytes.max(1));
-                // One without a byte is a datagram, too.
+                // An empty message is a datagram, too.
                 if message.from != targets[socket] || message.bytes.is_empty() {
                     deck.answers_nothing(segments.len().max(1) as u64);
                 } else {

@@ -1,49 +1,49 @@
-//! When a look at a socket is over, beside when the socket is empty. Who sends to a socket faster than it is read would
-//! otherwise keep the thread there. A socket is read in the order in which it was filled, so all that it held when the
-//! look began was read once something comes that arrived later by the kernel's time, or once as much was read as its
-//! buffer can hold: that bounds a look also where a datagram has no time of arrival, or the wall clock was set back.
+//! A bound on each look at a socket. If somebody sends to a socket faster than the player reads it, the socket never
+//! becomes empty and the thread would stay there. A socket returns datagrams in the order of their arrival. So a look is
+//! over when it reads a datagram that arrived, by the kernel's time, after the look began. It is also over once it has
+//! read as many messages as the buffer can hold. The second rule applies if a datagram has no time of arrival or the wall
+//! clock was set back.
 
 use std::io;
 
 use kqps_kernel::udp::UdpSocket;
 
-/// What the kernel books a message with at least: its own records of it (`SKB_TRUESIZE(0)`, 576 bytes on 64 bits).
+/// The least that the kernel accounts for a message, bytes: its own records (`SKB_TRUESIZE(0)`, 576 bytes on 64 bits).
 const MESSAGE_BYTES_LEAST: usize = 512;
 
-/// Each core may put one more into a buffer that is full.
+/// Each core may add one more message to a full buffer.
 const MESSAGES_BEYOND: usize = 1024;
 
-/// A look at one socket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     began_ns: u64,
-    /// Messages that may be left of those that were there when it began.
+    /// The most messages that may remain of those that were there when the look began.
     left: usize,
 }
 
 impl Look {
-    /// Begins at `began_ns`, on a socket whose buffer holds `most` messages at most.
+    /// Begins at `began_ns`, on a socket whose buffer holds at most `most` messages.
     #[inline]
     pub(super) fn begin(began_ns: u64, most: usize) -> Self {
         Self { began_ns, left: most }
     }
 
-    /// So many messages were read, the last of which arrived at `last_ns`. Tells whether all was read that was there when
-    /// the look began.
+    /// Records that `messages` messages were read, the last of which arrived at `last_ns`. Returns whether all messages
+    /// that were there when the look began have been read.
     #[inline]
     pub(super) fn has_read_all(&mut self, messages: usize, last_ns: u64) -> bool {
         self.left = if last_ns > self.began_ns { 0 } else { self.left.saturating_sub(messages) };
         self.is_over()
     }
 
-    /// Whether all was read that was there when it began.
+    /// Whether all messages that were there when the look began have been read.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         self.left == 0
     }
 }
 
-/// How many messages the fullest of these sockets can hold.
+/// The most messages that any of these sockets can hold. Fails if the kernel does not return a buffer's size.
 pub(super) fn messages_most(sockets: &[UdpSocket]) -> io::Result<usize> {
     let mut most = 0;
     for socket in sockets {

@@ -1,4 +1,4 @@
-//! Batches: a burst leaves in one `sendmmsg`, replies are read with `recvmmsg`.
+//! Batches: one `sendmmsg` sends a burst, and `recvmmsg` reads replies.
 
 use std::io;
 
@@ -31,7 +31,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     stage.drain(|stage, now_ns| hear(stage, &mut replies, now_ns))
 }
 
-/// Sends what is due. Tells whether anything was.
+/// Sends the due queries. Returns whether it sent any.
 #[inline]
 fn send_due(stage: &mut Stage<'_>, queries: &mut SendBatch, burst: &mut Vec<Due>) -> bool {
     let mut sent = false;

@@ -1,6 +1,6 @@
-//! One call per packet: `sendto` and `recvmsg`, much as most load generators do. The specimen to compare others
-//! with, whose replies carry the kernel's time of arrival like theirs: an open loop sleeps until a burst is due,
-//! and the time at which it reads would be told for the reply's.
+//! One call per packet: `sendto` and `recvmsg`, as in most load generators. This is the baseline for the other
+//! loops. Replies carry the kernel's time of arrival here too. An open loop sleeps until a burst is due, and
+//! otherwise the time of reading would count as the time of arrival.
 
 use std::io;
 
@@ -32,7 +32,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     stage.drain(|stage, now_ns| hear(stage, &mut buffer, now_ns))
 }
 
-/// Sends what is due, packet by packet. Tells whether anything was.
+/// Sends the due queries, packet by packet. Returns whether it sent any.
 #[inline]
 fn send_due(stage: &mut Stage<'_>, buffer: &mut [u8], burst: &mut Vec<Due>) -> bool {
     let mut sent = false;
@@ -56,7 +56,7 @@ fn send_due(stage: &mut Stage<'_>, buffer: &mut [u8], burst: &mut Vec<Due>) -> b
     sent
 }
 
-/// Reads what has arrived on the sockets that are awaited now, packet by packet.
+/// Reads what has arrived on the sockets that are due for a look, packet by packet.
 fn hear(stage: &mut Stage<'_>, buffer: &mut [u8], now_ns: u64) -> io::Result<bool> {
     let (sockets, targets, most) = (stage.sockets, &stage.targets, stage.messages_most);
     let mut outcome = Ok(false);

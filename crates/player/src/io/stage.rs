@@ -1,4 +1,4 @@
-//! What every loop shares besides the deck: when a thread rests, when it stops, and how it drains.
+//! What all loops share besides the deck: when a thread sleeps, when it stops, and how it drains.
 
 use std::io;
 use std::ops::Range;
@@ -16,33 +16,33 @@ use crate::deck::{Deck, Due};
 use crate::plan::Plan;
 use crate::precedence::Precedence;
 
-/// A thread without work looks at its stop flag at least this often.
+/// The longest time between two checks of the stop flag by a thread without work.
 const NAP_LONGEST_NS: u64 = 5_000_000;
 
-/// Naps of a closed loop that waits for replies to come together, at least and at most.
+/// The shortest and the longest nap of a closed loop that waits for several replies.
 const NAP_NS: u64 = 5_000;
 const NAP_MOST_NS: u64 = 200_000;
 
-/// After so many naps without a reply a closed loop waits for the next one instead.
+/// After this many naps without a reply, a closed loop waits for the next reply instead.
 const NAPS_MOST: u32 = 4;
 
-/// How often the kernel is asked again when it has no room for a packet, and how long is waited before.
+/// How often a send is tried again when the kernel has no room for a packet, and the pause before each try.
 pub(super) const SEND_TRIES: u32 = 20;
 const SEND_NAP_NS: u64 = 50_000;
 
-/// A thread that has more to send than it can looks after replies and its stop flag at least this often.
+/// The longest that a thread with more to send than it can goes on before it reads replies and checks its stop flag.
 const STRETCH_NS: u64 = 200_000;
 
-/// A thread's surroundings during a trial.
+/// What a thread has at hand during a trial.
 pub struct Stage<'a> {
     pub(crate) deck: Deck<'a>,
     pub(super) sockets: &'a [UdpSocket],
-    /// Whom each socket asks, and has replies from.
+    /// The target of each socket, from which its replies must come.
     pub(super) targets: Box<[Address]>,
     pub(super) burst_most: usize,
     /// Sockets that fell back from segmentation to single sends.
     pub(crate) fallbacks: u32,
-    /// Whether the trial was begun, not called off.
+    /// Whether the trial began and was not called off.
     pub(crate) begun: bool,
     /// When the first burst of this turn left.
     stretch_since_ns: Option<u64>,
@@ -51,29 +51,29 @@ pub struct Stage<'a> {
     stays_awake: bool,
     signals: Signals<'a>,
     readable: PollSet,
-    /// Messages that a socket's buffer can hold at most.
+    /// The most messages that a socket's buffer can hold.
     pub(super) messages_most: usize,
     naps: u32,
-    /// How an open loop's thread waits.
+    /// How an open loop's thread waits; `None` in a closed loop.
     pub(crate) wait: Option<Wait>,
     pub(crate) precedence: Precedence,
 }
 
-/// How a thread and its crew tell each other where they are.
+/// The signals between a thread and its crew.
 #[derive(Clone, Copy)]
 pub struct Signals<'a> {
-    /// Tells that the thread is ready, and waits to be told the common start; none when the trial is called off.
+    /// Reports that the thread is ready, and waits for the common start; `None` if the trial is called off.
     pub(crate) ready: &'a dyn Fn() -> Option<u64>,
     /// Ends the trial early, or at once.
     pub(crate) stop: &'a Interrupts,
-    /// Set when another thread failed: the trial is to end at once, and nobody asks what became of it.
+    /// Set when another thread failed. The trial ends at once, and its counts are dropped.
     pub(crate) broken: &'a AtomicBool,
-    /// Tells that the last query was sent.
+    /// Reports that the thread sent its last query.
     pub(crate) all_sent: &'a dyn Fn(),
 }
 
 impl<'a> Stage<'a> {
-    /// `targets` are those of the sockets, in their order. Fails when the process has no descriptors left.
+    /// `targets` are the targets of the sockets, in the same order. Fails if the process has no descriptors left.
     pub(crate) fn new(
         plan: &Plan,
         sockets: &'a [UdpSocket],
@@ -101,8 +101,8 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Gets ready, and waits for the common start; false when the trial is called off. Call it when all memory is there: what
-    /// takes time after it shows as lag.
+    /// Gets ready and waits for the common start. Returns false if the trial is called off. Allocate everything before this
+    /// call, since anything slow after it shows as lag.
     pub(super) fn begin(&mut self) -> io::Result<bool> {
         if self.has_own_core {
             self.precedence = Precedence::ask();
@@ -117,7 +117,7 @@ impl<'a> Stage<'a> {
         Ok(self.begun)
     }
 
-    /// The time now, and whether there is still something to send. Call it once a turn.
+    /// The current time, and whether there is still something to send. Call it once a turn.
     #[inline]
     pub(super) fn turn(&mut self) -> (u64, bool) {
         let now_ns = self.deck.now_ns();
@@ -134,16 +134,17 @@ impl<'a> Stage<'a> {
         self.signals.broken.load(Relaxed)
     }
 
-    /// Whether what is due leaves before replies are heard, which have their times of arrival from the kernel. Not in a
-    /// closed loop, where replies make room. What fell due while an open loop's window was full is given up by this, before a
-    /// reply makes room.
+    /// Whether due queries leave before replies are read. In an open loop they do, since replies carry the kernel's time of
+    /// arrival. In a closed loop they do not, since replies make room. So an open loop gives up what fell due while its
+    /// window was full, before a reply makes room.
     #[inline]
     pub(super) fn sends_first(&self) -> bool {
         self.deck.is_open()
     }
 
-    /// Takes the next burst that is to leave in this turn; the number of its socket, if there is one. After a while there
-    /// is none, however much is due, and after one burst of a closed loop, whose replies are to be heard first.
+    /// Takes the next burst of this turn. Returns the number of its socket, if there is a burst. After 200 µs there is
+    /// none, however much is due, so that the thread reads replies. A closed loop has one burst in a turn, since it must
+    /// read replies next.
     #[inline]
     pub(super) fn next_burst(&mut self, burst: &mut Vec<Due>) -> Option<usize> {
         let now_ns = self.deck.now_ns();
@@ -157,7 +158,7 @@ impl<'a> Stage<'a> {
         (!burst.is_empty()).then_some(socket)
     }
 
-    /// Writes the queries of a burst, each as a message of its own.
+    /// Writes each query of a burst as a message of its own.
     #[inline]
     pub(super) fn write_queries(&self, socket: usize, burst: &[Due], queries: &mut SendBatch) {
         queries.clear();
@@ -167,8 +168,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Rests until there is likely something to do: until a burst is due, or replies have come together. Not in the
-    /// middle of a round of looks. `heard` says whether a reply came in this turn.
+    /// Sleeps until there is probably something to do: until a burst is due, or until several replies have come. Does not
+    /// sleep during a round of looks. `heard` is whether a reply came in this turn.
     pub(super) fn rest(&mut self, now_ns: u64, heard: bool) -> io::Result<()> {
         if self.deck.is_looking() {
             return Ok(());
@@ -182,7 +183,7 @@ impl<'a> Stage<'a> {
         }
         self.naps = if heard { 0 } else { self.naps + 1 };
         match self.deck.refill_ns(self.burst_most) {
-            // Replies are left to come together: looking at every one costs both sides more than it brings.
+            // Wait for several replies: a look for each reply costs both sides more than it gains.
             Some(refill_ns) if self.naps < NAPS_MOST => {
                 self.deck.sleep_until_ns(now_ns + refill_ns.clamp(NAP_NS, NAP_MOST_NS));
             }
@@ -193,8 +194,8 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Everything was sent: tells the crew, then listens through `hear` until every query is settled or the
-    /// drain is over, looks at every socket once more, and settles the rest.
+    /// Ends the sending. Reports to the crew that everything was sent, then reads replies through `hear` until every query
+    /// is settled or the drain is over. Then it looks at every socket once more, and settles the remaining queries.
     pub(super) fn drain(
         &mut self,
         mut hear: impl FnMut(&mut Self, u64) -> io::Result<bool>,
@@ -218,14 +219,14 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Waits a little for room in a socket's send buffer.
+    /// Sleeps 50 µs, to wait for room in a socket's send buffer.
     pub(super) fn wait_for_room(&self) {
         self.deck.sleep_until_ns(self.deck.now_ns() + SEND_NAP_NS);
     }
 
-    /// Sends through `send`, which says how many messages the kernel took of those that are left; asks again
-    /// for a while when it has no room. Each message is booked with the time at which the kernel took it up, by
-    /// [`taken_up_ns`], or with the error that it was refused with in the end.
+    /// Sends through `send`, which returns how many of the remaining messages the kernel took. If the kernel has no room,
+    /// tries again up to [`SEND_TRIES`] times. Calls `book` for each message, with the time at which the kernel took it
+    /// (see [`taken_up_ns`]) or with the error of the last try.
     #[inline]
     pub(super) fn send_all(
         &mut self,
@@ -266,17 +267,17 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// When the kernel took up a message of those that one call handed over: it takes one after the other, the first as
-/// the call begins.
+/// When the kernel took a message of those that one call passed to it. It takes one after the other, the first as the call
+/// begins.
 #[inline]
 pub(super) fn taken_up_ns(call_ns: &Range<u64>, message: usize, messages: usize) -> u64 {
     call_ns.start + (call_ns.end - call_ns.start) * message as u64 / messages as u64
 }
 
-/// `EAGAIN`.
+/// The error number `EAGAIN`.
 pub(super) const WOULD_BLOCK: i32 = 11;
 
-/// Copies a query into a buffer of its length, with its ID.
+/// Copies a query into a buffer of its length, and writes its ID.
 #[inline]
 pub(super) fn write_query(deck: &Deck<'_>, due: &Due, buffer: &mut [u8]) {
     buffer.copy_from_slice(deck.query(due.query).message);
@@ -346,7 +347,7 @@ mod tests {
         assert!(Plan { coalesce: AWAKE_COALESCE_MOST, ..open }.stays_awake());
     }
 
-    /// What became of three messages, where the kernel answers as `send` does.
+    /// The outcome of three sends, with `send` in the place of the kernel.
     fn outcomes(mut send: impl FnMut(usize) -> io::Result<usize>) -> Vec<Result<(), i32>> {
         let (desk, stop, broken) = (Desk::new(), Interrupts::default(), AtomicBool::new(false));
         let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &UdpOptions::default()).unwrap();
@@ -368,7 +369,7 @@ mod tests {
         let mut calls = 0;
         let told = outcomes(|first| {
             calls += 1;
-            // Room for one, then none for a while, then for all.
+            // There is room for one, then for none for a while, then for all.
             Ok(match calls {
                 1 => 1,
                 2..=10 => 0,

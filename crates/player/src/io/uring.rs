@@ -1,4 +1,4 @@
-//! Completion queues: one ring receives, a multishot receive on every socket filling provided buffers; another
+//! Completion queues. One ring receives: a multishot receive on every socket fills provided buffers. The other
 //! sends each burst in one submission.
 
 use std::io;
@@ -14,12 +14,12 @@ use super::stage::{SEND_TRIES, taken_up_ns};
 use crate::deck::Due;
 use crate::plan::BURST_MOST;
 
-/// Provided buffers: replies that may arrive between two looks. When they run out a receive ends and is
-/// armed again; what waits meanwhile stays in the socket's buffer.
+/// Provided buffers: replies that may arrive between two looks. If they run out, a receive ends and must be armed
+/// again. Datagrams then wait in the socket's buffer.
 const BUFFERS: u16 = 1024;
 
-/// Sockets of which the kernel finishes receives in one look at least, each in its turn (`IO_LOCAL_TW_DEFAULT_MAX`
-/// of Linux 6.13 and later is 20; there was no limit before).
+/// Sockets whose receives the kernel completes in one look, at least, each in its turn. `IO_LOCAL_TW_DEFAULT_MAX`
+/// of Linux 6.13 and later is 20; earlier kernels have no limit.
 const SOCKETS_AT_A_TIME: usize = 16;
 
 pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
@@ -46,7 +46,6 @@ pub(super) fn play(stage: &mut Stage<'_>) -> io::Result<()> {
     stage.drain(|stage, now_ns| hear(stage, &mut ring, &mut looks, now_ns))
 }
 
-/// What sending takes.
 struct Sender {
     ring: SendRing,
     queries: SendBatch,
@@ -64,7 +63,7 @@ impl Sender {
         })
     }
 
-    /// Sends what is due. Tells whether anything was.
+    /// Sends the due queries. Returns whether it sent any.
     fn send_due(&mut self, stage: &mut Stage<'_>) -> io::Result<bool> {
         let Self { ring, queries, burst, outcomes } = self;
         let mut sent = false;
@@ -97,13 +96,13 @@ impl Sender {
     }
 }
 
-/// Takes in what the kernel finished. Tells whether anything arrived. One look does not bring everything: the
-/// kernel finishes a limited number of receives at a time, and those that ended for want of buffers are to be
-/// armed again. So before time runs out for a query, it looks until nothing is left that was there as it began.
+/// Handles completed receives. Returns whether anything arrived. One look does not return everything: the kernel
+/// completes a limited number of receives at a time, and a receive that ran out of buffers must be armed again. So
+/// at a tick, before queries time out, this looks until it has read everything that was there when it began.
 fn hear(stage: &mut Stage<'_>, ring: &mut Ring, looks: &mut [Look], now_ns: u64) -> io::Result<bool> {
     let tick = stage.deck.tick(now_ns);
     looks.fill(Look::begin(now_ns, stage.messages_most));
-    // So many looks in a row that bring nothing of then: each socket has had a turn.
+    // After this many looks in a row without such a datagram, each socket has had a turn.
     let vain_most = if tick { 1 + looks.len() / SOCKETS_AT_A_TIME } else { 1 };
     let (mut heard, mut vain) = (false, 0);
     while vain < vain_most {
@@ -122,18 +121,18 @@ fn hear(stage: &mut Stage<'_>, ring: &mut Ring, looks: &mut [Look], now_ns: u64)
     Ok(heard)
 }
 
-/// What one look at the completions brought.
+/// What one look at the completions returned.
 #[derive(Default)]
 struct Seen {
-    /// Anything.
+    /// Anything arrived.
     heard: bool,
-    /// Something that was there as the looking began.
+    /// A datagram arrived that was there when looking began.
     of_then: bool,
-    /// A receive had ended and was armed again, of a socket that may hold more of then.
+    /// A receive had ended and was armed again, on a socket that may hold more such datagrams.
     left_off: bool,
 }
 
-/// Takes in what is finished now.
+/// Handles the receives that are complete now.
 #[inline]
 fn look_once(stage: &mut Stage<'_>, ring: &mut Ring, looks: &mut [Look], now_ns: u64) -> io::Result<Seen> {
     let mut seen = Seen::default();

@@ -1,9 +1,9 @@
-//! Waiting for the moment at which a burst is to leave: asleep while there is time, and awake for the last stretch of it
-//! where the thread has a core of its own. A sleeper comes late, by a few microseconds on a host of its own and by tens
-//! of them on a virtual machine, and late is what it sends then.
+//! Waits until a burst should leave. The thread sleeps while there is time. If it has a core of its own, it spins for the
+//! last stretch. A sleeping thread wakes late, by a few microseconds on physical hardware and by tens of microseconds on a
+//! virtual machine, and its queries would be late too.
 //!
-//! A sleep costs less when its end was told while the one before it lasted ([`Alarms`]). So the moment after the next one
-//! is foreseen, from how late sleepers come here, and kept to where it turns out good enough.
+//! A sleep costs less if its end was announced during the sleep before it ([`Alarms`]). So the thread predicts its next
+//! sleep from how late it usually wakes, and keeps to the prediction if it is good enough.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -14,33 +14,32 @@ use kqps_kernel::clock;
 use super::withheld::{Vigil, Withheld};
 use crate::deck::Deck;
 
-/// Naps that tell how late a sleeper comes, and how long each is to last.
+/// The naps that measure how late a sleeping thread wakes, and the length of each.
 const NAPS: usize = 21;
 const NAP_NS: u64 = 20_000;
 
-/// One that comes even later was held up by something that passes.
+/// A thread that wakes later than this was held up by something temporary.
 const LATE_MOST_NS: u64 = 50_000;
 
-/// How a thread waits.
 #[derive(Debug)]
 pub(crate) struct Wait {
     alarms: Alarms,
-    /// How late a sleeper comes.
+    /// How late a sleeping thread usually wakes.
     late: Usual,
-    /// Whether the thread stays awake for the last stretch of every wait, which is how late sleepers come.
+    /// Whether the thread spins for the last stretch of every wait. The stretch is as long as `late`.
     stays_awake: bool,
     /// How long after the end of a sleep the thread waits again.
     away: Usual,
-    /// When the last sleep was to end, while the thread is away.
+    /// When the last sleep should have ended, while the thread does other work.
     woken_ns: Option<u64>,
-    /// For how long it was awake with nothing to do.
+    /// For how long the thread spun with nothing to do, nanoseconds.
     awake_in_all_ns: u64,
-    /// What was seen to be withheld, if nothing else needs the core.
+    /// Time in which the core was withheld, as far as the thread saw it.
     pub(crate) withheld: Withheld,
 }
 
 impl Wait {
-    /// For a thread that sleeps until its moment, and comes late.
+    /// For a thread that sleeps until its burst leaves, and wakes late.
     pub(crate) fn asleep() -> io::Result<Self> {
         Ok(Self {
             alarms: Alarms::new()?,
@@ -53,7 +52,7 @@ impl Wait {
         })
     }
 
-    /// Stays awake for the last stretch from now on. It takes a few naps, in about a millisecond.
+    /// From now on, spins for the last stretch of each wait. First takes 21 naps of 20 µs, which last about 1 ms.
     pub(crate) fn stay_awake_at_last(&mut self) -> io::Result<()> {
         let nap = |_| {
             let end_ns = clock::now_ns() + NAP_NS;
@@ -67,18 +66,19 @@ impl Wait {
         Ok(())
     }
 
-    /// The last stretch of a wait, in which the thread stays awake; 0 when it does not.
+    /// The last stretch of a wait, for which the thread spins, nanoseconds; 0 if it sleeps to the end.
     fn awake_ns(&self) -> u64 {
         if self.stays_awake { self.late.ns } else { 0 }
     }
 
-    /// For how long it was awake with nothing to do, in nanoseconds.
+    /// For how long the thread spun with nothing to do, nanoseconds.
     pub(crate) fn awake_in_all_ns(&self) -> u64 {
         self.awake_in_all_ns
     }
 
-    /// Waits for the next burst of at most `most` queries, which may leave and is to leave at the ends of `leaves`, but no
-    /// longer than until `latest_ns`, give or take what a sleeper comes late. The deck is told when it leaves.
+    /// Waits for the next burst of at most `most` queries. `leaves` holds the earliest and the intended time at which it
+    /// leaves. Waits no longer than until `latest_ns`, plus the usual delay of a sleep. A thread that does not spin sets in
+    /// the deck when the burst leaves.
     pub(super) fn until(
         &mut self,
         deck: &mut Deck<'_>,
@@ -101,11 +101,11 @@ impl Wait {
             return Ok(());
         }
         if self.stays_awake {
-            // A short one is spent awake.
+            // A short wait has no sleep.
             if at_ns > now_ns + self.awake_ns() + NAP_NS {
                 self.sleep(deck, self.wake_ns(deck, due_ns, at_ns), at_ns, most)?;
             } else if at_ns > now_ns + NAP_NS {
-                // Without sleeps it would never be found that they no longer end so late.
+                // Without sleeps the thread would never learn that they no longer end so late.
                 self.late.fade();
             }
             self.stay_awake(deck, at_ns);
@@ -117,7 +117,7 @@ impl Wait {
         }
     }
 
-    /// Stays awake until `at_ns`.
+    /// Spins until `at_ns`.
     fn stay_awake(&mut self, deck: &Deck<'_>, at_ns: u64) {
         let mut now_ns = deck.now_ns();
         if now_ns >= at_ns {
@@ -132,8 +132,8 @@ impl Wait {
         self.awake_in_all_ns += vigil.awake_ns();
     }
 
-    /// When to wake up for a burst that may leave at `due_ns` and is to leave at `at_ns`: as was foreseen, if that is good
-    /// enough. Who stays awake at last must not be late; who does not is as late as sleepers are.
+    /// When to wake up for a burst that may leave at `due_ns` and should leave at `at_ns`: at the predicted time, if it is
+    /// good enough. A spinning thread must wake on time. A sleeping one may be late by its usual delay.
     fn wake_ns(&self, deck: &Deck<'_>, due_ns: u64, at_ns: u64) -> u64 {
         let wake_ns = at_ns.saturating_sub(self.awake_ns());
         let good = if self.stays_awake {
@@ -145,13 +145,13 @@ impl Wait {
         foreseen_ns.filter(|foreseen_ns| good.contains(foreseen_ns)).unwrap_or(wake_ns)
     }
 
-    /// Sleeps until `wake_ns`, if that is still to come, for a burst that takes what is due by `leaves_ns`. Tells when the
-    /// sleep after it will end, unless the thread will still be away then.
+    /// Sleeps until `wake_ns`, if that is still to come, for a burst that takes what is due by `leaves_ns`. Announces the
+    /// end of the sleep after it, unless the thread will still be busy then.
     fn sleep(&mut self, deck: &Deck<'_>, wake_ns: u64, leaves_ns: u64, most: usize) -> io::Result<()> {
         if wake_ns <= deck.now_ns() {
             return Ok(());
         }
-        // The stretch may be a step longer by then, and what was foreseen must not be late for it.
+        // The stretch may be a step longer by then, and the predicted time must not be late for it.
         let awake_ns = if self.stays_awake { self.late.next_most_ns() } else { 0 };
         let then_ns = deck.leaves_after_ns(leaves_ns, most).map(|then_ns| then_ns.saturating_sub(awake_ns));
         let then_ns = then_ns.filter(|&then_ns| then_ns > wake_ns + self.away.ns);
@@ -164,30 +164,32 @@ impl Wait {
     }
 }
 
-/// How long something takes as a rule: a quantile, to which steps lead, and which a rare stall does not move.
+/// The usual length of something: a running estimate of a quantile, which moves in fixed steps. One rare stall hardly moves
+/// it.
 #[derive(Debug)]
 struct Usual {
     ns: u64,
-    /// The step up. In the long run steps lead as far up as down, so with one of four steps down one time in five is longer.
+    /// The step up. In the long run, steps up and steps down cancel. So if a step up is as long as four steps down, one
+    /// time in five is longer than the estimate.
     up_ns: u64,
 }
 
 impl Usual {
-    /// The step down, and the one where nothing was learned.
+    /// The step down, and the step if nothing was learned.
     const STEP_NS: u64 = 250;
     const FADE_NS: u64 = 1;
 
-    /// What half of the times are below, as far as is known.
+    /// Estimates the median.
     fn median(ns: u64) -> Self {
         Self { ns, up_ns: Self::STEP_NS }
     }
 
-    /// What four in five times are below, as far as is known.
+    /// Estimates the length that four in five do not exceed.
     fn four_fifths(ns: u64) -> Self {
         Self { ns, up_ns: 4 * Self::STEP_NS }
     }
 
-    /// Takes in how long it took this time.
+    /// Records one length.
     fn learn(&mut self, ns: u64) {
         if ns > self.ns {
             self.ns += self.up_ns;
@@ -196,12 +198,12 @@ impl Usual {
         }
     }
 
-    /// The most that it can be once it has learned again.
+    /// The estimate after the next step up.
     fn next_most_ns(&self) -> u64 {
         self.ns + self.up_ns
     }
 
-    /// Trusts it a little less, since nothing was learned this time: a thousand such times undo one step up of four.
+    /// Lowers the estimate by 1 ns, since nothing was learned this time. A thousand such steps undo one long step up.
     fn fade(&mut self) {
         self.ns = self.ns.saturating_sub(Self::FADE_NS);
     }
@@ -215,7 +217,7 @@ mod tests {
 
     const MOST: usize = 32;
 
-    /// Waits for a burst that is to leave at this time, as it is due.
+    /// Waits for a burst that should leave at this time, when it is due.
     fn wait_until(wait: &mut Wait, deck: &mut Deck<'_>, at_ns: u64, latest_ns: u64) {
         wait.until(deck, at_ns..=at_ns, MOST, latest_ns).unwrap();
     }
@@ -254,8 +256,8 @@ mod tests {
         }
     }
 
-    /// When a thread wakes up for a burst that may leave 1 ms and is to leave 2 ms from `now_ns`, and for which `told_ns`
-    /// was foreseen.
+    /// When a thread wakes up for a burst that may leave 1 ms after `now_ns` and should leave 2 ms after. `told_ns` is the
+    /// predicted time.
     fn wakes_ns(wait: &mut Wait, deck: &Deck<'_>, now_ns: u64, told_ns: Option<u64>) -> u64 {
         let told_ns = told_ns.map(|told_ns| deck.clock_ns(now_ns + told_ns));
         wait.alarms.sleep_until_ns(1, told_ns).unwrap();
@@ -269,7 +271,7 @@ mod tests {
         let now_ns = deck.now_ns();
         let mut asleep = Wait { late: Usual::median(17_000), ..Wait::asleep().unwrap() };
         let mut awake = awake_for(10_000);
-        // Not before the burst may leave, and no later than a sleeper is anyway.
+        // Not before the burst may leave, and no later than the usual delay of a sleep.
         for (told_ns, wakes_at_ns) in [
             (999_999, 2_000_000),
             (1_000_000, 1_000_000),
@@ -279,7 +281,7 @@ mod tests {
         ] {
             assert_eq!(wakes_ns(&mut asleep, &deck, now_ns, Some(told_ns)), wakes_at_ns);
         }
-        // Not so early that much of the wait is spent awake, and never late.
+        // Not so early that the thread spins for much of the wait, and never late.
         for (told_ns, wakes_at_ns) in
             [(1_969_999, 1_990_000), (1_970_000, 1_970_000), (1_990_000, 1_990_000), (1_990_001, 1_990_000)]
         {
@@ -313,9 +315,9 @@ mod tests {
         wait.withheld.runs_first = true;
         let now_ns = deck.now_ns();
         let ago_ns = now_ns - 4_000_000_000;
-        // It was to look at its stop flag seconds ago.
+        // The thread should have checked its stop flag seconds ago.
         wait_until(&mut wait, &mut deck, now_ns + 3_600_000_000_000, ago_ns);
-        // It came back seconds after the moment that was foreseen.
+        // The thread came back seconds after the predicted time.
         let told_ns = deck.clock_ns(ago_ns);
         wait.alarms.sleep_until_ns(1, Some(told_ns)).unwrap();
         let leaves = ago_ns - 1..=now_ns + 1_000_000;
@@ -335,7 +337,7 @@ mod tests {
         assert!((16_000..=20_000).contains(&four_fifths.ns), "{four_fifths:?}");
     }
 
-    /// A thread that stays awake for what sleepers are late, which it takes to be `late_ns`.
+    /// A thread that spins for the last `late_ns` of each wait.
     fn awake_for(late_ns: u64) -> Wait {
         Wait { late: Usual::four_fifths(late_ns), stays_awake: true, ..Wait::asleep().unwrap() }
     }

@@ -1,35 +1,35 @@
-//! Time in which a core was withheld from a thread that has it for itself: a hypervisor may take a core away and not tell
-//! it as stolen. It is seen only while the thread has nothing to do, and so does nothing that might take as long.
+//! Time in which a core was withheld from a thread that owns it. A hypervisor may take a core away without reporting the
+//! time as stolen. The thread can see this only while it has nothing to do, and so does nothing that might take as long.
 
 use kqps_kernel::clock;
 
-/// Less than this in one piece may be an interrupt.
+/// A shorter interruption may be an interrupt.
 const LEAST_NS: u64 = 1_000_000;
 
-/// What was withheld from one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Withheld {
     ns: u64,
-    /// Whether the thread runs before all others of its core: only then no other can have kept it from waking up.
+    /// Whether the thread runs before all others of its core. Only then can no other thread have delayed it.
     pub(super) runs_first: bool,
 }
 
 impl Withheld {
-    /// Nanoseconds in all.
+    /// The time in all, nanoseconds.
     pub(crate) fn ns(&self) -> u64 {
         self.ns
     }
 
-    /// The thread was asleep, and came so late.
+    /// Records that the thread slept and woke `late_ns` late.
     pub(super) fn slept(&mut self, late_ns: u64) {
         if self.runs_first && late_ns > LEAST_NS {
             self.ns += late_ns;
         }
     }
 
-    /// The thread was awake and saw the clock go on by `gap_ns` between two looks, since when or earlier it had used
-    /// `used_ns` of CPU time. Another thread's turn is not booked on it, but what a hypervisor does not tell is. How much
-    /// was withheld is returned, too.
+    /// Records that the thread was awake and its clock advanced by `gap_ns` between two readings. `used_ns` is the CPU
+    /// time that it used since the first reading or earlier. While another thread runs, its CPU time does not advance.
+    /// While a hypervisor withholds the core without reporting it, the CPU time does. Returns how much was withheld,
+    /// nanoseconds.
     pub(super) fn was_awake(&mut self, gap_ns: u64, used_ns: u64) -> u64 {
         let withheld_ns = if gap_ns > LEAST_NS { gap_ns.min(used_ns) } else { 0 };
         self.ns += withheld_ns;
@@ -37,10 +37,10 @@ impl Withheld {
     }
 }
 
-/// A thread that stays awake with nothing to do.
+/// A thread that spins with nothing to do.
 pub(super) struct Vigil<'a> {
     withheld: &'a mut Withheld,
-    /// When it looked at the clock last, and what CPU time it had used when it last looked at that.
+    /// The last reading of the clock, and the CPU time at its last reading.
     looked_ns: u64,
     cpu_ns: u64,
     awake_ns: u64,
@@ -52,7 +52,7 @@ impl<'a> Vigil<'a> {
         Self { withheld, looked_ns: now_ns, cpu_ns: clock::thread_cpu_ns(), awake_ns: 0 }
     }
 
-    /// It looks at the clock again, which shows `now_ns`.
+    /// Records a reading of the clock, `now_ns`.
     #[inline]
     pub(super) fn look(&mut self, now_ns: u64) {
         let gap_ns = now_ns - self.looked_ns;
@@ -63,7 +63,7 @@ impl<'a> Vigil<'a> {
         }
     }
 
-    /// For how long it was awake in fact, nanoseconds.
+    /// For how long the thread was really awake, nanoseconds.
     pub(super) fn awake_ns(self) -> u64 {
         self.awake_ns
     }
@@ -106,7 +106,7 @@ mod tests {
         let mut withheld = Withheld::default();
         let mut vigil = Vigil::begin(&mut withheld, 0);
         while clock::thread_cpu_ns() < vigil.cpu_ns + 3_000_000 {}
-        // By this clock 3 ms in one piece, in which it used all of the CPU time.
+        // The clock advances by 3 ms at once, and the CPU time advances as much.
         for now_ns in [10_000, 20_000, 3_020_000, 3_030_000] {
             vigil.look(now_ns);
         }

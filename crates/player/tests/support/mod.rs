@@ -1,4 +1,4 @@
-//! What the tests of whole trials share: a plan to be varied, and queries that live as long as a test.
+//! What the tests of whole trials share: a plan to vary, and queries in a temporary folder.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -35,14 +35,14 @@ pub(crate) fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
     }
 }
 
-/// Queries, and the folder that they lie in.
+/// Queries, and the temporary folder that holds them.
 pub(crate) struct Queries {
     pub(crate) dataset: Dataset,
     _folder: TempDir,
 }
 
 impl Queries {
-    /// Those of a query file with this content.
+    /// The queries of a file with this content.
     pub(crate) fn of(content: impl AsRef<[u8]>, format: Format) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("queries");

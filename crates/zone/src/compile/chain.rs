@@ -1,5 +1,6 @@
-//! The last step for zones that are signed with NSEC3 (RFC 5155): its records in the order of their hashes, and
-//! for every name of the zone the place of its own, so that a negative answer need not hash names that exist.
+//! The last step for zones that are signed with NSEC3 (RFC 5155). It puts the NSEC3 records in the order of
+//! their hashes, and gives every name of the zone the place of its record. So a negative answer need not hash
+//! names that exist.
 
 use kqps_message::rtype;
 
@@ -14,10 +15,10 @@ use crate::zone::denial::{Chain, LABEL_BYTES};
 use crate::zone::node::{ALIGNMENT, OCCLUDED, Rrset, UNCHAINED};
 use crate::zone::part::Part;
 
-/// The only hash algorithm there is.
+/// The only defined hash algorithm.
 const SHA1: u8 = 1;
 
-/// How a chain hashes: the fields of an NSEC3PARAM record and the first of an NSEC3 record.
+/// The parameters of a chain: the fields of an NSEC3PARAM record and the first fields of an NSEC3 record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Parameters<'a> {
     algorithm: u8,
@@ -33,8 +34,8 @@ impl<'a> Parameters<'a> {
     }
 }
 
-/// The chain that the apex's NSEC3PARAM records announce, and how many records `entries` are. Those of other
-/// chains, which a signer may be building or removing, are only transferred.
+/// The chain that the apex's NSEC3PARAM records announce, and the number of records in `entries`. A signer may
+/// be building or removing other chains. Their records are only transferred.
 pub(crate) fn build(
     batches: &[Batch],
     mut entries: Vec<Entry>,
@@ -44,7 +45,7 @@ pub(crate) fn build(
     let announced: Vec<Parameters<'_>> = announced
         .iter()
         .flat_map(|rrset| rrset.data())
-        // One with flags announces a chain that is not complete (RFC 5155, section 4.1.2).
+        // NSEC3PARAM with flags announces a chain that is not complete (RFC 5155, section 4.1.2).
         .filter(|data| data.get(1) == Some(&0))
         .filter_map(Parameters::read)
         .filter(|parameters| parameters.algorithm == SHA1)
@@ -60,7 +61,7 @@ pub(crate) fn build(
             left = others;
         }
     }
-    // The chain of the announced parameters that most of the records have.
+    // Of the announced parameters, those that most of the records have.
     let chosen = announced.into_iter().max_by_key(|parameters| {
         groups.iter().filter(|group| group.iter().any(|held| is_of(&held.record, parameters))).count()
     });
@@ -93,7 +94,7 @@ fn is_of(record: &Record<'_>, parameters: &Parameters<'_>) -> bool {
     record.rtype == rtype::NSEC3 && Parameters::read(record.data) == Some(*parameters)
 }
 
-/// Tells every node of a part its place in the chain.
+/// Gives every node of a part its place in the chain.
 pub(crate) fn connect(parts: &mut [Part], chain: &Chain, threads: usize) {
     parallel::map(parts.iter_mut().collect(), threads, |part| {
         let places: Vec<(usize, u32)> = part

@@ -1,4 +1,4 @@
-//! What can be wrong with the records of a zone, and where.
+//! The errors and warnings of a zone's records, with their place.
 
 use std::fmt;
 use std::path::Path;
@@ -8,30 +8,30 @@ use kqps_message::{name, rtype};
 
 use crate::compile::lines::{Lines, Place};
 
-/// How bad a fault is.
+/// The severity of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The zone cannot be served.
     Error,
-    /// The zone is served, but hardly as it was meant.
+    /// The zone is served, but probably not as intended.
     Warning,
 }
 
 /// Something wrong with a zone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
-    /// The line on which the record at fault begins, counted from 1; the first one where the record is missing.
+    /// The line on which the record with the fault begins, counted from 1; the first line if a record is missing.
     pub line: u32,
-    /// The byte of that line at which it begins, counted from 1.
+    /// The byte of that line at which the record begins, counted from 1.
     pub column: u32,
     /// What is wrong.
     pub what: What,
-    /// The file of the line, where it is included by the zone's own one.
+    /// The file of the line, if the zone's own file includes it; `None` for the zone's own file.
     pub file: Option<Arc<Path>>,
 }
 
 impl Fault {
-    /// How bad it is.
+    /// Whether it is an error or a warning.
     pub fn severity(&self) -> Severity {
         self.what.severity()
     }
@@ -43,7 +43,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A name of the zone, shown in presentation form.
+/// A name of the zone, printed in presentation form.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner(Box<[u8]>);
 
@@ -65,18 +65,18 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// What is wrong.
+/// What is wrong with a zone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     /// The zone has no SOA record at its apex (RFC 1035, section 5.2).
     NoSoa,
-    /// It has several (RFC 1035, section 5.2).
+    /// The zone has several SOA records at its apex (RFC 1035, section 5.2).
     SeveralSoa,
     /// A SOA record stands below the apex.
     SoaBelowApex(Owner),
     /// The zone has no NS record at its apex (RFC 1035, section 5.2).
     NoNs,
-    /// A record is not of this zone.
+    /// A record's owner is not in this zone.
     OutOfZone(Owner),
     /// A CNAME record is not alone at its name (RFC 2181, section 10.1).
     CnameNotAlone(Owner),
@@ -86,20 +86,21 @@ pub enum What {
     SeveralDname(Owner),
     /// The zone is larger than the format of its memory allows.
     TooLarge,
-    /// Records of one RRset have different TTLs; this one, the least, is taken (RFC 2181, section 5.2).
+    /// Records of one RRset have different TTLs. The RRset gets this one, the lowest (RFC 2181, section 5.2).
     TtlsDiffer(Owner, u16, u32),
-    /// The signatures of an RRset have a greater TTL than this one of the RRset, which is taken (RFC 4034, section 3).
+    /// The signatures of an RRset have a greater TTL than the RRset. They get this TTL of the RRset (RFC 4034, section
+    /// 3).
     SignatureTtl(Owner, u16, u32),
     /// A name server below a cut has no address there, so the delegation leads nowhere.
     NoGlue(Owner),
     /// A name server within the zone has no address.
     NoAddress(Owner),
-    /// A name is below a cut or a DNAME record and is no glue, so it is never answered with.
+    /// A name is below a cut or a DNAME record and is not glue, so it is never in an answer.
     Occluded(Owner),
 }
 
 impl What {
-    /// How bad it is.
+    /// Whether it is an error or a warning.
     pub fn severity(&self) -> Severity {
         match self {
             Self::TtlsDiffer(..)
@@ -144,18 +145,18 @@ impl fmt::Display for What {
     }
 }
 
-/// So many faults of a severity are reported; a zone in which all is wrong has millions.
+/// The most faults of a severity that are reported. A zone in which everything is wrong has millions.
 const REPORTED_MAX: usize = 20;
 
-/// Collects faults, keeping of each severity those with the lowest lines.
+/// Collects faults, and keeps those with the lowest lines of each severity.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     found: Vec<Found>,
-    /// How many more there were of each severity.
+    /// The number of further faults of each severity.
     more: [u64; 2],
 }
 
-/// A fault, and its line in the row of all lines, in which 0 is none.
+/// A fault, and its line in the row of all lines. Line 0 stands for no line.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Found {
     line: u32,
@@ -178,7 +179,7 @@ impl Faults {
         self.sift();
     }
 
-    /// Keeps the first of each severity, by line.
+    /// Keeps the first faults of each severity, by line.
     fn sift(&mut self) {
         self.found.sort_unstable();
         self.found.dedup();
@@ -197,7 +198,7 @@ impl Faults {
         self.found.iter().any(|found| found.what.severity() == Severity::Error)
     }
 
-    /// What is to be reported, with its place; and how many more there were of each severity.
+    /// The faults to report, with their place, and the number of further faults of each severity.
     pub(crate) fn reported(mut self, lines: &Lines) -> (Vec<Fault>, [u64; 2]) {
         self.sift();
         let placed = |Found { line, what }| {

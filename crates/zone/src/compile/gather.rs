@@ -1,5 +1,5 @@
-//! The second step: the entries of one part are put in the order of their hashes, records of one name are
-//! brought together, and nodes and their index are written from front to back.
+//! The second step. It sorts the entries of one part by their hashes, brings the records of each name
+//! together, and writes nodes and their index from front to back.
 
 use crate::batch::{Batch, Record};
 use crate::compile::fault::Faults;
@@ -10,7 +10,7 @@ use crate::zone::index::Index;
 use crate::zone::node::{self, ALIGNMENT, CHAINED};
 use crate::zone::part::{Part, address};
 
-/// What gathering needs to know of the zone.
+/// What this step needs to know of the zone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ground<'a> {
     pub apex: Apex<'a>,
@@ -20,19 +20,19 @@ pub(crate) struct Ground<'a> {
     pub chained: bool,
 }
 
-/// A part, and what was noticed on the way.
+/// A part, and what the step found in it.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub part: Part,
-    /// For every node in order the line that tells best where it is from.
+    /// For every node in order, the line that best shows its origin.
     pub lines: Vec<u32>,
-    /// The position of the apex, if it is here.
+    /// The position of the apex, if it is in this part.
     pub top: Option<u32>,
-    /// The line of its first record.
+    /// The line of the apex's first record.
     pub top_line: u32,
     /// Names with NSEC records: their place in the file, and their position divided by [`ALIGNMENT`].
     pub nsec: Vec<(u64, u32)>,
-    /// Whether there is a name below which nothing else can be data of the zone.
+    /// Whether the part has a cut or a DNAME record, below which nothing is data of the zone.
     pub has_occluders: bool,
     pub has_wildcards: bool,
     pub records: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Held<'a> {
     pub sequence: u64,
 }
 
-/// Builds the part that these entries belong to.
+/// Builds the part to which these entries belong.
 pub(crate) fn gather(ground: Ground<'_>, mut entries: Vec<Entry>) -> Gathered {
     entries.sort_unstable();
     let mut gatherer = Gatherer { ground, memory: Vec::new(), keys: Vec::new(), out: Gathered::default() };
@@ -59,7 +59,7 @@ pub(crate) fn gather(ground: Ground<'_>, mut entries: Vec<Entry>) -> Gathered {
             let record = entry.record(ground.batches)?;
             Some((&record.owner[entry.start()..], *entry, record))
         }));
-        // Nearly always all are of one name; if not, the name decides, and the place in the file after it.
+        // Nearly always all entries have one name. If not, sort by name, then by place in the file.
         if names.windows(2).any(|pair| !same(pair[0].0, pair[1].0)) {
             names.sort_by_cached_key(|(name, entry, _)| (name.to_ascii_lowercase(), entry.sequence()));
         }
@@ -88,12 +88,12 @@ struct Gatherer<'a> {
 }
 
 impl<'a> Gatherer<'a> {
-    /// Writes the node of `name`, to which `held` records belong.
+    /// Writes the node of `name` with its `held` records.
     fn node(&mut self, key: u32, name: &'a [u8], line: u32, held: &mut [Held<'a>]) {
         let start = self.memory.len();
         let place = (start / ALIGNMENT) as u32;
         self.keys.push((key, place));
-        // The owner's own spelling goes before that of an ancestor in a longer name.
+        // The owner's own spelling takes precedence over that of an ancestor in a longer name.
         let name = held.first().map_or(name, |held| held.record.owner);
         let flags = if self.ground.chained { CHAINED } else { 0 };
         self.memory.extend_from_slice(&[name.len() as u8, flags, 0, 0]);

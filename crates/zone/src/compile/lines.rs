@@ -1,27 +1,27 @@
-//! The lines of all files of a zone in one row, in the order in which they are read, so that a record needs no more
-//! than a number for its place.
+//! The lines of all files of a zone in one row, in the order in which they are read. A record's place is then a
+//! single number.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::batch::Batch;
 
-/// Where in that row the lines of included files are, and those of the zone's own file that come after one.
+/// The parts of the row that come from included files, and the parts of the zone's own file after them.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     stretches: Vec<Stretch>,
-    /// The last line of the row so far, and that of its file.
+    /// The last line of the row so far, and the same line's number in its file.
     last: (u32, u32),
-    /// Lines of the row that do not begin with their record, in order, with the column at which it does.
+    /// Lines of the row that do not begin with their record, in order, with the column of the record.
     indented: Vec<(u32, u32)>,
 }
 
 /// Where a record begins.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The file; none is the zone's own.
+    /// The file; `None` for the zone's own file.
     pub file: Option<Arc<Path>>,
-    /// Both counted from 1.
+    /// Line and column are counted from 1.
     pub line: u32,
     pub column: u32,
 }
@@ -36,7 +36,7 @@ struct Stretch {
 }
 
 impl Lines {
-    /// Gives the records that come next their places in the row.
+    /// Gives the next records their places in the row.
     pub(crate) fn place(&mut self, batch: &mut Batch) {
         let Some((first, last)) = batch.lines() else { return };
         let known = match self.stretches.last() {
@@ -59,7 +59,7 @@ impl Lines {
         self.indented.extend(batch.take_indented());
     }
 
-    /// What a line of the row stands for. Line 0, which is none, stands for the beginning of the zone's own file.
+    /// The place for a line of the row. Line 0, which is no line, stands for the beginning of the zone's own file.
     pub(crate) fn find(&self, line: u32) -> Place {
         if line == 0 {
             return Place { file: None, line: 1, column: 1 };

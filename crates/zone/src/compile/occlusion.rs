@@ -1,5 +1,5 @@
-//! The third step: what is below a cut or a DNAME record is marked, since it is no data of the zone, and name
-//! servers without an address are found.
+//! The third step. It marks names below a cut or a DNAME record, since they are not data of the zone, and
+//! finds name servers without an address.
 
 use kqps_message::rtype;
 
@@ -13,12 +13,12 @@ use crate::zone::{NodeRef, Place, Zone};
 /// Positions of nodes in one part.
 type Places = Vec<usize>;
 
-/// The positions, by part, of the nodes that are below a cut or a DNAME record.
+/// The positions, by part, of the nodes below a cut or a DNAME record.
 pub(crate) fn occluded(zone: &Zone, threads: usize) -> Vec<Places> {
     parallel::map(zone.parts.iter().collect(), threads, |part| {
         let mut name = Name::root();
         part.nodes(0)
-            // What is just below the apex can be hidden only by the apex.
+            // Only the apex can hide a name directly below it.
             .filter(|(_, node)| {
                 let above = labels(node.name()).saturating_sub(usize::from(zone.apex_labels));
                 above > 1 || above == 1 && zone.top().is(DNAME)
@@ -33,12 +33,12 @@ pub(crate) fn occluded(zone: &Zone, threads: usize) -> Vec<Places> {
     })
 }
 
-/// Finds name servers without addresses, and hidden names that are no name server of a delegation. The nodes
-/// below cuts are marked.
+/// Finds name servers without addresses, and hidden names that are not the name server of a delegation. The
+/// nodes below cuts must already be marked.
 pub(crate) fn check(zone: &Zone, gathered: &[Gathered], has_occluders: bool, threads: usize) -> Faults {
     let new = || Servers { zone, glue: Vec::new(), faults: Faults::default(), name: Name::root() };
     if !has_occluders {
-        // Only the zone's own servers are named.
+        // The zone has no delegations, so only its own servers need addresses.
         let mut found = new();
         found.check(zone.top(), gathered.get(zone.top.part as usize).map_or(0, |gathered| gathered.top_line));
         return found.faults;
@@ -76,7 +76,7 @@ pub(crate) fn check(zone: &Zone, gathered: &[Gathered], has_occluders: bool, thr
     faults
 }
 
-/// The name servers that the NS records of one part name.
+/// The name servers in the NS records of one part.
 struct Servers<'z> {
     zone: &'z Zone,
     /// Hidden nodes that are name servers.

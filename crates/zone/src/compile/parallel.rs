@@ -1,8 +1,8 @@
-//! Many independent pieces of work on a few threads.
+//! Runs independent pieces of work on a few threads.
 
 use std::sync::Mutex;
 
-/// What `work` makes of each item, in their order, on up to `threads` threads.
+/// The results of `work` for all items, in their order, on up to `threads` threads.
 pub(crate) fn map<T: Send, R: Send>(items: Vec<T>, threads: usize, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     if threads <= 1 || items.len() <= 1 {
         return items.into_iter().map(work).collect();

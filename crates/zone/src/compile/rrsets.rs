@@ -1,5 +1,5 @@
-//! The records of one name as RRsets: duplicates dropped, one TTL each, signatures beside what they cover; and
-//! the rules about what may stand together.
+//! The records of one name as RRsets: without duplicates, with one TTL each, and with signatures next to what they cover.
+//! Also the rules about which records may stand together.
 
 use kqps_message::{query, rtype};
 
@@ -18,13 +18,13 @@ pub(crate) struct Summary {
     pub flags: u8,
     pub rrsets: u16,
     pub records: u64,
-    /// The line of the record that tells what the name is: an NS record if there is one, else the first.
+    /// The line that best shows what the name is: that of an NS record if there is one, else that of the first record.
     pub line: Option<u32>,
     /// The place in the file of its NSEC record.
     pub nsec: Option<u64>,
 }
 
-/// Appends the RRsets of the `held` records, which are of one name, to `memory`.
+/// Appends the RRsets of the `held` records, which all have one name, to `memory`.
 pub(crate) fn write(
     memory: &mut Vec<u8>,
     held: &mut [Held<'_>],
@@ -36,7 +36,7 @@ pub(crate) fn write(
         && one.record.rtype < SIG
         && !matches!(one.record.rtype, rtype::NS | rtype::CNAME | rtype::SOA)
     {
-        // Most names of big zones have one record that calls for nothing else.
+        // Most names of big zones have one record, for which nothing else needs to be done.
         put(memory, one.record.rtype, held, Some(one.record.ttl_s), None);
         let line = Some(one.record.line);
         return Summary { rrsets: 1, records: 1, line, ..Summary::default() };
@@ -51,7 +51,7 @@ pub(crate) fn write(
         let (records, signatures) = if is_signature { (&mut [][..], Some(set)) } else { (set, signatures) };
         let line =
             records.first().or(signatures.as_deref().and_then(<[_]>::first)).map(|held| held.record.line);
-        // A duplicate with another TTL counts, so duplicates are dropped after that.
+        // The TTL of a duplicate counts, so duplicates are dropped after this.
         let ttl_s = least_ttl(covered, records, faults);
         let signatures = signatures.map(|set| {
             let signature_ttl_s = signature_ttl(covered, set, ttl_s, faults);
@@ -71,7 +71,7 @@ pub(crate) fn write(
     summary
 }
 
-/// RRsets stand in the order of their types, each with its signatures behind it.
+/// The order of RRsets: by type, each with its signatures after it.
 fn rank(held: &Held<'_>) -> (u16, bool) {
     match (held.record.rtype, held.record.data) {
         (rtype::RRSIG, &[high, low, ..]) => (u16::from_be_bytes([high, low]), true),
@@ -96,7 +96,7 @@ impl Summary {
     }
 }
 
-/// Moves what is no duplicate to the front, in the order of the file, and returns how many those are (RFC 2181,
+/// Moves records without their duplicates to the front, in the order of the file, and returns their number (RFC 2181,
 /// section 5).
 fn distinct(rtype: u16, records: &mut [Held<'_>]) -> usize {
     if records.len() > 32 {
@@ -125,16 +125,15 @@ fn distinct_of_many(rtype: u16, records: &mut [Held<'_>]) -> usize {
     kept
 }
 
-/// The TTL of an RRset.
 #[derive(Clone, Copy, Debug)]
 struct Ttl {
-    /// The least of its records: the RRset has one TTL (RFC 2181, section 5.2).
+    /// The lowest TTL of its records, since the RRset has one TTL (RFC 2181, section 5.2).
     least_s: u32,
-    /// Whether a record has another one, which the user was warned of.
+    /// Whether a record has another TTL, about which the user was warned.
     differs: bool,
 }
 
-/// The TTL of these records, of which some may be duplicates; none where there are no records.
+/// The TTL of these records, of which some may be duplicates; `None` without records.
 fn least_ttl(rtype: u16, records: &[Held<'_>], faults: &mut Faults) -> Option<Ttl> {
     let first = records.first()?.record;
     let least_s = records.iter().map(|held| held.record.ttl_s).min()?;
@@ -145,8 +144,8 @@ fn least_ttl(rtype: u16, records: &[Held<'_>], faults: &mut Faults) -> Option<Tt
     Some(Ttl { least_s, differs: other.is_some() })
 }
 
-/// The TTL of the signatures of an RRset of this type with this TTL. Theirs is not greater than the RRset's, with which it
-/// should agree (RFC 4034, section 3).
+/// The TTL of the signatures of an RRset with this type and TTL. It is not greater than the RRset's, with which it should
+/// agree (RFC 4034, section 3).
 fn signature_ttl(
     covered: u16,
     signatures: &[Held<'_>],
@@ -163,7 +162,7 @@ fn signature_ttl(
     Some(ttl.least_s)
 }
 
-/// Appends an RRset, and tells whether its lengths could be written.
+/// Appends an RRset. Returns whether its lengths could be written.
 fn put(
     memory: &mut Vec<u8>,
     rtype: u16,
@@ -191,7 +190,8 @@ fn put(
     fits && memory.len() - start < SIGNED as usize
 }
 
-/// No RRset with more records than a message can count is ever sent, so the rest is left out.
+/// Appends records. A message cannot count more than 65,535 records, and no longer RRset is ever sent, so the rest is left
+/// out.
 fn put_records(memory: &mut Vec<u8>, records: &[Held<'_>], ttl_s: Option<u32>) {
     for Held { record, .. } in records.iter().take(u16::MAX.into()) {
         memory.extend_from_slice(&QUESTION_POINTER);
@@ -206,7 +206,7 @@ fn put_records(memory: &mut Vec<u8>, records: &[Held<'_>], ttl_s: Option<u32>) {
     }
 }
 
-/// The rules about the records of one name, which are in the order of their types.
+/// Checks the rules about the records of one name, which are sorted by type.
 fn check(held: &[Held<'_>], is_apex: bool, faults: &mut Faults) {
     let of_type = |rtype: u16| held.iter().filter(move |held| held.record.rtype == rtype);
     if is_apex {
@@ -239,7 +239,7 @@ fn check(held: &[Held<'_>], is_apex: bool, faults: &mut Faults) {
     }
 }
 
-/// The line of a record of this type whose data differ from those of the first.
+/// The line of a record of this type whose data differ from the first one's.
 fn differing(rtype: u16, held: &[Held<'_>]) -> Option<u32> {
     let mut records = held.iter().map(|held| held.record).filter(|record| record.rtype == rtype);
     let first = records.next()?;

@@ -1,5 +1,5 @@
-//! The first step: every record is assigned to the part of the zone that its owner's hash tells, and with it
-//! the names between its owner and the apex, which exist even where they have no records.
+//! The first step. It assigns every record to the part of the zone that its owner's hash selects. It does the
+//! same with the names between the owner and the apex, which exist even without records.
 
 use kqps_message::rtype;
 
@@ -10,18 +10,16 @@ use crate::nsec3;
 use crate::zone::denial::LABEL_BYTES;
 use crate::zone::part::address;
 
-/// A batch's number has so many bits, and a suffix's start the rest.
+/// The bits of a batch's number. The start of a suffix takes the rest.
 const BATCH_BITS: u32 = 24;
 
-/// That a name exists, and which record says so.
+/// Shows that a name exists, and by which record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry {
-    /// The hash of the name.
     pub hash: u64,
-    /// The batch in the low bits; above them where in the record's owner the name begins. It is an ancestor of
-    /// the owner where that is not 0.
+    /// The batch in the low bits. The bits above hold the position in the record's owner at which the name
+    /// begins. If it is not 0, the name is an ancestor of the owner.
     source: u32,
-    /// The position in the batch.
     position: u32,
 }
 
@@ -32,12 +30,11 @@ impl Entry {
         Some(Self { hash, source: (start as u32) << BATCH_BITS | batch, position })
     }
 
-    /// Where in the owner the name begins.
+    /// The position in the owner at which the name begins.
     pub(crate) fn start(self) -> usize {
         (self.source >> BATCH_BITS) as usize
     }
 
-    /// The record.
     pub(crate) fn record(self, batches: &[Batch]) -> Option<Record<'_>> {
         let batch = batches.get((self.source & ((1 << BATCH_BITS) - 1)) as usize)?;
         Some(batch.at(self.position as usize)?.0)
@@ -49,25 +46,23 @@ impl Entry {
     }
 }
 
-/// The entries of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Scattered {
-    /// Those of every part.
+    /// The entries by part.
     pub parts: Vec<Vec<Entry>>,
-    /// The NSEC3 records and the signatures over them, whose owners are no names of the zone (RFC 5155, section
+    /// The NSEC3 records and the signatures over them, whose owners are not names of the zone (RFC 5155, section
     /// 7.2.8).
     pub nsec3: Vec<Entry>,
     pub faults: Faults,
 }
 
-/// The apex of the zone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Apex<'a> {
     pub name: &'a [u8],
     pub labels: usize,
 }
 
-/// Assigns the records of `batch`, the one with this number, to parts.
+/// Assigns the records of `batch`, which has this number, to parts.
 pub(crate) fn scatter(apex: Apex<'_>, batch: &Batch, number: usize, part_bits: u32) -> Scattered {
     let mut name = Name::root();
     let parts = 1 << part_bits;
@@ -102,15 +97,16 @@ pub(crate) fn scatter(apex: Apex<'_>, batch: &Batch, number: usize, part_bits: u
     out
 }
 
-/// Whether a record just below the apex is of an NSEC3 chain. One whose owner is no hash is a record like others.
+/// Whether a record directly below the apex belongs to an NSEC3 chain. If its owner is not a hash, it is an
+/// ordinary record.
 fn is_link(record: &Record<'_>) -> bool {
     let is_nsec3 = record.rtype == rtype::NSEC3
         || record.rtype == rtype::RRSIG && record.data.starts_with(&rtype::NSEC3.to_be_bytes());
     is_nsec3 && record.owner.get(1..LABEL_BYTES).is_some_and(nsec3::is_hash) && record.owner[0] == 32
 }
 
-/// Remembers the ancestors that were entered last, since names of one parent mostly come together. One that was
-/// forgotten is entered again, which does no harm.
+/// Remembers the ancestors that were entered last, since names with one parent are usually together. A forgotten
+/// ancestor is entered again, which does no harm.
 struct Seen {
     hashes: Box<[u64]>,
 }
@@ -120,7 +116,7 @@ impl Seen {
         Self { hashes: vec![0; records.next_power_of_two().min(4096)].into() }
     }
 
-    /// Whether this one was seen before; it is now.
+    /// Whether this hash was seen before. Remembers it.
     fn before(&mut self, hash: u64) -> bool {
         let place = hash as usize & (self.hashes.len() - 1);
         std::mem::replace(&mut self.hashes[place], hash) == hash

@@ -1,4 +1,4 @@
-//! Puts zones together: what came of each source, with zones from before in place of those whose files are not right now.
+//! Combines zones: the result of each source, and previous zones in place of those whose files now have errors.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::source::Source;
 use crate::zone::Zone;
 use crate::zones::{Entry, Zones};
 
-/// Zones of what came of each source, with those from before in place of what is not right now.
+/// The results of all sources, and the previous zones.
 pub(super) struct Assembly<'a> {
     old: Option<&'a Zones>,
     outcomes: Vec<(&'a Source, Outcome)>,
@@ -21,7 +21,7 @@ pub(super) struct Assembly<'a> {
 impl<'a> Assembly<'a> {
     pub(super) fn new(old: Option<&'a Zones>, outcomes: Vec<(&'a Source, Outcome)>) -> Self {
         let mut files = HashMap::with_capacity(outcomes.len());
-        // A file that is not right does not stand in the way of another one that is.
+        // A file with an error does not exclude a good file of the same zone.
         for (source, outcome) in &outcomes {
             if let Some(zone) = &outcome.zone {
                 files.entry(zone.apex().to_ascii_lowercase()).or_insert(&*source.path);
@@ -54,7 +54,7 @@ impl<'a> Assembly<'a> {
         Loaded { zones, reports, changes: self.changes }
     }
 
-    /// What is served of a source.
+    /// Which version of a source is served.
     fn served(&mut self, source: &'a Source, outcome: &mut Outcome) -> (Served, Option<Entry>) {
         let Some(apex) = self.apex(source, outcome) else {
             outcome.errors.push(LoadRemark::NoName(source.path.clone()));
@@ -75,7 +75,7 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Counts what became of a zone. One that is as it was is kept in the memory that it has.
+    /// Counts a zone as added, changed or unchanged. An unchanged zone stays in its memory.
     fn changed(&mut self, zone: Zone, old: Option<&Entry>) -> Arc<Zone> {
         match old {
             Some(Entry::Loaded(old)) if **old == zone => {
@@ -93,7 +93,7 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Which zone a source is. A file that is not right is not believed that it is of another zone now: what was
+    /// The zone of a source. If a file with an error names another zone than before, it is not believed, and what was
     /// served of it before stays.
     fn apex(&self, source: &Source, outcome: &Outcome) -> Option<Box<[u8]>> {
         if outcome.zone.is_some() || source.apex.is_some() {

@@ -1,4 +1,4 @@
-//! What can be said of a zone that is loaded, one sentence each, with file, line and column.
+//! The errors and warnings of a loaded zone, one sentence each, with file, line and column.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,38 +10,38 @@ use crate::position::Shown;
 /// An error or a warning of a zone.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadRemark {
-    /// Its file cannot be read.
+    /// The zone's file cannot be read.
     #[error("cannot read {}: {error}", Shown(path))]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         error: io::Error,
     },
-    /// Neither the file nor its name tells which zone it is.
+    /// Neither the file's content nor its name gives the zone's name.
     #[error(
-        "{}: queries for this zone are refused, since nothing tells its name: no SOA record comes first, and the \
-         file's own name is no name of a zone; write NAME=FILE",
+        "{}: queries for this zone are refused, since its name is unknown: the first record is not a SOA \
+         record, and the file's own name is not the name of a zone; write NAME=FILE",
         Shown(.0)
     )]
     NoName(PathBuf),
     /// Another file has the same zone.
     #[error("{}: left out, since {} has the same zone and was named before it", Shown(path), Shown(first))]
     Twice {
-        /// The file.
+        /// The path of this file.
         path: PathBuf,
-        /// The other one, which was named before.
+        /// The path of the other file, which came before it in the sources.
         first: PathBuf,
     },
-    /// Something in a master file.
+    /// An error or a warning of a master file.
     #[error(transparent)]
     Master(Remark),
-    /// Something in the records of the zone.
+    /// An error or a warning of the zone's records.
     #[error("{}:{}:{}: {fault}", Shown(path), fault.line, fault.column)]
     Zone {
-        /// The zone's own file, or the one that it includes.
+        /// The zone's own file, or one that it includes.
         path: PathBuf,
-        /// What it is.
+        /// The fault with its place.
         fault: Fault,
     },
 }

@@ -3,7 +3,7 @@
 use super::error::{Parsed, Trouble};
 use super::lexer::{Lexer, Token};
 
-/// Not a digit.
+/// Marks a byte that is not a digit.
 const NONE: u8 = 255;
 
 const fn digits(alphabet: &[u8], same_in_lower_case: bool) -> [u8; 256] {
@@ -41,13 +41,13 @@ impl Bits {
         }
     }
 
-    /// Whether what is left are the zeros that fill up the last digit, fewer than `bits`.
+    /// Whether the remaining bits are the zeros that fill the last digit, fewer than `bits`.
     fn are_done(&self, bits: u32) -> bool {
         self.count < bits && self.value & ((1 << self.count) - 1) == 0
     }
 }
 
-/// Appends the bytes that the hexadecimal digits of one word stand for.
+/// Appends the bytes of one word in hexadecimal digits.
 pub(super) fn hex(token: &Token<'_>, out: &mut Vec<u8>) -> Parsed<()> {
     let expected = "an even number of hexadecimal digits";
     let mut bits = Bits::default();
@@ -64,8 +64,8 @@ pub(super) fn hex(token: &Token<'_>, out: &mut Vec<u8>) -> Parsed<()> {
     Ok(())
 }
 
-/// Appends the bytes that the hexadecimal digits up to the entry's end stand for, in one word or many.
-/// `optional` says whether there may be none.
+/// Appends the bytes of all hexadecimal digits up to the entry's end, in one word or many. `optional` is
+/// whether there may be none.
 pub(super) fn hex_rest(lexer: &mut Lexer<'_>, optional: bool, out: &mut Vec<u8>) -> Parsed<()> {
     let expected = "hexadecimal digits";
     let mut bits = Bits::default();
@@ -106,7 +106,7 @@ pub(super) fn base32hex(token: &Token<'_>, out: &mut Vec<u8>) -> Parsed<()> {
     Ok(())
 }
 
-/// Appends the bytes in base 64 that follow up to the entry's end, in one word or many.
+/// Appends the bytes of all base 64 up to the entry's end, in one word or many.
 pub(super) fn base64_rest(lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Parsed<()> {
     let mut base64 = Base64::default();
     let mut any = false;
@@ -129,7 +129,7 @@ pub(super) fn base64(token: &Token<'_>, out: &mut Vec<u8>) -> Parsed<()> {
 
 const BASE_64_EXPECTED: &str = "bytes in base 64 (RFC 4648)";
 
-/// Base 64 in one piece or several.
+/// Decodes base 64 in one piece or several.
 #[derive(Default)]
 struct Base64 {
     bits: Bits,
@@ -155,7 +155,7 @@ impl Base64 {
         Ok(())
     }
 
-    /// Adds groups of four digits while nothing is left over from before, and says how many digits that were.
+    /// Adds groups of four digits while no bits are left over from before. Returns the number of digits.
     fn add_groups(&mut self, text: &[u8], out: &mut Vec<u8>) -> usize {
         let mut at = 0;
         while self.bits.count == 0

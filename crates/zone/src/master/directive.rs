@@ -1,4 +1,4 @@
-//! Which directives there are, and what follows `$ORIGIN`.
+//! The known directives, and the parameter of `$ORIGIN`.
 
 use super::error::Parsed;
 use super::lexer::Lexer;
@@ -25,7 +25,7 @@ impl Directive {
     }
 }
 
-/// Reads what follows `$ORIGIN`. A relative name is relative to the origin that was.
+/// Reads the parameter of `$ORIGIN`. A relative name is relative to the previous origin.
 pub(super) fn origin(lexer: &mut Lexer<'_>, origin: &[u8]) -> Parsed<Vec<u8>> {
     let mut new = Vec::new();
     name::append(&lexer.plain("a name")?, origin, &mut new)?;

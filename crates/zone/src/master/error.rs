@@ -1,4 +1,4 @@
-//! What can be wrong with a master file, and where.
+//! The errors of a master file, with their place.
 
 use std::fmt;
 use std::path::Path;
@@ -10,13 +10,13 @@ use kqps_message::text::WrongEncoding;
 
 use crate::position::Shown;
 
-/// Errors that are told of one file. Whoever has more of them has made one mistake many times.
+/// The most errors that are reported for one file. More of them are probably one mistake many times.
 pub const ERRORS_MAX: usize = 20;
 
 /// An error or a warning of a master file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// The file: the zone's, or one that it includes.
+    /// The file: the zone's own, or one that it includes.
     pub path: Arc<Path>,
     /// The line, counted from 1.
     pub line: u32,
@@ -37,55 +37,55 @@ impl std::error::Error for Remark {}
 /// What is wrong at a place of a master file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
-    /// Something else belongs there.
+    /// The format requires something else here.
     #[error("expected {expected}, found {found}")]
     Expected {
-        /// What belongs there.
+        /// What the format requires.
         expected: &'static str,
         /// What is there: the word in quotation marks, or the end of the line.
         found: Box<str>,
     },
-    /// A name is none, or an escape, which names and strings have alike.
+    /// A name is malformed, or an escape, which names and strings have in common.
     #[error("{0}")]
     Name(NameFault),
-    /// A rule of the format is broken, which this sentence says.
+    /// A rule of the format is broken. This sentence is the rule or the error.
     #[error("{0}")]
     Rule(&'static str),
     /// A class other than IN.
     #[error("the class is {0}, and only IN is served")]
     Class(Box<str>),
     /// A type that only messages have.
-    #[error("{} is a type of questions and messages, of which no zone has records", rtype::Shown(*.0))]
+    #[error("{} is a type of questions and messages; a zone cannot have records of it", rtype::Shown(*.0))]
     Meta(u16),
     /// A type whose data has no other form here than that of RFC 3597.
     #[error("data of type {} is written as \\# LENGTH HEX (RFC 3597)", rtype::Shown(*.0))]
     NoText(u16),
-    /// Data in the form of RFC 3597 has another length than it says.
+    /// Data in the form of RFC 3597 has another length than announced.
     #[error("\\# announces {announced} bytes, but {given} follow")]
     Length {
-        /// The bytes that are announced.
+        /// The announced number of bytes.
         announced: usize,
-        /// The bytes that are there.
+        /// The number of bytes that are there.
         given: usize,
     },
-    /// Data in the form of RFC 3597 is not what its type demands.
-    #[error("these bytes are no data of type {}", rtype::Shown(*.0))]
+    /// Data in the form of RFC 3597 is not valid for its type.
+    #[error("these bytes are not valid data of type {}", rtype::Shown(*.0))]
     Data(u16),
     /// The file is not in UTF-8.
     #[error("{0}")]
     Encoding(WrongEncoding),
-    /// A file to be included cannot be.
+    /// A file cannot be included.
     #[error("cannot include {path}: {reason}")]
     Include {
-        /// The file.
+        /// The path of the file.
         path: Box<str>,
-        /// Why not.
+        /// The reason why not.
         reason: Box<str>,
     },
 }
 
-/// Something wrong at a byte of the text that is being read. It is in a box, since a word that is read well is
-/// handed on far more often than one that is not.
+/// Something wrong at a byte of the text. It is in a box to keep results small, since words without errors are
+/// passed on far more often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Trouble(Box<(usize, Wrong)>);
 
@@ -122,7 +122,7 @@ impl Trouble {
     }
 }
 
-/// Bytes of a file as a message shows them: printable, in quotation marks, not too long.
+/// Bytes of a file for a message: printable, in quotation marks, limited in length.
 pub(super) fn quoted(bytes: &[u8]) -> Box<str> {
     const SHOWN_MAX: usize = 40;
     let more = if bytes.len() > SHOWN_MAX { "…" } else { "" };

@@ -1,5 +1,5 @@
-//! The data of most types is a sequence of fields. This is the table of them, with what reads a field from text;
-//! `wire.rs` finds where a field ends in wire form.
+//! The data of most types is a sequence of fields. This is the table of these fields, and it reads fields from
+//! text. `wire.rs` finds where a field ends in wire form.
 
 use std::net::Ipv6Addr;
 
@@ -8,7 +8,6 @@ use super::lexer::{Lexer, Token};
 use super::mnemonic::{ALGORITHMS, CERTIFICATES, SCHEMES, mnemonic};
 use super::{binary, historic, number, text, types};
 
-/// One field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     /// A number of 8, 16 or 32 bits.
@@ -19,36 +18,35 @@ pub(super) enum Field {
     Period,
     /// A point in time of 32 bits.
     Time,
-    /// A name.
     Name,
     /// A string of up to 255 bytes with its length.
     String,
-    /// Such strings up to the end, one at least.
+    /// Such strings up to the end, at least one.
     Strings,
-    /// A word of any length, without one: the end of the data tells it.
+    /// A word of any length, without a length field. It ends with the data.
     Text,
     /// The tag of a CAA record: letters and digits.
     Tag,
     Ipv4,
     Ipv6,
-    /// Bytes up to the end, one at least.
+    /// Bytes up to the end, at least one.
     Hex,
     Base64,
     /// Bytes in base 64 up to the end; there may be none.
     OptionalBase64,
-    /// The same, with `-` for none (DOA).
+    /// Bytes in base 64 up to the end, with `-` for none (DOA).
     DashBase64,
     /// Hexadecimal bytes with their length, or `-` for none.
     Salt,
     /// Bytes in base 32 with their length.
     Hash,
-    /// The number of a type, by mnemonic.
+    /// The number of a type, written as a mnemonic.
     Type,
     /// A set of types.
     Types,
-    /// A set of types below 128, as NXT has it (RFC 2535, section 5.2).
+    /// A set of types below 128, as in NXT (RFC 2535, section 5.2).
     OldTypes,
-    /// A protocol and the ports of it that are served (RFC 1035, section 3.4.2).
+    /// A protocol and its served ports (RFC 1035, section 3.4.2).
     Services,
     /// An address of the Open Systems Interconnection (RFC 1706).
     Nsap,
@@ -73,7 +71,7 @@ use Field::{
     Types, U8, U16, U32,
 };
 
-/// The fields of a type's data. None where it is no such sequence, or not known.
+/// The fields of a type's data; `None` if the data is not such a sequence, or the type is unknown.
 pub(super) fn of(rtype: u16) -> Option<&'static [Field]> {
     Some(match rtype {
         1 => &[Ipv4],
@@ -234,7 +232,7 @@ fn word<const N: usize>(
     Ok(())
 }
 
-/// An IPv4 address of four decimal numbers without leading zeros.
+/// Parses an IPv4 address of four decimal numbers without leading zeros.
 #[inline]
 pub(super) fn ipv4(text: &[u8]) -> Option<[u8; 4]> {
     let mut address = [0; 4];
@@ -298,7 +296,7 @@ fn with_length(
     Ok(())
 }
 
-/// `N` bytes as pairs of hexadecimal digits with hyphens between.
+/// Parses `N` bytes as pairs of hexadecimal digits with hyphens between.
 fn pairs<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     let mut groups = text.split(|&byte| byte == b'-');
@@ -309,7 +307,7 @@ fn pairs<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     groups.next().is_none().then_some(bytes)
 }
 
-/// 64 bits as four groups of up to four hexadecimal digits with colons between.
+/// Parses 64 bits as four groups of up to four hexadecimal digits with colons between.
 fn locator(text: &[u8]) -> Option<[u8; 8]> {
     let mut bytes = [0; 8];
     let mut groups = text.split(|&byte| byte == b':');
@@ -319,7 +317,7 @@ fn locator(text: &[u8]) -> Option<[u8; 8]> {
     groups.next().is_none().then_some(bytes)
 }
 
-/// One to four hexadecimal digits.
+/// Parses one to four hexadecimal digits.
 fn hex(digits: &[u8]) -> Option<u16> {
     let are_digits = digits.len() <= 4 && digits.iter().all(u8::is_ascii_hexdigit);
     u16::from_str_radix(std::str::from_utf8(digits).ok().filter(|_| are_digits)?, 16).ok()

@@ -1,12 +1,12 @@
-//! Data in which one field says what another one is: IPSECKEY (RFC 4025), AMTRELAY (RFC 8777), HIP (RFC 8005)
-//! and APL (RFC 3123).
+//! Data in which one field determines the form of another: IPSECKEY (RFC 4025), AMTRELAY (RFC 8777), HIP (RFC
+//! 8005) and APL (RFC 3123).
 
 use super::error::{Parsed, Trouble};
 use super::fields::{self, Field};
 use super::lexer::Lexer;
 use super::{binary, number, wire};
 
-/// Precedence, kind of gateway, algorithm, gateway, and a public key unless the algorithm is 0.
+/// Reads precedence, kind of gateway, algorithm, gateway, and a public key unless the algorithm is 0.
 pub(super) fn read_ipseckey(lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -> Parsed<()> {
     let start = out.len();
     for _ in 0..3 {
@@ -14,11 +14,11 @@ pub(super) fn read_ipseckey(lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<
     }
     let (kind, algorithm) = (out[start + 1], out[start + 2]);
     gateway(kind, lexer, origin, out)?;
-    // Algorithm 0 says that there is no key (section 2.4).
+    // With algorithm 0 there is no key (section 2.4).
     if algorithm == 0 { Ok(()) } else { binary::base64_rest(lexer, out) }
 }
 
-/// Precedence, discovery bit, kind of relay, relay.
+/// Reads precedence, discovery bit, kind of relay, and relay.
 pub(super) fn read_amtrelay(lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -> Parsed<()> {
     fields::read(Field::U8, lexer, origin, out)?;
     let discovery = number::decimal(&lexer.need("0 or 1")?, 1, "0 or 1")? as u8;
@@ -45,7 +45,7 @@ fn gateway(kind: u8, lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) ->
     }
 }
 
-/// An algorithm, a host identity tag, a public key, and the names of rendezvous servers.
+/// Reads an algorithm, a host identity tag, a public key, and the names of rendezvous servers.
 pub(super) fn read_hip(lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -> Parsed<()> {
     let algorithm = number::decimal(&lexer.need("an algorithm")?, 0xff, "a number from 0 to 255")? as u8;
     let (mut tag, mut key) = (Vec::new(), Vec::new());
@@ -68,7 +68,7 @@ pub(super) fn read_hip(lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) 
     Ok(())
 }
 
-/// Prefixes `[!]FAMILY:ADDRESS/BITS`; there may be none.
+/// Reads prefixes `[!]FAMILY:ADDRESS/BITS`; there may be none.
 pub(super) fn read_apl(lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Parsed<()> {
     while let Some(token) = lexer.next()? {
         let item = prefix(token.text).filter(|_| !token.quoted());
@@ -103,7 +103,7 @@ fn prefix(text: &[u8]) -> Option<(u16, u8, bool, Vec<u8>)> {
 pub(super) fn is_ipseckey(data: &[u8]) -> bool {
     let [_, kind, algorithm, rest @ ..] = data else { return false };
     gateway_bytes(*kind, rest).and_then(|bytes| rest.get(bytes..)).is_some_and(|key| {
-        // A key where there is an algorithm, and none where there is none.
+        // With an algorithm there must be a key, without one there must be none.
         key.is_empty() == (*algorithm == 0)
     })
 }

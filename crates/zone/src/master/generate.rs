@@ -1,10 +1,10 @@
 //! `$GENERATE`: records from a pattern, one for each number of a range (BIND 9 Administrator Reference Manual,
 //! "BIND Primary File Extension: the $GENERATE Directive").
 //!
-//! `$GENERATE START-STOP[/STEP] OWNER [TTL] [CLASS] TYPE DATA`. In owner and data `$` is the number,
-//! `${OFFSET[,WIDTH[,RADIX]]}` the number plus an offset, filled up with zeros, in a radix of d, o, x, X, n
-//! or N (the last two: hexadecimal digits in reverse order with dots between). `$$` and `\$` are a `$`. Data that
-//! is one quoted string is what stands in it, as in BIND; other data is the rest of the entry.
+//! `$GENERATE START-STOP[/STEP] OWNER [TTL] [CLASS] TYPE DATA`. In owner and data `$` is the number.
+//! `${OFFSET[,WIDTH[,RADIX]]}` is the number plus an offset, padded with zeros, in a radix of d, o, x, X, n or N.
+//! The last two are hexadecimal digits in reverse order with dots between. `$$` and `\$` are a `$`. If the data
+//! is one quoted string, its content is the pattern, as in BIND. Otherwise the rest of the entry is.
 
 use std::io::Write as _;
 
@@ -14,11 +14,11 @@ use super::lexer::{Lexer, Token};
 use super::reader::Reader;
 use super::{name, rdata};
 
-/// A number is filled up to so many digits at most.
+/// The most digits to which a number is padded.
 const WIDTH_MAX: usize = 255;
 
-/// Reads the rest of the directive and makes its records, all of which bear its line. A line after it that begins
-/// with a blank inherits the owner of the record before it.
+/// Reads the rest of the directive and makes its records, all with the directive's line. A line after it that
+/// begins with a blank inherits the owner of the record before the directive.
 pub(super) fn run(reader: &mut Reader<'_>, line: u32) -> Parsed<()> {
     let owner = std::mem::take(&mut reader.owner);
     let outcome = records(reader, line);
@@ -54,7 +54,7 @@ fn records(reader: &mut Reader<'_>, line: u32) -> Parsed<()> {
 
 const RANGE_EXPECTED: &str = "a range as in 1-254 or 0-100/2";
 
-/// Numbers from a first to a last one, some steps apart.
+/// Numbers from a first to a last one, a step apart.
 struct Range {
     start: u32,
     stop: u32,
@@ -65,7 +65,7 @@ impl Range {
     fn parse(token: &Token<'_>) -> Parsed<Self> {
         let number = |text: &[u8]| {
             let digits = text.iter().all(u8::is_ascii_digit).then_some(text)?;
-            // 31 bits, as BIND has it.
+            // 31 bits, as in BIND.
             std::str::from_utf8(digits).ok()?.parse::<i32>().ok()?.try_into().ok()
         };
         let parse = || {
@@ -89,13 +89,12 @@ impl Range {
     }
 }
 
-/// A part of a pattern.
 enum Part {
     Text(Vec<u8>),
     Number { offset: i64, width: usize, radix: u8 },
 }
 
-/// The pattern of the data, which is the rest of the entry, and where it begins.
+/// The pattern of the data, which is the rest of the entry, and the position at which it begins.
 fn data_pattern(lexer: &mut Lexer<'_>) -> Parsed<(Vec<Part>, usize)> {
     let first = lexer.need("a pattern for the data")?;
     let mut text = first.text.to_vec();
@@ -117,7 +116,7 @@ fn data_pattern(lexer: &mut Lexer<'_>) -> Parsed<(Vec<Part>, usize)> {
     Ok((pattern(&text, first.at)?, first.at))
 }
 
-/// `\"` within quotation marks is a `"`; other escapes are left to whoever reads the data.
+/// Replaces `\"` within quotation marks by `"`. Other escapes are left to the code that reads the data.
 fn unquoted(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -170,7 +169,7 @@ fn pattern(text: &[u8], at: usize) -> Parsed<Vec<Part>> {
     Ok(parts)
 }
 
-/// Reads what may follow a `$`: parameters in braces. Also what is left after them.
+/// Reads the optional parameters in braces after a `$`. Also returns the text after them.
 fn parameters(text: &[u8]) -> Option<(Part, &[u8])> {
     let Some(inside) = text.strip_prefix(b"{") else {
         return Some((Part::Number { offset: 0, width: 0, radix: b'd' }, text));
@@ -220,7 +219,7 @@ fn expand(parts: &[Part], number: u32, at: usize, out: &mut Vec<u8>) -> Parsed<(
     Ok(())
 }
 
-/// Hexadecimal digits from the last to the first with dots between; the width counts the dots.
+/// Writes hexadecimal digits from the last to the first with dots between. The width counts the dots.
 fn nibbles(mut value: u64, mut width: usize, digits: &[u8; 16], out: &mut Vec<u8>) -> std::io::Result<()> {
     loop {
         out.push(digits[(value & 15) as usize]);

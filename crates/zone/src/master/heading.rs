@@ -1,4 +1,4 @@
-//! What stands between a record's owner and its data: TTL, class and type.
+//! The part of an entry between owner and data: TTL, class and type.
 
 use kqps_message::rtype;
 
@@ -6,17 +6,17 @@ use super::error::{Parsed, Trouble, Wrong, quoted};
 use super::lexer::{Lexer, Token};
 use super::{number, types};
 
-/// A TTL at most (RFC 2181, section 8).
+/// The largest TTL (RFC 2181, section 8).
 pub(super) const TTL_MAX_S: u32 = i32::MAX as u32;
 
-/// A TTL as it is written, which may be too large, and where it stands.
+/// A TTL as it is written, which may be too large, and its position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ttl {
     pub(super) ttl_s: u32,
     pub(super) at: usize,
 }
 
-/// Reads what follows `$TTL`.
+/// Reads the parameter of `$TTL`.
 pub(super) fn default_ttl(lexer: &mut Lexer<'_>) -> Parsed<Ttl> {
     let token = lexer.plain(TTL_EXPECTED)?;
     ttl(&token)
@@ -31,18 +31,18 @@ fn ttl(token: &Token<'_>) -> Parsed<Ttl> {
     Ok(Ttl { ttl_s, at: token.at })
 }
 
-/// What stands between a record's owner and its data.
+/// The part of an entry between owner and data.
 pub(super) struct Heading {
     pub(super) ttl: Option<Ttl>,
     pub(super) rtype: u16,
 }
 
-/// What may come, by whether there was a TTL, and a class.
+/// What may come next, by whether there was a TTL, and by whether there was a class.
 const EXPECTED: [[&str; 2]; 2] =
     [["a TTL, a class or a type", "a TTL or a type"], ["a class or a type", "a type"]];
 
 impl Heading {
-    /// Reads a TTL and a class, each of which may be missing, in either order, and a type.
+    /// Reads a TTL and a class, each optional, in either order, and a type.
     #[inline]
     pub(super) fn read(lexer: &mut Lexer<'_>) -> Parsed<Self> {
         let mut own_ttl = None;

@@ -1,5 +1,5 @@
-//! Data of types that hardly anybody uses any more, in the form in which BIND reads them: A6 (RFC 2874), WKS (RFC 1035,
-//! section 3.4.2), NXT (RFC 2535), NSAP (RFC 1706), ATMA (ATM Forum, af-saa-0069), SINK and DOA (two drafts).
+//! Data of types that are hardly used any more, in the form that BIND reads: A6 (RFC 2874), WKS (RFC 1035, section
+//! 3.4.2), NXT (RFC 2535), NSAP (RFC 1706), ATMA (ATM Forum, af-saa-0069), SINK and DOA (two drafts).
 
 use std::net::Ipv6Addr;
 
@@ -9,7 +9,8 @@ use super::lexer::{Lexer, Token};
 use super::mnemonic::{PROTOCOLS, SERVICES, TCP, UDP, mnemonic};
 use super::{binary, number, types, wire};
 
-/// Reads a prefix's length, the rest of an address, and the name at which the prefix is; the last two if there is such.
+/// Reads the length of a prefix, the rest of the address, and the name that holds the prefix. The length decides
+/// whether the last two are present.
 pub(super) fn read_a6(lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -> Parsed<()> {
     let expected = "the length of a prefix, from 0 to 128";
     let prefix = number::decimal(&lexer.need(expected)?, 128, expected)? as u8;
@@ -27,7 +28,7 @@ pub(super) fn read_a6(lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -
     if prefix > 0 { fields::read(Field::Name, lexer, origin, out) } else { Ok(()) }
 }
 
-/// Where the name in data of A6 begins, or would.
+/// The position at which the name in A6 data begins, or would begin.
 pub(super) fn a6_name_at(data: &[u8]) -> Option<usize> {
     let prefix = usize::from(*data.first()?);
     (prefix <= 128).then_some(1 + size_of::<Ipv6Addr>() - prefix / 8)
@@ -40,7 +41,7 @@ pub(super) fn is_a6(data: &[u8]) -> bool {
     is_masked && if data[0] == 0 { name.is_empty() } else { wire::name_bytes(name) == Some(name.len()) }
 }
 
-/// Reads a protocol and its ports up to the entry's end, and appends the protocol's number and a bit for each port.
+/// Reads a protocol and its ports up to the entry's end. Appends the protocol's number and a bit for each port.
 pub(super) fn services(lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Parsed<()> {
     let expected = "a protocol: tcp, udp, another one's name, or a number from 0 to 255";
     let token = lexer.plain(expected)?;
@@ -57,7 +58,7 @@ pub(super) fn services(lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Parsed<()> {
 
 fn port(token: &Token<'_>, protocol: u8) -> Parsed<u16> {
     let by = |wanted| SERVICES.iter().filter(move |service| service.2 & wanted != 0);
-    // A service of another protocol is looked for among those of both.
+    // For another protocol, search the services of both TCP and UDP.
     let protocols = match protocol {
         6 => TCP,
         17 => UDP,
@@ -76,7 +77,7 @@ fn port(token: &Token<'_>, protocol: u8) -> Parsed<u16> {
     })
 }
 
-/// Sets a bit of a bitmap that begins here and ends with the bytes; it grows as far as it must.
+/// Sets a bit of the bitmap from `start` to the end of `out`, and makes it longer if necessary.
 fn set_bit(out: &mut Vec<u8>, start: usize, bit: u16) {
     let at = start + usize::from(bit / 8);
     if out.len() <= at {
@@ -103,8 +104,8 @@ pub(super) fn old_types(lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Parsed<()> 
     Ok(())
 }
 
-/// Whether these bytes are a set of types below 128 without zeros at the end. A bit for type 0 says that the set has
-/// another form, of which nothing is known (RFC 2535, section 5.2).
+/// Whether these bytes are a set of types below 128 without zeros at the end. If the bit for type 0 is set, the set has
+/// another, undefined form (RFC 2535, section 5.2).
 pub(super) fn are_old_types(data: &[u8]) -> bool {
     let has_other_form = data.first().is_some_and(|first| first & 0x80 != 0);
     has_other_form || data.last() != Some(&0) && data.len() <= 16
@@ -112,7 +113,7 @@ pub(super) fn are_old_types(data: &[u8]) -> bool {
 
 pub(super) const NSAP_EXPECTED: &str = "an address as in 0x47.0005.80, in whole bytes";
 
-/// Appends the bytes after `0x`, between which dots may stand.
+/// Appends the bytes after `0x`, which may have dots between them.
 pub(super) fn nsap(token: &Token<'_>, out: &mut Vec<u8>) -> Parsed<()> {
     let digits = match token.text {
         [b'0', b'x' | b'X', digits @ ..] => Some(digits),
@@ -127,7 +128,7 @@ pub(super) fn nsap(token: &Token<'_>, out: &mut Vec<u8>) -> Parsed<()> {
 pub(super) const ATMA_EXPECTED: &str =
     "a telephone number as in +61200000000, or the address of an end system in hexadecimal digits";
 
-/// Appends the format, and then digits, or bytes between whose digits single dots may stand.
+/// Appends the format, and then either digits, or bytes whose digits may have single dots between them.
 pub(super) fn atma(token: &Token<'_>, out: &mut Vec<u8>) -> Parsed<()> {
     let is_dotted_well = |text: &[u8]| {
         !text.starts_with(b".") && !text.ends_with(b".") && !text.windows(2).any(|two| two == b"..")
@@ -159,7 +160,7 @@ pub(super) fn is_atma(data: &[u8]) -> bool {
     }
 }
 
-/// The bytes that pairs of hexadecimal digits stand for.
+/// Parses bytes from pairs of hexadecimal digits.
 fn pairs<'a>(mut digits: impl Iterator<Item = &'a u8>) -> Option<Vec<u8>> {
     let value = |digit: &u8| char::from(*digit).to_digit(16).map(|value| value as u8);
     let mut bytes = Vec::new();
@@ -169,7 +170,7 @@ fn pairs<'a>(mut digits: impl Iterator<Item = &'a u8>) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Appends the bytes in base 64 that follow, if any do.
+/// Appends the bytes in base 64 that follow, if there are any.
 pub(super) fn optional_base64(lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Parsed<()> {
     if lexer.peek()?.is_some() { binary::base64_rest(lexer, out) } else { Ok(()) }
 }

@@ -1,6 +1,6 @@
-//! `$INCLUDE`: another file's entries at this place (RFC 1035, section 5.1). It is found relative to the file
-//! that names it. Its own `$ORIGIN` ends with it, and so does its last owner; its `$TTL` goes on, as it does
-//! in BIND and NSD.
+//! `$INCLUDE`: another file's entries at this place (RFC 1035, section 5.1). Its path is relative to the
+//! including file. The `$ORIGIN` and the last owner of the included file end with it. Its `$TTL` remains in
+//! force, as in BIND and NSD.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,7 +12,7 @@ use kqps_message::text::without_mark;
 use super::parallel;
 use super::reader::{File, Harvest, Start};
 
-/// Reads the file of this name, or says why it cannot be. Also how it ended.
+/// Reads the file with this name, and returns the state at its end; or the reason why it cannot be read.
 pub(super) fn read(file: &File<'_>, name: &[u8], start: Start) -> Result<(Harvest, Start), Box<str>> {
     let folder = file.path.parent().unwrap_or(Path::new(""));
     let path = tidied(&folder.join(OsStr::from_bytes(name)));
@@ -30,8 +30,8 @@ pub(super) fn read(file: &File<'_>, name: &[u8], start: Start) -> Result<(Harves
     Ok(parallel::read(&included, text, start))
 }
 
-/// The path without `.` and without `x/..`, so that a file has one name here. What symbolic links make of it
-/// does not matter: a loop through them ends at the depth that is allowed.
+/// The path without `.` and without `x/..`, so that a file has one name here. Symbolic links need no care,
+/// since a loop through them ends at the depth limit.
 fn tidied(path: &Path) -> PathBuf {
     let mut tidied = PathBuf::new();
     for component in path.components() {

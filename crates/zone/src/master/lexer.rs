@@ -1,5 +1,5 @@
-//! Cuts a master file into entries and words (RFC 1035, section 5.1). An entry ends with its line, or, where
-//! parentheses or quotation marks are open, with the line on which they close.
+//! Cuts a master file into entries and words (RFC 1035, section 5.1). An entry ends with its line. If parentheses
+//! or quotation marks are open, it ends with the line on which they close.
 
 use super::error::{Parsed, Trouble, Wrong};
 
@@ -8,10 +8,10 @@ use super::error::{Parsed, Trouble, Wrong};
 pub(super) struct Token<'a> {
     /// Its bytes with their escapes, without quotation marks.
     pub(super) text: &'a [u8],
-    /// Where it begins: its first byte, or the quotation mark before it.
+    /// Its position: that of its first byte, or of the quotation mark before it.
     pub(super) at: usize,
-    /// Where its text begins: there, or after the quotation mark. (A flag would do, but leave a gap in the middle
-    /// of what is handed on for every word, and that takes much longer.)
+    /// The position of its text: the same, or after the quotation mark. (A flag would be enough, but it would
+    /// leave a gap in the middle of the value that is passed on for every word, and that is much slower.)
     pub(super) text_at: usize,
 }
 
@@ -21,7 +21,7 @@ impl<'a> Token<'a> {
         Self { text, at, text_at: at }
     }
 
-    /// Whether it stands in quotation marks.
+    /// Whether the word is in quotation marks.
     pub(super) fn quoted(&self) -> bool {
         self.text_at > self.at
     }
@@ -37,17 +37,17 @@ impl<'a> Token<'a> {
 pub(super) struct Lexer<'a> {
     text: &'a [u8],
     at: usize,
-    /// Line ends passed.
+    /// Line ends passed so far.
     lines: u32,
-    /// Parentheses that are open.
+    /// The number of open parentheses.
     depth: u32,
-    /// Where the outermost of them was opened.
+    /// The position of the outermost open parenthesis.
     opened_at: usize,
-    /// What was open where the text ended.
+    /// The error of a parenthesis or quotation mark that is still open at the end of the text.
     open: Option<Trouble>,
 }
 
-/// What a byte is outside quotation marks.
+/// The kind of a byte outside quotation marks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Word,
@@ -74,8 +74,8 @@ const KINDS: [Kind; 256] = {
     kinds
 };
 
-/// How many bytes at the beginning can only be parts of a word. It looks at eight at a time, and leaves the
-/// last ones, and whatever is not clear, to be looked at one by one.
+/// The number of bytes at the beginning that can only be parts of a word. It checks eight at a time. The caller
+/// must check the last bytes and all unclear ones one by one.
 #[inline]
 fn letters(text: &[u8]) -> usize {
     let mut at = 0;
@@ -112,7 +112,7 @@ impl<'a> Lexer<'a> {
         Self { text, at: 0, lines: 0, depth: 0, opened_at: 0, open: None }
     }
 
-    /// Where the next byte to be read stands.
+    /// The position of the next byte.
     pub(super) fn at(&self) -> usize {
         self.at
     }
@@ -132,15 +132,15 @@ impl<'a> Lexer<'a> {
         self.at == self.text.len()
     }
 
-    /// Passes blanks, comments, parentheses and the line ends within them. The next byte is then the first of
-    /// a word, or there is none and the entry is at its end.
+    /// Skips blanks, comments, parentheses and the line ends within them. Returns the next byte, which is the
+    /// first of a word, or `None` at the end of the entry.
     #[inline]
     pub(super) fn peek(&mut self) -> Parsed<Option<u8>> {
         loop {
             let Some(&byte) = self.text.get(self.at) else {
                 return self.text_ended();
             };
-            // What is usual comes first: one branch for it costs less than a jump by a table.
+            // The usual case comes first: one branch for it costs less than a jump by a table.
             let kind = KINDS[usize::from(byte)];
             if kind == Kind::Word {
                 return Ok(Some(byte));
@@ -159,7 +159,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Passes what can stand between words beside blanks.
+    /// Skips what can stand between words besides blanks.
     fn pass(&mut self, kind: Kind) -> Parsed<()> {
         match kind {
             Kind::Comment => self.pass_comment(),
@@ -184,7 +184,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// The next word of the entry; none at the entry's end.
+    /// The next word of the entry; `None` at the entry's end.
     #[inline]
     pub(super) fn next(&mut self) -> Parsed<Option<Token<'a>>> {
         match self.peek()? {
@@ -194,13 +194,13 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The next word, which must be there.
+    /// The next word. It is an error if there is none.
     #[inline]
     pub(super) fn need(&mut self, expected: &'static str) -> Parsed<Token<'a>> {
         self.next()?.ok_or_else(|| Trouble::ended(expected, self.at))
     }
 
-    /// The next word, which must be there and have no quotation marks.
+    /// The next word. It is an error if there is none, or if it is in quotation marks.
     #[inline]
     pub(super) fn plain(&mut self, expected: &'static str) -> Parsed<Token<'a>> {
         let token = self.need(expected)?;
@@ -211,7 +211,7 @@ impl<'a> Lexer<'a> {
         Ok(token)
     }
 
-    /// Passes the word `\#` if it is the next one, to which the text has been read.
+    /// Skips the word `\#`, if it is next. The lexer must be at the beginning of a word.
     pub(super) fn takes_marker(&mut self) -> bool {
         let is_next = self.text[self.at..].starts_with(b"\\#")
             && self
@@ -224,7 +224,7 @@ impl<'a> Lexer<'a> {
         is_next
     }
 
-    /// Makes sure that nothing follows in the entry.
+    /// Checks that nothing follows in the entry.
     #[inline]
     pub(super) fn end(&mut self) -> Parsed<()> {
         match self.next()? {
@@ -233,8 +233,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Passes the rest of the entry, whatever it is, and its line end. Where the text ends inside parentheses
-    /// or quotation marks, so that the entry is not whole, it tells where they were opened.
+    /// Skips the rest of the entry, whatever it is, and its line end. If the text ends inside parentheses or
+    /// quotation marks, the entry is not whole, and the result says where they were opened.
     #[inline]
     pub(super) fn leave_entry(&mut self) -> Option<Trouble> {
         while self.open.is_none() && !matches!(self.next(), Ok(None)) {}
@@ -245,7 +245,7 @@ impl<'a> Lexer<'a> {
         self.open.take()
     }
 
-    /// The length of the entry with which a text begins, its line end included.
+    /// The length of the first entry of a text, including its line end.
     pub(super) fn entry_bytes(text: &'a [u8]) -> usize {
         let mut lexer = Self::new(text);
         lexer.leave_entry();

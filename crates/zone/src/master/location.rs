@@ -3,16 +3,16 @@
 use super::error::{Parsed, Trouble};
 use super::lexer::{Lexer, Token};
 
-/// The wire form's length.
+/// The length of the wire form.
 pub(super) const BYTES: usize = 16;
 
-/// Thousandths of a second of arc in a degree.
+/// Thousandths of an arc second in a degree.
 const DEGREE: u32 = 3_600_000;
 /// The equator and the prime meridian (section 2).
 const ZERO: u32 = 1 << 31;
-/// The altitude of the reference spheroid: 100,000 m below are the least (section 2).
+/// The altitude of the reference spheroid. The lowest altitude is 100,000 m below it (section 2).
 const SEA_CM: i64 = 10_000_000;
-/// Size, horizontal and vertical precision where they are not given: 1 m, 10,000 m and 10 m (section 3).
+/// Default size, horizontal and vertical precision: 1 m, 10,000 m and 10 m (section 3).
 const PRECISIONS: [u8; 3] = [0x12, 0x16, 0x13];
 
 /// Reads `d [m [s]] N|S d [m [s]] E|W ALTITUDE[m] [SIZE[m] [HORIZONTAL[m] [VERTICAL[m]]]]`.
@@ -61,7 +61,7 @@ fn angle(lexer: &mut Lexer<'_>, degrees_max: u32, plus: u8, minus: u8) -> Parsed
     }
 }
 
-/// A number with up to so many decimals, in units of the last of them.
+/// Parses a number with up to `decimals` decimals, in units of the last of them.
 fn fixed(text: &[u8], decimals: u32) -> Option<u64> {
     let dot = memchr::memchr(b'.', text).unwrap_or(text.len());
     let whole = &text[..dot];
@@ -77,7 +77,7 @@ fn fixed(text: &[u8], decimals: u32) -> Option<u64> {
     Some(value * 10_u64.pow(decimals - fraction.len() as u32))
 }
 
-/// Metres with up to two decimals and perhaps an `m`, in centimetres.
+/// Parses metres with up to two decimals and an optional `m`, in centimetres.
 fn centimetres(text: &[u8]) -> Option<i64> {
     let text = text.strip_suffix(b"m").unwrap_or(text);
     let (negative, text) = text.strip_prefix(b"-").map_or((false, text), |rest| (true, rest));
@@ -85,7 +85,7 @@ fn centimetres(text: &[u8]) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// A length up to 90,000 km as the wire form has it: a digit and a power of ten, in centimetres.
+/// Converts a length up to 90,000 km to the wire form: a digit and a power of ten, in centimetres.
 fn exponent(token: &Token<'_>) -> Parsed<u8> {
     let expected = "a length in metres from 0 to 90000000";
     let value = centimetres(token.text).filter(|value| (0..=9_000_000_000).contains(value));
@@ -107,7 +107,7 @@ mod tests {
         read(&mut Lexer::new(text.as_bytes()), &mut out).map(|()| out)
     }
 
-    /// Worked out by hand: 42° 21' 54" are 152,514,000 thousandths of a second.
+    /// Calculated by hand: 42° 21' 54" are 152,514,000 thousandths of a second.
     #[test]
     fn places_are_written_in_thousandths_of_a_second() {
         let with = |precisions: [u8; 3], latitude: u32, longitude: u32, altitude: u32| {

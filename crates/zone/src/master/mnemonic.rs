@@ -40,7 +40,7 @@ pub(super) const CERTIFICATES: &[(&str, u16)] = &[
 /// RFC 9859, section 2.2.
 pub(super) const SCHEMES: &[(&str, u16)] = &[("NOTIFY", 1)];
 
-/// IANA "Protocol Numbers": those that can have a record of type WKS for a reason.
+/// IANA "Protocol Numbers": the protocols for which a WKS record makes sense.
 pub(super) const PROTOCOLS: &[(&str, u16)] = &[
     ("ip", 0),
     ("icmp", 1),
@@ -68,8 +68,8 @@ pub(super) const PROTOCOLS: &[(&str, u16)] = &[
 pub(super) const TCP: u8 = 1;
 pub(super) const UDP: u8 = 2;
 
-/// IANA "Service Name and Transport Protocol Port Number Registry": well known services, with the protocols that hosts
-/// know them by. Others are written as numbers.
+/// IANA "Service Name and Transport Protocol Port Number Registry": well known services, with the protocols for which
+/// hosts know them. Others are written as numbers.
 pub(super) const SERVICES: &[(&str, u16, u8)] = &[
     ("tcpmux", 1, TCP),
     ("echo", 7, TCP | UDP),
@@ -127,7 +127,7 @@ pub(super) const SERVICES: &[(&str, u16, u8)] = &[
     ("pop3s", 995, TCP),
 ];
 
-/// A number below 65536, or what a mnemonic stands for.
+/// A number below 65536, or the number of a mnemonic.
 pub(super) fn mnemonic(text: &[u8], table: &[(&str, u16)]) -> Option<u16> {
     if text.first().is_some_and(u8::is_ascii_digit) {
         return text

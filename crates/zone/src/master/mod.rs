@@ -1,12 +1,11 @@
 //! Master files (RFC 1035, section 5): text to records.
 //!
-//! Known are `$ORIGIN`, `$TTL` (RFC 2308), `$INCLUDE` and BIND's `$GENERATE`; TTLs with units; the data of every
+//! The reader knows `$ORIGIN`, `$TTL` (RFC 2308), `$INCLUDE` and BIND's `$GENERATE`; TTLs with units; the data of every
 //! type that has a text form in `fields.rs` and beside it, and of any type in the form of RFC 3597. Those are the types
-//! that BIND 9.18 reads, but for KEYDATA and UNSPEC. Records of signed zones are read as they stand. The only class is
-//! IN.
+//! that BIND 9.18 reads, except KEYDATA and UNSPEC. Records of signed zones are read as they are. The only class is IN.
 //!
-//! Nothing here opens a file: whoever calls says how. Whether the records make a zone is decided where they
-//! are compiled.
+//! Nothing here opens a file; the caller passes a function for it. Whether the records make a zone is decided where
+//! they are compiled.
 
 mod binary;
 mod directive;
@@ -44,48 +43,47 @@ pub(crate) use wire::{canonical, same_data};
 use crate::batch::Batch;
 use reader::{File, LastTtl, Reader, Start, State};
 
-/// How a master file is read.
+/// How to read a master file.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
-    /// Threads that read pieces of one file.
+    /// The number of threads that read pieces of one file.
     pub threads: usize,
-    /// A piece's size in bytes, more or less.
+    /// The approximate size of a piece, in bytes.
     pub piece_bytes: usize,
-    /// Records that one `$GENERATE` may make.
+    /// The most records that one `$GENERATE` may make.
     pub generated_max: u32,
-    /// Files that may be included one within another.
+    /// The most files that may be included one within another.
     pub depth_max: usize,
-    /// Gives the content of an included file. Its path is relative to nothing but what the zone's own path is.
+    /// Returns the content of an included file. Its path is relative to the same folder as the zone's own path.
     pub open: &'a (dyn Fn(&Path) -> io::Result<Vec<u8>> + Sync),
-    /// Is told how many bytes of the zone's own file have been read since it was told last.
+    /// Called with the bytes of the zone's own file that have been read since the last call.
     pub advance: &'a (dyn Fn(u64) + Sync),
 }
 
-/// A piece has this many bytes unless one has a reason for another size: small beside a big zone, and long
-/// enough that cutting it costs nothing.
+/// The usual size of a piece: small compared with a big zone, and long enough that cutting costs nothing.
 pub const PIECE_BYTES: usize = 1 << 20;
-/// One `$GENERATE` makes no more records than this unless one has a reason for another limit: an IPv4 `/8`.
+/// The usual limit of records of one `$GENERATE`: an IPv4 `/8`.
 pub const GENERATED_MAX: u32 = 1 << 24;
-/// Files are included one within another no deeper than this unless one has a reason for another limit.
+/// The usual limit of files included one within another.
 pub const DEPTH_MAX: usize = 16;
 
-/// What a master file has.
+/// The content of a master file.
 #[derive(Debug, Default)]
 pub struct Reading {
     /// The records in their order.
     pub batches: Vec<Batch>,
-    /// What is wrong, in the order of the file, at most [`ERRORS_MAX`]. If there is anything, records are missing.
+    /// The errors, in the order of the file, at most [`ERRORS_MAX`]. If there are any, records are missing.
     pub errors: Vec<Remark>,
-    /// Whether there may be more errors, which were not looked for.
+    /// Whether there may be more errors, because reading stopped.
     pub more_errors: bool,
-    /// What is not as it should be but does not matter, at most [`ERRORS_MAX`].
+    /// The warnings, at most [`ERRORS_MAX`].
     pub warnings: Vec<Remark>,
-    /// How many more warnings there are.
+    /// The number of further warnings.
     pub more_warnings: u64,
 }
 
-/// Reads the text of a master file. `origin` is what relative names end with before the first `$ORIGIN`, a
-/// name in wire form; `path` is what the errors call the file, and where `$INCLUDE` starts from.
+/// Reads the text of a master file. `origin`, in wire form, completes relative names before the first `$ORIGIN`. `path`
+/// is the file's name in errors, and `$INCLUDE` is relative to it.
 pub fn read(text: &[u8], path: &Path, origin: &[u8], options: &Options<'_>) -> Reading {
     let text = match without_mark(text) {
         Ok(text) => text,
@@ -105,8 +103,8 @@ pub fn read(text: &[u8], path: &Path, origin: &[u8], options: &Options<'_>) -> R
     }
 }
 
-/// The zone of which this is the master file: the owner of its first record, if that is a SOA record. Before
-/// the first `$ORIGIN` relative names end with `origin`.
+/// The zone of a master file: the owner of its first record, if that is a SOA record. `origin` completes relative names
+/// before the first `$ORIGIN`.
 pub fn apex(text: &[u8], path: &Path, origin: &[u8], options: &Options<'_>) -> Option<Box<[u8]>> {
     let text = without_mark(text).ok()?;
     let batch = Reader::new(&file(path, options), text, 1, start(origin)).first_record()?;

@@ -1,11 +1,11 @@
-//! Names as master files write them: relative ones end with the origin (RFC 1035, section 5.1).
+//! Names in master files: the origin completes relative ones (RFC 1035, section 5.1).
 
 use kqps_message::name::{self, LABEL_BYTES_MAX, NAME_BYTES_MAX, NameError, NameFault};
 
 use super::error::{Parsed, Trouble, Wrong};
 use super::lexer::Token;
 
-/// Appends the name that this word stands for: `@` is the origin, a final dot makes a name absolute.
+/// Appends the name of a word: `@` is the origin, and a final dot makes a name absolute.
 #[inline]
 pub(super) fn append(token: &Token<'_>, origin: &[u8], out: &mut Vec<u8>) -> Parsed<()> {
     encode(token.text, origin, out).map_err(|error| {
@@ -14,7 +14,7 @@ pub(super) fn append(token: &Token<'_>, origin: &[u8], out: &mut Vec<u8>) -> Par
     })
 }
 
-/// The same for text of any provenance. On an error `out` is as it was.
+/// Appends the name in any text, as [`append`] does. On an error `out` is unchanged.
 #[inline]
 pub(super) fn encode(text: &[u8], origin: &[u8], out: &mut Vec<u8>) -> Result<(), NameError> {
     if text == b"@" {
@@ -29,10 +29,11 @@ pub(super) fn encode(text: &[u8], origin: &[u8], out: &mut Vec<u8>) -> Result<()
     with_care(text, origin, out)
 }
 
-/// Appends a name without escapes. It says false where the name has one, or is none; `out` is then spoiled.
+/// Appends a name without escapes. Returns false if the text has an escape or is not a name; `out` is then
+/// undefined after `start`.
 #[inline]
 fn plain(text: &[u8], origin: &[u8], out: &mut Vec<u8>, start: usize) -> bool {
-    // Each dot stands where the wire form has the length of the label after it.
+    // Each dot stands where the wire form has the length of the next label.
     out.push(0);
     out.extend_from_slice(text);
     let wire = &mut out[start..];
@@ -64,7 +65,7 @@ fn plain(text: &[u8], origin: &[u8], out: &mut Vec<u8>, start: usize) -> bool {
     out.len() - start <= NAME_BYTES_MAX
 }
 
-/// Appends any name, and tells what is wrong with one that is none.
+/// Appends any name, or returns what is wrong with it.
 #[cold]
 fn with_care(text: &[u8], origin: &[u8], out: &mut Vec<u8>) -> Result<(), NameError> {
     let start = out.len();
@@ -118,7 +119,7 @@ mod tests {
             ("..", 1, NameFault::EmptyLabel),
             (&format!("{long}x"), 64, NameFault::LabelTooLong),
             (&format!("{long}x."), 64, NameFault::LabelTooLong),
-            // 4 × 64 is more than 255; 3 × 64 + 56 and the origin's 9 bytes are, too.
+            // 4 × 64 is more than 255; so are 3 × 64 + 56 and the origin's 9 bytes.
             (&[&*long; 4].join("."), 254, NameFault::NameTooLong),
             (&format!("{long}.{long}.{long}.{}", "y".repeat(55)), 247, NameFault::NameTooLong),
             (r"a\", 2, NameFault::LoneBackslash),

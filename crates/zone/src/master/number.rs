@@ -1,9 +1,9 @@
-//! Numbers, periods with units, and points in time, as master files write them.
+//! Numbers, periods with units, and points in time in master files.
 
 use super::error::{Parsed, Trouble};
 use super::lexer::Token;
 
-/// A decimal number up to `max`.
+/// Reads a decimal number up to `max`.
 #[inline]
 pub(super) fn decimal(token: &Token<'_>, max: u32, expected: &'static str) -> Parsed<u32> {
     let mut value: u64 = 0;
@@ -20,8 +20,8 @@ pub(super) fn decimal(token: &Token<'_>, max: u32, expected: &'static str) -> Pa
     Ok(value as u32)
 }
 
-/// A period in seconds, at most 2^32 − 1: a number, or numbers with units as in `1h30m` or `1W`. A last
-/// number without a unit counts seconds.
+/// Parses a period in seconds, at most 2^32 − 1: a number, or numbers with units such as `1h30m` or `1W`. A
+/// last number without a unit counts seconds.
 #[inline]
 pub(super) fn period_s(text: &[u8]) -> Option<u32> {
     let mut total_s: u64 = 0;
@@ -59,8 +59,8 @@ fn unit_s(unit: u8) -> Option<u64> {
     })
 }
 
-/// A point in time as RRSIG has it (RFC 4034, section 3.2): `YYYYMMDDHHmmSS` in UTC, or seconds since 1970,
-/// modulo 2^32.
+/// Parses a point in time as in RRSIG (RFC 4034, section 3.2): `YYYYMMDDHHmmSS` in UTC, or seconds since
+/// 1970, modulo 2^32.
 pub(super) fn time_s(text: &[u8]) -> Option<u32> {
     if !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    /// The values are those of `date -u -d … +%s`.
+    /// The values come from `date -u -d … +%s`.
     #[test]
     fn times_are_dates_or_seconds() {
         for (text, seconds) in [

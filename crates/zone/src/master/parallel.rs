@@ -1,8 +1,8 @@
-//! Reads a master file in pieces on several threads, and makes one whole of what they found.
+//! Reads a master file in pieces on several threads, and joins the results.
 //!
-//! The pieces are cut by guess (see `splitter.rs`). A piece is right if the one before it ended where an entry
-//! ends and left the state in which this one was begun. Where that is not so, everything from there on is
-//! read again from what is now known; so the outcome is that of reading from the first byte to the last.
+//! The pieces are cut by guess (see `splitter.rs`). A piece is right if the one before it ended at the end of
+//! an entry and left the state with which this one began. Otherwise everything from there on is read again
+//! from the known state. So the result is always that of reading from the first byte to the last.
 
 use std::iter::Take;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use super::lexer::Lexer;
 use super::reader::{Ended, File, Harvest, LastTtl, Reader, Start};
 use super::splitter::{Piece, Splitter};
 
-/// Reads a text that begins like this. Also what holds at its end.
+/// Reads a text from this state. Also returns the state at its end.
 pub(super) fn read(file: &File<'_>, text: &[u8], start: Start) -> (Harvest, Start) {
     let mut whole = Whole { harvest: Harvest::default(), start, at: (0, 1) };
     while whole.at.0 < text.len() && !whole.harvest.gave_up {
@@ -20,10 +20,10 @@ pub(super) fn read(file: &File<'_>, text: &[u8], start: Start) -> (Harvest, Star
         let whole_to = from + Lexer::entry_bytes(&text[from..]);
         let splitter =
             Splitter::new(text, whole.at, whole.start.state.clone(), whole_to, file.options.piece_bytes);
-        // The head is read alone: what it says of TTLs holds for all the rest.
+        // The head is read alone, since its TTLs affect all the rest.
         let pieces_max = if from == 0 { 1 } else { usize::MAX };
         for (piece, ended) in read_pieces(file, text, splitter.take(pieces_max), &whole.start) {
-            // That there is a TTL elsewhere was a guess as well.
+            // That an earlier record has a TTL was a guess as well.
             let no_ttl = ended.harvest.ttl_open && whole.start.last_ttl == LastTtl::None;
             if piece.number > 0 && (piece.state != whole.start.state || no_ttl) {
                 break;
@@ -38,11 +38,11 @@ pub(super) fn read(file: &File<'_>, text: &[u8], start: Start) -> (Harvest, Star
     (whole.harvest, whole.start)
 }
 
-/// What was found up to a place, and what holds there.
+/// The result up to a position, and the state there.
 struct Whole {
     harvest: Harvest,
     start: Start,
-    /// The place: the next byte, and its line.
+    /// The position: the next byte, and its line.
     at: (usize, u32),
 }
 
@@ -67,7 +67,7 @@ impl Whole {
     }
 }
 
-/// Reads pieces until there are no more, or one turns out to be cut wrongly. They come back in their order.
+/// Reads pieces until there are no more, or one turns out to be cut wrongly. Returns them in their order.
 fn read_pieces(
     file: &File<'_>,
     text: &[u8],
@@ -109,7 +109,7 @@ fn read_pieces(
     found
 }
 
-/// No thread panics with one of these locked, so that what they guard is whole.
+/// No thread panics while it holds one of these locks, so their content is whole.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The data of a record, of any type: in the form of its type, or as bytes in that of RFC 3597.
+//! The data of a record of any type: in the form of its type, or as bytes in the form of RFC 3597.
 
 use kqps_message::rtype;
 
@@ -14,10 +14,10 @@ pub(super) const A6: u16 = 38;
 const APL: u16 = 42;
 const AMTRELAY: u16 = 260;
 
-/// Data at most: its length has 16 bits.
+/// The most bytes of data, since the length has 16 bits.
 const DATA_BYTES_MAX: usize = 65_535;
 
-/// Reads the rest of an entry as data of this type into `out`, in place of what was there.
+/// Reads the rest of an entry as data of this type into `out`, and replaces its content.
 #[inline]
 pub(super) fn read(rtype: u16, lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -> Parsed<()> {
     out.clear();
@@ -53,8 +53,8 @@ fn special(rtype: u16, lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) 
     }
 }
 
-/// What follows `\#`: a length, and so many bytes (RFC 3597, section 5). Data of a type that is known must be
-/// what the type demands: an answer may have to find the names in it.
+/// Reads the text after `\#`: a length, and as many bytes (RFC 3597, section 5). Data of a known type must be
+/// valid for the type, since an answer may have to find the names in it.
 fn generic(rtype: u16, lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Parsed<()> {
     let expected = "the length of the data, from 0 to 65535";
     let token = lexer.need(expected)?;
@@ -69,7 +69,7 @@ fn generic(rtype: u16, lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Parsed<()> {
     Ok(())
 }
 
-/// Whether these bytes can be data of this type; of a type that is not known any can.
+/// Whether these bytes can be data of this type. Any bytes can be data of an unknown type.
 fn is_data(rtype: u16, data: &[u8]) -> bool {
     match rtype {
         LOC => data.len() == location::BYTES,

@@ -1,5 +1,4 @@
-//! Reads a piece of a master file, entry by entry: records into batches, directives into the state that they
-//! change.
+//! Reads a piece of a master file, entry by entry. Records go into batches, and directives change the state.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,12 +13,12 @@ use super::{Options, generate, include, name, rdata, text};
 use crate::batch::{Batch, Record, TTL_OPEN};
 use crate::position::line_and_column;
 
-/// Room that is made for a batch before one knows what comes, at most.
+/// The most room that is allocated for a batch in advance.
 const BATCH_BYTES: usize = 4 << 20;
-/// Records of a batch at most, so that each stays a small part of a big zone.
+/// The most records of a batch, so that each stays a small part of a big zone.
 const BATCH_RECORDS_MAX: usize = 1 << 16;
 
-/// A file that is being read, and those that include it.
+/// A file that is being read, and the files that include it.
 pub(super) struct File<'a> {
     pub(super) path: Arc<Path>,
     pub(super) options: &'a Options<'a>,
@@ -31,16 +30,16 @@ pub(super) struct File<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) origin: Vec<u8>,
-    /// `$TTL`, or what stands for it (RFC 2308, section 4).
+    /// `$TTL`, or the SOA's MINIMUM in its place (RFC 2308, section 4).
     pub(super) default_ttl_s: Option<u32>,
 }
 
-/// The last TTL that a record before had of its own (RFC 1035, section 5.1).
+/// The last explicit TTL of an earlier record (RFC 1035, section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LastTtl {
-    /// There was none.
+    /// No earlier record has one.
     None,
-    /// It stands in a piece before this one, which another thread is reading.
+    /// It is in an earlier piece, which another thread is reading.
     Elsewhere,
     Known(u32),
 }
@@ -50,19 +49,19 @@ pub(super) enum LastTtl {
 pub(super) struct Start {
     pub(super) state: State,
     pub(super) last_ttl: LastTtl,
-    /// The owner that a line inherits which begins with a blank; empty where there is none.
+    /// The owner that a line inherits if it begins with a blank; empty if there is none.
     pub(super) owner: Vec<u8>,
 }
 
-/// What was found in a text.
+/// The content of a text.
 #[derive(Debug, Default)]
 pub(super) struct Harvest {
     pub(super) batches: Vec<Batch>,
     pub(super) errors: Vec<Remark>,
-    /// Whether reading ended early because there were too many errors.
+    /// Whether reading stopped early because there were too many errors.
     pub(super) gave_up: bool,
     pub(super) warnings: Vec<Remark>,
-    /// How many more of them there were.
+    /// The number of further warnings.
     pub(super) more_warnings: u64,
     /// Whether some records have [`TTL_OPEN`].
     pub(super) ttl_open: bool,
@@ -88,9 +87,9 @@ impl Harvest {
 /// How a piece ended.
 pub(super) struct Ended {
     pub(super) harvest: Harvest,
-    /// What holds for whatever comes after.
+    /// The state for the next piece.
     pub(super) next: Start,
-    /// Where the last entry begins and on which line, if the piece ends before that entry does.
+    /// The position and line of the last entry, if the piece ends before that entry does.
     pub(super) unfinished: Option<(usize, u32)>,
 }
 
@@ -125,8 +124,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads to the end. `is_last` says whether the file ends with the text; if not, a last entry that is not
-    /// whole is left to whoever reads on.
+    /// Reads to the end. `is_last` is whether the file ends with the text. If it does not, an incomplete last
+    /// entry is left to the reader of the next piece.
     pub(super) fn run(mut self, is_last: bool) -> Ended {
         let mut unfinished = None;
         while !self.lexer.is_done() && !self.harvest.gave_up {
@@ -144,7 +143,7 @@ impl<'a> Reader<'a> {
         self.finish(unfinished)
     }
 
-    /// Reads up to the first record, and says whether one was found without an error before it.
+    /// Reads up to the first record. Returns it, if there is no error before it.
     pub(super) fn first_record(mut self) -> Option<Batch> {
         while !self.lexer.is_done() {
             self.entry().ok()?;
@@ -170,7 +169,7 @@ impl<'a> Reader<'a> {
         self.first_line + self.lexer.lines()
     }
 
-    /// Reads one entry; its line end is left.
+    /// Reads one entry, up to its line end.
     fn entry(&mut self) -> Parsed<()> {
         let first = self.lexer.byte();
         if first == Some(b'$') {
@@ -184,7 +183,7 @@ impl<'a> Reader<'a> {
             let token = self.lexer.plain("the name of an owner")?;
             self.owner.clear();
             if let Err(trouble) = name::append(&token, &self.state.origin, &mut self.owner) {
-                // Lines that inherit it are not wrong for that.
+                // Lines that inherit this owner should not be errors for that.
                 self.owner.extend_from_slice(&self.state.origin);
                 return Err(trouble);
             }
@@ -201,12 +200,12 @@ impl<'a> Reader<'a> {
         self.push(&heading, line, at)
     }
 
-    /// The first byte from here that is no blank.
+    /// The first position from `from` on that is not a blank.
     fn after_blanks(&self, from: usize) -> usize {
         from + self.text[from..].iter().take_while(|&&byte| is_blank(byte)).count()
     }
 
-    /// Takes the record whose owner and data have been read.
+    /// Adds the record whose owner and data have been read.
     #[inline]
     pub(super) fn push(&mut self, heading: &Heading, line: u32, at: usize) -> Parsed<()> {
         let ttl_s = self.ttl(heading, at)?;
@@ -220,8 +219,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The record's own TTL; else that of `$TTL`; else the last that a record had of its own; else, for a SOA
-    /// record, its MINIMUM, which then counts as `$TTL`, as other servers do.
+    /// The record's TTL: its own; else that of `$TTL`; else the last explicit TTL of a record; else, for a
+    /// SOA record, its MINIMUM, which then counts as `$TTL`, as in other servers.
     #[inline]
     fn ttl(&mut self, heading: &Heading, at: usize) -> Parsed<u32> {
         if let Some(ttl) = heading.ttl {

@@ -1,6 +1,6 @@
 //! Cuts a master file into pieces for several threads. It looks at little more than the line ends around each
-//! cut: it guesses that no entry runs across, and that each line that begins with `$` is a directive. Whoever
-//! reads the pieces finds out where that was wrong, and reads on from there.
+//! cut. It guesses that no entry crosses a cut, and that each line that begins with `$` is a directive. The
+//! code that reads the pieces finds wrong guesses, and reads on from there.
 
 use std::ops::Range;
 
@@ -13,13 +13,12 @@ use super::reader::State;
 pub(super) struct Piece {
     /// Its number, counted from 0.
     pub(super) number: usize,
-    /// Its bytes.
     pub(super) range: Range<usize>,
     /// The line on which it begins.
     pub(super) line: u32,
-    /// The line on which the next one begins.
+    /// The line on which the next piece begins.
     pub(super) line_after: u32,
-    /// The state in which it begins, if the guesses hold.
+    /// The state in which it begins, if the guesses are right.
     pub(super) state: State,
 }
 
@@ -29,17 +28,17 @@ pub(super) struct Splitter<'a> {
     line: u32,
     number: usize,
     state: State,
-    /// Bytes of the next piece, of which all but the first have `piece_bytes`.
+    /// The size of the next piece. All except the first have `piece_bytes`.
     next_bytes: usize,
     piece_bytes: usize,
 }
 
-/// The first piece: enough for a SOA record, whose MINIMUM may become the default TTL of all that follows.
+/// The size of the first piece: enough for a SOA record, whose MINIMUM may become the default TTL of
+/// everything after it.
 const HEAD_BYTES: usize = 4096;
 
 impl<'a> Splitter<'a> {
-    /// Cuts what follows this position and line, where the state is this; the first cut comes at or after
-    /// `whole_to`.
+    /// Cuts the text from this position, line and state. The first cut comes at or after `whole_to`.
     pub(super) fn new(
         text: &'a [u8],
         (at, line): (usize, u32),
@@ -58,7 +57,7 @@ impl<'a> Splitter<'a> {
         let first = piece.starts_with(b"$").then_some(0);
         let others = memchr::memmem::find_iter(piece, b"\n$").map(|at| at + 1);
         for at in first.into_iter().chain(others) {
-            // What is wrong with it will be told by whoever reads the piece.
+            // The code that reads the piece reports errors in it.
             let mut lexer = Lexer::new(&piece[at..]);
             let Ok(Some(directive)) = lexer.next() else { continue };
             match Directive::of(directive.text) {

@@ -30,14 +30,14 @@ const KEYS: &[(&str, u16)] = &[
     ("tls-supported-groups", TLS_SUPPORTED_GROUPS),
 ];
 
-/// A parameter that was read: its key, its value in wire form, and where it stands.
+/// A parameter that was read: its key, its value in wire form, and its position.
 struct Parameter {
     key: u16,
     value: Vec<u8>,
     at: usize,
 }
 
-/// Reads the data up to the entry's end and appends it in wire form, keys in their order.
+/// Reads the data up to the entry's end and appends it in wire form, sorted by key.
 pub(super) fn read(lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -> Parsed<()> {
     fields::read(Field::U16, lexer, origin, out)?;
     fields::read(Field::Name, lexer, origin, out)?;
@@ -57,7 +57,7 @@ pub(super) fn read(lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -> P
     Ok(())
 }
 
-/// What parameters must be together (section 2.2 and section 8). They are in order of their keys.
+/// Checks the rules for all parameters together (section 2.2 and section 8). They are sorted by key.
 fn check(parameters: &[Parameter]) -> Parsed<()> {
     if let Some([_, twice]) = parameters.array_windows().find(|[a, b]| a.key == b.key) {
         return Err(Trouble::rule(twice.at, "this key stands twice"));
@@ -72,7 +72,7 @@ fn check(parameters: &[Parameter]) -> Parsed<()> {
         }
         let (keys, _) = parameter.value.as_chunks::<2>();
         if keys.iter().any(|key| !has(u16::from_be_bytes(*key))) {
-            return Err(Trouble::rule(parameter.at, "a key is mandatory that is not there"));
+            return Err(Trouble::rule(parameter.at, "a mandatory key is missing"));
         }
     }
     Ok(())
@@ -88,7 +88,7 @@ fn parameter(token: Token<'_>, lexer: &mut Lexer<'_>) -> Parsed<Parameter> {
     };
     let given = match equals {
         None => None,
-        // `key="value"`: the quotation follows the equals sign at once.
+        // `key="value"`: the quotation mark follows the equals sign directly.
         Some(equals) if equals + 1 == token.text.len() && lexer.byte() == Some(b'"') => lexer.next()?,
         Some(equals) => Some(Token::new(&token.text[equals + 1..], token.at + equals + 1)),
     };
@@ -97,7 +97,6 @@ fn parameter(token: Token<'_>, lexer: &mut Lexer<'_>) -> Parsed<Parameter> {
     Ok(Parameter { key, value, at })
 }
 
-/// A key by its name.
 fn named(name: &[u8]) -> Option<u16> {
     let known = KEYS.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name));
     known.map(|&(_, key)| key)
@@ -111,8 +110,8 @@ fn numbered(name: &[u8]) -> Option<u16> {
     (key != u16::MAX).then_some(key)
 }
 
-/// The value of a key that is given by its number: a string whose bytes are the wire form, also where the key has
-/// a name (section 2.1).
+/// The value of a key that is given by its number: a string whose bytes are the wire form, even if the key has a
+/// name (section 2.1).
 fn opaque(key: u16, given: Option<Token<'_>>, at: usize) -> Parsed<Vec<u8>> {
     let mut wire = Vec::new();
     let at = given.as_ref().map_or(at, |token| token.at);
@@ -155,7 +154,7 @@ fn value(key: u16, given: Option<Token<'_>>, at: usize) -> Parsed<Vec<u8>> {
     Ok(wire)
 }
 
-/// A list whose items have a fixed number of bytes.
+/// Reads a list whose items have a fixed number of bytes.
 fn each<const N: usize>(
     token: &Token<'_>,
     expected: &'static str,
@@ -171,7 +170,8 @@ fn each<const N: usize>(
     Ok(())
 }
 
-/// Keys in ascending order, none twice, and not `mandatory` itself (section 8).
+/// Reads keys without duplicates and without `mandatory` itself, and appends them in ascending order (section
+/// 8).
 fn mandatory(token: &Token<'_>, wire: &mut Vec<u8>) -> Parsed<()> {
     let expected = "keys with commas between";
     each(token, expected, wire, |text| {
@@ -185,7 +185,7 @@ fn mandatory(token: &Token<'_>, wire: &mut Vec<u8>) -> Parsed<()> {
     Ok(())
 }
 
-/// Protocols with commas between; a comma or a backslash within one is escaped once more (appendix A.1).
+/// Reads protocols with commas between. A comma or a backslash within one is escaped once more (appendix A.1).
 fn alpn(token: &Token<'_>, wire: &mut Vec<u8>) -> Parsed<()> {
     let rule = "a protocol's name has 1 to 255 bytes";
     let mut list = Vec::new();
@@ -210,7 +210,7 @@ fn alpn(token: &Token<'_>, wire: &mut Vec<u8>) -> Parsed<()> {
     }
 }
 
-/// Whether these bytes are a value of this key; of a key that is not known any are.
+/// Whether these bytes are a value of this key. Any bytes are a value of an unknown key.
 fn is_value(key: u16, wire: &[u8]) -> bool {
     let is_list_of = |bytes: usize| !wire.is_empty() && wire.len().is_multiple_of(bytes);
     match key {
@@ -236,7 +236,7 @@ fn is_value(key: u16, wire: &[u8]) -> bool {
     }
 }
 
-/// Whether these bytes are such data: parameters in order of their keys, none twice, each with a value of its own.
+/// Whether these bytes are such data: parameters sorted by key, without duplicates, each with a valid value.
 pub(super) fn is(wire: &[u8]) -> bool {
     let Some(target) = wire.get(2..) else { return false };
     let Some(mut rest) = super::wire::name_bytes(target).and_then(|bytes| target.get(bytes..)) else {

@@ -1,11 +1,11 @@
-//! Character strings (RFC 1035, section 5.1): bytes, of which some are written as escapes.
+//! Character strings (RFC 1035, section 5.1): bytes, some of them written as escapes.
 
 use kqps_message::name;
 
 use super::error::{Parsed, Trouble, Wrong};
 use super::lexer::Token;
 
-/// Appends the bytes that a word stands for.
+/// Appends the bytes of a word.
 #[inline]
 pub(super) fn append(token: &Token<'_>, out: &mut Vec<u8>) -> Parsed<()> {
     let Some(first) = memchr::memchr(b'\\', token.text) else {

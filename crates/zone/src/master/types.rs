@@ -1,11 +1,12 @@
-//! Types by their mnemonics, and sets of them as NSEC, NSEC3 and CSYNC have them (RFC 4034, section 4.1.2).
+//! Types by their mnemonics, and sets of them as in NSEC, NSEC3 and CSYNC (RFC 4034, section 4.1.2).
 
 use kqps_message::rtype;
 
 use super::error::{Parsed, Trouble};
 use super::lexer::Lexer;
 
-/// Up to seven bytes with letters in upper case, as one number. It begins with a 1, so that bytes 0 count.
+/// Packs up to seven bytes, with letters in upper case, into one number. It begins with a 1, so that zero
+/// bytes count.
 const fn packed(text: &[u8]) -> u64 {
     let mut packed = 1;
     let mut at = 0;
@@ -26,7 +27,7 @@ macro_rules! known {
     }};
 }
 
-/// The type that a word names. Those that fill zones are found without a search.
+/// The type of a mnemonic. The types that fill zones are found without a search.
 #[inline]
 pub(super) fn parse(text: &[u8]) -> Option<u16> {
     let common = if text.len() <= 7 {

@@ -9,8 +9,8 @@ use super::fields::{self, Field};
 use super::rdata::A6;
 use super::{historic, types};
 
-/// Whether two data of a type are the same. Letters of a name count alike in either case (RFC 4343, section 3), if the
-/// type is older than RFC 3597, whose section 6 has names of later types compared byte by byte.
+/// Whether two data of a type are the same. If the type is older than RFC 3597, the case of letters in names does not
+/// matter (RFC 4343, section 3). Names in later types are compared byte by byte (RFC 3597, section 6).
 pub(crate) fn same_data(rtype: u16, one: &[u8], other: &[u8]) -> bool {
     one == other
         || folds_names(rtype)
@@ -18,8 +18,8 @@ pub(crate) fn same_data(rtype: u16, one: &[u8], other: &[u8]) -> bool {
             && canonical(rtype, one) == canonical(rtype, other)
 }
 
-/// The data in the form in which two that are the same have the same bytes: with names in lower case (RFC 4034, section
-/// 6.2), where their case does not count. Bytes that are no data of the type stay as they are.
+/// The data in a form that is the same for equal data: names in lower case (RFC 4034, section 6.2), if their case does
+/// not matter. Bytes that are not data of the type stay unchanged.
 pub(crate) fn canonical(rtype: u16, data: &[u8]) -> Cow<'_, [u8]> {
     let folded = if folds_names(rtype) { with_names_folded(rtype, data) } else { None };
     folded.map_or(Cow::Borrowed(data), Cow::Owned)
@@ -44,8 +44,8 @@ fn with_names_folded(rtype: u16, data: &[u8]) -> Option<Vec<u8>> {
     Some(folded)
 }
 
-/// Whether the case of names in the data of a type does not count: the list of RFC 4034, section 6.2, without NSEC (RFC
-/// 6840, section 5.1), and NSAP-PTR, which is as old as the others.
+/// Whether the case of names in the data of a type does not matter: the list of RFC 4034, section 6.2, without NSEC
+/// (RFC 6840, section 5.1), and with NSAP-PTR, which is as old as the others.
 fn folds_names(rtype: u16) -> bool {
     matches!(
         rtype,
@@ -68,7 +68,7 @@ pub(super) fn are(fields: &[Field], mut data: &[u8]) -> bool {
     data.is_empty()
 }
 
-/// How many bytes the field has with which these begin; there may be fewer.
+/// The length of the field at the beginning of these bytes, which may be fewer.
 fn field_bytes(field: Field, data: &[u8]) -> Option<usize> {
     let with_length = || data.first().map(|&length| 1 + usize::from(length));
     Some(match field {
@@ -98,10 +98,10 @@ fn field_bytes(field: Field, data: &[u8]) -> Option<usize> {
     })
 }
 
-/// The length of the uncompressed name with which these bytes begin.
+/// The length of the uncompressed name at the beginning of these bytes.
 pub(super) fn name_bytes(data: &[u8]) -> Option<usize> {
     let end = name::end(data, 0)?;
-    // A pointer's two bits would show at the end: what is not compressed ends with the root.
+    // The two bits of a pointer would be at the end: an uncompressed name ends with the root.
     let mut at = 0;
     while at < end {
         match data[at] {
@@ -117,7 +117,7 @@ pub(super) fn name_bytes(data: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Names, and beside them letters that are none of a name's.
+    /// Names, and letters that do not belong to a name.
     #[test]
     fn the_case_of_names_does_not_count_where_the_type_is_old() {
         const NAPTR: u16 = 35;
@@ -127,7 +127,7 @@ mod tests {
         let signature = |signer: &[u8], bytes: &[u8]| [&[b'A'; 18], signer, bytes].concat();
         for (rtype, one, other, expected) in [
             (15, &b"\0\x0a\x04Mail\0"[..], &b"\0\x0a\x04mail\0"[..], true),
-            // 16,705 and 24,929 are letters only to who looks at bytes.
+            // 16,705 and 24,929 look like letters only as bytes.
             (15, b"AA\x01a\0", b"aa\x01a\0", false),
             (33, b"\0\x01\0\x01\0\x35\x01A\0", b"\0\x01\0\x01\0\x35\x01a\0", true),
             (17, b"\x01A\0\x01B\0", b"\x01a\0\x01b\0", true),
@@ -143,7 +143,7 @@ mod tests {
             // RFC 3597, section 6.
             (SVCB, b"\0\x01\x01A\0", b"\0\x01\x01a\0", false),
             (LP, b"\0\x01\x01A\0", b"\0\x01\x01a\0", false),
-            // No data of its type.
+            // Not valid data of its type.
             (15, b"\0\x0a\x04Ma", b"\0\x0a\x04ma", false),
         ] {
             assert_eq!(same_data(rtype, one, other), expected, "{rtype} {}", one.escape_ascii());

@@ -1,5 +1,5 @@
-//! How a name server finds its answer (RFC 1034, section 4.3.2, with RFC 2181, 4592 and 6672): from zone to zone
-//! along aliases, until there are records, nothing, or another server's zone.
+//! The search for the answer (RFC 1034, section 4.3.2, with RFC 2181, 4592 and 6672). It goes from zone to zone along
+//! aliases, until there are records, nothing, or another server's zone.
 
 use kqps_message::{rcode, rtype};
 
@@ -12,60 +12,59 @@ use crate::zone::{Place, Zone};
 use crate::zones::{Entry, Zones};
 
 const YXDOMAIN: u16 = 6;
-/// So many aliases are followed.
+/// The most aliases that are followed.
 const ALIASES_MAX: usize = 16;
 
-/// So many hosts are remembered, lest one that several records name is written several times.
+/// The most hosts that are remembered, so that a host is not written several times if several records name it.
 pub(crate) const HOSTS_MAX: usize = 32;
 
-/// A reply on its way.
+/// A reply that is being written.
 #[derive(Debug)]
 pub(crate) struct Reply<'r, 'z> {
     pub zones: &'z Zones,
     pub writer: Writer<'r>,
-    /// The name that is looked for: the question's, or where aliases have led.
+    /// The name that is looked up: the question's, or the target of the last alias.
     pub name: &'r mut Name,
-    /// Where in the message that name begins.
+    /// The position of that name in the message.
     pub name_at: usize,
     /// Room for another name.
     pub other: &'r mut Name,
     pub qtype: u16,
     pub transport: Transport,
-    /// Whether signatures and proofs are wanted.
+    /// Whether the client wants signatures and proofs.
     pub dnssec_ok: bool,
-    /// The proofs, if they are wanted.
+    /// The proofs, if the client wants them.
     pub proofs: Option<Proofs<'z>>,
-    /// Hosts whose addresses are written, if any are.
+    /// Hosts whose addresses have been written, if there are any.
     pub hosts: Option<[Option<Node<'z>>; HOSTS_MAX]>,
-    /// The DNAME records that are written, if any are.
+    /// DNAME records that have been written, if there are any.
     pub renames: Option<[Option<Node<'z>>; ALIASES_MAX]>,
     pub rcode: u16,
     pub is_authoritative: bool,
     pub is_truncated: bool,
 }
 
-/// What comes behind the answer section.
+/// What follows the answer section.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End<'z> {
     /// Addresses of hosts that this RRset names.
     Found(&'z Zone, Option<Rrset<'z>>),
-    /// The SOA record of the zone that has nothing.
+    /// The SOA record of the zone that has no answer.
     Nothing(&'z Zone),
-    /// The servers of a zone that is delegated at this cut, which comes after so many labels of the name.
+    /// The servers of a zone that is delegated at this cut, which comes after this many labels of the name.
     Referral(&'z Zone, Node<'z>, usize),
-    /// Nothing.
     Elsewhere,
 }
 
-/// What a name turned out to be.
+/// The next step of the search.
 enum Step<'z> {
     End(End<'z>),
-    /// An alias; the name that is looked for has changed.
+    /// An alias. The name that is looked up has changed.
     Follow,
 }
 
 impl<'z> Reply<'_, 'z> {
-    /// Answers from `zone`, in which the question's name is.
+    /// Answers from `zone`, which contains the question's name.
     #[inline]
     pub(crate) fn answer(&mut self, zone: &'z Zone) {
         let written = self.follow(zone).and_then(|end| {
@@ -85,7 +84,7 @@ impl<'z> Reply<'_, 'z> {
         for aliases in 0..ALIASES_MAX {
             seen[aliases] = self.name.hash(0);
             let place = zone.locate(self.name, self.qtype);
-            // What AA says holds for the first name (RFC 1035, section 4.1.1).
+            // AA refers to the first name (RFC 1035, section 4.1.1).
             if aliases == 0 {
                 self.is_authoritative = !matches!(place, Place::Cut(..));
             }
@@ -123,8 +122,8 @@ impl<'z> Reply<'_, 'z> {
         }
     }
 
-    /// Answers from a node: the name's own, or that of the wildcard which stands for it, and then the closest
-    /// encloser comes after `wildcard` labels.
+    /// Answers from a node: the name's own, or that of a wildcard for it. For a wildcard, its closest encloser comes
+    /// after `wildcard` labels.
     #[inline]
     fn at(&mut self, zone: &'z Zone, node: Node<'z>, wildcard: Option<usize>) -> Result<Step<'z>, Full> {
         let found = match self.qtype {
@@ -138,7 +137,7 @@ impl<'z> Reply<'_, 'z> {
                 None => None,
             },
         };
-        // These two stand beside a CNAME record, and so do not follow it (RFC 4034, sections 3 and 4).
+        // These two types stand beside a CNAME record, so they do not follow it (RFC 4034, sections 3 and 4).
         let can_follow = !matches!(self.qtype, rtype::RRSIG | rtype::NSEC);
         let alias = if found.is_none() && can_follow && node.is(node::ALIAS) {
             node.rrset(rtype::CNAME)
@@ -177,12 +176,13 @@ impl<'z> Reply<'_, 'z> {
         self.writer.rrset(owner, rrset, None, self.dnssec_ok)
     }
 
-    /// Answers ANY: over UDP one RRset, so that it is no lever for attacks (RFC 8482, section 4.1); over TCP all.
+    /// Answers ANY: over UDP with one RRset, against amplification attacks (RFC 8482, section 4.1); over TCP with
+    /// all.
     #[inline(never)]
     fn everything(&mut self, node: Node<'z>) -> Result<Option<End<'z>>, Full> {
         if self.transport == Transport::Udp {
             let with_records = node.rrsets().filter(|rrset| rrset.count > 0);
-            // The first one of those that say most.
+            // The most useful one, or the first of several.
             let one = with_records.min_by_key(|rrset| use_to_others(rrset.rtype));
             return one.map(|rrset| self.put(&rrset).map(|()| End::Elsewhere)).transpose();
         }
@@ -218,7 +218,7 @@ impl<'z> Reply<'_, 'z> {
         let (kept, target) = (self.name.start(labels), dname.first());
         let renames = self.renames.get_or_insert([None; ALIASES_MAX]);
         match renames.iter_mut().find(|known| known.is_none_or(|known| known.is_at(node))) {
-            // An RRset stands once in a section (RFC 2181, section 5).
+            // A section must have an RRset only once (RFC 2181, section 5).
             Some(Some(_)) | None => {
                 let leads_below_itself = self.other.set(target)
                     && self.other.above(node.name(), name::labels(node.name())).is_some();
@@ -271,14 +271,14 @@ impl<'z> Reply<'_, 'z> {
         let minimum_s = soa.first().last_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
         let ttl_s = soa.ttl_s().min(minimum_s);
         let labels = zone.above(self.name);
-        // The apex ends the name that was looked for, which stands in the question as it is.
+        // The apex is the end of the name that was looked up, which is in the question unchanged.
         let at = (self.name_at == kqps_message::HEADER_BYTES).then(|| self.name_at + self.name.start(labels));
         self.writer.rrset(Owner::of(&zone.apex, at), &soa, Some(ttl_s), self.dnssec_ok)
     }
 }
 
-/// How soon an RRset of this type is taken where one stands for all: what the zone's users put there first, then what
-/// belongs to the zone's signing, and last what only says which names and types there are.
+/// The rank of an RRset of this type if one stands for all: first the data of the zone's users, then records of the
+/// zone's signing, and last records that only list names and types.
 fn use_to_others(rtype: u16) -> u8 {
     const SIG: u16 = 24;
     const KEY: u16 = 25;
@@ -295,7 +295,7 @@ fn use_to_others(rtype: u16) -> u8 {
     }
 }
 
-/// The zone that is to answer for a name: for DS records of an apex the parent's, if it is here and delegates that
+/// The zone that answers for a name. For DS records of an apex, it is the parent's, if that is here and delegates the
 /// name (RFC 4035, section 3.1.4.1).
 #[inline]
 pub(crate) fn for_name<'z>(zones: &'z Zones, name: &Name, qtype: u16) -> Option<&'z Entry> {

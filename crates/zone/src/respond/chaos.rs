@@ -1,4 +1,4 @@
-//! The few names of class CH by which a server tells about itself (RFC 4892).
+//! The few names of class CH with which a server identifies itself (RFC 4892).
 
 use kqps_message::rtype;
 
@@ -7,12 +7,11 @@ use crate::respond::Settings;
 use crate::respond::writer::{Full, Writer};
 use crate::zone::node::{QUESTION_POINTER, RECORD_BYTES, Rrset};
 
-/// The class.
 pub(crate) const CLASS: u16 = 3;
-/// A character string has at most so many bytes (RFC 1035, section 3.3).
+/// The longest character string (RFC 1035, section 3.3).
 const STRING_BYTES_MAX: usize = 255;
 
-/// What the server tells under a name, if it is set up to.
+/// The server's text for a name, if the settings have one.
 pub(crate) fn told<'s>(settings: &'s Settings, name: &[u8]) -> Option<&'s [u8]> {
     let is = |known: &[u8]| same(name, known);
     if is(b"\x07version\x04bind\0") || is(b"\x07version\x06server\0") {
@@ -24,7 +23,7 @@ pub(crate) fn told<'s>(settings: &'s Settings, name: &[u8]) -> Option<&'s [u8]> 
     }
 }
 
-/// Writes it, if `qtype` asks for text.
+/// Writes the text, if `qtype` asks for text.
 pub(crate) fn answer(writer: &mut Writer<'_>, qtype: u16, text: &[u8]) -> Result<(), Full> {
     if qtype != rtype::TXT && qtype != rtype::ANY {
         return Ok(());

@@ -1,13 +1,13 @@
-//! Name compression (RFC 1035, section 4.1.4): which names stand where in a message.
+//! Name compression (RFC 1035, section 4.1.4): the positions of names in a message.
 
 use crate::name::Name;
 
 /// Pointers have 14 bits.
 pub(crate) const PLACE_MAX: usize = 0x3fff;
-/// So many suffixes are remembered; names that come later are compressed against these.
+/// The most suffixes that are remembered. Later names are compressed against these.
 const KNOWN_MAX: usize = 160;
 
-/// The suffixes of names that stand in a message.
+/// The suffixes of names in a message.
 #[derive(Debug)]
 pub(crate) struct Names {
     hashes: [u64; KNOWN_MAX],
@@ -29,26 +29,26 @@ impl Names {
         Self { in_case: true, ..Self::new() }
     }
 
-    /// How many suffixes are known; [`Names::forget`] takes it.
+    /// The number of known suffixes, for [`Names::forget`].
     #[inline]
     pub(crate) fn known(&self) -> usize {
         self.known
     }
 
-    /// Forgets all but the first `known` suffixes.
+    /// Forgets all except the first `known` suffixes.
     #[inline]
     pub(crate) fn forget(&mut self, known: usize) {
         self.known = known;
     }
 
-    /// Remembers that `name` stands at `at` without pointers, as far as its first `labels` labels.
+    /// Remembers that the first `labels` labels of `name` stand at `at` without pointers.
     #[inline]
     pub(crate) fn note(&mut self, name: &Name, at: usize, labels: usize) {
         note(&mut self.hashes, &mut self.places, &mut self.known, name, at, labels);
     }
 
-    /// Writes the name at the front of `wire` at `at`, as short as it can be, and returns the position after it.
-    /// None where it would go beyond `limit`. What is no name is not written.
+    /// Writes the name at the front of `wire` at `at`, as short as possible, and returns the position after it.
+    /// `None` if it would go beyond `limit`. If `wire` does not begin with a name, nothing is written.
     pub(crate) fn put(&mut self, message: &mut [u8], at: usize, limit: usize, wire: &[u8]) -> Option<usize> {
         if !self.name.set(wire) {
             return Some(at);
@@ -70,7 +70,7 @@ impl Names {
         Some(end)
     }
 
-    /// Where the name's suffix without its first `labels` labels stands.
+    /// The position of the name's suffix without its first `labels` labels.
     fn place(&self, message: &[u8], labels: usize) -> Option<u16> {
         let hash = self.name.hash(labels);
         let known = self.hashes[..self.known].iter().zip(&self.places[..self.known]);
@@ -100,7 +100,7 @@ fn note(
     }
 }
 
-/// Whether `name` stands at `at` in a message that we wrote, if need be in the same case.
+/// Whether `name` stands at `at` in a message that this server wrote; with `in_case`, in the same case.
 fn stands(message: &[u8], mut at: usize, name: &[u8], in_case: bool) -> bool {
     let mut rest = name;
     loop {

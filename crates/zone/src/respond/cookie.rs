@@ -4,43 +4,43 @@ use std::net::IpAddr;
 
 use siphasher::sip::SipHasher24;
 
-/// The bytes of the part that the client chose.
+/// The bytes of the client's part.
 const CLIENT_BYTES: usize = 8;
-/// The bytes of the part that a server of RFC 9018 makes: version, reserved, time, hash.
+/// The bytes of a server's part by RFC 9018: version, reserved, time, hash.
 const SERVER_BYTES: usize = 16;
-/// The longest server cookie that there may be.
+/// The longest possible server's part.
 const SERVER_BYTES_MAX: usize = 32;
-/// A cookie of ours with its client's part.
+/// The bytes of a cookie of this server, with its client's part.
 pub(crate) const BYTES: usize = CLIENT_BYTES + SERVER_BYTES;
 
 const VERSION: u8 = 1;
-/// A cookie is good for so long (RFC 9018, section 4.3).
+/// The age at which a cookie expires (RFC 9018, section 4.3).
 const AGE_MAX_S: u32 = 3600;
-/// A client is given a fresh one when its own is so old.
+/// The age at which a client gets a fresh cookie.
 const FRESH_MAX_S: u32 = 1800;
-/// Servers' clocks may differ by so much.
+/// The most by which servers' clocks may differ.
 const AHEAD_MAX_S: u32 = 300;
 
-/// A cookie of a query.
+/// The cookie of a query.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cookie {
     client: [u8; CLIENT_BYTES],
-    /// The server's part, if it has the length that ours have.
+    /// The server's part, if it has the length of this server's cookies.
     server: Option<[u8; SERVER_BYTES]>,
     /// Whether there is no server's part at all.
     is_first: bool,
 }
 
-/// A cookie's length is none that RFC 7873, section 4, allows: 8, or 16 to 40.
+/// The cookie has a length that RFC 7873, section 4, does not allow: neither 8 nor 16 to 40.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// What a cookie is worth.
+/// The result of checking a cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Checked {
-    /// Whether a server with our secret gave it to this client lately.
+    /// Whether a server with the same secret gave it to this client recently.
     pub is_good: bool,
-    /// Whether the client has none from a server yet.
+    /// Whether the client does not have a server's part yet.
     pub is_first: bool,
     /// The cookie to reply with.
     pub reply: [u8; BYTES],
@@ -56,12 +56,12 @@ impl Cookie {
         Err(Malformed)
     }
 
-    /// Checks it for a client at `address`.
+    /// Checks the cookie for a client at `address`.
     pub(crate) fn check(&self, secret: &[u8; 16], address: IpAddr, now_s: u32) -> Checked {
         if let Some(server) = self.server {
             let [v, r0, r1, r2, t0, t1, t2, t3, ..] = server;
             let time_s = u32::from_be_bytes([t0, t1, t2, t3]);
-            // Times wrap round in 2106 (RFC 1982).
+            // Times wrap around in 2106 (RFC 1982).
             let age_s = now_s.wrapping_sub(time_s);
             let is_timely = age_s <= AGE_MAX_S || time_s.wrapping_sub(now_s) <= AHEAD_MAX_S;
             let made = self.make(secret, [v, r0, r1, r2], time_s, address);
@@ -101,7 +101,7 @@ impl Cookie {
     }
 }
 
-/// Compares without telling by its time where the first difference is.
+/// Compares in constant time, so that the time does not reveal the first difference.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |all, (one, other)| all | (one ^ other)) == 0
 }

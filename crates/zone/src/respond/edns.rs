@@ -1,4 +1,4 @@
-//! EDNS (RFC 6891): what the OPT record of a query says, and that of the reply.
+//! EDNS (RFC 6891): the OPT records of a query and of its reply.
 
 use kqps_message::edns::DO;
 use kqps_message::rtype;
@@ -10,31 +10,31 @@ use crate::respond::cookie::{self, Cookie, Malformed};
 const NSID: u16 = 3;
 /// The option code of cookies (RFC 7873).
 const COOKIE: u16 = 10;
-/// What anyone can receive over UDP, bytes (RFC 1035, section 4.2.1; RFC 6891, section 6.2.3).
+/// The message size that every client can receive over UDP, bytes (RFC 1035, section 4.2.1; RFC 6891, section
+/// 6.2.3).
 pub(crate) const UDP_BYTES_MIN: u16 = 512;
 /// Root name, type, class, TTL and length of the data.
 const OPT_BYTES: usize = 11;
 /// Code and length of an option.
 const OPTION_BYTES: usize = 4;
 
-/// What a query's OPT record says.
+/// The OPT record of a query.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edns {
-    /// The largest UDP message that the asker takes, bytes; at least 512.
+    /// The largest UDP message that the client receives, bytes; at least 512.
     pub udp_payload_bytes: u16,
-    /// The version of EDNS. Only of version 0 is it known what the rest means.
+    /// The version of EDNS. The meaning of the rest is known only for version 0.
     pub version: u8,
-    /// Whether signatures and proofs are wanted.
+    /// Whether the client wants signatures and proofs.
     pub dnssec_ok: bool,
-    /// Whether the server is to identify itself.
+    /// Whether the client asks for the server's identifier.
     pub nsid: bool,
-    /// The asker's cookie, if there is one.
+    /// The client's cookie, if there is one.
     pub cookie: Option<Result<Cookie, Malformed>>,
     /// Whether the options fill the data exactly.
     pub is_well_formed: bool,
 }
 
-/// Reads an OPT record.
 #[inline]
 pub(crate) fn read(class: u16, ttl: u32, data: &[u8]) -> Edns {
     let mut edns = Edns {
@@ -54,7 +54,7 @@ pub(crate) fn read(class: u16, ttl: u32, data: &[u8]) -> Edns {
         match u16::from_be_bytes([c0, c1]) {
             NSID => edns.nsid = true,
             COOKIE if edns.cookie.is_none() => edns.cookie = Some(Cookie::read(value)),
-            // A server takes the first cookie (RFC 7873, section 5.2), and what it does not know it ignores.
+            // A server uses the first cookie (RFC 7873, section 5.2), and ignores unknown options.
             _ => {}
         }
     }
@@ -62,7 +62,7 @@ pub(crate) fn read(class: u16, ttl: u32, data: &[u8]) -> Edns {
     edns
 }
 
-/// The OPT record of a reply, which is always its last but for a signature.
+/// The OPT record of a reply. It is the last record, except for a signature.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opt<'s> {
     settings: &'s Settings,
@@ -72,8 +72,8 @@ pub(crate) struct Opt<'s> {
 }
 
 impl<'s> Opt<'s> {
-    /// The OPT record for a reply with `room` bytes left, in answer to `edns`. What it could do without, it
-    /// does without where there is no room; none where there is no room for an OPT record.
+    /// The OPT record for a reply with `room` bytes left, in answer to `edns`. Optional parts are left out if
+    /// they do not fit. `None` if there is no room for an OPT record.
     pub(crate) fn new(
         settings: &'s Settings,
         edns: &Edns,
@@ -95,14 +95,14 @@ impl<'s> Opt<'s> {
         self.settings.nsid.as_deref().filter(|_| self.with_nsid)
     }
 
-    /// How long it is.
+    /// The length of the record in bytes.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         let nsid = self.nsid().map_or(0, |nsid| OPTION_BYTES + nsid.len());
         OPT_BYTES + nsid + self.cookie.map_or(0, |cookie| OPTION_BYTES + cookie.len())
     }
 
-    /// Writes it over the front of `out`, with the high bits of `rcode`.
+    /// Writes the record to the front of `out`, with the high bits of `rcode`.
     #[inline]
     pub(crate) fn write(&self, out: &mut [u8], rcode: u16) {
         let [t0, t1] = rtype::OPT.to_be_bytes();

@@ -1,6 +1,6 @@
-//! Looking ahead: where the answers to a batch of queries stand is found out for all of them before any of them is
-//! answered. A zone is larger than a core's caches, so that each answer waits for memory two or three times, one
-//! place telling the next; of many queries these waits go on side by side.
+//! Prefetching: finds the places of the answers to a batch of queries before answering any of them. A zone is
+//! larger than a core's caches, so each answer waits for memory two or three times, and each wait depends on the
+//! one before. For many queries these waits can overlap.
 
 use std::hint::black_box;
 
@@ -11,13 +11,13 @@ use crate::respond::Responder;
 use crate::zone::{NodeRef, Zone};
 use crate::zones::{Entry, Zones};
 
-/// Queries that are looked ahead for together at most: the largest batch that a server takes.
+/// The most queries that are prefetched together: the largest batch that a server receives.
 const AHEAD: usize = 64;
 
-/// With fewer there is nothing to gain.
+/// With fewer queries there is nothing to gain.
 const WORTHWHILE: usize = 2;
 
-/// The names of a batch, taken apart once for looking ahead and for the answer.
+/// The names of a batch, split once for prefetching and for the answer.
 #[derive(Debug, Default)]
 pub(crate) struct Foreseen {
     /// As many as the largest batch so far had.
@@ -27,7 +27,7 @@ pub(crate) struct Foreseen {
 }
 
 impl Foreseen {
-    /// What most probably is the name of the next query. If it is not, it is room for that.
+    /// The expected name of the next query. If the query has another name, this is room for it.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<&mut Name> {
         let next = self.next;
@@ -40,8 +40,8 @@ impl Foreseen {
 }
 
 impl Responder {
-    /// Fetches into the core's caches what [`Responder::respond`] will need for these queries, which should be
-    /// the next ones. It changes no answer; if other queries come, it was in vain.
+    /// Prefetches into the core's caches what [`Responder::respond`] will need for these queries, which should be
+    /// the next ones. It changes no answer. If other queries come, it has no use.
     #[inline]
     pub fn foresee<'m>(&mut self, zones: &Zones, queries: impl ExactSizeIterator<Item = &'m [u8]>) {
         let Foreseen { names, count, next } = &mut self.foreseen;
@@ -67,7 +67,7 @@ impl Responder {
     }
 }
 
-/// The zone that a query is for, and the hash of its name.
+/// The zone for a query, and the hash of its name.
 #[inline]
 fn sight<'z>(zones: &'z Zones, query: &[u8], name: &mut Name) -> Option<(&'z Zone, u64)> {
     if !name.set(query.get(HEADER_BYTES..)?) {

@@ -1,5 +1,5 @@
-//! Which records prove that there is nothing (RFC 4035, section 3.1.3; RFC 5155, section 7.2). They are chosen as
-//! soon as it is known what is to be proved, and written when the authority section is.
+//! The records that prove that something does not exist (RFC 4035, section 3.1.3; RFC 5155, section 7.2). They are
+//! chosen when it is known what to prove, and written with the authority section.
 
 use kqps_message::rtype;
 
@@ -8,23 +8,23 @@ use crate::zone::denial::{Chain, Denial, LABEL_BYTES, Link};
 use crate::zone::node::{Node, Rrset};
 use crate::zone::{NodeRef, Zone};
 
-/// A chain of aliases may come through several wildcards, each with a proof of one record, and its end needs up
-/// to three.
+/// A chain of aliases may come through several wildcards, each with a proof of one record. Its end needs up to
+/// three.
 const PROOFS_MAX: usize = 20;
 
 /// A record that proves something.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Proof<'z> {
-    /// The first label of its owner, or the whole of it.
+    /// The first label of its owner, or the whole owner.
     label: &'z [u8],
-    /// The rest.
+    /// The rest of its owner.
     parent: &'z [u8],
     /// The record and its signatures.
     pub rrset: Rrset<'z>,
 }
 
 impl Proof<'_> {
-    /// Its owner in wire form.
+    /// The record's owner in wire form.
     pub(crate) fn owner<'w>(&self, wire: &'w mut [u8; 255]) -> &'w [u8] {
         let length = self.label.len() + self.parent.len();
         wire[..self.label.len()].copy_from_slice(self.label);
@@ -41,12 +41,12 @@ pub(crate) struct Proofs<'z> {
 }
 
 impl<'z> Proofs<'z> {
-    /// Those that were chosen, in order.
+    /// The chosen records, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Proof<'z>> {
         self.chosen.iter().flatten()
     }
 
-    /// That a name which exists has no records of a type. `node` is at the name.
+    /// Proves that an existing name, which is at `node`, has no records of a type.
     pub(crate) fn no_data(&mut self, zone: &'z Zone, node: Node<'z>, name: &Name) {
         match &zone.denial {
             Denial::None => {}
@@ -63,7 +63,8 @@ impl<'z> Proofs<'z> {
         }
     }
 
-    /// That a name does not exist and no wildcard stands for it. Its closest encloser comes after `labels` labels.
+    /// Proves that a name and its wildcard do not exist. The closest encloser of the name comes after `labels`
+    /// labels.
     pub(crate) fn no_name(&mut self, zone: &'z Zone, name: &Name, labels: usize) {
         match &zone.denial {
             Denial::None => {}
@@ -85,7 +86,7 @@ impl<'z> Proofs<'z> {
         }
     }
 
-    /// That a name does not exist and the wildcard that stands for it, at `node`, has no records of a type.
+    /// Proves that a name does not exist, and that its wildcard, at `node`, has no records of a type.
     pub(crate) fn wildcard_no_data(&mut self, zone: &'z Zone, node: Node<'z>, name: &Name, labels: usize) {
         match &zone.denial {
             Denial::None => {}
@@ -104,7 +105,7 @@ impl<'z> Proofs<'z> {
         }
     }
 
-    /// That a name does not exist, so that a wildcard could stand for it. The closest encloser comes after `labels`
+    /// Proves that a name does not exist, so that its wildcard applies. The closest encloser comes after `labels`
     /// labels.
     pub(crate) fn expanded(&mut self, zone: &'z Zone, name: &Name, labels: usize) {
         match &zone.denial {
@@ -120,7 +121,7 @@ impl<'z> Proofs<'z> {
         }
     }
 
-    /// That the cut at `node`, which comes after `labels` labels of a name, has no DS records.
+    /// Proves that the cut at `node`, which comes after `labels` labels of a name, has no DS records.
     pub(crate) fn unsigned(&mut self, zone: &'z Zone, node: Node<'z>, name: &Name, labels: usize) {
         match &zone.denial {
             Denial::None => {}
@@ -136,8 +137,9 @@ impl<'z> Proofs<'z> {
         }
     }
 
-    /// The nearest ancestor that is in the chain, from the one after `labels` labels on, and that the name next
-    /// below it is not (RFC 5155, section 7.2.1). `found` is told after how many labels that ancestor comes.
+    /// Proves the nearest ancestor that is in the chain, from the one after `labels` labels on, and that the next
+    /// name below it is not in the chain (RFC 5155, section 7.2.1). Calls `found` with the number of labels before
+    /// that ancestor.
     fn nearest_in_chain(
         &mut self,
         zone: &'z Zone,
@@ -156,7 +158,7 @@ impl<'z> Proofs<'z> {
         }
     }
 
-    /// The NSEC record of the last name that is not behind this one.
+    /// Adds the NSEC record of the last name that does not come after this one.
     fn nsec_covers(&mut self, zone: &'z Zone, order: &'z [NodeRef], name: &[u8]) {
         let own = |name: &'_ [u8]| name.len().saturating_sub(zone.apex.len());
         let target = &name[..own(name)];
@@ -193,7 +195,7 @@ impl<'z> Proofs<'z> {
     }
 }
 
-/// The wildcard below a name; it may be too long to be a name, and then there is none to deny.
+/// The wildcard below a name. It may be too long for a name, and then it need not be denied.
 fn wildcard<'w>(encloser: &[u8], wire: &'w mut [u8; 257]) -> &'w [u8] {
     wire[..2].copy_from_slice(b"\x01*");
     wire[2..2 + encloser.len()].copy_from_slice(encloser);

@@ -1,4 +1,4 @@
-//! Reading a query: its question, and what stands behind it.
+//! Reads a query: its question, and the records after it.
 
 use kqps_message::record::{self, Record};
 use kqps_message::{HEADER_BYTES, Header, question, rcode, rtype};
@@ -10,34 +10,34 @@ use crate::respond::tsig;
 /// The bytes of a question after its name.
 const TAIL_BYTES: usize = 4;
 
-/// What a query says.
+/// The content of a query.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Query {
-    /// Where the question ends: what a reply keeps of the query. It is the end of the header where there is no
-    /// question that could be kept.
+    /// The end of the question, up to which a reply copies the query. If there is no question to copy, it is the
+    /// end of the header.
     pub end: usize,
-    /// The type that is asked for.
+    /// The type in the question.
     pub qtype: u16,
-    /// The class that is asked for.
+    /// The class in the question.
     pub qclass: u16,
-    /// What its OPT record says.
+    /// The content of its OPT record.
     pub edns: Option<Edns>,
-    /// Where its signature begins.
+    /// The position of its signature.
     pub tsig_at: Option<usize>,
-    /// The serial number of the zone that the asker has, if it says so.
+    /// The serial number of the client's version of the zone, if the query has one.
     pub serial: Option<u32>,
-    /// NOERROR, or FORMERR where it cannot be read.
+    /// NOERROR, or FORMERR if the query is malformed.
     pub rcode: u16,
 }
 
 impl Query {
-    /// Whether it has a question that can be read.
+    /// Whether the query has a question that can be read.
     pub(crate) fn has_question(&self) -> bool {
         self.end > HEADER_BYTES
     }
 }
 
-/// Reads a message; the name in question goes into `name`, if it is not there yet.
+/// Reads a message. The name in question goes into `name`, unless it is there already.
 #[inline]
 pub(crate) fn read(message: &[u8], header: Header<'_>, name: &mut Name) -> Query {
     let mut query = Query {
@@ -52,7 +52,7 @@ pub(crate) fn read(message: &[u8], header: Header<'_>, name: &mut Name) -> Query
     let records_at = match header.questions() {
         0 => Some(HEADER_BYTES),
         1 => {
-            // A question's name has nothing before it that a pointer could point to.
+            // A question's name has nothing before it to which a pointer could point.
             if !name.turn_to(&message[HEADER_BYTES..]) {
                 return query;
             }
@@ -65,11 +65,11 @@ pub(crate) fn read(message: &[u8], header: Header<'_>, name: &mut Name) -> Query
             query.end = at + TAIL_BYTES;
             Some(query.end)
         }
-        // None of several is answered (RFC 9619, section 4), but whether an OPT record stands behind them is seen.
+        // Several questions are not answered (RFC 9619, section 4), but an OPT record after them is found.
         _ => question::end(message),
     };
     if records_at.and_then(|at| read_records(message, header, at, &mut query)).is_none() {
-        // What was read of a message that is malformed means nothing.
+        // What was read of a malformed message has no meaning.
         (query.edns, query.tsig_at) = (None, None);
     } else if header.questions() < 2 {
         query.rcode = rcode::NOERROR;
@@ -77,7 +77,8 @@ pub(crate) fn read(message: &[u8], header: Header<'_>, name: &mut Name) -> Query
     query
 }
 
-/// Reads what is behind the questions, from `at` on. None where that is malformed, or more than the header counts.
+/// Reads the records after the questions, from `at` on. `None` if they are malformed, or more than the header
+/// counts.
 #[inline]
 fn read_records(message: &[u8], header: Header<'_>, mut at: usize, query: &mut Query) -> Option<()> {
     for _ in 0..header.answers() {
@@ -122,7 +123,7 @@ fn read_records(message: &[u8], header: Header<'_>, mut at: usize, query: &mut Q
     (at == message.len()).then_some(())
 }
 
-/// The record that begins at `at`, if every pointer of its name leads back to a name.
+/// The record at `at`, if every pointer of its name leads back to a name.
 #[inline]
 pub(crate) fn record(message: &[u8], at: usize) -> Option<Record<'_>> {
     end_of_name(message, at)?;
@@ -134,8 +135,7 @@ fn elsewhere(record: &Record<'_>) -> Option<usize> {
     (record.rtype != rtype::OPT && record.rtype != rtype::TSIG).then_some(record.end)
 }
 
-/// The position just after the name that begins at `at`, if every pointer of it leads back to a name (RFC 1035,
-/// section 4.1.4).
+/// The position after the name at `at`, if every pointer of it leads back to a name (RFC 1035, section 4.1.4).
 #[inline]
 fn end_of_name(message: &[u8], at: usize) -> Option<usize> {
     if *message.get(at)? == 0 {
@@ -145,7 +145,7 @@ fn end_of_name(message: &[u8], at: usize) -> Option<usize> {
     copy_name(message, at, &mut wire).map(|(_, end)| end)
 }
 
-/// Copies the name that begins at `at`, without pointers, and returns its length and the position after it.
+/// Copies the name at `at`, without pointers, and returns its length and the position after it.
 pub(crate) fn copy_name(message: &[u8], at: usize, wire: &mut [u8; 255]) -> Option<(usize, usize)> {
     let (mut here, mut before, mut length) = (at, at, 0);
     let mut end = None;

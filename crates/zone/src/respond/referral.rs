@@ -1,4 +1,4 @@
-//! Referrals: the servers of a delegated zone, whether it is signed, and where its servers are.
+//! Referrals: the servers of a delegated zone, whether it is signed, and the addresses of its servers.
 
 use kqps_message::rtype;
 
@@ -11,8 +11,8 @@ use crate::zone::node::{Node, OCCLUDED, Rrset};
 use crate::zone::{Place, Zone};
 
 impl<'z> Reply<'_, 'z> {
-    /// Writes the NS records of the cut at `node`, which comes after `labels` labels of the name, and its DS
-    /// records or why it has none (RFC 4035, section 3.1.4).
+    /// Writes the NS records of the cut at `node`, which comes after `labels` labels of the name. Also writes
+    /// its DS records or the proof that it has none (RFC 4035, section 3.1.4).
     pub(crate) fn referral(&mut self, zone: &'z Zone, node: Node<'z>, labels: usize) -> Result<(), Full> {
         let Some(servers) = node.rrset(rtype::NS) else { return Ok(()) };
         let at = (self.name_at == kqps_message::HEADER_BYTES).then(|| self.name_at + self.name.start(labels));
@@ -23,7 +23,7 @@ impl<'z> Reply<'_, 'z> {
                 Some(ds) if !matches!(zone.denial, Denial::None) => {
                     self.writer.rrset(owner, &ds, None, true)?;
                 }
-                // A zone that is not signed vouches for nobody.
+                // An unsigned zone has no proofs.
                 Some(_) => {}
                 None => proofs.unsigned(zone, node, self.name, labels),
             }
@@ -31,8 +31,8 @@ impl<'z> Reply<'_, 'z> {
         Ok(())
     }
 
-    /// Writes the additional section. Only the addresses of servers within the zone that is referred to have to
-    /// be there (RFC 9471); others are left out where there is no room.
+    /// Writes the additional section. Only the addresses of servers within the delegated zone are required (RFC
+    /// 9471). Others are left out if there is no room.
     #[inline]
     pub(crate) fn additional(&mut self, end: End<'z>) -> Result<(), Full> {
         match end {
@@ -68,7 +68,7 @@ impl<'z> Reply<'_, 'z> {
         Ok(())
     }
 
-    /// Writes what is known of the hosts that records name behind `host_at` bytes of their data.
+    /// Writes the addresses of hosts in the data of records, at `host_at` bytes of the data.
     fn hosts(&mut self, zone: &'z Zone, rrset: &Rrset<'z>, host_at: usize) {
         for data in rrset.data() {
             if !data.get(host_at..).is_some_and(|host| self.other.set(host)) {
@@ -76,7 +76,7 @@ impl<'z> Reply<'_, 'z> {
             }
             let is_service = shape::is_service(rrset.rtype);
             if is_service && self.other.labels() == 0 {
-                // The target "." is the owner itself, but for an alias, where it is no service at all.
+                // The target "." is the owner itself. In an alias, it means that there is no service.
                 if data.starts_with(&[0, 0]) {
                     continue;
                 }
@@ -88,7 +88,7 @@ impl<'z> Reply<'_, 'z> {
             }
             let node = match zone.locate(self.other, rtype::A) {
                 Place::Here(node) => node,
-                // What a wildcard stands for would have to be proved to who wants proofs.
+                // A client that wants proofs would also need a proof for a wildcard.
                 Place::Wildcard(node, _) if !self.dnssec_ok => node,
                 Place::Cut(..) => match zone.find(self.other, 0) {
                     Some(glue) => glue,
@@ -117,7 +117,7 @@ impl<'z> Reply<'_, 'z> {
         self.other.above(&zone.apex, usize::from(zone.apex_labels)).is_some()
     }
 
-    /// Writes the addresses of a host, of each family all or none. What is glue has no signatures.
+    /// Writes the addresses of a host, all or none of each family. Glue has no signatures.
     fn addresses(&mut self, node: Node<'z>, host: &[u8]) -> Result<(), Full> {
         let hosts = self.hosts.get_or_insert([None; HOSTS_MAX]);
         match hosts.iter_mut().find(|known| known.is_none_or(|known| known.is_at(node))) {

@@ -1,5 +1,5 @@
-//! Where names stand in the data of records: those that may be compressed, and those that point to records an
-//! asker will want next.
+//! The positions of names in the data of records: names that may be compressed, and names whose addresses the
+//! client will need next.
 
 use kqps_message::rtype;
 
@@ -13,8 +13,8 @@ const AFSDB: u16 = 18;
 const RT: u16 = 21;
 const KX: u16 = 36;
 
-/// The names in data that may be compressed: behind how many bytes they stand, and how many there are. These are
-/// the types of RFC 1035 and no others (RFC 3597, section 4), since everyone knows how to read them.
+/// The position and the number of names in the data that may be compressed. Only the types of RFC 1035 have such
+/// names (RFC 3597, section 4), since every client knows these types.
 #[inline]
 pub(crate) fn compressible(rtype: u16) -> Option<(usize, usize)> {
     match rtype {
@@ -25,8 +25,8 @@ pub(crate) fn compressible(rtype: u16) -> Option<(usize, usize)> {
     }
 }
 
-/// Behind how many bytes of the data the name of a host stands whose addresses belong into the additional section:
-/// RFC 1035, section 3.3; RFC 1183; RFC 2230; RFC 2782; RFC 9460, section 4.1.
+/// The position in the data of a host's name whose addresses belong in the additional section: RFC 1035, section
+/// 3.3; RFC 1183; RFC 2230; RFC 2782; RFC 9460, section 4.1.
 #[inline]
 pub(crate) fn host(rtype: u16) -> Option<usize> {
     match rtype {
@@ -37,7 +37,7 @@ pub(crate) fn host(rtype: u16) -> Option<usize> {
     }
 }
 
-/// Whether these are data of a service binding.
+/// Whether this is a type of service bindings.
 #[inline]
 pub(crate) fn is_service(rtype: u16) -> bool {
     matches!(rtype, rtype::SVCB | rtype::HTTPS)

@@ -12,11 +12,11 @@ use crate::zone::Zone;
 use crate::zone::node::{self, Rrset};
 use crate::zone::part::Part;
 
-/// A transfer that was begun. The zone stays as it was when it was asked for, whatever is loaded meanwhile.
+/// A running transfer. It sends the zone as it was when the transfer began, whatever is loaded meanwhile.
 #[derive(Debug)]
 pub struct Transfer {
     zone: Arc<Zone>,
-    /// Header and question of every message, counts not yet filled in.
+    /// Header and question of every message, without the counts.
     head: Box<[u8]>,
     /// The OPT record of every message.
     opt: Option<Box<[u8]>>,
@@ -24,7 +24,7 @@ pub struct Transfer {
     place: Place,
 }
 
-/// What is to be written next.
+/// What to write next.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     First,
@@ -35,7 +35,7 @@ enum Place {
         rrset: usize,
         byte: usize,
     },
-    /// The same of the NSEC3 record at this position.
+    /// The record at this byte of the NSEC3 RRset at this position.
     Link {
         at: usize,
         byte: usize,
@@ -45,7 +45,7 @@ enum Place {
 }
 
 impl Transfer {
-    /// A transfer of `zone` in reply to a query of which `question` is header and question.
+    /// A transfer of `zone` in reply to a query. `question` is its header and question.
     pub(crate) fn new(zone: Arc<Zone>, question: &[u8], opt: Option<Box<[u8]>>) -> Self {
         let mut head: Box<[u8]> = question.into();
         head[2] = QR | AA | head[2] & (OPCODE | RD);
@@ -54,8 +54,8 @@ impl Transfer {
         Self { zone, head, opt, names: Box::new(Names::in_case()), place: Place::First }
     }
 
-    /// Writes the next message to the front of `buffer`, which should have 65,535 bytes, and returns its length;
-    /// none where the last one was written, or a record does not fit into `buffer`.
+    /// Writes the next message to the front of `buffer`, which should have 65,535 bytes, and returns its length.
+    /// `None` after the last message, or if a record does not fit into `buffer`.
     pub fn next(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let opt_bytes = self.opt.as_ref().map_or(0, |opt| opt.len());
         let limit = buffer.len().min(u16::MAX.into()).checked_sub(opt_bytes)?;
@@ -85,7 +85,7 @@ impl Transfer {
     }
 }
 
-/// Writes what is at a place, and tells which place comes next.
+/// Writes the records at a place, and returns the next place.
 fn put(zone: &Zone, place: Place, writer: &mut Writer<'_>) -> Result<Place, Full> {
     match place {
         Place::First => {
@@ -137,7 +137,7 @@ fn put_node(
     Ok(Place::Node { part, at, rrset, byte: byte + record.len() })
 }
 
-/// The record at a byte of an RRset's records and the signatures behind them.
+/// The record at a byte of an RRset's records followed by its signatures.
 fn record_at<'z>(rrset: &Rrset<'z>, byte: usize) -> Option<&'z [u8]> {
     let bytes = match byte.checked_sub(rrset.records.len()) {
         None => &rrset.records[byte..],

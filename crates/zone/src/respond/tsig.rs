@@ -1,5 +1,5 @@
-//! Transaction signatures (RFC 8945), as far as a server without keys needs them: every key is unknown, and the
-//! asker is told so.
+//! Transaction signatures (RFC 8945), as far as a server without keys needs them. It knows no key, and returns
+//! an error that says so.
 
 use kqps_message::record::Record;
 use kqps_message::rtype;
@@ -24,7 +24,7 @@ pub(crate) struct Tsig {
     id: [u8; 2],
 }
 
-/// Reads the TSIG record that begins at `at`. None where it is malformed (RFC 8945, section 4.2).
+/// Reads the TSIG record at `at`. `None` if it is malformed (RFC 8945, section 4.2).
 #[cold]
 pub(crate) fn read(message: &[u8], at: usize) -> Option<Tsig> {
     let Record { class: CLASS_ANY, ttl_s: 0, data, .. } = record(message, at)? else { return None };
@@ -32,7 +32,7 @@ pub(crate) fn read(message: &[u8], at: usize) -> Option<Tsig> {
     let mut tsig = Tsig { names: [0; 510], key_bytes: 0, names_bytes: 0, time: [0; TIME_BYTES], id: [0; 2] };
     (tsig.key_bytes, _) = copy_name(message, at, &mut wire)?;
     tsig.names[..tsig.key_bytes].copy_from_slice(&wire[..tsig.key_bytes]);
-    // The algorithm's name is not compressed, so it can be read where it stands.
+    // The algorithm's name is not compressed, so it can be read from the data alone.
     let (bytes, end) = copy_name(data, 0, &mut wire)?;
     tsig.names_bytes = tsig.key_bytes + bytes;
     tsig.names[tsig.key_bytes..tsig.names_bytes].copy_from_slice(&wire[..bytes]);
@@ -46,12 +46,12 @@ pub(crate) fn read(message: &[u8], at: usize) -> Option<Tsig> {
 }
 
 impl Tsig {
-    /// How long the reply's record is.
+    /// The length of the reply's TSIG record, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.names_bytes + 10 + TIME_BYTES + 8
     }
 
-    /// Writes over the front of `out` the record that says that the key is not known.
+    /// Writes the record for an unknown key to the front of `out`.
     pub(crate) fn write(&self, out: &mut [u8]) {
         let data_bytes = self.names_bytes - self.key_bytes + TIME_BYTES + 8;
         let mut at = 0;

@@ -1,4 +1,4 @@
-//! Writes records behind the question, whole RRsets or nothing of them.
+//! Writes records after the question: whole RRsets or none of their records.
 
 use kqps_message::header::HEADER_BYTES;
 
@@ -6,11 +6,11 @@ use crate::respond::compress::{Names, PLACE_MAX};
 use crate::respond::shape;
 use crate::zone::node::{self, QUESTION_POINTER, RECORD_BYTES, Rrset};
 
-/// There is no room for it.
+/// There is no room for the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
-/// The sections of a reply that are written.
+/// The sections of a reply, apart from the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Section {
     Answer,
@@ -18,17 +18,18 @@ pub(crate) enum Section {
     Additional,
 }
 
-/// Whose records are written.
+/// The owner of the records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Owner<'n> {
-    /// The name that begins at this position of the message, up to [`PLACE_MAX`].
+    /// The name at this position of the message, up to [`PLACE_MAX`].
     At(u16),
     /// This name, in wire form.
     Named(&'n [u8]),
 }
 
 impl<'n> Owner<'n> {
-    /// The owner whose `name` begins at `at`. The root is as short as a label, so nothing points to it.
+    /// The owner `name`, whose position in the message is `at`. The root is shorter than a pointer, so it is
+    /// always written.
     pub(crate) fn of(name: &'n [u8], at: Option<usize>) -> Self {
         match at {
             Some(at) if at <= PLACE_MAX && name.len() > 1 => Self::At(at as u16),
@@ -46,11 +47,11 @@ pub(crate) struct Writer<'b> {
     limit: usize,
     counts: [u16; 3],
     section: Section,
-    /// Where the data of the last record begin.
+    /// The position of the last record's data.
     data_at: usize,
 }
 
-/// A state to go back to.
+/// A state to return to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     at: usize,
@@ -59,34 +60,35 @@ pub(crate) struct Mark {
 }
 
 impl<'b> Writer<'b> {
-    /// Writes from `at` up to `limit`, which the buffer has. What `names` knows stands before that.
+    /// Writes from `at` up to `limit`, which must be within the buffer. Names that `names` knows stand before
+    /// `at`.
     pub(crate) fn new(buffer: &'b mut [u8], names: &'b mut Names, at: usize, limit: usize) -> Self {
         Self { buffer, names, at, limit, counts: [0; 3], section: Section::Answer, data_at: at }
     }
 
-    /// Goes on in another section.
+    /// Continues in another section.
     pub(crate) fn section(&mut self, section: Section) {
         self.section = section;
     }
 
-    /// Where it is.
+    /// The current state.
     pub(crate) fn mark(&self) -> Mark {
         Mark { at: self.at, counts: self.counts, known: self.names.known() }
     }
 
-    /// Forgets what was written since.
+    /// Returns to a state, and forgets everything written since.
     pub(crate) fn back_to(&mut self, mark: Mark) {
         self.at = mark.at;
         self.counts = mark.counts;
         self.names.forget(mark.known);
     }
 
-    /// Where the data of the last record begin.
+    /// The position of the last record's data.
     pub(crate) fn data_at(&self) -> usize {
         self.data_at
     }
 
-    /// Writes an RRset, with its signatures where they are wanted, or nothing.
+    /// Writes an RRset, with its signatures if wanted, or nothing.
     #[inline]
     pub(crate) fn rrset(
         &mut self,
@@ -110,12 +112,13 @@ impl<'b> Writer<'b> {
         written
     }
 
-    /// Writes the signatures of an RRset alone.
+    /// Writes only the signatures of an RRset.
     pub(crate) fn signatures(&mut self, owner: &mut Owner<'_>, rrset: &Rrset<'_>) -> Result<(), Full> {
         self.records(owner, rrset.signatures, rrset.signature_count, 0, None)
     }
 
-    /// Writes records of one type; those of one owner that come next can point to what `owner` becomes.
+    /// Writes records of one type. Sets `owner` to a pointer, which the next records with the same owner can
+    /// use.
     #[inline]
     fn records(
         &mut self,
@@ -155,7 +158,7 @@ impl<'b> Writer<'b> {
         Ok(())
     }
 
-    /// Writes a record and counts it, or nothing.
+    /// Writes a record and counts it, or writes nothing.
     pub(crate) fn record(&mut self, owner: &[u8], rtype: u16, record: &[u8]) -> Result<(), Full> {
         let mark = self.mark();
         self.counts[self.section as usize] += 1;
@@ -166,7 +169,7 @@ impl<'b> Writer<'b> {
         written
     }
 
-    /// Writes a record that was not compiled: an alias that follows from a DNAME record.
+    /// Writes a record that is not in the zone: an alias that follows from a DNAME record.
     pub(crate) fn alias(&mut self, owner: Owner<'_>, ttl_s: u32, target: &[u8]) -> Result<(), Full> {
         let mut record = [0; RECORD_BYTES + 255];
         record[..2].copy_from_slice(&QUESTION_POINTER);
@@ -214,12 +217,12 @@ impl<'b> Writer<'b> {
         Ok(())
     }
 
-    /// Writes data with their names compressed. Data that are not what their type says are written as they are.
+    /// Writes data with their names compressed. Data that are not valid for their type are written unchanged.
     fn data(&mut self, data: &[u8], (before, names): (usize, usize)) -> Result<(), Full> {
         let mut end = before;
         for _ in 0..names {
             match kqps_message::name::end(data, end) {
-                // A name of a zone has no pointers; the one byte before its end is the root's.
+                // A name of a zone has no pointers. The last byte is the root's.
                 Some(next) if data[next - 1] == 0 => end = next,
                 _ => return self.bytes(data),
             }
@@ -249,7 +252,7 @@ impl<'b> Writer<'b> {
         Ok(())
     }
 
-    /// Ends the message: what follows may go up to the limit of the message. Returns the bytes written and the
+    /// Ends the message. What follows may go up to the limit of the message. Returns the bytes written and the
     /// counts of the sections.
     pub(crate) fn end(self) -> (usize, [u16; 3]) {
         (self.at, self.counts)

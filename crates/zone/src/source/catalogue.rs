@@ -1,7 +1,6 @@
-//! Configurations of BIND, as far as they tell which zones there are: `zone NAME [CLASS] { type primary; file
-//! "…"; };` at the top or in a `view`, `include` there and in their blocks, and `directory` in `options` (BIND 9
-//! Administrator Reference Manual, "Configuration Reference"). The case of keywords does not matter. Everything else is
-//! passed over.
+//! Configurations of BIND, as far as they name zones: `zone NAME [CLASS] { type primary; file "…"; };` at the top or in
+//! a `view`, `include` there and in their blocks, and `directory` in `options` (BIND 9 Administrator Reference Manual,
+//! "Configuration Reference"). The case of keywords does not matter. Everything else is skipped.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,10 +10,10 @@ use std::path::{Path, PathBuf};
 use super::words::{Config, Kind, Statement, Word, Words};
 use super::{Source, SourceError, Sources, apex, pattern, text_of};
 
-/// Configurations included one within another.
+/// The most configurations included one within another.
 const DEPTH_MAX: usize = 16;
 
-/// What can stand at the top of a configuration, each with a block, beside `include`.
+/// The statements with a block that can stand at the top of a configuration, besides `include`.
 const STATEMENTS: &[&str] = &[
     "acl",
     "controls",
@@ -42,13 +41,13 @@ const STATEMENTS: &[&str] = &[
     "zone",
 ];
 
-/// Whether a text is such a configuration: it begins with one of its statements, up to the brace of its block or,
-/// for `include`, the semicolon. A list that happens to begin with a zone of that name does not.
+/// Whether a text is such a configuration: it begins with one of its statements, up to the brace of its block or, for
+/// `include`, the semicolon. A list does not, even if its first zone has such a name.
 pub(super) fn is_one(text: &[u8]) -> bool {
     let mut words = Words::new(text);
     let first = match words.next() {
         Ok(Some(first)) if first.kind == Kind::Word => first,
-        // A brace is the beginning of nothing, but no list has it there.
+        // A brace cannot begin a configuration, but no list has one there, so report it as an error of a configuration.
         first => return matches!(first, Ok(Some(Word { kind: Kind::Open, .. })) | Err(_)),
     };
     let ends_with = if first.is("include") {
@@ -62,7 +61,7 @@ pub(super) fn is_one(text: &[u8]) -> bool {
         match words.next() {
             Ok(Some(word)) if word.kind == Kind::Word => {}
             Ok(next) => return next.is_some_and(|word| word.kind == ends_with),
-            // That something is never closed is an error of a configuration.
+            // Something that is never closed is an error of a configuration.
             Err(_) => return true,
         }
     }
@@ -76,7 +75,7 @@ pub(super) fn read(path: &Path, text: &[u8]) -> Result<Sources, SourceError> {
     let outcome = found.statements(&mut Config::new(path, text), top, &mut Found::statement);
     let Found { mut sources, directory, mut unread, .. } = found;
     match unread.pop() {
-        // What is wrong beside that may be wrong for that.
+        // The other error may be a consequence of this one.
         Some(only) if unread.is_empty() => return Err(only),
         Some(last) => {
             unread.push(last);
@@ -87,7 +86,7 @@ pub(super) fn read(path: &Path, text: &[u8]) -> Result<Sources, SourceError> {
     if sources.zones.is_empty() {
         return Err(SourceError::NonePrimary(path.to_owned()));
     }
-    // `directory` holds for files named before it, too.
+    // `directory` also applies to files named before it.
     for zone in &mut sources.zones {
         zone.path = directory.join(&zone.path);
     }
@@ -96,28 +95,28 @@ pub(super) fn read(path: &Path, text: &[u8]) -> Result<Sources, SourceError> {
 
 struct Found {
     sources: Sources,
-    /// Where the first configuration is.
+    /// The folder of the first configuration.
     folder: PathBuf,
-    /// What files are relative to.
+    /// The folder to which files are relative.
     directory: PathBuf,
     /// Errors of included files that cannot be read.
     unread: Vec<SourceError>,
 }
 
-/// Where in a configuration statements are.
+/// The level of statements in a configuration.
 #[derive(Clone, Copy)]
 struct Level {
-    /// In how many blocks of their file.
+    /// The number of open blocks in their file.
     depth: usize,
-    /// How many files may still be included one within another.
+    /// How many more files may be included one within another.
     includes: usize,
 }
 
-/// What is done with a statement. It must pass the block that the statement may have.
+/// Handles a statement. It must read or skip the statement's block, if there is one.
 type Take<'t> = dyn FnMut(&mut Found, &mut Config<'_>, &Statement<'_>, Level) -> Result<(), SourceError> + 't;
 
 impl Found {
-    /// Reads statements up to the end of the text, or of the block, and those of files that are included there.
+    /// Reads statements up to the end of the text or the block, and those of files that are included there.
     fn statements(
         &mut self,
         config: &mut Config<'_>,
@@ -144,7 +143,7 @@ impl Found {
         self.statements(config, Level { depth: level.depth + 1, ..level }, take)
     }
 
-    /// Takes a statement at the top of a configuration.
+    /// Handles a statement at the top of a configuration.
     fn statement(
         &mut self,
         config: &mut Config<'_>,
@@ -174,7 +173,7 @@ impl Found {
         Ok(())
     }
 
-    /// Reads the files that an `include` names. One that cannot be read does not hide what is wrong with others.
+    /// Reads the files that an `include` names. If one cannot be read, errors in the others are still found.
     fn include(
         &mut self,
         config: &Config<'_>,
@@ -212,7 +211,7 @@ impl Found {
         Ok(())
     }
 
-    /// Takes a statement of a `view`, of which only zones matter.
+    /// Handles a statement of a `view`, in which only zones matter.
     fn zone_or_other(
         &mut self,
         config: &mut Config<'_>,

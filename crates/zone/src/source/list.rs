@@ -32,7 +32,8 @@ pub(super) fn read(path: &Path, text: &[u8]) -> Result<Sources, SourceError> {
     Ok(sources)
 }
 
-/// What comes before a `#` or `;` at the start of a line or after a blank; in a name or a path they are letters.
+/// The part of a line before a comment. A `#` or `;` begins a comment only at the start of the line or after a
+/// blank; otherwise it belongs to a name or a path.
 fn without_comment(line: &[u8]) -> &[u8] {
     let begins = |at: usize| {
         matches!(line[at], b'#' | b';') && at.checked_sub(1).is_none_or(|at| line[at].is_ascii_whitespace())

@@ -1,5 +1,5 @@
-//! Which files an `include` of BIND names: one, or those that match a pattern as glob(3) has it, which BIND expands it
-//! with. The crate `glob` finds them; its patterns differ in a few things, which are rewritten here.
+//! The files that an `include` of BIND names: one file, or those that match a pattern of glob(3), with which BIND
+//! expands it. The crate `glob` finds them. Its patterns differ in a few points, so this module rewrites them.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -7,15 +7,16 @@ use std::path::{Component, Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
 
-/// As glob(3) without flags, but for dots that begin a name: asked to require them in the pattern, the crate (0.3) finds
-/// no such name at all, so [`is_hidden`] sees to them.
+/// As glob(3) without flags, except for dots at the beginning of a name. If the pattern must match them literally, the
+/// crate (0.3) finds no such name at all, so [`is_hidden`] checks them.
 const OPTIONS: MatchOptions = MatchOptions {
     case_sensitive: true,
     require_literal_separator: true,
     require_literal_leading_dot: false,
 };
 
-/// The files, relative to `directory`, in the order of their bytes; one at least. The error says why there is none.
+/// The files, relative to `directory`, in the order of their bytes; at least one. The error is the reason why there is
+/// none.
 pub(super) fn files(directory: &Path, name: &[u8]) -> Result<Vec<PathBuf>, String> {
     if memchr::memchr3(b'*', b'?', b'[', name).is_none() && !name.contains(&b'\\') {
         return Ok(vec![directory.join(OsStr::from_bytes(name))]);
@@ -44,21 +45,21 @@ pub(super) fn files(directory: &Path, name: &[u8]) -> Result<Vec<PathBuf>, Strin
     Ok(files)
 }
 
-/// Whether a name in this path begins with a dot that its part of the pattern does not begin with.
+/// Whether a name in this path begins with a dot, but its part of the pattern does not.
 fn is_hidden(path: &Path, pattern: &Path) -> bool {
     let begins_with_dot = |part: Component<'_>| part.as_os_str().as_bytes().starts_with(b".");
     let mut pairs = path.components().rev().zip(pattern.components().rev());
     pairs.any(|(name, part)| begins_with_dot(name) && !begins_with_dot(part))
 }
 
-/// A pattern of glob(3) as one of the crate.
+/// Rewrites a pattern of glob(3) for the crate.
 fn rewritten(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len());
     let mut rest = pattern;
     while let Some(first) = rest.chars().next() {
         let after = &rest[first.len_utf8()..];
         match first {
-            // Several are as one; the crate takes them for any number of folders.
+            // Several asterisks mean one. The crate would take them for any number of folders.
             '*' => {
                 out.push('*');
                 rest = after.trim_start_matches('*');
@@ -86,7 +87,7 @@ fn rewritten(pattern: &str) -> String {
     out
 }
 
-/// Where the bracket is that closes a set; one that comes first, or is of a class, does not.
+/// The position of the bracket that closes a set. A bracket that comes first, or belongs to a class, does not.
 fn set_end(text: &str) -> Option<usize> {
     let mut at = usize::from(text.starts_with(['!', '^']));
     at += usize::from(text[at..].starts_with(']'));
@@ -105,7 +106,7 @@ fn set_end(text: &str) -> Option<usize> {
     }
 }
 
-/// A set in brackets, whose classes are written as ranges.
+/// A set in brackets, with its classes written as ranges.
 fn set(text: &str) -> String {
     const CLASSES: [(&str, &str); 8] = [
         ("[:alnum:]", "0-9A-Za-z"),
@@ -126,7 +127,7 @@ fn set(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What glob(3) of the GNU C library and `named-checkconf -p` of BIND 9.18 find.
+    /// The files that glob(3) of the GNU C library and `named-checkconf -p` of BIND 9.18 find.
     #[test]
     fn patterns_are_those_of_glob_3() {
         let folder = tempfile::tempdir().unwrap();
@@ -167,7 +168,7 @@ mod tests {
             ("zones.d/*/*.conf", "zones.d/sub/a.conf"),
             ("*.conf", "B.conf"),
             ("a\\*b/?.conf", "a*b/z.conf"),
-            // No alternatives, and no set that is not closed.
+            // There are no alternatives, and a set must be closed.
             ("zones.d/{a,b}.conf*", ""),
             ("zones.d/[a.conf", ""),
             ("none/*.conf", ""),
@@ -175,7 +176,7 @@ mod tests {
         ] {
             assert_eq!(found(pattern), expected, "{pattern}");
         }
-        // What stands before a pattern is none.
+        // The directory before a pattern is not itself a pattern.
         let files = files(&folder.path().join("a*b"), b"?.conf").unwrap();
         assert_eq!(files, [folder.path().join("a*b/z.conf")]);
     }

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::{SourceError, wrong};
 
-/// A configuration that is being read.
 pub(super) struct Config<'a> {
     path: &'a Path,
     words: Words<'a>,
@@ -21,7 +20,7 @@ impl<'a> Config<'a> {
         Self { path, words: Words::new(text) }
     }
 
-    /// The next statement; none at the end of the text, or, in a block, before the brace that closes it.
+    /// The next statement; `None` at the end of the text or, in a block, before the brace that closes it.
     pub(super) fn statement(&mut self, depth: usize) -> Result<Option<Statement<'a>>, SourceError> {
         let mut words = Vec::new();
         loop {
@@ -49,13 +48,13 @@ impl<'a> Config<'a> {
         }
     }
 
-    /// Passes the brace that closes a block.
+    /// Skips the brace that closes a block.
     pub(super) fn end_of_block(&mut self) -> Result<(), SourceError> {
         self.words.next().map_err(|at| self.wrong(at, UNCLOSED))?;
         Ok(())
     }
 
-    /// Passes the rest of a block, whatever is in it.
+    /// Skips the rest of a block, whatever is in it.
     pub(super) fn pass_block(&mut self) -> Result<(), SourceError> {
         let opened = self.words.at;
         let mut depth = 1;
@@ -93,7 +92,7 @@ pub(super) struct Word<'a> {
 }
 
 impl Word<'_> {
-    /// Whether it is this keyword, in whatever case.
+    /// Whether this is the keyword, ignoring case.
     pub(super) fn is(&self, keyword: &str) -> bool {
         self.text.eq_ignore_ascii_case(keyword.as_bytes())
     }
@@ -110,7 +109,7 @@ impl<'a> Words<'a> {
         Self { text, at: 0 }
     }
 
-    /// The next of them; none at the end. On an error: where something begins that never ends.
+    /// The next word; `None` at the end. The error is the position of something that is never closed.
     pub(super) fn next(&mut self) -> Result<Option<Word<'a>>, usize> {
         self.pass_blanks()?;
         let start = self.at;

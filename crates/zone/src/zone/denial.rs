@@ -1,18 +1,17 @@
-//! The records that prove that something does not exist: names with NSEC records in canonical order
-//! (RFC 4034, section 6.1), or NSEC3 records in the order of their hashes (RFC 5155).
+//! The records that prove that something does not exist: names with NSEC records in canonical order (RFC 4034,
+//! section 6.1), or NSEC3 records in the order of their hashes (RFC 5155).
 
 use crate::zone::NodeRef;
 use crate::zone::node::{ALIGNMENT, Rrset, Rrsets};
 
 /// The bytes of an NSEC3 owner's first label: its length and 32 letters for the 160 bits of SHA-1.
 pub(crate) const LABEL_BYTES: usize = 33;
-/// The bytes of a hash.
 pub(crate) const HASH_BYTES: usize = 20;
 
-/// How a zone denies.
+/// How a zone proves that something does not exist.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) enum Denial {
-    /// It is not signed.
+    /// Not at all: it is not signed.
     #[default]
     None,
     /// By NSEC records; the names that have them, in canonical order.
@@ -41,12 +40,12 @@ pub(crate) struct Link<'z> {
 }
 
 impl Chain {
-    /// A chain in `memory`, whose `order` is sorted.
+    /// A chain in `memory`, whose `order` must be sorted.
     pub(crate) fn new(memory: Vec<u8>, order: Vec<(u32, u32)>, salt: &[u8], iterations: u16) -> Self {
         Self { memory: memory.into(), order: order.into(), salt: salt.into(), iterations }
     }
 
-    /// Whether no record is of the chain that the apex announces.
+    /// Whether the chain that the apex announces has no records.
     pub(crate) fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
@@ -66,8 +65,8 @@ impl Chain {
         Some(Link { label, rrset: Rrsets::new(rest, 1).next()? })
     }
 
-    /// Every record, in no order, those of other chains included; `at` is 0 or where a record begins. With each
-    /// comes where the next one begins.
+    /// Every record, in no order, including those of other chains, each with the position of the next. `at` is
+    /// 0 or the position of a record.
     pub(crate) fn links(&self, mut at: usize) -> impl Iterator<Item = (Link<'_>, usize)> {
         std::iter::from_fn(move || {
             let link = self.link_at(at)?;
@@ -85,15 +84,15 @@ impl Chain {
         link.label[1..].eq_ignore_ascii_case(&crate::nsec3::letters(hash)).then_some(place as u32)
     }
 
-    /// The place of the record whose hash is the nearest before this one, or the same; before the first comes
-    /// the last. None where the chain is empty.
+    /// The place of the record with the nearest hash before this one, or the same hash. Before the first record
+    /// comes the last. `None` if the chain is empty.
     pub(crate) fn covering(&self, hash: &[u8; HASH_BYTES]) -> Option<u32> {
         let last = self.order.len().checked_sub(1)?;
         Some(self.first_after(hash).checked_sub(1).unwrap_or(last) as u32)
     }
 
-    /// The place of the first record whose hash is larger. Hashes are spread evenly, so the search begins where
-    /// it should be and doubles its steps from there.
+    /// The place of the first record with a larger hash. Hashes are spread evenly, so the search begins at the
+    /// expected place and doubles its steps from there.
     fn first_after(&self, hash: &[u8; HASH_BYTES]) -> usize {
         let [h0, h1, h2, h3, ..] = *hash;
         let prefix = u32::from_be_bytes([h0, h1, h2, h3]);
@@ -131,7 +130,7 @@ impl Chain {
         low
     }
 
-    /// How much memory it holds beside itself.
+    /// The memory that it uses besides itself, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.memory.len() + size_of_val(&*self.order) + self.salt.len()
     }

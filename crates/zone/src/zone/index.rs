@@ -1,6 +1,6 @@
-//! From a part of a hash to a place: a table in which every entry stands at the slot that its key is
-//! proportional to, or as soon after it as there is room. Entries are in the order of their keys, so that
-//! building writes from front to back, and a search ends at the first key that is larger.
+//! Maps a part of a hash to a place. Every entry is at the slot that its key is proportional to, or at the
+//! next free slot after it. Entries are in the order of their keys, so building writes from front to back,
+//! and a search ends at the first larger key.
 
 /// A slot without an entry. It is larger than any entry, so that a search ends at it.
 const FREE: u64 = u64::MAX;
@@ -8,9 +8,10 @@ const FREE: u64 = u64::MAX;
 /// Keys of 32 bits, each with a value below 2³² − 1. Several entries may have one key.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Index {
-    /// A key in the high half, its value in the low one.
+    /// A key in the high half, its value in the low half.
     slots: Box<[u64]>,
-    /// How many slots keys are spread over; behind them are those of the last keys that found no room.
+    /// The number of slots over which keys are spread. After them are slots for the last keys, which found no
+    /// room.
     homes: u64,
 }
 
@@ -29,7 +30,7 @@ impl Index {
         Self { slots: slots.into_boxed_slice(), homes }
     }
 
-    /// The first value of `key` that is the one, which the caller knows.
+    /// The first value of `key` for which `is_it` is true.
     #[inline]
     pub(crate) fn find(&self, key: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         for &slot in self.slots.get(home(key, self.homes)..)? {
@@ -47,7 +48,7 @@ impl Index {
         None
     }
 
-    /// How much memory it holds beside itself.
+    /// The memory that it uses besides itself, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.slots)
     }
@@ -68,7 +69,7 @@ mod tests {
         let mut entries: Vec<(u32, u32)> = (0..5000)
             .map(|value| {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                // Few keys at both ends and many that are equal.
+                // Few keys at both ends, and many equal ones.
                 ((random >> 32) as u32 | [0, 0xffff_0000][value as usize % 2], value)
             })
             .collect();

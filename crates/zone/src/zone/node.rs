@@ -1,4 +1,4 @@
-//! How a name and its records lie in a part's memory, ready to be copied into replies.
+//! The layout of a name and its records in a part's memory, ready to be copied into replies.
 //!
 //! ```text
 //! node     name length (1) · flags (1) · RRsets (2) · [place in the NSEC3 chain (4)] · name · RRsets · padding
@@ -7,32 +7,32 @@
 //! record   C0 0C · type · class · TTL · length of the data · data          as on the wire
 //! ```
 //!
-//! Lengths of our own are little-endian. A record's owner is written as a pointer to the question, which is
-//! what most replies need.
+//! Lengths other than those of records are little-endian. A record's owner is a pointer to the question, which
+//! is right for most replies.
 
-/// It has NS records and is not the apex.
+/// The node has NS records and is not the apex.
 pub(crate) const CUT: u8 = 1;
-/// It is below a cut or below a DNAME record, so it is no data of the zone; it may be glue.
+/// The node is below a cut or a DNAME record, so it is not data of the zone; it may be glue.
 pub(crate) const OCCLUDED: u8 = 2;
-/// It has a CNAME record.
+/// The node has a CNAME record.
 pub(crate) const ALIAS: u8 = 4;
-/// It has a DNAME record.
+/// The node has a DNAME record.
 pub(crate) const DNAME: u8 = 8;
 /// A place in the NSEC3 chain stands before the name.
 pub(crate) const CHAINED: u8 = 16;
 
-/// The NSEC3 place of a name that has none.
+/// The NSEC3 place of a name that is not in the chain.
 pub(crate) const UNCHAINED: u32 = u32::MAX;
 
-/// What a core fetches from memory at once.
+/// The bytes that a core fetches from memory at once.
 const CACHE_LINE_BYTES: usize = 64;
 
 /// Nodes begin at multiples of this.
 pub(crate) const ALIGNMENT: usize = 4;
 
-/// Where flags stand.
+/// The position of the flags in a node.
 pub(crate) const FLAGS_AT: usize = 1;
-/// Where the count of RRsets stands.
+/// The position of the number of RRsets in a node.
 pub(crate) const RRSETS_AT: usize = 2;
 /// The bytes before a node's name, or before its place in the NSEC3 chain.
 pub(crate) const FIXED_BYTES: usize = 4;
@@ -40,18 +40,18 @@ pub(crate) const FIXED_BYTES: usize = 4;
 pub(crate) const RRSET_BYTES: usize = 8;
 /// The bytes before an RRset's signatures.
 pub(crate) const SIGNATURES_BYTES: usize = 6;
-/// The bit of an RRset's length that says that signatures follow.
+/// The bit of an RRset's length that marks an RRset with signatures.
 pub(crate) const SIGNED: u32 = 1 << 31;
 
 /// The bytes of a record before its data.
 pub(crate) const RECORD_BYTES: usize = 12;
-/// What a record's owner is written as: a pointer to the question's name.
+/// The owner of a stored record: a pointer to the question's name.
 pub(crate) const QUESTION_POINTER: [u8; 2] = [0xc0, 0x0c];
 
 /// A name of a zone, with its RRsets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node<'z> {
-    /// From the node to the end of the memory that it is in.
+    /// The bytes from the node to the end of its part's memory.
     bytes: &'z [u8],
 }
 
@@ -78,14 +78,15 @@ impl<'z> Node<'z> {
         FIXED_BYTES + if self.is(CHAINED) { 4 } else { 0 }
     }
 
-    /// Its name in wire form, in the case in which the zone's file has it.
+    /// Its name in wire form, in the case of the zone's file.
     #[inline]
     pub(crate) fn name(self) -> &'z [u8] {
         let at = self.name_at();
         &self.bytes[at..at + usize::from(self.bytes[0])]
     }
 
-    /// A value for which all of a small node must be read.
+    /// A value that depends on the node's first two cache lines, so that reading it fetches all of a small
+    /// node.
     #[inline]
     pub(crate) fn glance(self) -> u8 {
         self.bytes[0] ^ self.bytes.get(CACHE_LINE_BYTES).copied().unwrap_or_default()
@@ -115,7 +116,7 @@ impl<'z> Node<'z> {
         short(self.bytes, RRSETS_AT) == 0
     }
 
-    /// How many bytes it takes, padding included.
+    /// Its size in bytes, including padding.
     pub(crate) fn size(self) -> usize {
         let mut rrsets = self.rrsets();
         while rrsets.next().is_some() {}
@@ -128,7 +129,6 @@ impl<'z> Node<'z> {
     }
 }
 
-/// The RRsets of a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Rrsets<'z> {
     rest: &'z [u8],
@@ -164,15 +164,13 @@ impl<'z> Iterator for Rrsets<'z> {
 /// The records of one type of a name, and the RRSIG records that cover them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rrset<'z> {
-    /// Their type.
     pub rtype: u16,
-    /// How many records there are; none where there are only signatures.
+    /// The number of records; 0 if there are only signatures.
     pub count: u16,
     /// The records, one after the other.
     pub records: &'z [u8],
     /// The signatures, one after the other.
     pub signatures: &'z [u8],
-    /// How many signatures there are.
     pub signature_count: u16,
 }
 
@@ -182,7 +180,7 @@ impl<'z> Rrset<'z> {
         records(self.records).map(|record| &record[RECORD_BYTES..])
     }
 
-    /// The data of its first record.
+    /// The data of its first record; empty if there is none.
     pub(crate) fn first(self) -> &'z [u8] {
         self.data().next().unwrap_or_default()
     }
@@ -193,7 +191,7 @@ impl<'z> Rrset<'z> {
     }
 }
 
-/// Takes records apart that lie one after the other.
+/// Splits adjacent records.
 #[inline]
 pub(crate) fn records(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;

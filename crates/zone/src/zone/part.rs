@@ -1,20 +1,20 @@
-//! A zone is divided by the first bits of its names' hashes, so that many threads can build it, each part with
-//! memory and an index of its own. Within a part names stand in the order of their hashes.
+//! The parts of a zone. The first bits of its names' hashes select the part, so many threads can build the
+//! zone. Each part has its own memory and index. Within a part, names are in the order of their hashes.
 
 use crate::zone::index::Index;
 use crate::zone::node::{ALIGNMENT, FIXED_BYTES, FLAGS_AT, Node};
 
-/// One division of a zone's names.
+/// One part of a zone's names.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Part {
     memory: Box<[u8]>,
     index: Index,
 }
 
-/// The part in which a hash belongs, and its key there, if the first `bits` bits (0 to 31) tell the part.
+/// The part of a hash, and its key there. The first `bits` bits (0 to 31) select the part.
 #[inline]
 pub(crate) fn address(hash: u64, bits: u32) -> (usize, u32) {
-    // Two shifts, since one by 64 is none.
+    // Two shifts, since a shift by 64 is not defined.
     ((hash >> 1 >> (63 - bits)) as usize, ((hash << bits) >> 32) as u32)
 }
 
@@ -24,7 +24,7 @@ impl Part {
         Self { memory: memory.into_boxed_slice(), index }
     }
 
-    /// The position, divided by [`ALIGNMENT`], of the node that has this key and is the one.
+    /// The position, divided by [`ALIGNMENT`], of the node with this key for which `is_it` is true.
     #[inline]
     pub(crate) fn find(&self, key: u32, mut is_it: impl FnMut(Node<'_>) -> bool) -> Option<u32> {
         self.index.find(key, |place| is_it(self.node(place as usize * ALIGNMENT)))
@@ -50,12 +50,12 @@ impl Part {
         self.memory[at + FLAGS_AT] |= flags;
     }
 
-    /// Sets the place in the NSEC3 chain of the node at a position, which has room for one.
+    /// Sets the place in the NSEC3 chain of the node at a position. The node must have room for it.
     pub(crate) fn chain(&mut self, at: usize, place: u32) {
         self.memory[at + FIXED_BYTES..at + FIXED_BYTES + 4].copy_from_slice(&place.to_le_bytes());
     }
 
-    /// How much memory it holds beside itself.
+    /// The memory that it uses besides itself, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.memory.len() + self.index.memory_bytes()
     }

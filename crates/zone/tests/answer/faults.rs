@@ -1,4 +1,4 @@
-//! What is wrong with a zone, and where.
+//! The errors and warnings of a zone, with their place.
 
 use kqps_zone::Severity;
 
@@ -24,7 +24,7 @@ fn check(more: &str, line: u32, severity: Severity, text: &str) {
 #[test]
 fn a_good_zone_has_none() {
     assert_eq!(faults(""), []);
-    // Duplicates count once (RFC 2181, section 5), and so does a SOA record that stands twice.
+    // Duplicates count once (RFC 2181, section 5), also those of a SOA record.
     assert_eq!(
         faults("ns.example. 60 IN A 192.0.2.1\nexample. 60 IN SOA ns.example. h.example. 1 2 3 4 5"),
         []
@@ -128,7 +128,7 @@ fn only_the_first_are_told() {
     assert_eq!(lines, (4..24).collect::<Vec<u32>>());
 }
 
-/// A signature of a type with this TTL; what it signs does not matter here.
+/// A signature of a type with this TTL. Its other data do not matter here.
 fn signature(covered: &str, ttl_s: u32, signer: &str) -> String {
     format!("a.example. {ttl_s} IN RRSIG {covered} 13 2 900 20460101000000 20260101000000 1 {signer} Zm9v\n")
 }
@@ -144,7 +144,7 @@ fn each_set_is_warned_of_once() {
         // The same record twice.
         (a(900, 1) + &a(300, 1), 5, differ("A")),
         (a(300, 1) + &a(900, 1), 5, differ("A")),
-        // Signatures follow their set (RFC 4034, section 3).
+        // The TTL of signatures follows that of their set (RFC 4034, section 3).
         (a(900, 1) + &signature("A", 900, "example.") + &a(300, 2), 6, differ("A")),
         (
             a(300, 1) + &signature("A", 900, "example."),
@@ -167,7 +167,7 @@ fn signatures_have_no_greater_ttl_than_what_they_cover() {
         (a.to_owned() + &signature("A", 900, "example."), 300, 300),
         (signature("A", 900, "example.") + "a.example. 900 IN A 192.0.2.1\n", 900, 900),
         (signature("A", 300, "example.") + "a.example. 900 IN A 192.0.2.1\n", 900, 300),
-        // Twice the same, but for the case of the signer's name.
+        // Twice the same, except for the case of the signer's name.
         (signature("A", 900, "Example.") + &signature("A", 600, "example.") + a, 300, 300),
     ] {
         let server = &mut Server::new([zone("example.", &format!("{HEAD}{text}"))]);
@@ -181,7 +181,7 @@ fn signatures_have_no_greater_ttl_than_what_they_cover() {
     }
 }
 
-/// RFC 4034, section 6.2: what differs in the case of a name only is one record.
+/// RFC 4034, section 6.2: records that differ only in the case of a name are one record.
 #[test]
 fn the_case_of_names_makes_no_second_record() {
     for (one, other, count) in [
@@ -196,20 +196,20 @@ fn the_case_of_names_makes_no_second_record() {
         ("TXT a", "TXT A", 2),
         ("HINFO a b", "HINFO A b", 2),
         ("CAA 0 issue a", "CAA 0 issue A", 2),
-        // A type that is younger than RFC 3597.
+        // A type that is newer than RFC 3597.
         ("SVCB 1 A.", "SVCB 1 a.", 2),
     ] {
         let text = format!("{HEAD}x.example. 60 IN {one}\nX.example. 60 IN {other}\n");
         let compiled = compile("example.", &text, 2, 1);
         assert_eq!(compiled.zone.map(|zone| zone.records()), Some(3 + count), "{one}");
     }
-    // Many records, of which each stands twice.
+    // Many records, each of them twice.
     let set = |name: &str| {
         (0..50).fold(String::new(), |text, n| text + &format!("x.example. 60 IN MX {n} {name}.example.\n"))
     };
     let compiled = compile("example.", &format!("{HEAD}{}{}", set("Mail"), set("mail")), 2, 1);
     assert_eq!(compiled.zone.map(|zone| zone.records()), Some(53));
-    // Two of which there must be one are one.
+    // If there must be only one, two equal ones count as one.
     for pair in [
         "a.example. 60 IN CNAME X.\na.example. 60 IN CNAME x.",
         "a.example. 60 IN DNAME X.\na.example. 60 IN DNAME x.",

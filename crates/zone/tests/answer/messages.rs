@@ -1,4 +1,4 @@
-//! What a server does with messages, whatever it is asked: malformed ones, EDNS, cookies, sizes, class CH,
+//! How a server handles messages, whatever the question: malformed ones, EDNS, cookies, sizes, class CH,
 //! transfers.
 
 use std::collections::BTreeSet;
@@ -62,7 +62,7 @@ fn a_reply_keeps_what_it_must_of_the_query() {
     let query = query("wWw.Example. A", &PLAIN);
     let reply = server.reply(&query, Transport::Udp);
     assert_eq!(reply[..2], query[..2]);
-    // QR, AA, RD; no CD, whose place is with those who validate (RFC 4035, section 3.1.6).
+    // QR, AA, RD; no CD, which is for validating servers (RFC 4035, section 3.1.6).
     assert_eq!(reply[2..4], [0x85, 0]);
     assert_eq!(reply[12..query.len()], query[12..]);
     assert_eq!(reply[query.len()..query.len() + 2], [0xc0, 0x0c]);
@@ -166,7 +166,7 @@ fn looking_ahead_changes_no_answer() {
     };
     let expected: Vec<_> = queries.iter().map(|query| told(server, query)).collect();
     assert!(expected.iter().filter(|reply| !reply.is_empty()).count() > 18);
-    // As foreseen; the other way round; and with some left out.
+    // In the order that was foreseen, in reverse order, and with some left out.
     for (backwards, step) in [(false, 1), (true, 1), (false, 3)] {
         let mut order: Vec<usize> = (0..queries.len()).step_by(step).collect();
         if backwards {
@@ -185,7 +185,7 @@ fn edns_is_answered_with_edns() {
     assert_eq!(counts(&server.reply(&query("www.example. A", &PLAIN), Transport::Udp))[3], 0);
     let reply = server.reply(&query("www.example. A", &DO), Transport::Udp);
     assert_eq!(reply[reply.len() - 11..], [0, 0, 41, 16, 0, 0, 0, 0x80, 0, 0, 0]);
-    // Flags and options that nobody knows.
+    // Unknown flags and options.
     let odd = with_options(query("www.example. A", &PLAIN), 0x7fff, &[0xff, 0xf0, 0, 2, 1, 2]);
     let reply = server.reply(&odd, Transport::Udp);
     assert_eq!((rcode(&reply), counts(&reply)), (0, [1, 2, 0, 1]));
@@ -212,7 +212,7 @@ fn replies_are_as_long_as_the_asker_takes() {
         assert_eq!(reply[2] & 2 == 0, fits);
     }
     assert_eq!(counts(&server.reply(&query(question, &TCP), Transport::Tcp)), [1, 3, 0, 0]);
-    // The server's own size, which is 1232 unless told otherwise, is no larger for who takes more.
+    // The server's own size, which is 1232 by default, limits a client that receives more.
     server.responder = kqps_zone::Responder::new(Settings { udp_payload_bytes: 600, ..Settings::default() });
     assert_eq!(counts(&server.reply(&query(question, &EDNS), Transport::Udp)), [1, 0, 0, 1]);
 }
@@ -353,7 +353,7 @@ fn cookies() {
         let mut nothing = with_options(query("www.example. A", &PLAIN)[..12].to_vec(), 0, &option);
         nothing[5] = 0;
         assert_eq!(rcode(&server.reply(&nothing, Transport::Udp)), expected, "{option:?}");
-        // In a version of EDNS that nobody knows, nobody knows what a cookie is.
+        // In an unknown version of EDNS, the meaning of a cookie is unknown.
         option[4] ^= 1;
         let reply =
             server.reply(&with_options(query("www.example. A", &PLAIN), 1 << 16, &option), Transport::Udp);
@@ -383,14 +383,14 @@ fn a_signature_is_answered_with_badkey() {
     let reply = server.reply(&message, Transport::Udp);
     assert_eq!((rcode(&reply), counts(&reply)), (9, [1, 0, 0, 1]));
     assert!(reply.ends_with(b"\x0bhmac-sha256\0\0\0\x01\x02\x03\x04\x01\x2c\0\0\x12\x34\0\x11\0\0"));
-    // Of class IN, and with a TTL.
+    // With class IN, and with a TTL.
     for (field, value) in [(8, 1), (12, 1)] {
         let mut malformed = message.clone();
         malformed[at + field] = value;
         let reply = server.reply(&malformed, Transport::Udp);
         assert_eq!((rcode(&reply), counts(&reply)), (FORMERR, [1, 0, 0, 0]));
     }
-    // A record behind it, and one that is cut short.
+    // A record after it, and one that is truncated.
     message[11] = 2;
     message.extend(b"\0\0\x01\0\x01\0\0\0\0\0\0");
     assert_eq!(rcode(&server.reply(&message, Transport::Udp)), FORMERR);
@@ -403,7 +403,7 @@ fn transfers() {
     let server = &mut Server::with([zone("example.", &text)], settings);
     assert_eq!(server.ask("example. AXFR", &PLAIN), "NOTIMP\n");
     assert_eq!(server.ask("example. IXFR", &PLAIN), "FORMERR\n");
-    // Over UDP the SOA record says that there is something to come for (RFC 1995, section 2).
+    // Over UDP the SOA record shows the client that there is a newer version (RFC 1995, section 2).
     let behind = ixfr(6);
     let reply = shown(&server.reply(&behind, Transport::Udp));
     assert!(reply.starts_with("NOERROR aa\nan example. 3600 SOA") && reply.lines().count() == 2, "{reply}");
@@ -439,7 +439,7 @@ fn transfers() {
     assert_eq!(rcode(&refusing.reply(&query("example. AXFR", &TCP), Transport::Tcp)), REFUSED);
 }
 
-/// A query for what changed since a zone had this serial number.
+/// A query for the changes since this serial number.
 fn ixfr(serial: u8) -> Vec<u8> {
     let mut query = query("example. IXFR", &TCP);
     query[9] = 1;

@@ -1,4 +1,4 @@
-//! What an unsigned zone answers, section by section.
+//! The answers of an unsigned zone, section by section.
 
 use crate::support::{DO, EDNS, PLAIN, Server, TCP, fixture, lines, zone};
 
@@ -12,7 +12,7 @@ fn server() -> Server {
 fn check(server: &mut Server, question: &str, expected: &str) {
     let expected = lines(&expected.replace("SOA!", SOA));
     assert_eq!(server.ask(question, &PLAIN), expected, "{question}");
-    // No zone that is not signed answers otherwise with EDNS or DO.
+    // An unsigned zone gives the same answer with EDNS or DO.
     assert_eq!(server.ask(question, &EDNS), expected, "{question} with EDNS");
     assert_eq!(server.ask(question, &DO), expected, "{question} with DO");
 }
@@ -83,7 +83,8 @@ fn wildcards() {
     check(server, "*.wild.example. A", "NOERROR aa\nan *.wild.example. 3600 A 192.0.2.6");
     check(server, "x.*.wild.example. A", "NXDOMAIN aa\nSOA!");
     check(server, "x.wild.example. AAAA", "NOERROR aa\nSOA!");
-    // What exists, with records or without, is not covered, nor is what is below it (RFC 4592, section 2.2.1).
+    // An existing name, with records or without, is not covered, nor are names below it (RFC 4592, section
+    // 2.2.1).
     check(server, "there.wild.example. A", "NOERROR aa\nSOA!");
     check(server, "x.there.wild.example. A", "NXDOMAIN aa\nSOA!");
     check(server, "ent.wild.example. A", "NOERROR aa\nSOA!");
@@ -174,7 +175,8 @@ fn referrals() {
     );
 }
 
-/// Each DNAME record stands once, however often a chain comes below it, and what leads below itself ends.
+/// A DNAME record is written once, however often a chain comes below it. A DNAME that leads below itself ends
+/// the chain.
 fn rename_twice() {
     let text = "example. 300 IN SOA ns1.example. hostmaster.example. 7 7200 3600 1209600 300
         example. 300 IN NS ns1.example.

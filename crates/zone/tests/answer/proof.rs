@@ -1,5 +1,5 @@
-//! Chains of NSEC and NSEC3 records for small zones, and what they prove: the view of a resolver (RFC 4035,
-//! section 5.4; RFC 5155, section 8).
+//! Chains of NSEC and NSEC3 records for small zones, and what they prove to a resolver (RFC 4035, section 5.4;
+//! RFC 5155, section 8).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use sha1::{Digest, Sha1};
 use crate::reference::{APEX, Sets, has, is_below, parent, path};
 use crate::support::{Data, section, wire};
 
-/// How a zone denies.
+/// How a zone proves that something does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chain {
     Nsec,
@@ -18,10 +18,10 @@ pub(crate) enum Chain {
     OptOut,
 }
 
-/// What a reply has to prove.
+/// What a reply must prove.
 #[derive(Debug, Default)]
 pub(crate) struct Denial {
-    /// Names for which a wildcard stood, and their closest enclosers.
+    /// Names that a wildcard answered, and their closest enclosers.
     pub(crate) expanded: Vec<(String, String)>,
     pub(crate) end: End,
 }
@@ -33,7 +33,7 @@ pub(crate) enum End {
     Found,
     NoName(String),
     NoData(String),
-    /// A name, and the wildcard that stands for it.
+    /// A name, and its wildcard.
     NoWildcardData(String, String),
     /// A cut.
     Unsigned(String),
@@ -135,15 +135,15 @@ impl Proofs {
         !self.nsec.is_empty()
     }
 
-    /// The types of a name whose own record there is.
+    /// The types of a name that has its own record.
     fn own(&self, name: &str) -> Option<&BTreeSet<u16>> {
         let hash = letters(name);
         let nsec = self.nsec.iter().find(|nsec| nsec.0 == name).map(|nsec| &nsec.2);
         nsec.or_else(|| self.nsec3.iter().find(|nsec3| nsec3.0 == hash).map(|nsec3| &nsec3.2))
     }
 
-    /// Whether there is no such name. For NSEC3: whether its hash is not there; and whether it may be there all
-    /// the same, unsigned.
+    /// Whether the name is proved not to exist. For NSEC3: whether its hash is proved absent, and whether
+    /// opt-out allows it to exist unsigned.
     fn covers(&self, name: &str) -> (bool, bool) {
         let target = canonical(name);
         let nsec = self.nsec.iter().any(|(owner, next, _)| {
@@ -163,7 +163,7 @@ impl Proofs {
         self.nsec.iter().any(|(owner, next, _)| canonical(owner) < canonical(name) && is_below(next, name))
     }
 
-    /// The closest encloser that is proved for a name, and whether the name next below it is covered, and by
+    /// The proved closest encloser of a name, whether the next name below it is covered, and whether by
     /// opt-out.
     fn encloser<'n>(&self, name: &'n str) -> Option<(&'n str, (bool, bool))> {
         let path: Vec<&str> = path(name);
@@ -177,7 +177,7 @@ fn lacks(types: Option<&BTreeSet<u16>>, qtype: &str) -> bool {
     types.is_some_and(|types| !types.contains(&number) && !types.contains(&5))
 }
 
-/// Whether a reply proves what it has to; if not, what is missing.
+/// Checks whether a reply proves what it must. The error is what is missing.
 pub(crate) fn check(reply: &[u8], denial: &Denial, qtype: &str) -> Result<(), &'static str> {
     let proofs = Proofs::read(reply);
     let holds = |fact: bool, gap: &'static str| if fact { Ok(()) } else { Err(gap) };
@@ -203,8 +203,8 @@ pub(crate) fn check(reply: &[u8], denial: &Denial, qtype: &str) -> Result<(), &'
         End::NoName(name) => {
             let (encloser, (is_covered, is_opt_out)) = proofs.encloser(name).ok_or("no closest encloser")?;
             holds(is_covered, "the next closer name may exist")?;
-            // An empty non-terminal above nothing but unsigned delegations is not in the chain, and then the
-            // wildcard of a higher encloser, which does not stand for the name, may well exist.
+            // An empty non-terminal that has only unsigned delegations below it is not in the chain. Then the
+            // wildcard of a higher encloser, which does not apply to the name, may well exist.
             let is_denied = proofs.covers(&format!("*.{encloser}")).0;
             holds(
                 is_denied || is_opt_out && proofs.own(&format!("*.{encloser}")).is_some(),

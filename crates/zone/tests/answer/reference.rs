@@ -1,6 +1,5 @@
-//! Small random zones, answered by a search that is slow and plain (RFC 1034, section 4.3.2, with RFC 4592 and
-//! 6672), agree with the compiled ones; and what their denials say is checked as a resolver would
-//! ([`crate::proof`]).
+//! Compares compiled small random zones with a slow and simple search (RFC 1034, section 4.3.2, with RFC 4592
+//! and 6672). Denials are checked as a resolver checks them ([`crate::proof`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -18,14 +17,14 @@ const SOA: &str = "ns.example. h.example. 1 2 3 4 300";
 /// A name's records: type and data.
 pub(crate) type Sets = BTreeMap<String, BTreeSet<(&'static str, String)>>;
 
-/// What a query should get.
+/// The right reply to a query.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Expected {
     rcode: &'static str,
     is_authoritative: bool,
     /// Owner, type and data.
     answer: BTreeSet<(String, String, String)>,
-    /// The cut that it is referred to.
+    /// The cut of a referral.
     cut: Option<String>,
     is_negative: bool,
 }
@@ -54,7 +53,7 @@ fn exists(sets: &Sets, name: &str) -> bool {
     sets.keys().any(|known| known == name || is_below(known, name))
 }
 
-/// What a query should get, and what it takes to prove that.
+/// The right reply to a query, and what it must prove.
 fn expected(sets: &Sets, qname: &str, qtype: &str) -> (Expected, Denial) {
     let mut out = Expected { rcode: "NOERROR", ..Expected::default() };
     let mut denial = Denial::default();
@@ -128,7 +127,7 @@ fn data(sets: &Sets, name: &str, rtype: &str) -> Vec<String> {
     sets.get(name).map(of_type).unwrap_or_default()
 }
 
-/// What a reply said.
+/// The content of a reply.
 fn told(reply: &[u8]) -> Expected {
     let text = support::shown(reply);
     let mut head = text.lines().next().unwrap_or_default().split(' ');
@@ -138,7 +137,7 @@ fn told(reply: &[u8]) -> Expected {
         let mut fields = line.splitn(4, ' ').map(str::to_owned);
         let mut next = || fields.next().unwrap_or_default();
         let (owner, _ttl, rtype, data) = (next(), next(), next(), next());
-        // The oracle writes it in another way.
+        // The oracle writes it in another form.
         let data = if rtype == "DS" { DIGEST.to_owned() } else { data };
         (owner, rtype, data)
     };
@@ -157,7 +156,7 @@ fn name() -> impl Strategy<Value = String> {
     prop::collection::vec(label, 1..5).prop_map(|labels| format!("{}.{APEX}", labels.join(".")))
 }
 
-/// Small zones in which everything can happen that RFC 1034 and its successors write about.
+/// Small zones with every case of RFC 1034 and its successors.
 fn sets() -> impl Strategy<Value = Sets> {
     let kind = prop::sample::select(vec![
         "A", "A", "A", "TXT", "TXT", "NS", "NS", "DS", "CNAME", "CNAME", "DNAME", "MX",
@@ -184,10 +183,10 @@ fn sets() -> impl Strategy<Value = Sets> {
     })
 }
 
-/// Leaves out what may not stand together.
+/// Removes records that may not stand together.
 fn tidy(owner: &str, set: &mut BTreeSet<(&'static str, String)>) {
     let has = |set: &BTreeSet<(&str, String)>, rtype| set.iter().any(|record| record.0 == rtype);
-    // Wildcards that delegate or rename are left undefined (RFC 4592, sections 4.2 and 4.4).
+    // Wildcards that delegate or rename are undefined (RFC 4592, sections 4.2 and 4.4).
     if owner.starts_with('*') {
         set.retain(|record| !matches!(record.0, "NS" | "DNAME"));
     }

@@ -1,4 +1,4 @@
-//! What signed zones answer: the fixtures, which `tests/zones/sign.sh` made.
+//! The answers of signed zones: the fixtures that `tests/zones/sign.sh` made.
 
 use kqps_zone::{Entry, Outcome, Settings, Transport};
 
@@ -136,7 +136,7 @@ fn a_denial_that_does_not_fit_is_truncated() {
     assert!(section(&reply, 1).iter().all(|record| record.rtype() != domain::base::iana::Rtype::OPT));
 }
 
-/// All records of a zone, one SOA record left out.
+/// The number of transferred records of a zone, without one of the SOA records.
 fn transferred(zone: Entry) -> usize {
     let mut server = Server::with([zone], Settings { transfers: true, ..Settings::default() });
     let (outcome, _) = server.respond(&query("example. AXFR", &TCP), Transport::Tcp);
@@ -170,7 +170,7 @@ fn a_chain_that_is_not_announced_is_only_transferred() {
         assert_eq!(changing.ask(question, &DO), expected, "{question}");
     }
     assert_eq!(transferred(zone("example.", &text)), text.lines().count());
-    // Nor is one used that is announced but not there.
+    // A chain that is announced but missing is not used either.
     let other = text + "example. 0 IN NSEC3PARAM 1 0 7 -\n";
     let expected = plain.ask("nothing.example. A", &DO);
     assert_eq!(Server::new([zone("example.", &other)]).ask("nothing.example. A", &DO), expected);
@@ -185,7 +185,7 @@ fn an_nsec3_record_whose_owner_is_no_hash_is_like_others() {
     assert_eq!(transferred(zone("example.", &text)), text.lines().count());
 }
 
-/// RFC 8482, section 4.1: one RRset that says something, also where it comes after those of the zone's signing.
+/// RFC 8482, section 4.1: one RRset with data, even if it comes after those of the zone's signing.
 #[test]
 fn any_gets_what_stands_there_and_not_the_proof_of_it() {
     let signed = |name: &str, types: &[&str]| {

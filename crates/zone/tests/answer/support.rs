@@ -1,5 +1,5 @@
-//! Zones from text and replies as text, both by way of the `domain` crate, so that neither the zone crate's reader
-//! nor its writer is trusted. A zone's text has one record a line and only absolute names.
+//! Zones from text and replies as text, both through the `domain` crate, so that the tests trust neither the zone
+//! crate's reader nor its writer. A zone's text has one record a line and only absolute names.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
@@ -36,7 +36,7 @@ pub(crate) fn records(text: &str) -> Vec<TextRecord> {
     records
 }
 
-/// What becomes of a zone's text, in so many batches and on so many threads.
+/// Compiles a zone's text, in `batches` batches and on `threads` threads.
 pub(crate) fn compile(origin: &str, text: &str, batches: usize, threads: usize) -> Compiled {
     let records = records(text);
     let mut builder = Builder::new(&wire(origin));
@@ -115,7 +115,7 @@ impl Server {
         Self { zones: Zones::build(zones.into_iter()), responder: Responder::new(settings) }
     }
 
-    /// What becomes of a message, and the buffer.
+    /// The outcome of a message, and the buffer.
     pub(crate) fn respond(&mut self, message: &[u8], transport: Transport) -> (Outcome, Vec<u8>) {
         let mut buffer = message.to_vec();
         buffer.resize(65_535, 0xa5);
@@ -154,7 +154,7 @@ pub(crate) fn section(reply: &[u8], number: usize) -> Vec<Record<ParsedName<Byte
         .collect()
 }
 
-/// A reply as text: rcode and flags; then every record but OPT with its section.
+/// A reply as text: rcode and flags, then every record except OPT with its section.
 pub(crate) fn shown(reply: &[u8]) -> String {
     let message = Message::from_octets(Bytes::copy_from_slice(reply)).expect("a header");
     let header = message.header();
@@ -176,7 +176,7 @@ pub(crate) fn shown(reply: &[u8]) -> String {
     out
 }
 
-/// A record as a line, of signatures only what they cover.
+/// A record as a line. A signature is shown only as what it covers.
 pub(crate) fn line(record: &Record<ParsedName<Bytes>, Data>) -> String {
     let mut owner = Vec::new();
     record.owner().compose(&mut owner).unwrap();

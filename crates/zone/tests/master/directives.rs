@@ -17,7 +17,7 @@ fn origins_may_be_relative() {
     );
 }
 
-/// Reads files that exist only here.
+/// Reads files that exist only in `files`.
 fn read_files(files: &[(&str, &str)]) -> Reading {
     let open = |path: &Path| {
         let file = files.iter().find(|(name, _)| Path::new(name) == path);
@@ -94,7 +94,7 @@ fn generate_makes_a_record_for_each_number() {
             "$GENERATE 0-5/3 $ IN 1 CNAME $.a.",
             &["0.example. 1 CNAME 0130016100 @1", "3.example. 1 CNAME 0133016100 @1"],
         ),
-        // The manual's example: what stands in quotation marks is the data.
+        // The manual's example: the text in quotation marks is the data.
         ("$GENERATE 7-7 a-$ 1 MX \"0 .\"", &["a-7.example. 1 MX 000000 @1"]),
         ("$GENERATE 7-7 a 1 MX $ $.", &["a.example. 1 MX 0007013700 @1"]),
         ("$GENERATE 7-7 a 1 TXT \"b \\\"c $\\\"\"", &["a.example. 1 TXT 016203632037 @1"]),

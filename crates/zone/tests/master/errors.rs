@@ -1,4 +1,4 @@
-//! What is wrong, with its line and column.
+//! The errors of master files, with line and column.
 
 use super::{read, shown, told};
 
@@ -29,8 +29,8 @@ fn each_error_has_its_place_and_says_what_was_expected() {
         ),
         ("a CH TXT x", "1:3: the class is \"CH\", and only IN is served"),
         ("a 1 CLASS255 A 10.0.0.1", "1:5: the class is \"CLASS255\", and only IN is served"),
-        ("a 1 AXFR x", "1:5: AXFR is a type of questions and messages, of which no zone has records"),
-        ("a 1 OPT x", "1:5: OPT is a type of questions and messages, of which no zone has records"),
+        ("a 1 AXFR x", "1:5: AXFR is a type of questions and messages; a zone cannot have records of it"),
+        ("a 1 OPT x", "1:5: OPT is a type of questions and messages; a zone cannot have records of it"),
         ("a A 10.0.0.1", "1:1: the record has no TTL, there is no $TTL, and no record before it has one"),
         (
             " 1 A 10.0.0.1",
@@ -89,7 +89,7 @@ fn each_error_in_long_data_has_its_place() {
         ("a 1 SVCB 1 . port", "1:14: expected = and a value, found the end of the record"),
         ("a 1 SVCB 1 . ohttp=1", "1:20: this key has no value"),
         ("a 1 SVCB 1 . no-default-alpn", "1:14: no-default-alpn demands alpn"),
-        ("a 1 SVCB 1 . mandatory=port", "1:14: a key is mandatory that is not there"),
+        ("a 1 SVCB 1 . mandatory=port", "1:14: a mandatory key is missing"),
         ("a 1 SVCB 1 . mandatory=port,port port=1", "1:24: a key is mandatory twice"),
         (
             "a 1 SVCB 1 . foo=1",
@@ -110,7 +110,7 @@ fn each_error_in_long_data_has_its_place() {
         ("a 1 SVCB 1 . key1=\"\\002h2\\000\"", "1:19: these bytes are no value of this key"),
         ("a 1 SVCB 1 . key4=abc", "1:19: these bytes are no value of this key"),
         ("a 1 SVCB 1 . key8=1", "1:19: these bytes are no value of this key"),
-        ("a 1 SVCB 1 . key0=\\000\\003", "1:14: a key is mandatory that is not there"),
+        ("a 1 SVCB 1 . key0=\\000\\003", "1:14: a mandatory key is missing"),
         ("a 1 SVCB 1 . port=1 key3=\\000\\001", "1:21: this key stands twice"),
         ("a 1 SVCB 1 . alpn=h2,,h3", "1:19: a protocol's name has 1 to 255 bytes"),
     ] {

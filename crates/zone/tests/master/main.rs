@@ -17,7 +17,7 @@ use kqps_zone::master::{self, DEPTH_MAX, GENERATED_MAX, Options, PIECE_BYTES, Re
 /// The name `example.` in wire form, which is the origin in all tests.
 const EXAMPLE: &[u8] = b"\x07example\0";
 
-/// Nothing can be included.
+/// Returns an error for every included file.
 fn no_files(_: &Path) -> io::Result<Vec<u8>> {
     Err(io::Error::from(io::ErrorKind::NotFound))
 }
@@ -35,8 +35,8 @@ fn read(text: &[u8]) -> Reading {
     master::read(text, Path::new("zone"), EXAMPLE, &ALONE)
 }
 
-/// Every record on a line: its owner, TTL, type and data in hexadecimal digits, and `@` with its line, before which
-/// comes the file where it is an included one.
+/// Every record on a line: owner, TTL, type, data in hexadecimal digits, and `@` with its line. The file stands
+/// before its line, if it is an included one.
 fn shown(reading: &Reading) -> Vec<String> {
     let batches = reading.batches.iter();
     batches
@@ -53,7 +53,7 @@ fn shown(reading: &Reading) -> Vec<String> {
         .collect()
 }
 
-/// The records of a text in which nothing is wrong.
+/// The records of a text without errors.
 #[track_caller]
 fn records(text: &str) -> Vec<String> {
     let reading = read(text.as_bytes());

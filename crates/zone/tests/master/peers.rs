@@ -1,4 +1,4 @@
-//! The same files, read by others: `domain`, and BIND's `named-compilezone`.
+//! Compares with two other readers of the same files: `domain`, and BIND's `named-compilezone`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use kqps_zone::master::{self, Options, Reading};
 
 use super::{ALONE, EXAMPLE};
 
-/// A record as all readers tell it: owner in wire form and lower case, TTL, type, data.
+/// A record in the form of all readers: owner in wire form and lower case, TTL, type, data.
 type Plain = (Vec<u8>, u32, u16, Vec<u8>);
 
 /// Data of the types that both others know.
@@ -120,19 +120,19 @@ const BIND: &[&str] = &[
     "KEY 256 3 5 AQPSKmynfzW4kyBv015MUG2DeIQ3",
 ];
 
-/// Entries whose owners are all different, in every form that the format allows. `units` says whether TTLs
-/// may have units, and data the shortest forms.
+/// Entries with different owners, in every form that the format allows. `units` is whether TTLs may have
+/// units, and data their shortest forms.
 fn entries(random: &mut fastrand::Rng, data: &[&str], count: usize, units: bool) -> String {
     let mut text = String::new();
     for number in 0..count {
         let data = random.choice(data).copied().unwrap_or_default();
         let owner = match random.u32(0..8) {
-            // BIND wants the owner of a NSEC3 record to look like a hash.
+            // BIND requires the owner of an NSEC3 record to look like a hash.
             _ if data.starts_with("NSEC3 ") => format!("{number:032}"),
             0 => format!("a\\.b\\@{number}"),
             1 => format!("\\104\\200-{number}"),
             2 => format!("H{number}.Sub"),
-            // RFC 4592, sections 4.2 and 4.4: BIND refuses these two of a wildcard.
+            // RFC 4592, sections 4.2 and 4.4: BIND refuses these two types at a wildcard.
             3 if !data.starts_with("NS ") && !data.starts_with("DNAME ") => format!("*.w{number}.example."),
             _ => format!("h{number}"),
         };
@@ -180,7 +180,7 @@ fn plain(reading: &Reading) -> BTreeSet<Plain> {
         .collect()
 }
 
-/// With one TTL for all records of one owner and type, the lowest, as BIND has it.
+/// With one TTL for all records of one owner and type, the lowest, as in BIND.
 fn levelled(records: &BTreeSet<Plain>) -> BTreeSet<Plain> {
     let lowest = |owner: &[u8], rtype| {
         let same = records.iter().filter(|record| record.0 == owner && record.2 == rtype);
@@ -255,7 +255,7 @@ fn bind_reads_the_same_records() {
     }
 }
 
-/// A file in BIND's raw format (version 1; lib/dns/masterdump.c of BIND 9), as far as it is not yet read.
+/// The unread rest of a file in BIND's raw format (version 1; lib/dns/masterdump.c of BIND 9).
 struct Raw<'a>(&'a [u8]);
 
 impl Raw<'_> {

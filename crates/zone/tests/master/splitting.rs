@@ -1,4 +1,4 @@
-//! However a file is cut into pieces, and however many threads read them, the outcome is that of one.
+//! The result does not depend on how a file is cut into pieces, or on how many threads read them.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::{ALONE, EXAMPLE, shown, told};
 
-/// What files are made of, good and bad: much of it is such that a cut there would be wrong.
+/// Parts of files, good and bad. At many places in them a cut would be wrong.
 const FRAGMENTS: &[&str] = &[
     "a 1 A 10.0.0.1\n",
     "b A 10.0.0.2\n",
@@ -88,6 +88,6 @@ fn a_big_file_has_the_right_lines() {
         assert_eq!(record.ttl_s, 3600);
         hosts += 1;
     }
-    // Of each thousand lines three are no records; line 1 is the SOA record.
+    // Three of each thousand lines are not records; line 1 is the SOA record.
     assert_eq!(hosts, 60 * 997);
 }

@@ -84,7 +84,7 @@ fn ttls_have_units_and_defaults() {
     for (text, expected) in [
         // RFC 2308, section 4: $TTL, also after a record with a TTL of its own.
         ("$TTL 2h\na A 10.0.0.1\na 5 A 10.0.0.2\na A 10.0.0.3\n".to_owned(), [7200, 5, 7200].as_slice()),
-        // RFC 1035, section 5.1: else the last that was written.
+        // RFC 1035, section 5.1: else the last explicit TTL.
         (
             "a 1h30m A 10.0.0.1\na A 10.0.0.2\na 1W A 10.0.0.3\n$TTL 4\na A 10.0.0.4".to_owned(),
             &[5400, 5400, 604_800, 4],

@@ -4,7 +4,7 @@ use super::{read, records, told};
 
 const EXAMPLE: &str = "076578616d706c6500";
 
-/// The examples of the RFCs that define the types, where these have some; else worked out by hand.
+/// The examples of the RFCs that define the types, if there are any. Others are calculated by hand.
 const SAMPLES: &[(&str, &str)] = &[
     ("A 192.0.2.1", "A c0000201"),
     ("AAAA 2001:db8::1", "AAAA 20010db8000000000000000000000001"),
@@ -102,7 +102,7 @@ const SAMPLES: &[(&str, &str)] = &[
         "HIP 2 200100107B1A74DF365639CC39F1D578 AwEA a b.",
         "HIP 10 02 0003 200100107b1a74df365639cc39f1d578 030100 0161E 016200",
     ),
-    // RFC 2874, section 3.1, and what BIND 9.18 compiles.
+    // RFC 2874, section 3.1, and the output of BIND 9.18.
     ("A6 0 2001:db8::1", "A6 00 20010db8000000000000000000000001"),
     ("A6 64 ::1 a", "A6 40 0000000000000001 0161E"),
     ("A6 61 2001:db8:1:f::1 a", "A6 3d 070000000000000001 0161E"),
@@ -154,7 +154,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ),
 ];
 
-/// With what is short for the name `example.`, and blanks for the reader's sake.
+/// Expands the abbreviation for the name `example.`, and removes the blanks.
 fn expanded(data: &str) -> String {
     let (rtype, data) = data.split_once(' ').expect("a type");
     format!("{rtype} {}", data.replace(' ', "").replace('E', EXAMPLE))
@@ -179,7 +179,7 @@ fn every_type_is_also_taken_as_bytes() {
         let record = format!("x.example. 1 {rtype} {data} @1");
         let bytes = data.len() / 2;
         assert_eq!(records(&format!("x 1 {rtype} \\# {bytes} {data}")), [record], "{expected}");
-        // A byte less or more is no data of most types; whatever it is, it is not taken for something else.
+        // A byte less or more is not data of most types, and is never read as other data.
         for cut in (0..data.len()).step_by(2) {
             let text = format!("x 1 {rtype} \\# {} {}", cut / 2, &data[..cut]);
             let reading = read(text.as_bytes());
@@ -206,18 +206,18 @@ fn unknown_types_are_bytes() {
 #[test]
 fn bytes_that_are_no_data_of_their_type_are_refused() {
     for (text, column, what) in [
-        ("A \\# 3 0a0000", 10, "these bytes are no data of type A"),
-        ("A \\# 5 0a00000100", 10, "these bytes are no data of type A"),
-        ("AAAA \\# 4 0a000001", 13, "these bytes are no data of type AAAA"),
-        ("NS \\# 2 c00c", 11, "these bytes are no data of type NS"),
-        ("NS \\# 4 0161c00c", 11, "these bytes are no data of type NS"),
-        ("TXT \\# 2 0261", 12, "these bytes are no data of type TXT"),
-        ("TXT \\# 0", 12, "these bytes are no data of type TXT"),
-        ("NSEC \\# 4 00000100", 13, "these bytes are no data of type NSEC"),
-        ("HTTPS \\# 11 0001000003000100000100", 14, "these bytes are no data of type HTTPS"),
-        ("HTTPS \\# 8 0001000003000135", 14, "these bytes are no data of type HTTPS"),
-        ("HTTPS \\# 10 000100000000030001ff", 14, "these bytes are no data of type HTTPS"),
-        ("IPSECKEY \\# 4 0a000001", 17, "these bytes are no data of type IPSECKEY"),
+        ("A \\# 3 0a0000", 10, "these bytes are not valid data of type A"),
+        ("A \\# 5 0a00000100", 10, "these bytes are not valid data of type A"),
+        ("AAAA \\# 4 0a000001", 13, "these bytes are not valid data of type AAAA"),
+        ("NS \\# 2 c00c", 11, "these bytes are not valid data of type NS"),
+        ("NS \\# 4 0161c00c", 11, "these bytes are not valid data of type NS"),
+        ("TXT \\# 2 0261", 12, "these bytes are not valid data of type TXT"),
+        ("TXT \\# 0", 12, "these bytes are not valid data of type TXT"),
+        ("NSEC \\# 4 00000100", 13, "these bytes are not valid data of type NSEC"),
+        ("HTTPS \\# 11 0001000003000100000100", 14, "these bytes are not valid data of type HTTPS"),
+        ("HTTPS \\# 8 0001000003000135", 14, "these bytes are not valid data of type HTTPS"),
+        ("HTTPS \\# 10 000100000000030001ff", 14, "these bytes are not valid data of type HTTPS"),
+        ("IPSECKEY \\# 4 0a000001", 17, "these bytes are not valid data of type IPSECKEY"),
         ("A \\# 5 0a000001", 10, "\\# announces 5 bytes, but 4 follow"),
         ("TYPE9999 \\# 1", 18, "expected hexadecimal digits, found the end of the record"),
         ("TYPE9999 1.2.3.4", 14, "data of type TYPE9999 is written as \\# LENGTH HEX (RFC 3597)"),

@@ -1,9 +1,9 @@
-//! Whether something can be generated from a recipe.
+//! Checks whether something can be generated from a recipe.
 
 use super::{Asked, Contents, Outcomes, Recipe, RecipeFault};
 use crate::generate::RECORDS_MAX;
 
-/// Zones at most, those that do not load included.
+/// The most zones, including those that do not load.
 const ZONES_MAX: u64 = 10_000_000;
 
 impl Contents {
@@ -40,7 +40,7 @@ impl Outcomes {
 }
 
 impl Recipe {
-    /// Everything that can be told without reading another file, but for the lengths of names.
+    /// Checks everything except the lengths of names and what needs other files.
     pub(in crate::generate) fn check(&self) -> Result<(), RecipeFault> {
         if !(1..=RECORDS_MAX).contains(&self.records) {
             return Err(RecipeFault::records(self.records));
@@ -60,7 +60,7 @@ impl Recipe {
         self.check_needs()
     }
 
-    /// What is asked must be there.
+    /// Checks that the zones have what the queries ask for.
     fn check_needs(&self) -> Result<(), RecipeFault> {
         let (queries, contents) = (&self.queries, &self.contents);
         let is_root = self.origin == ".";

@@ -1,4 +1,4 @@
-//! What can be wrong with a recipe whose keys are all known.
+//! The errors of a recipe whose keys are all known.
 
 use kqps_message::NameError;
 use kqps_message::name::NAME_BYTES_MAX;
@@ -7,13 +7,13 @@ use super::CHAIN_MAX;
 use crate::generate::RECORDS_MAX;
 use crate::generate::popularity::RANKS_MAX;
 
-/// Why nothing can be generated from a recipe.
+/// The reason why nothing can be generated from a recipe.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RecipeFault {
-    /// The origin is no name.
+    /// The origin is not a name.
     #[error("bad origin \"{origin}\", column {}: {error}", error.column)]
     Origin {
-        /// What was given.
+        /// The origin in the recipe.
         origin: String,
         /// What is wrong with it.
         error: NameError,
@@ -21,70 +21,70 @@ pub enum RecipeFault {
     /// Some names would be longer than a name can be.
     #[error("the names would be up to {found} bytes long; a name has {NAME_BYTES_MAX} at most")]
     NameTooLong {
-        /// The length of the longest.
+        /// The length of the longest name, in bytes.
         found: usize,
     },
-    /// Labels of a fixed length cannot hold the number.
+    /// Labels of the given length cannot hold the number.
     #[error("labels of {found} bytes; expected {least} to 63, so that there are enough different ones")]
     LabelBytes {
-        /// What was asked for.
+        /// The length in the recipe, in bytes.
         found: u8,
-        /// The shortest that will do.
+        /// The shortest possible length, in bytes.
         least: u8,
     },
-    /// A number of something is out of its range.
+    /// A number is out of its range.
     #[error("{found} {what}; expected {least} to {most}")]
     Range {
-        /// The key.
+        /// The key in the recipe.
         key: &'static str,
-        /// What is counted.
+        /// What the number counts.
         what: &'static str,
-        /// What was given.
+        /// The number in the recipe.
         found: u64,
-        /// The fewest.
+        /// The smallest allowed number.
         least: u64,
-        /// The most.
+        /// The largest allowed number.
         most: u64,
     },
-    /// No share.
+    /// A share is not from 0 to 1.
     #[error("a share of {found} for {key}; expected 0 to 1")]
     Share {
-        /// The key.
+        /// The key in the recipe.
         key: &'static str,
-        /// What was given.
+        /// The value in the recipe.
         found: f64,
     },
-    /// No weight.
+    /// A weight is negative or not a number.
     #[error("a weight of {found} for {name} in {key}; expected a number of 0 or more")]
     Weight {
-        /// The table.
+        /// The table in the recipe.
         key: &'static str,
-        /// Its key.
+        /// The key within the table.
         name: String,
-        /// What was given.
+        /// The value in the recipe.
         found: f64,
     },
     /// No type has a weight.
-    #[error("expected one type at least, each with a weight above 0")]
+    #[error("expected at least one type, each with a weight above 0")]
     Types,
-    /// No Zipf exponent.
+    /// A Zipf exponent is not from 0 to 10.
     #[error("a Zipf exponent of {0}; expected 0 to 10")]
     Exponent(f64),
-    /// More names than are drawn by rank.
+    /// There are more names than can be drawn by rank.
     #[error(
         "{0} names are too many to be drawn by rank; expected {RANKS_MAX} at most, or popularity uniform"
     )]
     Ranks(u64),
-    /// Something is asked for that the zones do not have.
+    /// The queries ask for something that the zones do not have.
     #[error("{key} needs {needs}")]
     Lacking {
-        /// The key that asks.
+        /// The key that asks for it.
         key: &'static str,
-        /// What it takes.
+        /// What the key needs.
         needs: &'static str,
     },
-    /// No query is asked for.
-    #[error("no queries are asked for; expected 1 at least")]
+    /// The number of queries is 0.
+    #[error("the number of queries is 0; expected at least 1")]
     NoQueries,
 }
 
@@ -97,7 +97,7 @@ impl RecipeFault {
         Self::Range { key: "chain", what: "CNAMEs in a chain", found, least: 1, most: CHAIN_MAX }
     }
 
-    /// The key of the recipe that is at fault.
+    /// The key of the recipe with the error.
     pub fn key(&self) -> &'static str {
         match self {
             Self::Origin { .. } | Self::NameTooLong { .. } => "origin",

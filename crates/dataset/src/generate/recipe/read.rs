@@ -1,4 +1,4 @@
-//! Reading a recipe, from a file or by name, and setting some of its keys.
+//! Reads a recipe, from a file or by name, and sets some of its keys.
 
 use std::path::Path;
 
@@ -10,27 +10,27 @@ use crate::generate::plan::Plan;
 use crate::generate::popularity::Popularity;
 use crate::toml_file::{self, FileError, TomlError, did_you_mean, nearest, with_nearest};
 
-/// Why there is no recipe.
+/// The reason why there is no recipe.
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
-    /// Its file cannot be read, or is wrong.
+    /// The file cannot be read, or has an error.
     #[error(transparent)]
     File(#[from] FileError),
-    /// No recipe has that name, and there is no such file.
+    /// No recipe has the name, and there is no such file.
     #[error("there is no recipe and no file \"{name}\"; the recipes are {}{}", builtin::names().join(", "), did_you_mean(*.near))]
     Unknown {
-        /// What was asked for.
+        /// The name.
         name: String,
-        /// The known one that was probably meant.
+        /// The known name that was probably meant.
         near: Option<&'static str>,
     },
     /// A setting has no `=`.
     #[error("\"{0}\"; expected KEY=VALUE, such as zones=10 or queries.edns=0.5")]
     NoValue(String),
-    /// A key cannot be set so.
+    /// A setting cannot be applied.
     #[error("{setting}: {what}")]
     Set {
-        /// The setting.
+        /// The text of the setting.
         setting: String,
         /// What is wrong with it.
         what: String,
@@ -38,14 +38,14 @@ pub enum RecipeError {
 }
 
 impl RecipeError {
-    /// No recipe has this name.
+    /// The error for a name that no recipe has.
     pub fn unknown(name: &str) -> Self {
         Self::Unknown { name: name.to_owned(), near: nearest(name, &builtin::names()) }
     }
 }
 
 impl Recipe {
-    /// The recipe of this name, or in this file, with settings `KEY=VALUE` that replace what it says: `zones=10`,
+    /// The recipe with this name or in this file, changed by settings `KEY=VALUE`, such as `zones=10` or
     /// `queries.edns=0.5`. Values are TOML, or text.
     pub fn named(name: &str, settings: &[String]) -> Result<Self, RecipeError> {
         let path = Path::new(name);
@@ -67,7 +67,7 @@ impl Recipe {
         Ok(recipe)
     }
 
-    /// The recipe in a file's text.
+    /// Parses the recipe in a file's text.
     pub fn read(file: &str, text: &str) -> Result<Self, TomlError> {
         let recipe: Self = toml_file::read(file, text)?;
         match Plan::new(&recipe).map(drop) {
@@ -77,7 +77,7 @@ impl Recipe {
     }
 }
 
-/// Where a key stands in a recipe's text: at the start of a line, in a table's heading, or within a line.
+/// The position of a key in a recipe's text: at the start of a line, in a table's heading, or within a line.
 fn place_of(text: &str, key: &str) -> usize {
     let mut at = 0;
     let mut within = None;
@@ -95,7 +95,7 @@ fn place_of(text: &str, key: &str) -> usize {
     within.unwrap_or(0)
 }
 
-/// The recipe of a text that is right, with settings.
+/// The recipe of a valid text, with settings.
 fn set(text: &str, settings: &[String]) -> Result<Recipe, RecipeError> {
     let mut table: Table = text.parse().unwrap_or_default();
     let mut recipe = Recipe::default();
