@@ -1,5 +1,5 @@
-//! A comparison in one sentence, the verdict first, as words and pages print it, and in another what equivalence leaves
-//! open.
+//! A comparison in one sentence, the verdict first, as terminals and pages print it; and a second sentence with
+//! the limits of a verdict of equivalence.
 
 use std::fmt;
 
@@ -42,12 +42,14 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// Above this MDE, a share, equivalence says little: what is known to more than ± 5 % has at best a C as a figure, too.
+/// With an MDE (a share) above this, equivalence says little. A figure that is known no better than to ± 5 %
+/// has at best a C, too.
 const COARSE: f64 = 0.05;
 
 impl Comparison {
-    /// What equivalence leaves open here, a sentence: a difference that shows although the MDE is larger, or one that
-    /// would have to be large to show. None of other verdicts, and where the two are equal as far as a fine MDE can tell.
+    /// The limits of a verdict of equivalence, as a sentence: a difference shows although the MDE is larger, or
+    /// a difference would have to be large to show. `None` for other verdicts, and if the two are equal within
+    /// a small MDE.
     pub fn caveat(&self) -> Option<String> {
         let (mde, ratio) = (self.mde?, self.ratio?);
         if self.outcome != Outcome::Equivalent {
@@ -67,7 +69,7 @@ impl Comparison {
     }
 }
 
-/// How far a ratio lies from 1: `1.4 % less`.
+/// The distance of a ratio from 1: `1.4 % less`.
 fn beyond(ratio: f64) -> String {
     let direction = if ratio < 1.0 { "less" } else { "more" };
     format!("{:.1} % {direction}", (ratio - 1.0).abs() * 100.0)

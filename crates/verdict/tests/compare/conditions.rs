@@ -1,4 +1,4 @@
-//! Cells of two runs: what must agree, and what is told when it does not.
+//! Cells of two runs: what must agree, and what is reported if it does not.
 
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::run::CellLoad;
@@ -21,7 +21,7 @@ fn between(b: &Run) -> Result<Case, String> {
     between_runs((&with(|_| ()), 0), (b, 0), Figure::AnsweredRate)
 }
 
-/// The doubts of a comparison with a run that was changed like this, the one on sessions apart.
+/// The doubts of a comparison with a run that was changed by `change`, without the doubt about sessions.
 fn doubts(change: impl FnOnce(&mut Run)) -> Vec<String> {
     let case = between(&with(change)).unwrap();
     assert_eq!(case.refusals, 0);
