@@ -1,4 +1,5 @@
-//! A comparison that the run was made for: the verdict, the ratio of every block, and what cannot be told apart.
+//! The comparison that the run was made for: the verdict, the ratio of every block, and the least detectable
+//! difference.
 
 use kqps_verdict::compare::Comparison;
 use kqps_verdict::judge::RunVerdict;

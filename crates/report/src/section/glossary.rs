@@ -1,16 +1,16 @@
-//! The glossary at the end of the page: METHOD's words, each with an anchor that the page links to where it uses the word.
+//! The glossary at the end of the page: METHOD's words. Each has an anchor, to which the page links where it
+//! uses the word.
 
 use kqps_verdict::warning::Code;
 
-/// A word and what it means.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Term {
-    /// The word; its anchor is `term-` and this.
+    /// The word; its anchor is `term-` followed by it.
     pub(crate) word: &'static str,
     pub(crate) meaning: &'static str,
 }
 
-/// METHOD's words, in the order of the alphabet.
+/// METHOD's words, in alphabetical order.
 pub(crate) const TERMS: &[Term] = &[
     Term {
         word: "bad",
@@ -92,7 +92,7 @@ pub(crate) const TERMS: &[Term] = &[
     },
 ];
 
-/// Every warning with what it means; its anchor is `term-` and its name.
+/// Every warning with its meaning; its anchor is `term-` followed by its name.
 pub(crate) fn warnings() -> Vec<(&'static str, &'static str)> {
     Code::ALL.into_iter().map(|code| (code.name(), meaning(code))).collect()
 }
@@ -138,12 +138,11 @@ fn meaning(code: Code) -> &'static str {
     }
 }
 
-/// The anchor of a word.
 pub(crate) fn anchor(word: &str) -> String {
     format!("term-{}", word.replace(' ', "-"))
 }
 
-/// The warning that a sentence begins with, as `noisy-host: Other programs …` does, and what follows its name.
+/// The warning that a sentence begins with, as in `noisy-host: Other programs …`, and the text after its name.
 pub(crate) fn leading_warning(sentence: &str) -> Option<(&'static str, &str)> {
     let (code, _) = sentence.split_once(": ")?;
     let known = Code::ALL.into_iter().map(Code::name).find(|name| *name == code)?;
