@@ -7,7 +7,7 @@ use crate::grade::Grade;
 use crate::judge::{CellVerdict, SearchVerdict};
 use crate::warning::Code;
 
-/// What can be done about a doubt.
+/// An action that removes a doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {

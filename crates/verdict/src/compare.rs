@@ -88,7 +88,7 @@ pub struct Case {
     pub figure: Figure,
     /// The ratio of each block: B's start to the geometric mean of A's starts.
     pub blocks: Vec<f64>,
-    /// How many starts A has in a block, 1 or 2.
+    /// The number of A's starts in each block, 1 or 2.
     #[serde(default = "one")]
     pub starts_of_a: u32,
     /// The number of each of these blocks in the run, from 0. A block without a ratio is not among them. If

@@ -61,7 +61,7 @@ const POINTS_MOST: f64 = 2_000.0;
 /// The grid extends this far beyond the loads that were decided, as a logarithm.
 const MARGIN: f64 = 0.25;
 
-/// The coverage of an interval.
+/// The coverage of every interval, 0 to 1.
 const COVERAGE: f64 = 0.95;
 
 /// A rate as a probability distribution, on an even grid of logarithms.

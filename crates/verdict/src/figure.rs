@@ -27,7 +27,7 @@ pub use published::{Best, PublishedFigure, best_of};
 pub struct Figures {
     /// Index into the run's cells.
     pub cell: u32,
-    /// The cell's name.
+    /// The name of the cell.
     pub name: String,
     /// The experiment that the cell belongs to; empty if the run has only one.
     pub experiment: String,
@@ -103,9 +103,9 @@ pub enum State {
 /// A start that could not be measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Crash {
-    /// The start's number in the run.
+    /// The number of the start in the run.
     pub start: u64,
-    /// What happened, in one sentence.
+    /// The reason, in one sentence.
     pub reason: String,
     /// The last lines of the subject's output.
     pub output: Vec<String>,

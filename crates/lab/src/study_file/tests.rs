@@ -115,7 +115,7 @@ fn what_a_machine_lacks_is_skipped_with_its_reason() {
     assert_eq!(layout.skipped["one: io=poll; processes=1; client=tuned"], "no veth: no right to");
 }
 
-/// What is said of [`SMALL`] with a slip in it.
+/// The error for [`SMALL`] with a mistake in it.
 fn told(right: &str, slip: &str) -> String {
     assert!(SMALL.contains(right), "{right}");
     let read = StudyFile::read("small.toml", &SMALL.replacen(right, slip, 1));

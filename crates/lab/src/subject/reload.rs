@@ -1,4 +1,4 @@
-//! Telling a running subject to read its zone again.
+//! Asks a running subject to read its zone again.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::definition::{Reload, ReloadSignal};
 use super::programs;
 use super::template::Values;
 
-/// Why a subject did not take up a reload.
+/// Why a reload failed.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)] // the messages say it
 pub enum ReloadError {
@@ -22,8 +22,8 @@ pub enum ReloadError {
     Refused { title: String, said: String },
 }
 
-/// Tells the subject with the main process `pid`, which may go on with it after this returns. A command runs in its
-/// folder.
+/// Asks the subject with the main process `pid`, which may still be reading after this returns. A command runs
+/// in the subject's folder.
 pub(super) fn tell(
     title: &str,
     reload: &Reload,

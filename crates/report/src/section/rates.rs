@@ -1,4 +1,4 @@
-//! The two charts of rates: subjects beside their ceilings, and the ceilings themselves.
+//! The two charts of rates: subjects beside their ceilings, and the ceilings alone.
 
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict};

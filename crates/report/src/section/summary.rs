@@ -55,7 +55,7 @@ const COLUMNS: [Column; 5] = [
     },
 ];
 
-/// The subject of cells that measure the echo.
+/// The name of the subject in cells that measure the echo.
 const ECHO: &str = "echo";
 
 /// Every name server in the order of the run. The echo is no name server, and the second cell of A in a

@@ -17,7 +17,7 @@ use super::simulated::Simulated;
 pub(crate) const ECHO: &str = "processes";
 pub(crate) const SERVERS: &str = "servers";
 
-/// Starts of every cell.
+/// Number of starts of every cell.
 const BLOCKS: u32 = 6;
 
 const MODELS: [(&str, f64); 3] = [("blocking", 205_000.0), ("poll", 176_000.0), ("event", 160_000.0)];

@@ -26,9 +26,9 @@ pub fn carried_qps(reply_bytes: f64, link_gbit_per_s: f64) -> f64 {
 pub struct LinkPoint {
     /// Index into the figures of the run.
     pub figures: usize,
-    /// The subject.
+    /// The name of the subject.
     pub subject: String,
-    /// Mean size of a correct reply, bytes.
+    /// Mean size of a correct reply's DNS message, bytes.
     pub reply_bytes: f64,
     /// Correct answers a second: the median of the starts.
     pub rate_qps: f64,

@@ -22,7 +22,6 @@ impl PublishedFigure {
     }
 }
 
-/// The experiment that a cell belongs to.
 pub(super) fn experiment_of<'a>(run: &'a Run, cell: &Cell) -> Option<&'a Experiment> {
     let experiments = &run.question.as_ref()?.experiments;
     experiments.iter().find(|experiment| experiment.name == cell.experiment)

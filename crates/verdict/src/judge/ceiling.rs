@@ -10,7 +10,7 @@ use crate::interval::{Interval, median_interval};
 use crate::search::{Goal, Preset};
 use crate::speed;
 
-/// The subject of cells that measure the echo, as in [`Cell::subject`].
+/// The name of the subject in cells that measure the echo, as in [`Cell::subject`].
 const ECHO: &str = "echo";
 
 /// All ceilings of a run.

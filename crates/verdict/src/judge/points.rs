@@ -30,7 +30,7 @@ pub struct LoadPoint {
 /// Where queries were lost, over several trials.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
-    /// What became of all queries.
+    /// The fates of all queries.
     pub accounts: Accounts,
     /// Losses by place, in the order in which a query passes them.
     pub places: Vec<PlaceLoss>,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct DropReasons {
     /// Its number in the run.
     pub trial: u64,
-    /// The number of the trial that it repeats.
+    /// The number of the repeated trial.
     pub repeats: u64,
     /// Queries lost in the repeated trial itself.
     pub lost: u64,

@@ -23,7 +23,7 @@ pub struct SearchVerdict {
     pub schema: u32,
     /// The kind of the record, always `"verdict"`.
     pub kind: String,
-    /// What was searched for.
+    /// The goal of the search.
     pub goal: Goal,
     /// The Relevant Lower Bound, queries a second; `None` if the figure is refused.
     pub lower_bound_qps: Option<f64>,
@@ -82,7 +82,7 @@ pub struct SearchVerdict {
 /// The context in which one search is judged.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// The surroundings of its trials.
+    /// The facts about the surroundings of its trials.
     pub setting: Setting,
     /// Ceiling (a), correct answers a second, if it was measured.
     pub player_qps: Option<f64>,

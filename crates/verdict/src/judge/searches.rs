@@ -5,7 +5,6 @@ use crate::interval::outlying;
 use crate::rate::plain;
 use crate::search::{Bounds, Futile};
 
-/// Why starts failed.
 pub(super) fn failures<'a>(starts: &'a [Start<'_>]) -> impl Iterator<Item = &'a str> {
     starts.iter().filter_map(|start| start.verdict.failure.as_deref())
 }

@@ -17,9 +17,9 @@ use crate::steady::full_bins;
 /// The verdict on one start of a subject.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StartVerdict {
-    /// Its number in the run.
+    /// The number of the start in the run.
     pub start: u64,
-    /// Its block.
+    /// The block of the start, from 0.
     pub block: u32,
     /// The bounds that its search found, at the usual speed, also if the figure is refused; `None` if it made
     /// no trial.
@@ -44,7 +44,7 @@ pub(super) struct Start<'a> {
     pub(super) failed: Vec<&'a Trial>,
     /// Whether a load above its lower bound failed, or the queue grew throughout a trial that was answered.
     pub(super) gave_way: bool,
-    /// All trials but those that warmed the subject up.
+    /// All trials except the warm-ups of the subject.
     pub(super) all: Vec<&'a Trial>,
     /// The time bins of the last warm-up.
     pub(super) warm_up: &'a [Interval],

@@ -13,7 +13,7 @@ pub enum Class {
     Lower,
     /// The load misses the goal, whatever further trials would show.
     Upper,
-    /// Further trials decide.
+    /// Further trials must decide.
     Undecided,
 }
 

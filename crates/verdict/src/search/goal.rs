@@ -17,7 +17,7 @@ pub struct Goal {
     pub final_s: f64,
     /// Seconds of trials that settle one load.
     pub sum_s: f64,
-    /// A trial is bad when its bad ratio exceeds this, 0 to 1.
+    /// A trial is bad if its bad ratio exceeds this, 0 to 1.
     pub loss: f64,
     /// Share of the duration sum that bad trials may take at a lower bound, 0 to below 1.
     pub exceed: f64,

@@ -25,19 +25,18 @@ const SERVERS: usize = 5;
 const CEILING_S: f64 = 0.5;
 const BESIDE_OTHERS_S: f64 = 0.1;
 
-/// Seconds until all servers of a block have started and warmed up.
+/// Seconds from the begin of a block until all of its servers have started and warmed up.
 const START_S: f64 = 5.0;
 
 /// The range in which starts of one server scatter, as the standard deviation of logarithms; 1 % in most.
 const STARTS_SCATTER: (f64, f64) = (0.005, 0.02);
 
-/// What an echo answers at the fast speed, queries a second.
+/// The rate of the echo at the fast speed, queries a second.
 const ECHO_QPS: f64 = 400_000.0;
 
 const SUBJECT: usize = 0;
 const ECHO: usize = 1;
 
-/// A run in progress.
 struct Running {
     stage: Stage,
     goal: Goal,

@@ -5,7 +5,7 @@ use kqps_observation::run::Purpose;
 use kqps_verdict::search::{Bounds, Goal, Next, Probe, Start, bounds_found, next_trial};
 use serde::Serialize;
 
-/// How a subject loses queries.
+/// The loss of a subject as a function of its load.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Shape {
