@@ -42,8 +42,8 @@ pub struct Placed {
 }
 
 impl CoreWish {
-    /// Reads the words of a study: `2`, `cores 0,2-3`, `each core`, `every pair`, `every set of 3`, `every set
-    /// of 1..4`. The word `cores` at the end of a range is the number of cores of the machine, `cores`.
+    /// Reads the words of a study: `2`, `cores 0,2-3`, `each core`, `every pair`, `every set of 3` or
+    /// `every set of 1..4`. The word `cores` at the end of a range stands for the number `cores`.
     ///
     /// # Errors
     ///

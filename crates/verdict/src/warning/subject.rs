@@ -56,8 +56,8 @@ pub fn wrong_answers(trial: &Trial) -> Option<Warning> {
 /// From this share of wrong answers on, the share is reported. Below it, causes and counts suffice.
 const MANY: f64 = 0.01;
 
-/// The most frequent kind of wrong answer, if they are many: `97 % of the answers were REFUSED instead of
-/// NOERROR: does the server have this zone?`
+/// The most frequent kind of wrong answer, if they are many:
+/// `97 % of the answers were REFUSED instead of NOERROR: does the server have this zone?`
 fn most_frequent(trial: &Trial) -> Option<String> {
     let replies = trial.accounts.correct + trial.accounts.wrong;
     let (cause, count) = trial.wrong_in_words().max_by_key(|(_, count)| *count)?;
