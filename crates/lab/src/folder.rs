@@ -69,7 +69,7 @@ impl Folder {
             _ => {
                 let error = io::Error::new(
                     io::ErrorKind::InvalidInput,
-                    "name servers take no folder whose path is not plain text",
+                    "the path has a character that configuration files of name servers cannot hold",
                 );
                 Err(FolderError { act: "use", path: path.into(), error })
             }
@@ -198,6 +198,6 @@ mod tests {
     fn a_path_that_would_break_a_configuration_is_refused() {
         let temporary = tempfile::tempdir().unwrap();
         let error = Folder::make(&temporary.path().join("a\"b")).unwrap_err();
-        assert!(error.to_string().contains("not plain text"), "{error}");
+        assert!(error.to_string().contains("configuration files"), "{error}");
     }
 }

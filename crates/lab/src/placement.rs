@@ -108,7 +108,7 @@ pub fn place(
             Ok(vec![Placed { subject_cpus: split.subject_cpus, player_cpus: split.player_cpus }])
         }
         CoreWish::These(cpus) => match cpus.iter().find(|&&cpu| core(topology, cpu).is_none()) {
-            Some(missing) => Err(format!("this machine does not have core {missing} for us")),
+            Some(missing) => Err(format!("core {missing} is not available on this machine")),
             None => Ok(vec![beside(topology, cpus.clone(), player_cores)]),
         },
         CoreWish::EverySet(least, most) => {

@@ -41,12 +41,12 @@ pub enum LabError {
     Materials(#[from] MaterialsError),
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{path} is there already, and no run wrote it; name another folder", path = .path.display())]
+    #[error("{path} already exists, and no run wrote it; name another folder", path = .path.display())]
     Foreign { path: PathBuf },
     #[error("the run was made with a goal that this version does not know: {0}")]
     Goal(String),
     #[error(
-        "{path} holds a search of kqps find, which did not start its server and cannot go on with it; search again, \
+        "{path} holds a search of kqps find, which did not start its server and cannot resume it; search again \
          into another folder", path = .path.display()
     )]
     Search { path: PathBuf },

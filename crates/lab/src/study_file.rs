@@ -208,7 +208,7 @@ pub struct Word(pub String);
 impl<'de> Deserialize<'de> for Word {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(untagged, expecting = "expected a string, a number or a truth")]
+        #[serde(untagged, expecting = "expected a string, a number or a boolean")]
         enum Scalar {
             Truth(bool),
             Whole(i64),

@@ -74,10 +74,10 @@ fn unfinished(run: &Run) -> &'static str {
     match (run.finished_unix_ms, run.study.as_str()) {
         (Some(_), _) => "",
         (None, OF_FIND) => {
-            "This search did not come to its end. What follows was measured until then, and is no less true for that."
+            "This search did not finish. All that follows rests on the trials until then, which remain valid."
         }
         (None, _) => {
-            "This run did not come to its end. What follows was measured until then; `--resume` goes on from there."
+            "This run did not finish. All that follows rests on the trials until then; `--resume` continues it."
         }
     }
 }

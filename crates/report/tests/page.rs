@@ -151,12 +151,12 @@ fn an_unfinished_run_shows_what_was_measured_until_then() {
     let first = run.trials.iter().position(|one| run.cells[one.cell as usize].name == "nsd").unwrap();
     run.trials.truncate(first + 4);
     let page = kqps_report::page(&run, &judge(&run));
-    assert!(page.contains("did not come to its end") && page.contains("<code>--resume</code>"));
+    assert!(page.contains("did not finish") && page.contains("<code>--resume</code>"));
     let told = page.split("start 1: ").nth(1).unwrap();
     assert!(told.starts_with("no load is known to hold: up to "), "{told:.200}");
     run.study = "kqps find".into();
     let page = kqps_report::page(&run, &judge(&run));
-    assert!(page.contains("This search did not come to its end") && !page.contains("--resume"));
+    assert!(page.contains("This search did not finish") && !page.contains("--resume"));
 }
 
 #[test]
@@ -373,6 +373,6 @@ fn a_run_that_was_killed_at_once_has_a_page_too() {
         assert_eq!(browser.evaluate(CHECKS)["wrong"], json!([]), "{name}");
         let said = browser.evaluate("document.body.textContent");
         let said = said.as_str().unwrap();
-        assert!(said.contains("did not come to its end") && !said.contains("NaN"), "{said}");
+        assert!(said.contains("did not finish") && !said.contains("NaN"), "{said}");
     }
 }

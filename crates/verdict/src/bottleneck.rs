@@ -93,7 +93,7 @@ impl fmt::Display for Bottleneck {
             Resource::Host => {
                 write!(
                     f,
-                    "the host, which disturbed every trial that failed: what the subject lacked is not seen"
+                    "the host, which disturbed every trial that failed: what the subject lacked is not known"
                 )
             }
             Resource::SubjectCoreShared => {

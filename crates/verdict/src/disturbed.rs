@@ -29,7 +29,7 @@ impl fmt::Display for Disturbed {
             }
             Self::Restless(seconds) => write!(
                 formatter,
-                "another server, whose turn it was not, took {:.1} ms of CPU time",
+                "another server, which had to be idle, used {:.1} ms of CPU time",
                 seconds * 1e3
             ),
             Self::Withheld(seconds) => write!(

@@ -32,8 +32,8 @@ pub fn silence(trial: &Trial) -> Option<String> {
     if accounts.unsolicited > 0 {
         let _ = write!(
             why,
-            ". {} packets came that answer no query: the server may answer from another address or port, or so long after \
-             the timeout of {} ms (-t) that nobody waited any more",
+            ". {} packets came that answer no query: the server may answer from another address or port, or long \
+             after the timeout of {} ms (-t)",
             accounts.unsolicited,
             trial.load.timeout_s * 1e3
         );

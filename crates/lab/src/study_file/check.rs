@@ -196,7 +196,7 @@ fn of_published(study: &StudyFile, published: &Published) -> Result<(), TomlErro
     } else if !published.values.is_empty() && published.values.len() != published.rates_qps.len() {
         "published: as many values as rates_qps are needed"
     } else if published.best && published.across.is_some() {
-        "published: what is the best of several cells is one figure, and goes across nothing"
+        "published: the best of several cells is one figure, and cannot have `across`"
     } else if published.across.is_none() && published.rates_qps.len() > 1 {
         "published: several rates need `across`, the factor they vary"
     } else {

@@ -56,7 +56,7 @@ impl<'a> Possible<'a> {
         let is_choice = name == CORES && self.word.contains(' ');
         match span(self.word).filter(|_| self.from != From::Bundle && !is_choice) {
             Some((first, last)) if first > last => {
-                Err(format!("factor `{name}`: the range `{}` holds nothing", self.word))
+                Err(format!("factor `{name}`: the range `{}` is empty", self.word))
             }
             Some(_) if self.from == From::Fixed && self.word.contains("..") => {
                 Err(format!("factor `{name}`: expected one value, found the range `{}`", self.word))

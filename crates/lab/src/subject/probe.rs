@@ -68,7 +68,7 @@ impl Probe {
                 Asked::Wrong(format!("it answered with rcode {rcode} to the question for the zone's SOA"))
             }
             ReadyKind::Soa if answers == 0 => {
-                Asked::Wrong("it answered without the zone's SOA, as one that has no zone does".into())
+                Asked::Wrong("it answered without the zone's SOA, as a server without the zone does".into())
             }
             ReadyKind::Soa | ReadyKind::Reply => Asked::Ready,
         }

@@ -16,7 +16,7 @@ use super::template::Values;
 pub enum ReloadError {
     #[error("{title} cannot reload")]
     Cannot { title: String },
-    #[error("telling {title} to reload: {error}")]
+    #[error("asking {title} to reload: {error}")]
     Io { title: String, error: io::Error },
     #[error("{title} did not reload: {said}")]
     Refused { title: String, said: String },

@@ -57,7 +57,7 @@ pub enum SettingError {
     Workers { title: String, workers: u32 },
     #[error("{title} takes one zone, so it cannot have {zones}: its file has no each_zone")]
     Zones { title: String, zones: usize },
-    #[error("{title} wants \"{text}\" ports: expected a number from 1 to {max}, or a product of numbers", max = super::port::MANY)]
+    #[error("{title}: ports = \"{text}\": expected a number from 1 to {max}, or a product of numbers", max = super::port::MANY)]
     Ports { title: String, text: String },
 }
 
@@ -233,7 +233,7 @@ within_s = 1
             assert_eq!(fake.check_settings(&given(&[(name, value)])).unwrap_err().to_string(), expected);
         }
         let many = fake.ports(&given(&[("sockets", "port-each"), ("processes", "900")]), 1).unwrap_err();
-        assert!(many.to_string().contains("wants \"900 * 2\" ports"), "{many}");
+        assert!(many.to_string().contains("ports = \"900 * 2\""), "{many}");
         let factors = given(&[("sockets", "shared"), ("player_window", "500")]);
         assert_eq!(fake.settings_among(&factors), given(&[("sockets", "shared")]));
     }

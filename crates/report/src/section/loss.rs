@@ -46,8 +46,8 @@ fn reasons(reasons: &DropReasons) -> Reasons {
     let told = match failure {
         Some(why) => format!("{which} to count the kernel's reasons, which failed: {why}."),
         None => format!(
-            "{which} and lost {} queries. Why the kernel dropped IP packets meanwhile, on the whole host; counting \
-             disturbed the trial, which is in no figure.",
+            "{which} and lost {} queries. These are the reasons for which the kernel dropped IP packets \
+             meanwhile, on the whole host. Counting disturbed the trial, so it is in no figure.",
             format::count(*lost)
         ),
     };
@@ -94,7 +94,7 @@ fn told(losses: &Losses) -> String {
     let told = fates.iter().filter(|(count, _)| *count > 0);
     let told: Vec<String> = told.map(|(count, fate)| format!("{} {fate}", format::count(*count))).collect();
     if told.is_empty() {
-        return format!("All of {all} queries were answered well.");
+        return format!("All {all} queries were answered correctly.");
     }
     format!("Of {all} queries {}.", told.join(", "))
 }

@@ -40,7 +40,7 @@ pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Study> {
         path: match question.path {
             Path::Loopback => "Queries and replies travel over the loopback interface of this host.",
             Path::Veth => {
-                "Player and subject live in network namespaces of their own, joined by a pair of virtual Ethernet \
+                "Player and subject run in network namespaces of their own, joined by a pair of virtual Ethernet \
                  devices."
             }
         },

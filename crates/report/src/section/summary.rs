@@ -40,18 +40,18 @@ const COLUMNS: [Column; 5] = [
     Column {
         figure: Figure::CeilingShare,
         name: "of the ceiling",
-        meaning: "that as a share of what the echo does with the same way of receiving and sending",
+        meaning: "this rate as a share of that of the echo with the same I/O model",
     },
     Column {
         figure: Figure::Cpu,
         name: "CPU per million",
-        meaning: "the server's CPU time for a million correct answers at that rate",
+        meaning: "the server's CPU time for a million correct answers at this rate",
     },
-    Column { figure: Figure::Memory, name: "memory", meaning: "its memory at that rate" },
+    Column { figure: Figure::Memory, name: "memory", meaning: "its memory at this rate" },
     Column {
         figure: Figure::P99AtHalf,
         name: "p99 at half load",
-        meaning: "the time that 1 % of the queries exceed at half of that rate",
+        meaning: "the time that 1 % of the queries exceed at half of this rate",
     },
 ];
 

@@ -273,7 +273,7 @@ fn bytes_of(bytes: f64) -> String {
 fn share(figures: &Figures) -> Option<Shown> {
     let share = figures.ceiling_share?;
     // As the whole percents that are shown.
-    let soft = if share >= 1.005 { "so that is none" } else { "" };
+    let soft = if share >= 1.005 { "so it is none" } else { "" };
     Some(plain(format::percent(share), soft.to_owned()))
 }
 

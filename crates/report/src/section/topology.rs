@@ -30,7 +30,7 @@ pub(crate) fn of_run(run: &Run) -> Option<Topology> {
     let nodes = packages(&run.fingerprint, &pinned);
     let varied = match pinned.varied.as_slice() {
         [] => String::new(),
-        varied => format!(" Who has {} differs between cells.", format::cpus(varied)),
+        varied => format!(" The use of {} differs between cells.", format::cpus(varied)),
     };
     let described = format!(
         "{} logical CPUs. Player on {}, subjects on {}.{varied}",
@@ -38,7 +38,7 @@ pub(crate) fn of_run(run: &Run) -> Option<Topology> {
         format::cpus(&pinned.player),
         format::cpus(&pinned.subject)
     );
-    let (drawing, widest) = boxes("topology", "Cores of the host, and who was where", &described, &nodes)?;
+    let (drawing, widest) = boxes("topology", "Cores of the host, and their use", &described, &nodes)?;
     Some(Topology { drawing, widest, letters: pinned.arrivals.told(), placements: listed(&placements) })
 }
 

@@ -55,7 +55,7 @@ pub(super) fn differences(a: Side<'_>, b: Side<'_>) -> Vec<String> {
     of_hosts(a.0, b.0, &mut differing);
     if have_other_queries(a, b) {
         let (a, b) = (a.0.seed, b.0.seed);
-        let says = "the queries were drawn with other seeds, so they are of one kind and not the same";
+        let says = "the queries were drawn with other seeds, so they are of the same kind but not equal";
         differing.found.push(format!("{says}: {a} and {b}"));
     }
     differing.found.push(programs(a.0, b.0));
@@ -134,7 +134,7 @@ fn programs(a: &Run, b: &Run) -> String {
         .collect();
     if !differing.is_empty() {
         return format!(
-            "other builds took part; of a subject that is what is compared, of all else it is not: {}",
+            "programs have other builds, which a comparison intends only for its subjects: {}",
             differing.join("; ")
         );
     }
@@ -167,7 +167,7 @@ impl Differing {
         let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
         for name in names {
             let told = |values: &BTreeMap<String, String>| {
-                values.get(name).cloned().unwrap_or_else(|| "not told".into())
+                values.get(name).cloned().unwrap_or_else(|| "not recorded".into())
             };
             self.add(&format!("{head}{name}"), told(a), told(b));
         }

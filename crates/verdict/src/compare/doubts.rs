@@ -17,8 +17,8 @@ use crate::warning::{BUSY, Code, Effect, Warning, busiest_player, busiest_thread
 const OFTEN: f64 = 0.5;
 
 /// The doubt about a side that the comparison did not start.
-const RAN_BEFORE: &str = "a server that ran before was not started for this: its starts are sessions with one life of it, and \
-     how its lives differ is in neither the interval nor the MDE";
+const RAN_BEFORE: &str = "a server that already ran was not started for this: its starts are sessions with one process, and \
+     neither the interval nor the MDE covers how restarts differ";
 
 /// What to do if the player was the limit. kqps cannot change the configuration of a server that already ran.
 fn way_out(cell: &Cell, name: &str) -> String {
@@ -122,8 +122,8 @@ impl Objections {
                 ));
             } else if let Some((full, all)) = full {
                 doubts.push(format!(
-                    "the player's core was full in {full} of {all} trials of {name}, which was less busy, though not of \
-                     the player alone: what else runs there hides differences"
+                    "the player's core was full in {full} of {all} trials of {name}, which was less busy: \
+                     other programs on that core hide differences"
                 ));
             }
         }
@@ -131,7 +131,7 @@ impl Objections {
         let wrong = wrong.map(|trial| trial.accounts.wrong).sum::<u64>();
         if wrong > 0 {
             refusals
-                .push(format!("{name} gave {wrong} wrong answers: what does not answer right has no speed"));
+                .push(format!("{name} gave {wrong} wrong answers: a server with wrong answers has no rate"));
         }
         let spoiled = starts.iter().filter(|trials| trials.iter().all(|trial| is_spoiled(trial))).count();
         if spoiled > 0 {

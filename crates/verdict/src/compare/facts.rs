@@ -143,7 +143,7 @@ pub fn between_runs(a: (&Run, usize), b: (&Run, usize), figure: Figure) -> Resul
     case.same = [neighbours(&of_a), neighbours(&of_b)].concat();
     case.same_of_both = true;
     case.doubts.push(
-        "A and B were measured in different sessions: whatever else changed on the host between them looks \
+        "A and B were measured in different sessions: any other change of the host between them looks \
          like a difference"
             .into(),
     );

@@ -27,15 +27,15 @@ impl fmt::Display for Comparison {
                 )
             }
             Outcome::Inconclusive => {
-                write!(f, "inconclusive: whether {b} differs from {a} in {figure} cannot be told yet; ")?;
+                write!(f, "inconclusive: it is not yet known whether {b} differs from {a} in {figure}; ")?;
                 match self.more_blocks {
                     Some(1) if self.more_at_least => f.write_str("at least one more block is needed."),
                     Some(blocks) if self.more_at_least => {
                         write!(f, "at least {blocks} more blocks are needed.")
                     }
-                    Some(1) => f.write_str("about one more block would tell."),
-                    Some(blocks) => write!(f, "about {blocks} more blocks would tell."),
-                    None => f.write_str("how many more blocks would tell is not known."),
+                    Some(1) => f.write_str("about one more block would decide."),
+                    Some(blocks) => write!(f, "about {blocks} more blocks would decide."),
+                    None => f.write_str("how many more blocks would decide is not known."),
                 }
             }
         }
@@ -57,15 +57,14 @@ impl Comparison {
         }
         if ratio.low > 1.0 || ratio.high < 1.0 {
             return Some(format!(
-                "{} has {} {}, with the whole interval on one side of 1: a difference of so much cannot be \
-                 told from none here.",
+                "{} has {} {}, with the whole interval on one side of 1: a difference of this size is not \
+                 detectable here.",
                 self.case.b,
                 beyond(ratio.median),
                 self.case.figure
             ));
         }
-        (mde > COARSE)
-            .then(|| format!("A difference of up to {:.1} % cannot be told from none here.", mde * 100.0))
+        (mde > COARSE).then(|| format!("A difference of up to {:.1} % is not detectable here.", mde * 100.0))
     }
 }
 

@@ -45,7 +45,7 @@ impl Doubt {
 
     /// The doubt about a figure that rests on all trials together although no single load is a lower bound.
     pub(super) fn without_bound() -> Self {
-        let reason = "No load met the goal often enough to be a lower bound: the figure is what all trials say together.";
+        let reason = "No load met the goal often enough to be a lower bound: the figure is an estimate from all trials.";
         Self { effect: Some(Effect::Cap(Grade::C)), action: Some(Action::MoreTime), reason: reason.into() }
     }
 
@@ -75,8 +75,8 @@ impl Doubt {
             tell(reason);
         }
         if case.was_running && interval.count > 1 {
-            let reason = "The server was running before: each start is one session with the same life of it. The range \
-                          shows how sessions differ, not how a restarted server would.";
+            let reason = "The server was running before: each start is one session with the same process. The \
+                          range shows how sessions differ, not how a restarted server would.";
             tell(reason.into());
         }
         let covers = interval.coverage * 100.0;
@@ -116,7 +116,7 @@ impl Doubt {
             effect: None,
             action: None,
             reason: format!(
-                "It is {:.0} % of the echo's rate that it is held against, so that rate is no ceiling of it.",
+                "It is {:.0} % of the rate of the echo that it is compared with, so that echo is no ceiling.",
                 share * 100.0
             ),
         });

@@ -34,7 +34,7 @@ pub(super) fn why_no_figure(starts: &[Start<'_>]) -> String {
     }
     let searches: Vec<&Bounds> = starts.iter().filter_map(Start::bounds).collect();
     if searches.is_empty() {
-        return "It was never tried: the run or its budget ended before it was begun.".into();
+        return "It was never tried: the run or its budget ended before it began.".into();
     }
     if let Some(futile) = searches.iter().find_map(|bounds| bounds.futile) {
         return why_futile(futile);
@@ -67,8 +67,8 @@ fn why_futile(futile: Futile) -> String {
                 .into()
         }
         Futile::Late { .. } => format!(
-            "The search ended early: {futile}. Allow the answers more time (--timeout), as the way to a server far away \
-             takes, or look for what delays them."
+            "The search ended early: {futile}. Allow more time for answers (--timeout) if the server is far away, \
+             or find out what delays them."
         ),
         Futile::Lossy { .. } => format!(
             "The search ended early: {futile}. Look for a packet filter or a rate limit, on the path or in the \

@@ -69,7 +69,7 @@ fn slipped(trial: &Trial) -> Option<Sign> {
 fn refused(trial: &Trial) -> Option<Sign> {
     let refused = trial.refused_at_times;
     let seen =
-        format!("{refused} queries were answered with REFUSED that were answered properly at other times.");
+        format!("{refused} queries were answered with REFUSED that got their proper answers at other times.");
     is_many(refused, trial).then_some(Sign { seen, count: refused, effect: Effect::DownOne })
 }
 

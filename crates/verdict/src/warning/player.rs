@@ -193,7 +193,7 @@ pub fn player_headroom(times: f64) -> Option<Warning> {
         (Effect::Cap(Grade::C), "the player may have been the limit")
     };
     let advice = format!(
-        "The player itself reaches only {times:.2} times this rate, so {says} (2.2 times are wanted). Give it more \
+        "The player itself reaches only {times:.2} times this rate, so {says} (2.2 times are needed). Give it more \
          threads on cores of their own."
     );
     Some(Warning::new(Code::PlayerLimited, effect, times, advice))

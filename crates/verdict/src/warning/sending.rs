@@ -30,8 +30,8 @@ pub fn refusal(errno: &str) -> (&'static str, &'static str) {
             "there was no room to send it",
             "Enlarge the sockets' buffers (-b), use more sockets (-c), or lower the rate.",
         ),
-        "ECONNREFUSED" => ("nobody listens at the target's port", "Start the server, or check the port."),
-        _ => ("the kernel gives no better reason", "Look the error up in sendto(2)."),
+        "ECONNREFUSED" => ("nothing listens at the target's port", "Start the server, or check the port."),
+        _ => ("the kernel gives no further reason", "Look the error up in sendto(2)."),
     }
 }
 

@@ -17,7 +17,7 @@ pub fn uneven(trial: &Trial, setting: &Setting) -> Option<Warning> {
     busiest_to_mean(trial, workers).filter(|share| *share > 1.25).map(|share| {
         let advice = format!(
             "The busiest of {workers} workers did {share:.2} times the mean work. Use more sockets so that \
-             flows spread, or look at how the subject shares its queries out."
+             flows spread, or check how the subject distributes its queries."
         );
         Warning::new(Code::Uneven, Effect::DownOne, share, advice)
     })
@@ -86,7 +86,7 @@ fn most_frequent(trial: &Trial) -> Option<String> {
 /// The question to ask about a server that answers with this rcode instead of another.
 fn rcode_question(got: &str) -> &'static str {
     match got {
-        "SERVFAIL" => "did the server load its zone, and can it reach those that it asks?",
+        "SERVFAIL" => "did the server load its zone, and can it reach the servers that it asks?",
         "NOTIMP" | "FORMERR" => "does the server know queries of this kind?",
         "NOERROR" | "NXDOMAIN" => "does the server have the zone that the query file was made for?",
         _ => "does the server have this zone?",

@@ -50,7 +50,7 @@ fn equals_say_that_a_difference_cannot_be_told_where_it_would_have_to_be_large()
     };
     let (coarse, fine) = (of_mde(0.1), of_mde(0.01));
     assert_eq!([coarse.outcome, fine.outcome], [Outcome::Equivalent; 2]);
-    assert_eq!(coarse.caveat().unwrap(), "A difference of up to 20.0 % cannot be told from none here.");
+    assert_eq!(coarse.caveat().unwrap(), "A difference of up to 20.0 % is not detectable here.");
     assert_eq!(fine.caveat(), None, "{:?}", fine.mde);
     let slower = judged(Figure::AnsweredRate, 0.8, 0.005);
     assert_eq!((slower.outcome, slower.caveat()), (Outcome::Slower, None));
@@ -66,7 +66,7 @@ fn without_blocks_enough_there_is_no_verdict_and_the_number_missing_is_told() {
         assert_eq!(judged.more_blocks, Some(6 - count as u32));
         // Two blocks are enough for an interval, and therefore for an estimate.
         assert_eq!(judged.more_at_least, count < 2);
-        let said = if count < 2 { "cannot be told yet; at least" } else { "would tell." };
+        let said = if count < 2 { "answered rate; at least" } else { "would decide." };
         assert!(judged.to_string().contains(said), "{judged}");
     }
     let without_mde = compare(&[Case { same: Vec::new(), ..whole }]).remove(0);

@@ -193,7 +193,7 @@ fn a_cell_that_crashed_and_one_never_begun_say_so() {
     assert_eq!(verdict.figures[4].crashes[0].output, ["out of memory"]);
     assert_eq!(
         verdict.subjects[5].reasons,
-        ["It was never tried: the run or its budget ended before it was begun."]
+        ["It was never tried: the run or its budget ended before it began."]
     );
 }
 

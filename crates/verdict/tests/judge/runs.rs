@@ -366,7 +366,7 @@ fn a_running_server_on_another_host_is_an_a_with_an_echo_there_and_a_c_without()
     let verdict = subject(&rig);
     assert_eq!((verdict.grade, codes(&verdict)), (Grade::A, vec![]), "{:?}", verdict.reasons);
     assert!((verdict.player_headroom.unwrap() - 10.0).abs() < 0.3, "{:?}", verdict.player_headroom);
-    assert!(told(&verdict, "one session with the same life"), "{:?}", verdict.reasons);
+    assert!(told(&verdict, "one session with the same process"), "{:?}", verdict.reasons);
 
     // Too little headroom counts the same as on one host.
     let mut close = six_starts(300e3, far);
@@ -410,7 +410,7 @@ fn runs_that_hold_little_are_judged_without_a_figure() {
     let none = subject(&rig);
     assert_eq!((none.grade, none.figure_qps), (Grade::F, None));
     assert_eq!(none.bottleneck.resource, Resource::Unknown);
-    let never = "It was never tried: the run or its budget ended before it was begun.";
+    let never = "It was never tried: the run or its budget ended before it began.";
     assert_eq!(none.reasons, [never], "nothing is said of loads that nobody tried");
     rig.fail(0, "port 5300 is in use");
     let verdict = subject(&rig);

@@ -35,7 +35,7 @@ fn one_search_is_judged_with_the_names_that_the_interface_promises() {
     assert!((1.9..2.0).contains(&busiest_to_mean), "one of two did nearly all: {busiest_to_mean}");
     let reasons = verdict.reasons.join(" ");
     assert!(reasons.contains("one start") && reasons.contains("uneven: "), "{reasons}");
-    assert!(reasons.contains("shares its queries out. See -c."), "kqps find has that flag: {reasons}");
+    assert!(reasons.contains("distributes its queries. See -c."), "kqps find has that flag: {reasons}");
     assert_eq!(verdict.trials.len(), search_of(&rig).len());
 }
 

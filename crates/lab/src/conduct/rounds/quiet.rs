@@ -45,7 +45,7 @@ impl Idle {
         let restless = each.filter(|(_, beside)| is_restless(trial, beside));
         let words = |cpu_s: f64| {
             format!(
-                "it is not quiet while others are measured: it took {:.1} ms of CPU time in a trial of theirs",
+                "it is not idle while others are measured: it used {:.1} ms of CPU time during a trial",
                 cpu_s * 1e3
             )
         };

@@ -95,7 +95,7 @@ impl Definition {
         }
         self.templates().try_for_each(|text| check_template(text, &all))?;
         if !template::OF_PORT.iter().any(|placeholder| self.uses(placeholder)) {
-            let what = "no command or file uses {port} or {endpoint}, so it could not be found";
+            let what = "no command or file uses {port} or {endpoint}, so it would not know where to listen";
             return Err(("[start]".into(), what.into()));
         }
         Ok(())
